@@ -6,6 +6,7 @@
 # make test-arm64    the CPU backend as arm64 runs it, under qemu-user; needs qemu-user-static and binutils-aarch64-linux-gnu
 # make test-browser    the page of rlxrun serve in a headless Chromium, under a minute; needs chromium and chromium-driver
 # make build   bin/rlxc, bin/rlxrun and the backends, which rlxrun finds beside itself
+# make test-metal-shim   the metal backend as it can be tested without a Mac: all checks of all ops, and the demo's mask; needs a C++ compiler (docs/metal.md)
 # make test-rust    sdk/rust: its tests and lints, the conformance suite on its example, the tutorial; needs cargo and a C compiler, and downloads crates
 # make bench   speed, beside the machine's peak: docs/performance.md; make figures   what docs/measurements.md states
 # make bench-gemm    matrix products as a share of the machine's peak, in under a minute
@@ -26,7 +27,7 @@ BACKENDS := cpu null
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: build demo demo-llama test conformance test-arm64 test-rust test-browser test-deps check check-source generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu figures generate clean
+.PHONY: build demo demo-llama test conformance test-arm64 test-metal-shim test-rust test-browser test-deps check check-source generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu figures generate clean
 
 build:
 	@mkdir -p bin
@@ -50,13 +51,17 @@ demo-llama: build
 	bin/rlxc demo/llama -o out/llama.rlx
 	bin/rlxrun out/llama.rlx --prompt "ROMEO:" -n 120
 
+# These tests take longest. They begin first, so that no processor waits for one of them at the end.
+LONGEST := ./sdk/python ./cmd/rlxrun ./plugins/cpu/...
+
+# What go vet has seen go test need not see again.
 test: test-deps
 	$(GO) mod download
 	$(GO) vet ./...
-	$(GO) test -timeout 20m ./...
+	$(GO) test -vet=off -timeout 20m $(LONGEST) ./...
 ifneq ($(HAVE_CC),)
 	CGO_ENABLED=1 $(GO) vet ./plugins/wgpu/...
-	CGO_ENABLED=1 $(GO) test -timeout 20m ./plugins/wgpu/...
+	CGO_ENABLED=1 $(GO) test -vet=off -timeout 20m ./plugins/wgpu/...
 endif
 
 # RLX_CONFORMANCE=N makes the sample with seed N, as a failure names it. The last line runs the cpu backend's process over RPC.
@@ -67,11 +72,23 @@ ifneq ($(HAVE_CC),)
 endif
 	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -short=false -run '^TestConformance$$' ./plugins/cpu
 
-# The generator's own test compares its encodings with the assembler of binutils. Emulation is slow: SHORT= runs all of the tests.
+# The generator's own test compares its encodings with the assembler of binutils. Emulation is slow: SHORT= with RLX_CONFORMANCE=all runs all of the tests.
 SHORT ?= -short
 test-arm64:
 	cd plugins/cpu/kernels/_asm && $(GO) test .
 	GOARCH=arm64 $(GO) test $(SHORT) -timeout 20m -exec qemu-aarch64-static ./plugins/cpu/kernels ./plugins/cpu/backend
+
+# The first line leaves its kernels in the user's cache, from which the second takes them. The mask has to be that of cpu.
+test-metal-shim: build
+	RLX_REQUIRE_CXX=1 RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 3h -v -run '^TestConformance$$' ./plugins/metal/shim
+	@mkdir -p out/metal
+	$(GO) build -tags metal_shim -ldflags='-X main.level=-O0' -o out/metal/rlx-backend-metal ./plugins/metal
+	cp plugins/metal/rlx-backend-metal.sandbox out/metal/
+	bin/rlxrun plugins test out/metal/rlx-backend-metal --full --transport shm
+	$(GO) build -tags metal_shim -o out/metal/rlx-backend-metal ./plugins/metal
+	bin/rlxc demo/sam-nano.safetensors -o out/sam.rlx
+	for b in cpu metal; do bin/rlxrun out/sam.rlx --plugin metal=out/metal/rlx-backend-metal -b $$b --image demo/scene1.png --point 128,128 -o out/metal/$$b.png || exit 1; done
+	cmp out/metal/cpu.png out/metal/metal.png
 
 # Not a part of check: compiling the crate and what it depends on takes longer than the checks have.
 test-rust:
@@ -91,12 +108,14 @@ endif
 
 check: test check-source
 
+# Of Linux on arm64, test-arm64 builds and runs the cpu backend; what else depends on the processor is vetted here.
 check-source: generated
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt -w these:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) mod tidy -diff
 	@for m in $$(git ls-files '*/go.mod'); do echo "go mod tidy -diff in $$m"; (cd $$(dirname $$m) && $(GO) vet ./... && $(GO) mod tidy -diff) || exit 1; done
-	GOOS=linux  GOARCH=arm64 $(GO) build ./...
+	GOOS=linux  GOARCH=arm64 $(GO) vet ./plugins/rpc/internal/sandbox ./internal/faults
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./cmd/... ./plugins/...
+	GOOS=linux $(GO) vet -tags metal_shim ./plugins/metal
 
 # Fails where generating changes a file, whether or not the work tree had other changes.
 generated:

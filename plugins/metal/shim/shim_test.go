@@ -11,38 +11,74 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rlx-go/rlx/plugins/metal/msl"
+	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// start compiles kernels of WGSL texts and starts their program.
-func start(t *testing.T, memory int64, kernels ...*msl.Kernel) *Device {
+// dev is a device with kernels, and a buffer for them.
+type dev struct {
+	*opened
+	made   []gpu.Pipeline
+	buffer *buffer
+	memory []byte
+}
+
+// dir is the cache of the tests, so that they compile the program once.
+var dir string
+
+func TestMain(m *testing.M) {
+	var err error
+	if dir, err = os.MkdirTemp("", "metal-shim"); err != nil {
+		panic(err)
+	}
+	status := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(status)
+}
+
+// start compiles kernels of WGSL texts, and opens a device with them and a buffer of some bytes.
+func start(t *testing.T, bytes int64, texts ...string) dev {
 	t.Helper()
-	program, err := Compile(t.Context(), t.TempDir(), kernels)
+	opens, err := adapter{Options{Cache: dir, Level: "-O0"}}.Open()
 	if errors.Is(err, ErrNoCompiler) && os.Getenv("RLX_REQUIRE_CXX") == "" {
 		t.Skip(err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := Start(program, memory)
+	d := dev{opened: opens.(*opened)}
+	var sources []gpu.Source
+	for _, text := range texts {
+		sources = append(sources, gpu.Source{Text: text})
+	}
+	if d.made, _, err = d.Compile(sources); err != nil {
+		t.Fatal(err)
+	}
+	b, err := d.NewBuffer("test", bytes, gpu.Storage)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	d.buffer, d.memory = b.(*buffer), b.Bytes(bytes)
 	return d
 }
 
-func translate(t *testing.T, wgsl string) *msl.Kernel {
-	t.Helper()
-	k, err := msl.Translate(wgsl)
-	if err != nil {
-		t.Fatal(err)
+// run runs a kernel with parts of the buffer, by their offsets and sizes.
+func (d dev) run(kernel int, x, y uint32, parts ...int64) error {
+	var pieces []gpu.Piece
+	for i := 0; i < len(parts); i += 2 {
+		pieces = append(pieces, gpu.Piece{Buffer: d.buffer, Offset: parts[i], Size: parts[i+1]})
 	}
-	return k
+	b, _ := d.Bind("", nil, pieces)
+	e, _ := d.NewEncoder("")
+	e.Dispatch(d.made[kernel], b, x, y)
+	c, _ := e.Finish()
+	if err := d.Submit(c); err != nil {
+		return err
+	}
+	for {
+		if idle, err := d.Poll(); idle || err != nil {
+			return err
+		}
+	}
 }
 
 // meaning has what WGSL defines and C++ leaves open: sixteen results for words a and b.
@@ -81,20 +117,20 @@ func TestMeaning(t *testing.T) {
 	special := []uint32{0, 1, 2, 3, 7, 31, 32, 33, 1000, 1 << 31, 1<<31 - 1, 1<<32 - 1, 1<<32 - 2, 0x3f800000, 0x40200000, 0x4effffff, 0x4f000000, 0x4f7fffff, 0x4f800000,
 		0x7f800000, 0xff800000, 0x7fc00000, 0xbf800000, 0xcf000000, 0xcf000001, 0x00010000, 0x3c000000, 0x03ff0000, 0x80010000, 0x7bff0000, 0xfc000000, 0x38000000}
 	n := len(special) * len(special)
-	d := start(t, 1<<20, translate(t, meaning))
+	d := start(t, 1<<20, meaning)
 	const y = 1 << 14
 	for i := range n {
-		binary.LittleEndian.PutUint32(d.Memory[8*i:], special[i/len(special)])
-		binary.LittleEndian.PutUint32(d.Memory[8*i+4:], special[i%len(special)])
+		binary.LittleEndian.PutUint32(d.memory[8*i:], special[i/len(special)])
+		binary.LittleEndian.PutUint32(d.memory[8*i+4:], special[i%len(special)])
 	}
-	if err := d.Run(0, 4, uint32(n/32/4), Buffer{0, uint32(8 * n)}, Buffer{y, uint32(64 * n)}); err != nil {
+	if err := d.run(0, 4, uint32(n/32/4), 0, int64(8*n), y, int64(64*n)); err != nil {
 		t.Fatal(err)
 	}
 	names := []string{"p + q", "p * q", "-p", "a / b", "a % b", "p / q", "p % q", "a << b", "p >> b", "p >> b of a vector", "u32(f32)", "i32(f32)", "round", "countLeadingZeros", "unpack2x16float", "vec4 / b"}
 	for i := range n {
 		a, b := special[i/len(special)], special[i%len(special)]
 		for k, want := range defined(a, b) {
-			if got := binary.LittleEndian.Uint32(d.Memory[y+4*(16*i+k):]); got != want {
+			if got := binary.LittleEndian.Uint32(d.memory[y+4*(16*i+k):]); got != want {
 				t.Errorf("%s of %#x, %#x: %#x; want %#x", names[k], a, b, got, want)
 			}
 		}
@@ -148,37 +184,37 @@ var<workgroup> total: atomic<u32>;
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
 `
-	reversed := translate(t, head+"  atomicAdd(&total, local + words[local]);\n  workgroupBarrier();\n  words[local] = local;\n  workgroupBarrier();\n"+
+	reversed := (head + "  atomicAdd(&total, local + words[local]);\n  workgroupBarrier();\n  words[local] = local;\n  workgroupBarrier();\n" +
 		"  y[64u * group.x + local] = words[63u - local] + 1000u * atomicLoad(&total);\n}\n")
-	hasty := translate(t, head+"  words[local] = local + 1u;\n  y[local] = words[63u - local];\n  workgroupBarrier();\n}\n")
-	early := translate(t, head+"  if (local == 5u) { return; }\n  workgroupBarrier();\n}\n")
-	beyond := translate(t, head+"  words[local] = local;\n  workgroupBarrier();\n  let v = y[1000u + local];\n  y[1000u + local] = 7u;\n  workgroupBarrier();\n"+
+	hasty := (head + "  words[local] = local + 1u;\n  y[local] = words[63u - local];\n  workgroupBarrier();\n}\n")
+	early := (head + "  if (local == 5u) { return; }\n  workgroupBarrier();\n}\n")
+	beyond := (head + "  words[local] = local;\n  workgroupBarrier();\n  let v = y[1000u + local];\n  y[1000u + local] = 7u;\n  workgroupBarrier();\n" +
 		"  if (local < 2u) {\n    y[local] = words[local + 62u + 2u * local] + v;\n  }\n}\n")
 	d := start(t, 1<<12, reversed, hasty, early, beyond)
-	if err := d.Run(0, 3, 1, Buffer{0, 3 * 64 * 4}); err != nil {
+	if err := d.run(0, 3, 1, 0, 3*64*4); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 * 64 {
-		if got, want := binary.LittleEndian.Uint32(d.Memory[4*i:]), uint32(63-i%64+1000*64*63/2); got != want {
+		if got, want := binary.LittleEndian.Uint32(d.memory[4*i:]), uint32(63-i%64+1000*64*63/2); got != want {
 			t.Errorf("word %d is %d; want %d", i, got, want)
 		}
 	}
-	if err := d.Run(1, 1, 1, Buffer{0, 64 * 4}); err != nil {
+	if err := d.run(1, 1, 1, 0, 64*4); err != nil {
 		t.Fatal(err)
 	}
-	if a, b := binary.LittleEndian.Uint32(d.Memory), binary.LittleEndian.Uint32(d.Memory[4*63:]); a == 64 && b == 1 {
+	if a, b := binary.LittleEndian.Uint32(d.memory), binary.LittleEndian.Uint32(d.memory[4*63:]); a == 64 && b == 1 {
 		t.Error("without a barrier the first and the last thread see each other's words")
 	}
-	if err := d.Run(2, 1, 1, Buffer{0, 64 * 4}); err == nil || !strings.Contains(err.Error(), "wait for others that have ended") {
+	if err := d.run(2, 1, 1, 0, 64*4); err == nil || !strings.Contains(err.Error(), "wait for others that have ended") {
 		t.Errorf("a thread ends while others wait: %v", err)
 	}
-	copy(d.Memory, make([]byte, 64))
-	binary.LittleEndian.PutUint32(d.Memory[3*4:], 1000)
-	if err := d.Run(3, 1, 1, Buffer{0, 4 * 4}); err != nil {
+	copy(d.memory, make([]byte, 64))
+	binary.LittleEndian.PutUint32(d.memory[3*4:], 1000)
+	if err := d.run(3, 1, 1, 0, 4*4); err != nil {
 		t.Errorf("after that: %v", err)
 	}
 	for i, want := range []uint32{1062, 1063, 0, 1000, 0} {
-		if got := binary.LittleEndian.Uint32(d.Memory[4*i:]); got != want {
+		if got := binary.LittleEndian.Uint32(d.memory[4*i:]); got != want {
 			t.Errorf("beyond the ends of arrays, word %d is %d; want %d", i, got, want)
 		}
 	}

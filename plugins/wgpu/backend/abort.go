@@ -8,6 +8,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
 // The library calls abort where it cannot continue: when a submission fails because the device is lost, because there is no
@@ -19,6 +20,16 @@ var (
 	abortError *diag.Error
 )
 
+func (*api) Aborted() (closed <-chan struct{}, why func() error) {
+	watchAbort.Do(func() {
+		catchAbort(func(said string) {
+			abortError = explainAbort(said)
+			close(aborted)
+		})
+	})
+	return aborted, func() error { return abortError }
+}
+
 // explainAbort turns what a thread wrote before it aborted into an error: thread 'NAME' panicked at 'REASON', FILE.
 func explainAbort(said string) *diag.Error {
 	_, reason, _ := strings.Cut(said, "panicked at '")
@@ -29,7 +40,7 @@ func explainAbort(said string) *diag.Error {
 		return diag.New(device.ErrDeviceLost, "wgpu", "the device was lost (%s)", reason).
 			WithHint("run again; the driver's reason is in the system's log, for NVIDIA a line with Xid in dmesg")
 	case strings.Contains(reason, "memory"):
-		return diag.New(device.ErrMemory, "wgpu", "the device has not enough memory (%s)", reason).WithHint(memoryHint)
+		return diag.New(device.ErrMemory, "wgpu", "the device has not enough memory (%s)", reason).WithHint(gpu.MemoryHint)
 	case reason == "":
 		reason = "it did not say why; see the backend's log"
 	}

@@ -27,11 +27,7 @@ func TestTilesOfAttention(t *testing.T) {
 	causal := op.AttentionAttrs{Heads: 4, KVHeads: 2, Layout: op.BSHD, Mask: op.MaskCausal}
 	masked := op.AttentionAttrs{Heads: 2, Layout: op.BSE, Mask: op.MaskCustom}
 	for _, tile := range kernels.AttentionTiles {
-		b := New(Options{})
-		g, err := b.open("")
-		if err == nil {
-			g.limits.AttentionTile = &tile
-		} // otherwise load says why there is no device, or skips
+		b := New(Options{AttentionTile: &tile})
 		for _, c := range []struct {
 			name string
 			in   []ir.Type
@@ -51,7 +47,7 @@ func TestTilesOfAttention(t *testing.T) {
 			}},
 		} {
 			t.Run(tile.String()+"/"+c.name, func(t *testing.T) {
-				if err == nil && tile.Threads() > 32 && c.name != "rows" && b.adapters[0].info.Type == typeSoftware {
+				if tile.Threads() > 32 && c.name != "rows" && first(t).Type == typeSoftware {
 					t.Skip("a software adapter")
 				}
 				small := ir.Range{Lo: -0.7, Hi: 0.7} // the rounding of scores does not show
@@ -138,10 +134,11 @@ func BenchmarkAttention(b *testing.B) {
 				name = tile.String()
 			}
 			b.Run(c.name+"/"+name, func(b *testing.B) {
-				back, g := withClock(b)
+				var opts Options
 				if tile != chosen {
-					g.limits.AttentionTile = &tile
+					opts.AttentionTile = &tile
 				}
+				back := withClock(b, opts)
 				seconds := deviceTime(b, back, p)
 				b.ReportMetric(seconds*1e6, "us")
 				b.ReportMetric(flop/seconds/1e9, "GFLOP/s")
@@ -169,7 +166,7 @@ func BenchmarkGenerate(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			back, _ := withClock(b)
+			back := withClock(b, Options{})
 			seconds := deviceTime(b, back, p)
 			b.ReportMetric(seconds*1e6, "us")
 			b.ReportMetric(float64(2*kv*(c.at+1)*d*int64(c.cached.Size()))/seconds/1e9, "GB/s")

@@ -9,13 +9,9 @@ import (
 	"time"
 
 	"github.com/rajveermalviya/go-webgpu/wgpu"
-)
 
-// source is the input of a pipeline: a complete WGSL text and its number of storage bindings, of which the parameters are last.
-type source struct {
-	label, text string
-	bindings    int
-}
+	"github.com/rlx-go/rlx/plugins/internal/gpu"
+)
 
 // pipeline is a compiled shader.
 type pipeline struct {
@@ -23,17 +19,22 @@ type pipeline struct {
 	layout *wgpu.BindGroupLayout
 }
 
+func (p *pipeline) Release() {
+	p.ComputePipeline.Release()
+	p.layout.Release()
+}
+
 // compilePipeline makes a pipeline on a device.
-func compilePipeline(d *wgpu.Device, s source) (p *pipeline, err error) {
-	entries := make([]wgpu.BindGroupLayoutEntry, s.bindings)
+func compilePipeline(d *wgpu.Device, s gpu.Source) (p *pipeline, err error) {
+	entries := make([]wgpu.BindGroupLayoutEntry, s.Bindings)
 	for i := range entries {
 		typ := wgpu.BufferBindingType_Storage
-		if i == s.bindings-1 {
+		if i == s.Bindings-1 {
 			typ = wgpu.BufferBindingType_ReadOnlyStorage
 		}
 		entries[i] = wgpu.BindGroupLayoutEntry{Binding: uint32(i), Visibility: wgpu.ShaderStage_Compute, Buffer: wgpu.BufferBindingLayout{Type: typ}}
 	}
-	layout, err := d.CreateBindGroupLayout(&wgpu.BindGroupLayoutDescriptor{Label: s.label, Entries: entries})
+	layout, err := d.CreateBindGroupLayout(&wgpu.BindGroupLayoutDescriptor{Label: s.Label, Entries: entries})
 	if err != nil {
 		return nil, err
 	}
@@ -42,18 +43,18 @@ func compilePipeline(d *wgpu.Device, s source) (p *pipeline, err error) {
 			layout.Release()
 		}
 	}()
-	whole, err := d.CreatePipelineLayout(&wgpu.PipelineLayoutDescriptor{Label: s.label, BindGroupLayouts: []*wgpu.BindGroupLayout{layout}})
+	whole, err := d.CreatePipelineLayout(&wgpu.PipelineLayoutDescriptor{Label: s.Label, BindGroupLayouts: []*wgpu.BindGroupLayout{layout}})
 	if err != nil {
 		return nil, err
 	}
 	defer whole.Release()
-	module, err := d.CreateShaderModule(&wgpu.ShaderModuleDescriptor{Label: s.label, WGSLDescriptor: &wgpu.ShaderModuleWGSLDescriptor{Code: s.text}})
+	module, err := d.CreateShaderModule(&wgpu.ShaderModuleDescriptor{Label: s.Label, WGSLDescriptor: &wgpu.ShaderModuleWGSLDescriptor{Code: s.Text}})
 	if err != nil {
 		return nil, err
 	}
 	defer module.Release()
 	c, err := d.CreateComputePipeline(&wgpu.ComputePipelineDescriptor{
-		Label: s.label, Layout: whole, Compute: wgpu.ProgrammableStageDescriptor{Module: module, EntryPoint: "main"},
+		Label: s.Label, Layout: whole, Compute: wgpu.ProgrammableStageDescriptor{Module: module, EntryPoint: "main"},
 	})
 	if err != nil {
 		return nil, err
@@ -61,31 +62,10 @@ func compilePipeline(d *wgpu.Device, s source) (p *pipeline, err error) {
 	return &pipeline{c, layout}, nil
 }
 
-// compile makes the pipelines of all dispatches, one for each text.
-func (x *executable) compile() error {
-	var texts []*text
-	seen := map[string]bool{}
-	for i := range x.dispatches {
-		d := &x.dispatches[i]
-		if t := d.source.text; x.g.pipelines[t] == nil && !seen[t] {
-			seen[t] = true
-			texts = append(texts, &text{source: d.source, of: d})
-		}
-	}
-	if t, err := x.g.compileAll(texts); err != nil {
-		return x.unprepared(t.of, err)
-	}
-	for i := range x.dispatches {
-		d := &x.dispatches[i]
-		d.pipeline = x.g.pipelines[d.source.text]
-	}
-	return nil
-}
-
 // text is a source to compile.
 type text struct {
-	source
-	of    *dispatch     // the first that needs it
+	gpu.Source
+	index int           // in the list
 	taken time.Duration // by a helper; 0 if none has compiled it
 }
 
@@ -101,7 +81,7 @@ const (
 
 // compiling is the state of compileAll.
 type compiling struct {
-	g *gpu
+	d *opened
 
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -112,39 +92,43 @@ type compiling struct {
 	alone   bool    // helpers take no more texts, and are not waited for
 }
 
-func newCompiling(g *gpu, todo []*text) *compiling {
-	c := &compiling{g: g, todo: todo}
+func newCompiling(d *opened, todo []*text) *compiling {
+	c := &compiling{d: d, todo: todo}
 	c.changed = sync.NewCond(&c.mu)
 	return c
 }
 
-// compileAll compiles texts. With an error it returns the text that failed.
-func (g *gpu) compileAll(texts []*text) (*text, error) {
-	slices.SortStableFunc(texts, func(a, b *text) int { return len(b.text) - len(a.text) })
-	c := newCompiling(g, texts)
+func (d *opened) Compile(sources []gpu.Source) (made []gpu.Pipeline, failed int, err error) {
+	made = make([]gpu.Pipeline, len(sources))
+	var texts []*text
+	for i, s := range sources {
+		texts = append(texts, &text{Source: s, index: i})
+	}
+	slices.SortStableFunc(texts, func(a, b *text) int { return len(b.Text) - len(a.Text) })
+	c := newCompiling(d, texts)
 	defer c.stop()
 	for t := c.next(); t != nil; t = c.next() {
-		g.calls.Lock()
-		slow := time.AfterFunc(g.helpAfter(), c.help)
+		d.calls.Lock()
+		slow := time.AfterFunc(d.helpAfter(), c.help)
 		begin := time.Now()
-		p, err := compilePipeline(g.device, t.source)
+		p, err := compilePipeline(d.device, t.Source)
 		taken := time.Since(begin)
 		slow.Stop()
-		g.calls.Unlock()
+		d.calls.Unlock()
 		if err != nil {
-			return t, err
+			return made, t.index, oneLine(err)
 		}
-		g.pipelines[t.text] = p
+		made[t.index] = p
 		if t.taken > slowPipeline && taken > t.taken/2 { // it did not come from a cache
 			c.stop()
 		}
 	}
-	return nil, nil
+	return made, 0, nil
 }
 
 // helpAfter is how long this device compiles a pipeline alone.
-func (g *gpu) helpAfter() time.Duration {
-	if g.opts.Help {
+func (d *opened) helpAfter() time.Duration {
+	if d.adapter.opts.Help {
 		return 0
 	}
 	return slowPipeline
@@ -179,7 +163,7 @@ func (c *compiling) stop() {
 func (c *compiling) help() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.started || c.alone || c.g.adapter.info.Type == typeSoftware && !c.g.opts.Help {
+	if c.started || c.alone || c.d.adapter.info.Type == typeSoftware && !c.d.adapter.opts.Help {
 		return // software adapters compile when a pipeline first runs
 	}
 	c.started = true
@@ -190,16 +174,15 @@ func (c *compiling) help() {
 
 // helper compiles on a device of its own until no texts are left.
 func (c *compiling) helper() {
-	d, release := c.g.another()
+	d, release := c.d.adapter.another()
 	if d == nil {
 		return // no second device: the first compiles alone
 	}
 	defer release()
 	for t := c.give(); t != nil; t = c.give() {
 		begin := time.Now()
-		if p, err := compilePipeline(d, t.source); err == nil { // else the first device reports the same error
+		if p, err := compilePipeline(d, t.Source); err == nil { // else the first device reports the same error
 			p.Release()
-			p.layout.Release()
 		}
 		c.done(t, time.Since(begin))
 	}
@@ -231,17 +214,17 @@ func (c *compiling) give() *text {
 }
 
 // another opens a second device of the same adapter, in an instance of its own; nil if that fails.
-func (g *gpu) another() (d *wgpu.Device, release func()) {
-	a, instance, ok := g.adapter.again()
+func (a *adapter) another() (d *wgpu.Device, release func()) {
+	other, instance, ok := a.again()
 	if !ok {
 		return nil, nil
 	}
-	d, err := a.request(g.timestamps)
+	d, err := other.request()
 	release = func() {
 		if d != nil {
 			d.Release()
 		}
-		a.Adapter.Release()
+		other.Adapter.Release()
 		instance.Release()
 	}
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/tensortest"
+	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
 // TestHelpers: with other devices compiling beside it, the golden model's encoder gives the same results.
@@ -24,24 +25,28 @@ func TestHelpers(t *testing.T) {
 // TestHelper: a second device of the same adapter compiles all that is left, and hands back also what it cannot compile.
 func TestHelper(t *testing.T) {
 	load(t, shared, sums(t, 1, 16), nil)
-	g, err := shared.open("")
+	adapters, err := new(api).Adapters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev, err := adapters[0].Open()
 	if err != nil {
 		t.Fatal(err)
 	}
 	const good = `@group(0) @binding(0) var<storage, read_write> x: array<u32>;
 @group(0) @binding(1) var<storage, read> y: array<u32>;
 @compute @workgroup_size(1) fn main() { x[0] = y[0]; }`
-	texts := []*text{{source: source{"good", good, 2}}, {source: source{"bad", "fn main(", 2}}}
-	c := newCompiling(g, slices.Clone(texts))
+	texts := []*text{{Source: gpu.Source{Label: "good", Text: good, Bindings: 2}}, {Source: gpu.Source{Label: "bad", Text: "fn main(", Bindings: 2}}}
+	c := newCompiling(dev.(*opened), slices.Clone(texts))
 	c.helper()
 	if len(c.todo) > 0 || len(c.busy) > 0 || !slices.Equal(c.warm, texts) || texts[0].taken <= 0 {
 		t.Fatalf("the helper left %+v", c)
 	}
-	at, err := g.compileAll(texts)
-	if err == nil || at != texts[1] {
-		t.Errorf("%+v: %v; want the error of a text that is no WGSL", at, err)
+	made, at, err := dev.Compile([]gpu.Source{texts[1].Source, texts[0].Source})
+	if err == nil || at != 0 {
+		t.Errorf("%d: %v; want the error of a text that is no WGSL", at, err)
 	}
-	if g.pipelines[good] == nil {
+	if made[1] == nil {
 		t.Error("the other text has no pipeline")
 	}
 }
@@ -51,7 +56,7 @@ func TestHelper(t *testing.T) {
 func TestSharing(t *testing.T) {
 	texts := make([]*text, 6)
 	for i := range texts {
-		texts[i] = &text{source: source{label: string(rune('a' + i))}}
+		texts[i] = &text{Source: gpu.Source{Label: string(rune('a' + i))}}
 	}
 	begin := func() *compiling {
 		for _, t := range texts {
@@ -86,7 +91,7 @@ func TestSharing(t *testing.T) {
 	}
 	for _, x := range texts {
 		if (x.taken == time.Second) != (x != texts[0] && x != texts[3]) {
-			t.Errorf("%s took a helper %v", x.label, x.taken)
+			t.Errorf("%s took a helper %v", x.Label, x.taken)
 		}
 	}
 

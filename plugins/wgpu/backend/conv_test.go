@@ -49,6 +49,9 @@ func TestConvolutions(t *testing.T) {
 		{[]int64{1, 32, 6, 16}, []int64{70, 32, 3, 3}, false, false, dtype.F32, pair{1, 2}, pair{2, 1}, pair{2, 1}, 1, op.NCHW},
 		{[]int64{2, 4, 70, 64}, []int64{5, 4, 3, 2}, false, true, dtype.F16, nil, pair{1, 1}, nil, -1, op.NCHW}, // so many pixels that weights are arranged
 		{[]int64{1, 96, 90, 16}, []int64{4, 16, 2, 2}, false, false, dtype.F32, nil, pair{1, 1}, nil, -1, op.NHWC},
+		{[]int64{2, 16, 70, 65}, []int64{5, 16, 3, 2}, false, true, dtype.F16, nil, pair{1, 2}, pair{2, 1}, -1, op.NCHW}, // and x is copied
+		{[]int64{1, 183, 95, 32}, []int64{4, 32, 2, 3}, false, true, dtype.F32, pair{2, 1}, pair{0, 1}, nil, -1, op.NHWC},
+		{[]int64{1, 16, 5, 40, 45}, []int64{6, 16, 2, 3, 3}, false, false, dtype.F32, nil, pair{1, 0, 1}, nil, -1, op.NCDHW},
 		{[]int64{2, 16, 67}, []int64{24, 16, 1}, false, true, dtype.F32, nil, nil, nil, -1, op.NCW},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -89,10 +92,11 @@ func TestConvolutions(t *testing.T) {
 			if err := y.Op.Eval(y.Attrs, list, want); err != nil {
 				t.Fatal(err)
 			}
-			b := New(Options{})
-			if dev, err := b.open(""); err == nil && c.tile >= 0 {
-				dev.limits.Tile = &kernels.Tiles()[c.tile]
+			var opts Options
+			if c.tile >= 0 {
+				opts.Tile = &kernels.Tiles()[c.tile]
 			}
+			b := New(opts)
 			got := onDevice(t, load(t, b, p, nil), p, nil, in)["y"].F
 			for k, v := range got {
 				if w := want.F[k]; math.IsNaN(w) != math.IsNaN(v) || math.Abs(v-w) > 1e-4 {

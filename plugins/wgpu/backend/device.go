@@ -3,44 +3,51 @@
 package backend
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"math"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/rajveermalviya/go-webgpu/wgpu"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/plugins/internal/gpu"
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
-// Backend gives access to the adapters of this machine.
-type Backend struct {
-	opts Options
+// New makes the backend of the WebGPU adapters of this machine.
+func New(opts Options) *gpu.Backend { return gpu.New(&api{opts: opts}) }
 
-	mu       sync.Mutex
+// Repeat is gpu.Repeat: for benchmarks.
+var Repeat = gpu.Repeat
+
+// api is WebGPU.
+type api struct {
+	opts     Options
 	instance *wgpu.Instance
-	adapters []adapter
-	opened   map[string]*gpu // by adapter ID
+	adapters []gpu.Adapter
 }
+
+func (*api) Name() string { return "wgpu" }
 
 // adapter is a WebGPU adapter with its description.
 type adapter struct {
 	*wgpu.Adapter
+	opts   Options
 	apis   wgpu.InstanceBackend // APIs of the instance that listed it
 	index  int                  // in the list of that instance
 	info   device.Device
-	limits wgpu.Limits
+	all    wgpu.Limits
+	limits gpu.Limits
 	free   func() int64 // free bytes of its memory, 0 if unknown
 }
 
-// New makes the backend. Adapters are listed when they are first needed.
-func New(opts Options) *Backend { return &Backend{opts: opts, opened: map[string]*gpu{}} }
+func (a *adapter) Info() device.Device { return a.info }
+func (a *adapter) Limits() gpu.Limits  { return a.limits }
+func (a *adapter) Free() int64         { return a.free() }
 
 // Types of device.Device.Type.
 const (
@@ -85,11 +92,11 @@ func listAdapters(i *wgpu.Instance, apis wgpu.InstanceBackend) []*wgpu.Adapter {
 }
 
 // again finds the adapter in a new instance; ok is false if that lists other adapters.
-func (a adapter) again() (found adapter, instance *wgpu.Instance, ok bool) {
+func (a *adapter) again() (found *adapter, instance *wgpu.Instance, ok bool) {
 	instance = newInstance(a.apis)
 	for i, other := range listAdapters(instance, a.apis) {
 		if i == a.index && other.GetProperties() == a.GetProperties() {
-			found, ok = a, true
+			found, ok = new(*a), true
 			found.Adapter = other
 		} else {
 			other.Release()
@@ -101,49 +108,48 @@ func (a adapter) again() (found adapter, instance *wgpu.Instance, ok bool) {
 	return found, instance, ok
 }
 
-// find lists the adapters once: GPUs first, discrete ones before integrated ones, software last. The caller holds mu.
-func (b *Backend) find() error {
-	if b.instance == nil {
+// Adapters lists GPUs first, discrete ones before integrated ones, software last.
+func (w *api) Adapters() ([]gpu.Adapter, error) {
+	if w.instance == nil {
 		set, err := apis()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		b.instance = newInstance(set)
+		w.instance = newInstance(set)
 		type product struct{ vendor, device uint32 }
 		seen := map[product]int{}
-		for i, a := range listAdapters(b.instance, set) {
-			d := describe(a)
+		for i, a := range listAdapters(w.instance, set) {
+			d := describe(a, w.opts)
 			d.apis, d.index = set, i
 			if p := a.GetProperties(); p.BackendType == wgpu.BackendType_Vulkan && p.AdapterType != wgpu.AdapterType_CPU { // a CPU adapter has the host's memory
 				k := product{p.VendorId, p.DeviceId}
 				nth := seen[k]
 				seen[k]++
 				d.info.Memory, _ = ownMemory(k.vendor, k.device, nth)
-				d.free = func() int64 { _, free := ownMemory(k.vendor, k.device, nth); return free }
+				if w.opts.Memory == 0 {
+					d.free = func() int64 { _, free := ownMemory(k.vendor, k.device, nth); return free }
+				}
 			}
-			b.adapters = append(b.adapters, d)
+			w.adapters = append(w.adapters, d)
 		}
-		rank := func(a adapter) int {
+		rank := func(a gpu.Adapter) int {
 			return slices.Index([]wgpu.AdapterType{wgpu.AdapterType_DiscreteGPU, wgpu.AdapterType_IntegratedGPU, wgpu.AdapterType_Unknown, wgpu.AdapterType_CPU},
-				a.GetProperties().AdapterType)
+				a.(*adapter).GetProperties().AdapterType)
 		}
-		slices.SortStableFunc(b.adapters, func(x, y adapter) int { return rank(x) - rank(y) })
-		for i := range b.adapters {
-			b.adapters[i].info.ID = fmt.Sprint(i)
-		}
+		slices.SortStableFunc(w.adapters, func(x, y gpu.Adapter) int { return rank(x) - rank(y) })
 	}
-	if len(b.adapters) == 0 {
+	if len(w.adapters) == 0 {
 		asked := ""
 		if v := os.Getenv(apiVariable); v != "" {
 			asked = fmt.Sprintf(" (%s is %q)", apiVariable, v)
 		}
-		return diag.New(device.ErrUnavailable, "wgpu", "no adapter on this machine%s", asked).WithHint(
+		return nil, diag.New(device.ErrUnavailable, "wgpu", "no adapter on this machine%s", asked).WithHint(
 			"install the GPU's Vulkan driver, or Mesa's software one (Debian and Ubuntu: apt install mesa-vulkan-drivers)")
 	}
-	return nil
+	return w.adapters, nil
 }
 
-func describe(a *wgpu.Adapter) adapter {
+func describe(a *wgpu.Adapter, opts Options) *adapter {
 	p, l := a.GetProperties(), a.GetLimits().Limits
 	d := device.Device{Name: p.Name, Type: typeGPU}
 	if p.AdapterType == wgpu.AdapterType_CPU {
@@ -165,72 +171,43 @@ func describe(a *wgpu.Adapter) adapter {
 	if p.DriverDescription != "" {
 		d.Features = append(d.Features, "driver "+p.DriverDescription)
 	}
-	return adapter{Adapter: a, info: d, limits: l, free: func() int64 { return 0 }}
+	return &adapter{Adapter: a, opts: opts, info: d, all: l, limits: limits(a, d, l, opts), free: func() int64 { return opts.Memory }}
 }
 
-// Info describes the adapters.
-func (b *Backend) Info(context.Context) (device.Info, error) {
-	return guard(func() (device.Info, error) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if err := b.find(); err != nil {
-			return device.Info{}, err
-		}
-		info := device.Info{Name: "wgpu", Version: kernels.Version}
-		to := *kernels.Description()
-		for _, a := range b.adapters {
-			info.Devices = append(info.Devices, a.info)
-			// The result and the parameters take two bindings.
-			to.MaxOperands = min(to.MaxOperands, int(a.limits.MaxStorageBuffersPerShaderStage)-2)
-		}
-		info.Target = &to
-		return info, nil
-	})
-}
+// largestBuffer is the most bytes of a buffer: NVIDIA's driver allocates no more at once, whatever limit it reports. More than that takes several
+// buffers.
+const largestBuffer = 4<<30 - 2<<20
 
-// Prepare finds the adapters and opens the default one in advance, because opening takes a driver some time. Loading a program
-// reports its errors.
-func (b *Backend) Prepare() {
-	_, _ = guard(func() (*gpu, error) { return b.open("") })
-}
+// Mesa's llvmpipe silently ends all loops of an invocation after this many iterations in total, counting the last evaluation of
+// each condition: LP_MAX_TGSI_LOOP_ITERATIONS in its lp_bld_limits.h. The result is then a partial sum.
+const (
+	llvmpipe      = "llvmpipe"
+	llvmpipeLoops = 65535
+)
 
-// choose returns the adapter with an ID. An empty ID means the first, a GPU if there is one.
-func (b *Backend) choose(id string) (adapter, error) {
-	if err := b.find(); err != nil {
-		return adapter{}, err
+// limits are those of an adapter, or less if the options say so.
+func limits(a *wgpu.Adapter, info device.Device, l wgpu.Limits, opts Options) gpu.Limits {
+	out := gpu.Limits{
+		Binding: int64(min(l.MaxStorageBufferBindingSize, math.MaxInt32)) &^ 255, Buffer: int64(min(l.MaxBufferSize, largestBuffer)) &^ 255,
+		Bindings: int(l.MaxStorageBuffersPerShaderStage), Groups: int(l.MaxComputeWorkgroupsPerDimension),
+		Clock:   a.HasFeature(wgpu.FeatureName_TimestampQuery) && !opts.NoTimestamps,
+		Kernels: kernels.Limits{WorkgroupStorage: int(l.MaxComputeWorkgroupStorageSize), AttentionTile: opts.AttentionTile, Tile: opts.Tile},
 	}
-	var known []string
-	for _, a := range b.adapters {
-		if id == "" || a.info.ID == id {
-			return a, nil
-		}
-		known = append(known, fmt.Sprintf("%s (%s, %s)", a.info.ID, a.info.Name, a.info.Type))
+	if opts.MaxBinding > 0 {
+		out.Binding = min(out.Binding, opts.MaxBinding&^255)
 	}
-	return adapter{}, diag.New(device.ErrUnavailable, "wgpu", "no device %q; there are %s", id, strings.Join(known, ", "))
-}
-
-// open returns the device of an adapter, which all executables on it share.
-func (b *Backend) open(id string) (*gpu, error) {
-	g, err := b.begin(id)
-	if err != nil {
-		return nil, err
+	if opts.MaxBuffer > 0 {
+		out.Buffer = min(out.Buffer, opts.MaxBuffer&^255)
 	}
-	return g, g.ready()
-}
-
-// begin is open without waiting for the device. Its limits are known already.
-func (b *Backend) begin(id string) (*gpu, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	a, err := b.choose(id)
-	if err != nil {
-		return nil, err
+	if opts.MaxGroups > 0 {
+		out.Groups = min(out.Groups, opts.MaxGroups)
 	}
-	if g := b.opened[a.info.ID]; g != nil && !g.useless() {
-		return g, nil
+	if strings.HasPrefix(info.Name, llvmpipe) {
+		out.Loops = llvmpipeLoops
 	}
-	g := newGPU(a, b.opts)
-	b.opened[a.info.ID] = g
-	go g.request()
-	return g, nil
+	if info.Type == typeSoftware && opts.AttentionTile == nil {
+		// A software adapter takes seconds to compile unrolled loops, and the result is no faster.
+		out.Kernels.AttentionTile = &kernels.AttentionTiles[len(kernels.AttentionTiles)-1]
+	}
+	return out
 }

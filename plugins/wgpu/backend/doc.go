@@ -1,10 +1,8 @@
-// Package backend runs programs on GPUs through WebGPU. Buffers, pipelines and bind groups are made when a program is
-// loaded; a run submits commands that were recorded before it. Package kernels decides which shaders run an op; nothing here
-// knows an op.
-//
-// It imports core and plugins/wgpu/kernels, never format, plugins/rpc or the compiler, so that it can be tested in process.
-// Without cgo the package is empty.
+// Package backend is WebGPU for package gpu, which runs programs: adapters and their limits, buffers, pipelines and commands of the library.
+// Without cgo it has no more than Options.
 package backend
+
+import "github.com/rlx-go/rlx/plugins/wgpu/kernels"
 
 // Options change what a device allows and how it is used, for tests; zero values leave it as it is.
 type Options struct {
@@ -15,4 +13,7 @@ type Options struct {
 	Memory       int64 // bytes that are free
 	NoTimestamps bool  // the device has no clock
 	Help         bool  // other devices compile beside it from the start, software adapters included
+
+	AttentionTile *kernels.AttentionTile // as in kernels.Limits
+	Tile          *kernels.Tile
 }

@@ -3,90 +3,44 @@
 package backend
 
 import (
-	"fmt"
-	"math"
+	"errors"
+	"strings"
 	"sync"
 
 	"github.com/rajveermalviya/go-webgpu/wgpu"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
+	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// gpu is an opened device. Its mutex serialises the programs that use it.
-type gpu struct {
-	mu      sync.Mutex
-	name    string
-	adapter adapter
-	opts    Options
-	opened  chan struct{} // closed once device, queue and err are set
-	err     error
+// opened is an adapter's device.
+type opened struct {
+	adapter *adapter
 	device  *wgpu.Device
 	queue   *wgpu.Queue
-	limits  kernels.Limits
 
 	// calls is held around calls of the library while a program is loaded, which uploads and compiles at the same time: the
 	// library's error scopes belong to the device, not to the caller.
 	calls sync.Mutex
 
-	maxBinding, maxBuffer int64
-	maxGroups             int
-	maxBindings           int          // of a shader
-	free                  func() int64 // free bytes of memory, 0 if unknown
-	timestamps            bool         // the device has a clock that programs can read
-	tickLength            float64      // of that clock, in nanoseconds, 0 if not measured yet
-
-	pipelines map[string]*pipeline // by WGSL text
-	uploader  uploader
-	polled    func() // called by a run after each poll; may be nil
-
-	lostMu sync.Mutex
-	lost   string // the reason, once the device is lost
+	uploader uploader
 }
 
-// newGPU is a device that is not open yet. Its limits are known already.
-func newGPU(a adapter, opts Options) *gpu {
-	g := &gpu{name: a.info.Name, adapter: a, opts: opts, opened: make(chan struct{}), pipelines: map[string]*pipeline{}, free: a.free}
-	g.uploader.g = g
-	if opts.Memory > 0 {
-		g.free = func() int64 { return opts.Memory }
+func (a *adapter) Open() (gpu.Device, error) {
+	d, err := a.request()
+	if err != nil {
+		return nil, err
 	}
-	l := a.limits
-	g.timestamps = a.HasFeature(wgpu.FeatureName_TimestampQuery) && !opts.NoTimestamps
-	g.maxBinding = int64(min(l.MaxStorageBufferBindingSize, math.MaxInt32)) &^ 255
-	g.maxBuffer = int64(min(l.MaxBufferSize, largestBuffer)) &^ 255
-	g.maxGroups = int(l.MaxComputeWorkgroupsPerDimension)
-	g.maxBindings = int(l.MaxStorageBuffersPerShaderStage)
-	for _, o := range []struct {
-		limit *int64
-		to    int64
-	}{{&g.maxBinding, opts.MaxBinding}, {&g.maxBuffer, opts.MaxBuffer}} {
-		if o.to > 0 {
-			*o.limit = min(*o.limit, o.to&^255)
-		}
-	}
-	if opts.MaxGroups > 0 {
-		g.maxGroups = min(g.maxGroups, opts.MaxGroups)
-	}
-	g.limits = kernels.Limits{WorkgroupStorage: int(l.MaxComputeWorkgroupStorageSize)}
-	if a.info.Type == typeSoftware {
-		// A software adapter takes seconds to compile unrolled loops, and the result is no faster.
-		g.limits.AttentionTile = &kernels.AttentionTiles[len(kernels.AttentionTiles)-1]
-	}
-	return g
+	return &opened{adapter: a, device: d, queue: d.GetQueue()}, nil
 }
-
-// largestBuffer is the most bytes of a buffer: NVIDIA's driver allocates no more at once, whatever limit it reports. More than that takes several
-// buffers.
-const largestBuffer = 4<<30 - 2<<20
 
 // request opens a device with all limits of the adapter.
-func (a adapter) request(timestamps bool) (*wgpu.Device, error) {
-	l := a.limits
+func (a *adapter) request() (*wgpu.Device, error) {
+	l := a.all
 	l.MaxBufferSize = min(l.MaxBufferSize, largestBuffer)
 	desc := &wgpu.DeviceDescriptor{Label: "rlx", RequiredLimits: &wgpu.RequiredLimits{Limits: l}}
-	if timestamps {
+	if a.limits.Clock {
 		desc.RequiredFeatures = append(desc.RequiredFeatures, wgpu.FeatureName_TimestampQuery)
 	}
 	d, err := a.RequestDevice(desc)
@@ -96,58 +50,102 @@ func (a adapter) request(timestamps bool) (*wgpu.Device, error) {
 	return d, nil
 }
 
-// request opens the device.
-func (g *gpu) request() {
-	defer close(g.opened)
-	if g.device, g.err = g.adapter.request(g.timestamps); g.err == nil {
-		g.queue = g.device.GetQueue()
+func (d *opened) Use() (end func()) { return keepCallbacks() }
+
+func (d *opened) Exclusive(f func()) {
+	d.calls.Lock()
+	defer d.calls.Unlock()
+	f()
+}
+
+// buffer is a buffer and, where the host maps it, its state.
+type buffer struct {
+	*wgpu.Buffer
+	d      *opened
+	mode   wgpu.MapMode
+	mapped bool // or has failed, see status
+	status wgpu.BufferMapAsyncStatus
+}
+
+func (d *opened) NewBuffer(label string, bytes int64, use gpu.Usage) (gpu.Buffer, error) {
+	b, err := d.newBuffer(label, bytes, use)
+	if err != nil {
+		return nil, err
 	}
+	return b, nil
 }
 
-// ready waits until the device is open.
-func (g *gpu) ready() error {
-	<-g.opened
-	return g.err
-}
-
-// useless reports whether the device could not be opened, or is lost.
-func (g *gpu) useless() bool {
-	select {
-	case <-g.opened:
-		return g.err != nil || g.isLost()
-	default:
-		return false
+func (d *opened) newBuffer(label string, bytes int64, use gpu.Usage) (*buffer, error) {
+	usage, mode := wgpu.BufferUsage_Storage|wgpu.BufferUsage_CopyDst, wgpu.MapMode_None
+	switch use {
+	case gpu.Storage:
+		usage |= wgpu.BufferUsage_CopySrc
+	case gpu.ToDevice:
+		usage, mode = wgpu.BufferUsage_MapWrite|wgpu.BufferUsage_CopySrc, wgpu.MapMode_Write
+	case gpu.ToHost:
+		usage, mode = wgpu.BufferUsage_MapRead|wgpu.BufferUsage_CopyDst, wgpu.MapMode_Read
 	}
-}
-
-func (g *gpu) isLost() bool {
-	g.lostMu.Lock()
-	defer g.lostMu.Unlock()
-	return g.lost != ""
-}
-
-// lose records that the device is lost.
-func (g *gpu) lose(why string) error {
-	g.lostMu.Lock()
-	g.lost = why
-	g.lostMu.Unlock()
-	return g.lostError()
-}
-
-func (g *gpu) lostError() error {
-	g.lostMu.Lock()
-	defer g.lostMu.Unlock()
-	return diag.New(device.ErrDeviceLost, "wgpu", "%s was lost: %s", g.name, g.lost)
-}
-
-// fold divides n workgroups into two dimensions.
-func (g *gpu) fold(n int) (x, y uint32, err error) {
-	if n <= g.maxGroups {
-		return uint32(n), 1, nil
+	b, err := d.makeBuffer(&wgpu.BufferDescriptor{Label: label, Size: uint64(bytes), Usage: usage})
+	if err == nil {
+		b.mode = mode
 	}
-	rows := (n + g.maxGroups - 1) / g.maxGroups
-	if rows > g.maxGroups {
-		return 0, 0, fmt.Errorf("%d workgroups; the device starts %d at most", n, g.maxGroups*g.maxGroups)
-	}
-	return uint32((n + rows - 1) / rows), uint32(rows), nil
+	return b, err
 }
+
+func (d *opened) makeBuffer(desc *wgpu.BufferDescriptor) (*buffer, error) {
+	d.calls.Lock()
+	defer d.calls.Unlock()
+	b, err := d.device.CreateBuffer(desc)
+	if err != nil {
+		return nil, gpu.MemoryError("wgpu", d.adapter.info.Name, desc.Label, int64(desc.Size), oneLine(err))
+	}
+	return &buffer{Buffer: b, d: d}, nil
+}
+
+func (b *buffer) Release() {
+	b.Destroy()
+	b.Buffer.Release()
+}
+
+func (b *buffer) Map(n int64) error {
+	b.mapped = false
+	return deviceError(b.MapAsync(b.mode, 0, uint64(n), func(s wgpu.BufferMapAsyncStatus) { b.status, b.mapped = s, true }))
+}
+
+func (b *buffer) Mapped() (bool, error) {
+	if b.mapped && b.status != wgpu.BufferMapAsyncStatus_Success {
+		return false, diag.New(device.ErrDeviceLost, "wgpu", "%s was lost: mapping memory ended with status %v", b.d.adapter.info.Name, b.status)
+	}
+	return b.mapped, nil
+}
+
+func (b *buffer) Bytes(n int64) []byte { return b.GetMappedRange(0, uint(n)) }
+
+func (d *opened) Write(to gpu.Buffer, data []byte) error {
+	return deviceError(d.queue.WriteBuffer(to.(*buffer).Buffer, 0, data))
+}
+
+func (d *opened) Bind(label string, p gpu.Pipeline, pieces []gpu.Piece) (gpu.Bindings, error) {
+	entries := make([]wgpu.BindGroupEntry, len(pieces))
+	for i, p := range pieces {
+		entries[i] = wgpu.BindGroupEntry{Binding: uint32(i), Buffer: p.Buffer.(*buffer).Buffer, Offset: uint64(p.Offset), Size: uint64(p.Size)}
+	}
+	d.calls.Lock()
+	defer d.calls.Unlock()
+	g, err := d.device.CreateBindGroup(&wgpu.BindGroupDescriptor{Label: label, Layout: p.(*pipeline).layout, Entries: entries})
+	if err != nil {
+		return nil, oneLine(err)
+	}
+	return g, nil
+}
+
+// deviceError converts an error of the library to a *diag.Error.
+func deviceError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return diag.New(device.ErrDevice, "wgpu", "%w", oneLine(err))
+}
+
+// oneLine joins the lines of an error of the library.
+func oneLine(err error) error { return errors.New(strings.Join(strings.Fields(err.Error()), " ")) }

@@ -17,6 +17,7 @@ import (
 	"github.com/rlx-go/rlx/core/quant"
 	"github.com/rlx-go/rlx/core/sched"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
 // TestGroupedProducts: products of one row, with the norm before them and the multiplication after them, are the same in one dispatch as in
@@ -128,8 +129,8 @@ func compareGrouped(t *testing.T, g *ir.Graph, tolerance float64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exe := load(t, shared, p, nil).(*executable)
-	if exe.groups == 0 {
+	exe := load(t, shared, p, nil)
+	if gpu.Inspect(exe).Groups() == 0 {
 		t.Fatalf("no group in %d steps", len(p.Steps))
 	}
 	for rows := int64(1); rows <= 3; rows++ {

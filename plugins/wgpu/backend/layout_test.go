@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
@@ -68,7 +69,7 @@ func BenchmarkRows(b *testing.B) {
 // bandwidth reports the bytes per second that an op reads and writes on the device.
 func bandwidth(b *testing.B, name string, in []ir.Type, build func(in []*ir.Node) *ir.Node) {
 	b.Run(name, func(b *testing.B) {
-		back, _ := withClock(b)
+		back := withClock(b, Options{})
 		graph, bytes := ir.NewGraph("bandwidth"), int64(0)
 		var nodes []*ir.Node
 		for i, t := range in {
@@ -132,7 +133,7 @@ func TestTransposes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			exe := load(t, []*Backend{small, shared, shared}[i%3], p, nil)
+			exe := load(t, []device.Backend{small, shared, shared}[i%3], p, nil)
 			for _, n := range []int64{9, 1, 4} {
 				syms := map[string]int64{"N": n}
 				in, refs := map[string]*tensor.Array{}, map[*ir.Node]*tensor.Array{}

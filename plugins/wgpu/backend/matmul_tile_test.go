@@ -17,6 +17,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/sched"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/internal/gpu"
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
@@ -105,11 +106,7 @@ func (c tiledProduct) want(in map[string]*tensor.Array, b, row, col int) float64
 // which rows, columns and K end within one. A NaN and an Inf in the last row and the last column must stay there.
 func TestTiles(t *testing.T) {
 	for _, tile := range kernels.Tiles() {
-		b := New(Options{})
-		g, err := b.open("")
-		if err == nil {
-			g.limits.Tile = &tile
-		} // otherwise load says why there is no device, or skips
+		b := New(Options{Tile: &tile})
 		for _, c := range []tiledProduct{
 			{"whole", 1, 384, 384, 48, op.FusedMatMulAttrs{TransB: true, HasBias: true, HasResidual: true, Act: "gelu"}},
 			{"odd", 1, 131, 197, 52, op.FusedMatMulAttrs{TransB: true, HasBias: true, HasResidual: true}},
@@ -117,6 +114,18 @@ func TestTiles(t *testing.T) {
 		} {
 			t.Run(tile.String()+"/"+c.name, func(t *testing.T) { c.test(t, b) })
 		}
+	}
+}
+
+// TestParts makes products of which workgroups sum up parts of K.
+func TestParts(t *testing.T) {
+	for i, c := range []tiledProduct{
+		{"rows", 1, 131, 196, 400, op.FusedMatMulAttrs{TransB: true, HasBias: true, HasResidual: true, Act: "gelu"}},
+		{"across", 1, 140, 100, 112, op.FusedMatMulAttrs{TransA: true}},
+	} {
+		tile := kernels.Tiles()[len(kernels.Tiles())-1-i]
+		tile.Splits = 3
+		t.Run(c.name, func(t *testing.T) { c.test(t, New(Options{Tile: &tile})) })
 	}
 }
 
@@ -137,14 +146,10 @@ func TestSharedTexts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := New(Options{})
-	if dev, err := b.open(""); err == nil {
-		dev.limits.Tile = &kernels.Tiles()[len(kernels.Tiles())-1]
-	}
-	e := load(t, b, p, nil)
+	e := load(t, New(Options{Tile: &kernels.Tiles()[len(kernels.Tiles())-1]}), p, nil)
 	texts := map[string]bool{}
-	for _, d := range e.(*executable).dispatches {
-		texts[d.source.text] = true
+	for _, text := range gpu.Inspect(e).Texts() {
+		texts[text] = true
 	}
 	if len(texts) != 1 {
 		t.Errorf("%d shaders; want 1", len(texts))
@@ -179,7 +184,7 @@ func TestSharedTexts(t *testing.T) {
 }
 
 // test compares a product with sums in float64.
-func (c tiledProduct) test(t *testing.T, b *Backend) {
+func (c tiledProduct) test(t *testing.T, b device.Backend) {
 	p := c.program(t)
 	in := c.inputs(p)
 	x, w := in["x"].F, in["w"].F
@@ -247,10 +252,11 @@ func BenchmarkTiles(b *testing.B) {
 				name = tile.String()
 			}
 			b.Run(c.name+"/"+name, func(b *testing.B) {
-				back, g := withClock(b)
+				var opts Options
 				if tile != chosen {
-					g.limits.Tile = &tile
+					opts.Tile = &tile
 				}
+				back := withClock(b, opts)
 				flop := 2 * float64(c.m) * float64(c.n) * float64(c.k)
 				b.ReportMetric(flop/deviceTime(b, back, c.program(b))/1e9, "GFLOP/s")
 				b.ReportMetric(0, "ns/op")
@@ -266,7 +272,7 @@ func BenchmarkMatMul(b *testing.B) {
 	for _, n := range []int{1024, 4096} {
 		for _, trans := range []bool{true, false} {
 			b.Run(fmt.Sprintf("%d/trans_b=%v", n, trans), func(b *testing.B) {
-				back, _ := withClock(b)
+				back := withClock(b, Options{})
 				c := tiledProduct{batch: 1, m: n, n: n, k: n, attrs: op.FusedMatMulAttrs{TransB: trans}}
 				b.ReportMetric(2*float64(n)*float64(n)*float64(n)/deviceTime(b, back, c.program(b))/1e9, "GFLOP/s")
 				b.ReportMetric(0, "ns/op")
@@ -275,21 +281,21 @@ func BenchmarkMatMul(b *testing.B) {
 	}
 }
 
-// withClock is a backend that nothing else uses, and its device; without a clock there is no benchmark.
-func withClock(b *testing.B) (*Backend, *gpu) {
-	back := New(Options{})
-	g, err := back.open("")
+// withClock is a backend that nothing else uses; without a clock there is no benchmark.
+func withClock(b *testing.B, opts Options) device.Backend {
+	back := New(opts)
+	info, err := back.Info(b.Context())
 	if err != nil {
 		b.Skip(err)
 	}
-	if !g.timestamps {
-		b.Skip("no clock on " + g.name)
+	if d := info.Devices[0]; !slices.Contains(d.Features, "clock") {
+		b.Skip("no clock on " + d.Name)
 	}
-	return back, g
+	return back
 }
 
 // deviceTime is the median time of a program's shaders in seconds.
-func deviceTime(b *testing.B, back *Backend, p *program.Program) float64 {
+func deviceTime(b *testing.B, back device.Backend, p *program.Program) float64 {
 	must := func(err error) {
 		b.Helper()
 		if err != nil {

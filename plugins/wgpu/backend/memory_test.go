@@ -18,9 +18,9 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
-	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/sched"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
 // TestMemory: what a run reports is what the program's buffers have, and that is the weights that the program reads, the
@@ -29,7 +29,7 @@ func TestMemory(t *testing.T) {
 	find, section := compileSAM(t, dtype.F32)
 	for _, method := range []string{"encode", "decode"} {
 		p := find(method, "cpu")
-		x := load(t, shared, p, section).(*executable)
+		x := load(t, shared, p, section)
 		syms := map[string]int64{}
 		if method == "decode" {
 			syms["N"] = 2
@@ -38,14 +38,10 @@ func TestMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		weights, sum := int64(0), int64(x.params.GetSize()+x.up.buffer.GetSize()+x.down.buffer.GetSize())
-		for _, r := range x.resident {
-			weights += program.AlignUp(r.to - r.from)
-		}
-		for _, s := range []*space{x.weights, x.arena, x.io, x.scratch, x.status} {
-			for _, b := range s.buffers {
-				sum += int64(b.GetSize())
-			}
+		sum := int64(0)
+		buffers, weights := gpu.Inspect(x).Buffers()
+		for _, b := range buffers {
+			sum += int64(b.(*buffer).GetSize())
 		}
 		if stats.DeviceMemory != sum {
 			t.Errorf("%s: %d bytes are reported; the buffers have %d", method, stats.DeviceMemory, sum)
@@ -79,12 +75,9 @@ func TestTooLarge(t *testing.T) {
 func TestNoMemory(t *testing.T) {
 	p := sums(t, 3, 1<<20)
 	load(t, shared, p, nil)
-	g, err := shared.open("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	scarce(t, func() { err = g.planSpace(1<<30).make(g, "the test") })
-	if !errors.Is(err, device.ErrMemory) || !strings.Contains(err.Error(), "a buffer of 1073.7 MB for the test") {
+	var err error
+	scarce(t, func() { _, err = shared.NewState(t.Context(), "", 1<<30) })
+	if !errors.Is(err, device.ErrMemory) || !strings.Contains(err.Error(), "a buffer of 1073.7 MB for state") {
 		t.Fatalf("the error is %v; want %v", err, device.ErrMemory)
 	}
 	if strings.Contains(err.Error(), "\n") {
@@ -139,7 +132,7 @@ func TestMemoryOfLooking(t *testing.T) {
 // scarce leaves 256 MiB to the software adapter while f runs.
 func scarce(t *testing.T, f func()) {
 	t.Helper()
-	if info, _ := shared.Info(context.Background()); runtime.GOOS != "linux" || info.Devices[0].Type != typeSoftware {
+	if runtime.GOOS != "linux" || first(t).Type != typeSoftware {
 		t.Skip("the memory of a GPU cannot be limited from here")
 	}
 	pages, err := os.ReadFile("/proc/self/statm")
@@ -165,15 +158,15 @@ func scarce(t *testing.T, f func()) {
 
 // TestOwnMemory: Vulkan reports the memory of every adapter. Only that of a GPU is listed.
 func TestOwnMemory(t *testing.T) {
-	info, err := shared.Info(context.Background())
+	adapters, err := new(api).Adapters()
 	if errors.Is(err, device.ErrUnavailable) && os.Getenv("RLX_REQUIRE_GPU") == "" {
 		t.Skip(err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, d := range info.Devices {
-		p := shared.adapters[i].GetProperties()
+	for _, a := range adapters {
+		d, p := a.Info(), a.(*adapter).GetProperties()
 		if p.BackendType != wgpu.BackendType_Vulkan {
 			continue
 		}

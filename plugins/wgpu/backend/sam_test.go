@@ -41,7 +41,7 @@ func compileCase(t *testing.T, dir string, d dtype.DType) (find func(method, tar
 var onDevice = devicetest.Once
 
 // load loads a program, or skips the test where there is no adapter and none is asked for.
-func load(t *testing.T, b *Backend, p *program.Program, section []byte) device.Executable {
+func load(t *testing.T, b device.Backend, p *program.Program, section []byte) device.Executable {
 	t.Helper()
 	x, err := b.Load(context.Background(), device.Load{Program: p, Weights: section})
 	if errors.Is(err, device.ErrUnavailable) && os.Getenv("RLX_REQUIRE_GPU") == "" {
@@ -54,6 +54,16 @@ func load(t *testing.T, b *Backend, p *program.Program, section []byte) device.E
 	return x
 }
 
+// first describes the adapter that tests run on.
+func first(t *testing.T) device.Device {
+	t.Helper()
+	info, err := shared.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Devices[0]
+}
+
 // TestSAM compares every target of the golden models with the results of their authors.
 func TestSAM(t *testing.T) {
 	for _, name := range []string{"sam_tiny", "sam_flags", "sam_mask_prompt_tiny"} {
@@ -61,7 +71,7 @@ func TestSAM(t *testing.T) {
 	}
 }
 
-func testSAM(t *testing.T, b *Backend, dir string, d dtype.DType, encode, decode float64) {
+func testSAM(t *testing.T, b device.Backend, dir string, d dtype.DType, encode, decode float64) {
 	find, section, g := compileCase(t, dir, d)
 	embeddings := g.Embeddings(t)
 	for _, target := range compile.Defaults() {

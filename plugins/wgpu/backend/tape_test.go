@@ -14,6 +14,7 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/sched"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
 // TestTape: a run plays what the run before recorded; with other sizes, after a run that was looked at, and after one that
@@ -27,7 +28,7 @@ func TestTape(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := load(t, shared, p, nil).(*executable)
+	e := load(t, shared, p, nil)
 	run := func(n int) {
 		t.Helper()
 		in := tensor.NewArray(dtype.F32, n, 3)
@@ -44,7 +45,8 @@ func TestTape(t *testing.T) {
 		run(n)
 	}
 	run(7)
-	if run(7); e.tape == nil {
+	recorded := func() bool { _, ok := gpu.Inspect(e).Recorded(); return ok }
+	if run(7); !recorded() {
 		t.Error("the next run is not recorded")
 	}
 	io := tensor.AlignedBytes(int(p.IOSize))
@@ -53,7 +55,7 @@ func TestTape(t *testing.T) {
 		if _, err := e.Run(context.Background(), device.Run{Syms: syms, IO: io, Opts: o}); err != nil {
 			t.Fatal(err)
 		}
-		if e.tape == nil {
+		if !recorded() {
 			t.Errorf("%+v: the tape is gone", o)
 		}
 		run(7)
@@ -62,7 +64,7 @@ func TestTape(t *testing.T) {
 		if _, err := e.Run(context.Background(), device.Run{Syms: syms, IO: io, Outputs: []bool{false}}); err != nil {
 			t.Fatal(err)
 		}
-		if e.tape == nil || e.tape.outputs == nil {
+		if outputs, _ := gpu.Inspect(e).Recorded(); outputs == nil {
 			t.Error("the next run is not recorded for the outputs that are wanted")
 		}
 	}
@@ -78,7 +80,7 @@ func TestTape(t *testing.T) {
 // TestRefused: commands that the library refuses are an error that names the step, and the device goes on.
 func TestRefused(t *testing.T) {
 	p := sums(t, 5, 1024)
-	x := load(t, shared, p, nil).(*executable)
+	x := load(t, shared, p, nil)
 	io := tensor.AlignedBytes(int(p.IOSize))
 	run := func(o device.RunOptions) error {
 		_, err := x.Run(context.Background(), device.Run{IO: io, Opts: o})
@@ -87,15 +89,15 @@ func TestRefused(t *testing.T) {
 	if err := run(device.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	groups := x.dispatches[2].x
+	groups := gpu.Inspect(x).Workgroups(2)
+	right := *groups
 	for _, o := range []device.RunOptions{{}, {CheckNaN: true}} {
-		x.dispatches[2].x = 1 << 31
-		x.tape.release()
-		x.tape = nil
+		*groups = 1 << 31
+		gpu.Inspect(x).Forget()
 		if err := run(o); !errors.Is(err, device.ErrDevice) || !strings.Contains(err.Error(), "step 3 of 5 (add) cannot be submitted") {
 			t.Errorf("%+v: the error is %v", o, err)
 		}
-		x.dispatches[2].x = groups
+		*groups = right
 		if err := run(o); err != nil {
 			t.Errorf("%+v: after it: %v", o, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/rajveermalviya/go-webgpu/wgpu"
 
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
 // An upload goes through two mapped buffers: while the device copies from one, all cores fill the other. They are small and kept
@@ -18,101 +19,95 @@ const (
 	uploadBuffers = 2
 )
 
-// uploader copies bytes into spaces, for one load at a time. Pipelines may be compiled meanwhile.
+// uploader is the state of uploads, of one load at a time. Pipelines may be compiled meanwhile.
 type uploader struct {
-	g     *gpu
-	slots []*uploadSlot
-	next  int
+	buffers []*buffer
+	next    int
 }
 
-type uploadSlot struct {
-	*staging
-	mapped bool // or has failed, see status
-	status wgpu.BufferMapAsyncStatus
-}
-
-// write copies data to an offset of a space, rounded up to whole words.
-func (u *uploader) write(s *space, offset int64, data []byte) error {
-	for _, p := range s.pieces(offset, int64(len(data)), uploadChunk) {
-		slot, err := u.slot()
+func (d *opened) Upload(to gpu.Buffer, offset int64, data []byte) error {
+	for len(data) > 0 {
+		from, err := d.uploadBuffer()
 		if err != nil {
 			return err
 		}
-		size := (p.size + 3) &^ 3
-		to := slot.buffer.GetMappedRange(0, uint(size))
-		tensor.Copy(to[:p.size], data[:p.size])
-		clear(to[p.size:])
-		if err := u.send(slot, p, size); err != nil {
+		n := min(len(data), uploadChunk)
+		size := (n + 3) &^ 3
+		b := from.Bytes(int64(size))
+		tensor.Copy(b[:n], data[:n])
+		clear(b[n:])
+		if err := d.send(from, to.(*buffer), offset, int64(size)); err != nil {
 			return err
 		}
-		data = data[p.size:]
+		data, offset = data[n:], offset+int64(n)
 	}
 	return nil
 }
 
-// slot returns the next buffer, mapped.
-func (u *uploader) slot() (*uploadSlot, error) {
-	if len(u.slots) < uploadBuffers {
-		b, err := u.g.makeBuffer(&wgpu.BufferDescriptor{Label: "upload", Size: uploadChunk,
+// uploadBuffer returns the next buffer, mapped.
+func (d *opened) uploadBuffer() (*buffer, error) {
+	u := &d.uploader
+	if len(u.buffers) < uploadBuffers {
+		b, err := d.makeBuffer(&wgpu.BufferDescriptor{Label: "upload", Size: uploadChunk,
 			Usage: wgpu.BufferUsage_MapWrite | wgpu.BufferUsage_CopySrc, MappedAtCreation: true})
 		if err != nil {
 			return nil, err
 		}
-		s := &uploadSlot{staging: &staging{b, wgpu.MapMode_Write, uploadChunk}, mapped: true}
-		u.slots = append(u.slots, s)
-		return s, nil
+		b.mode, b.mapped = wgpu.MapMode_Write, true
+		u.buffers = append(u.buffers, b)
+		return b, nil
 	}
-	s := u.slots[u.next%uploadBuffers]
+	b := u.buffers[u.next%uploadBuffers]
 	u.next++
-	return s, u.await(s)
+	return b, d.await(b)
 }
 
 // await waits until a buffer is mapped.
-func (u *uploader) await(s *uploadSlot) error {
-	for wait := newPatience(time.Time{}); ; wait.pause() {
-		u.g.calls.Lock()
-		if !s.mapped {
-			u.g.poll()
+func (d *opened) await(b *buffer) error {
+	for wait := gpu.NewPatience(time.Time{}); ; wait.Pause() {
+		d.calls.Lock()
+		if !b.mapped {
+			d.device.Poll(false, nil)
 		}
-		done := s.mapped
-		u.g.calls.Unlock()
-		if done {
-			if s.status != wgpu.BufferMapAsyncStatus_Success {
-				return u.g.lose("mapping memory ended with status " + s.status.String())
-			}
-			return nil
+		done, err := b.Mapped()
+		d.calls.Unlock()
+		if done || err != nil {
+			return err
 		}
 	}
 }
 
-// send submits the copy from a buffer to the space, and maps the buffer again.
-func (u *uploader) send(s *uploadSlot, p piece, size int64) error {
-	u.g.calls.Lock()
-	defer u.g.calls.Unlock()
-	s.status = wgpu.BufferMapAsyncStatus_Unknown // after an error it is not mapped again
-	if err := s.buffer.Unmap(); err != nil {
+// send submits the copy of n bytes, and maps the buffer again.
+func (d *opened) send(from, to *buffer, offset, n int64) error {
+	d.calls.Lock()
+	defer d.calls.Unlock()
+	from.status = wgpu.BufferMapAsyncStatus_Unknown // after an error it is not mapped again
+	if err := from.Unmap(); err != nil {
 		return deviceError(err)
 	}
-	err := u.g.commands(func(enc *wgpu.CommandEncoder) error {
-		return deviceError(enc.CopyBufferToBuffer(s.buffer, 0, p.buffer, uint64(p.offset), uint64(size)))
-	})
+	enc, err := d.NewEncoder("upload")
 	if err != nil {
 		return err
 	}
-	s.mapped = false
-	err = s.buffer.MapAsync(wgpu.MapMode_Write, 0, uploadChunk, func(st wgpu.BufferMapAsyncStatus) {
-		s.mapped, s.status = true, st
-	})
-	if err != nil {
-		s.mapped, s.status = true, wgpu.BufferMapAsyncStatus_Unknown
+	if err := enc.Copy(to, offset, gpu.Piece{Buffer: from, Size: n}); err != nil {
+		enc.Release()
+		return err
 	}
-	return deviceError(err)
+	c, err := enc.Finish()
+	if err != nil {
+		return deviceError(err)
+	}
+	_ = d.Submit(c) // never fails
+	if err = from.Map(uploadChunk); err != nil {
+		from.mapped, from.status = true, wgpu.BufferMapAsyncStatus_Unknown
+	}
+	return err
 }
 
-// wait returns when all that was written is on the device.
-func (u *uploader) wait() (err error) {
-	for _, s := range u.slots {
-		err = cmp.Or(err, u.await(s))
+// Uploaded returns when all that was uploaded is on the device.
+func (d *opened) Uploaded() (err error) {
+	for _, b := range d.uploader.buffers {
+		err = cmp.Or(err, d.await(b))
 	}
 	return err
 }

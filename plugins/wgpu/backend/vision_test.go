@@ -19,20 +19,27 @@ import (
 // TestVision compares SAM 3's trunk and neck and Qwen3-VL's patch embedding with the results of their authors.
 func TestVision(t *testing.T) {
 	const goldens = "../../../testdata/goldens/"
+	levels := []string{"level0.features", "level0.pos", "level1.features", "level1.pos", "level2.features", "level2.pos", "level3.features", "level3.pos"}
 	for _, c := range []struct {
 		name, method, input string
+		set                 []string // in place of the golden's config.json
 		syms                map[string]int64
 		shape               []int
 		scale               float64
 		results             []string
 	}{
-		{"sam3_vision_tiny", "encode", "image", nil, []int{1, 3, 112, 112}, 1.7, []string{"tokens", "level0.features", "level0.pos", "level1.features", "level2.features", "level3.features", "level3.pos"}},
-		{"qwen3vl_patch", "patch_embed", "pixel_values", map[string]int64{"N": 24}, []int{24, 1536}, 1.7, []string{"embeddings"}},
+		{"sam3_vision_tiny", "encode", "image", nil, nil, []int{1, 3, 112, 112}, 1.7, append(levels, "tokens")},
+		{"sam3_neck", "neck", "tokens", []string{"vision_config.backbone_config.image_size=112"}, nil, []int{1, 64, 1024}, 1, levels},
+		{"qwen3vl_patch", "patch_embed", "pixel_values", nil, map[string]int64{"N": 24}, []int{24, 1536}, 1.7, []string{"embeddings"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := goldens + c.name
 			s := modeltest.Open(t, modeltest.Manifest(t, dir), dtype.F32)
-			m := modeltest.Compile(t, modeltest.Build(t, s, dir+"/config.json"), s, compile.Defaults()...)
+			config := dir + "/config.json"
+			if c.set != nil {
+				config = ""
+			}
+			m := modeltest.Compile(t, modeltest.Build(t, s, config, c.set...), s, compile.Defaults()...)
 			in := map[string]*tensor.Array{c.input: tensortest.F32(c.shape, synth.Tensor(c.name+"."+c.input, c.shape, c.scale, 0))}
 			for _, target := range compile.Defaults() {
 				p := m.Find(t, c.method, target.Name)

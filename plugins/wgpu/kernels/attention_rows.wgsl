@@ -36,7 +36,7 @@ fn query_token(b: u32, r: u32) -> u32 {
 // Finding a token takes divisions: the workgroup does it once for each of its keys.
 var<workgroup> key_places: array<u32, {{.C.KeyPlaces}}>;
 fn key_row(b: u32, h: u32, row: u32) -> u32 {
-  return key_places[row];
+  return key_places[min(row, {{sub .C.KeyPlaces 1}}u)]; // an invocation that fetches no key asks for one beyond the last
 }
 {{- end}}
 fn {{if .C.KeyPlaces}}key_place{{else}}key_row{{end}}(b: u32, h: u32, row: u32) -> u32 {

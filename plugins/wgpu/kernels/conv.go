@@ -17,7 +17,7 @@ func init() {
 		for _, name := range []string{fmt.Sprintf("conv%dd", axes), fmt.Sprintf("conv_transpose%dd", axes)} {
 			register(Kernel{Op: name, Takes: "(" + floats + "...)", Shaders: convolution, Scratch: func(n *ir.Node, _ Limits) int64 {
 				if s, err := convolved(n); err == nil {
-					_, words := convScratch(n, s)
+					_, _, words := convScratch(n, s)
 					return int64(words) * 4
 				}
 				return 0

@@ -4,6 +4,8 @@ import (
 	_ "embed"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -14,9 +16,14 @@ type patch struct {
 	convSizes
 	Block int  // channels that are read before the next tap
 	Lined bool // four pixels of the result, from a multiple of four on, are in one line
-	// Sizes of the images, as WGSL: numbers where they are known, else parameters.
-	In, Made [3]string
+	// Sizes of the images, as WGSL: numbers where they are known, else parameters. Bordered are those of x with its padding.
+	In, Made, Bordered [3]string
+	Copied             bool // the product reads the copy of x that conv_image.wgsl makes
+	Image              int  // its place in scratch memory, in vectors of four
 }
+
+// Blocks is the number of blocks of channels.
+func (p *patch) Blocks() int { return p.CIn / p.Block }
 
 func newPatch(n *ir.Node, s convSizes) *patch {
 	p := &patch{convSizes: s, Block: 4, In: [3]string{"1u", "1u", "1u"}, Made: [3]string{"1u", "1u", "1u"}}
@@ -29,8 +36,12 @@ func newPatch(n *ir.Node, s convSizes) *patch {
 		p.In[axis] = sizeText(n.In[0].Type.Shape[first+i], convFields[axis])
 		p.Made[axis] = sizeText(n.Type.Shape[first+i], convFields[3+axis])
 	}
-	if s.Last && p.CIn%16 == 0 { // of more channels first, fewer sectors of the weights would be read whole
-		p.Block = 16
+	for axis := range p.In {
+		p.Bordered[axis] = wider(p.In[axis], 2*p.Padding[axis])
+	}
+	p.Copied = copied(n, s)
+	if s.Last && p.CIn%copyBlock == 0 || p.Copied { // of more channels first, fewer sectors of the weights would be read whole
+		p.Block = copyBlock
 	}
 	width := n.Type.Shape[first+s.Axes-1]
 	p.Lined = width.IsStatic() && width.B%4 == 0
@@ -43,6 +54,14 @@ func sizeText(d ir.Dim, field string) string {
 		return fmt.Sprintf("%du", d.B)
 	}
 	return "P." + field
+}
+
+// wider is the size in WGSL of an axis with its padding.
+func wider(size string, padding int) string {
+	if n, err := strconv.Atoi(strings.TrimSuffix(size, "u")); err == nil {
+		return fmt.Sprintf("%du", n+padding)
+	}
+	return fmt.Sprintf("(%s + %du)", size, padding)
 }
 
 // takesTiles reports whether a convolution is a tiled product: of one group of f32, with channels in fours.
@@ -67,6 +86,13 @@ func arranged(n *ir.Node, s convSizes) bool {
 	return takesTiles(n, s) && !s.Transposed && s.Taps() > 1 && numel(n.Graph.Syms.Smallest(n.Type.Shape)) >= often*s.COut
 }
 
+// copyBlock is the number of channels that lie together in the copy of x: as many as a tile is deep.
+const copyBlock = 16
+
+// copied reports whether x is copied to scratch memory first, with its padding and in blocks of channels. Then the product reads it in vectors, and
+// without conditions, which would make it wait for what it reads ahead.
+func copied(n *ir.Node, s convSizes) bool { return arranged(n, s) && s.CIn%copyBlock == 0 }
+
 // padded reports whether patches of a tiled convolution reach into the padding. It takes no part, but a product multiplies it by weights, and 0 times one that
 // is not finite is NaN. So a shader looks at the weights before, and another one mends the result if it has to.
 func (s convSizes) padded() bool { return !s.Transposed && s.Padding != [3]int{} }
@@ -74,18 +100,29 @@ func (s convSizes) padded() bool { return !s.Transposed && s.Padding != [3]int{}
 // flags are as many words behind the weights in scratch memory: for each workgroup that looked at weights, whether one was not finite.
 const flags = 256
 
-// convScratch is the scratch memory of a convolution: for weights, and for flags.
-func convScratch(n *ir.Node, s convSizes) (weights, words int) {
+// convScratch is the scratch memory of a convolution: for weights, for flags, and for a copy of x. All are in words; the copy is the last.
+func convScratch(n *ir.Node, s convSizes) (weights, image, words int) {
 	if !takesTiles(n, s) {
-		return 0, 0
+		return 0, 0, 0
 	}
 	if arranged(n, s) {
 		weights = s.COut * s.CIn * s.Taps()
 	}
+	image = weights
 	if s.padded() {
-		return weights, weights + flags
+		image += flags
 	}
-	return weights, weights
+	if !copied(n, s) {
+		return weights, image, image
+	}
+	image = ceilDiv(image, 4) * 4
+	most := n.Graph.Syms.Largest(n.In[0].Type.Shape)
+	_, _, size := s.Sizes(most)
+	words = most[0] * s.CIn
+	for i := range size {
+		words *= size[i] + 2*s.Padding[i]
+	}
+	return weights, image, image + words
 }
 
 //go:embed conv_weights.wgsl
@@ -102,7 +139,7 @@ type prepared struct {
 }
 
 func prepare(n *ir.Node, p *patch) prepared {
-	weights, _ := convScratch(n, p.convSizes)
+	weights, _, _ := convScratch(n, p.convSizes)
 	c := prepared{patch: p, Arrange: weights > 0, Padded: p.padded(), Flags: weights}
 	c.Parts = min(ceilDiv(p.COut*p.CIn*p.Taps(), 256), flags)
 	return c
@@ -129,6 +166,35 @@ func convWeights(n *ir.Node, c prepared) Shader {
 		Bindings: []Binding{{Name: "w", Operand: 1, DType: n.In[1].Type.DType}, {Name: "made", Operand: Scratch, DType: dtype.F32}},
 	}
 	return spread(s, c.Parts, func(*Call) int { return count }, func(*Call) []uint32 { return nil })
+}
+
+//go:embed conv_image.wgsl
+var convImageWGSL string
+
+// convImage copies x.
+func convImage(n *ir.Node, p *patch) Shader {
+	s := Shader{
+		Name: n.Op.Name, Body: convImageWGSL, Consts: p, Fields: append([]string{"groups"}, convFields...),
+		Bindings: []Binding{{Name: "x", Operand: 0, DType: dtype.F32}, {Name: "made", Operand: Scratch, DType: dtype.F32, Vec: 4}},
+	}
+	if p.Last {
+		s.Bindings[0].Vec = 4
+	}
+	s.Groups = func(c *Call) int {
+		_, _, size := p.Sizes(c.In[0].Shape)
+		pixels := 1
+		for i := range size {
+			pixels *= size[i] + 2*p.Padding[i]
+		}
+		return c.In[0].Shape[0] * p.Blocks() * ceilDiv(pixels, 64)
+	}
+	s.Params = func(c *Call) []uint32 {
+		if numel(c.Out.Shape) == 0 {
+			return nil
+		}
+		return append([]uint32{uint32(s.Groups(c))}, p.images(c)...)
+	}
+	return s
 }
 
 // convFinish computes the result again if a weight is not finite.
@@ -159,8 +225,16 @@ func convTiled(n *ir.Node, s convSizes, l Limits) []Shader {
 		filter = nil
 		w = Binding{Name: "b", Operand: Scratch, DType: dtype.F32, Vec: 4}
 	}
+	if p.Copied {
+		_, image, _ := convScratch(n, s)
+		p.Image = image / 4
+		x = Binding{Name: "a", Operand: Scratch, DType: dtype.F32, Vec: 4}
+	}
 	with := func(product Shader) []Shader {
 		var all []Shader
+		if p.Copied {
+			all = append(all, convImage(n, p))
+		}
 		if ready.Arrange || ready.Padded {
 			all = append(all, convWeights(n, ready))
 		}
@@ -188,7 +262,7 @@ func convTiled(n *ir.Node, s convSizes, l Limits) []Shader {
 	if common(n.Type.Shape[2:])%4 == 0 {
 		c.Vec = 4
 	}
-	c.A.Filter, c.B.Patch, c.B.Across, c.RowBias = filter, p, true, s.Bias
+	c.A.Filter, c.B.Patch, c.B.Across, c.RowBias = filter, p, !p.Copied, s.Bias
 	x.Name, w.Name = "b", "a"
 	return with(convProduct(n, s, c, l, w, x, s.CIn*s.Taps(), func(_, out []int) product {
 		return product{m: s.COut, n: numel(out[2:]), matrix: out[0]}
@@ -210,6 +284,7 @@ func convProduct(n *ir.Node, s convSizes, c tiled, l Limits, a, b Binding, depth
 	}
 	most := n.Graph.Syms.Largest
 	c.Tile = chooseTile(of(most(n.In[0].Type.Shape), most(n.Type.Shape)), l)
+	c.Splits = 0
 	known := of(fixed(n.In[0].Type), fixed(n.Type))
 	c = c.specialise(known.m, known.n, depth)
 	bias := -1

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
 )
 
 //go:embed dequant.wgsl
@@ -27,7 +28,10 @@ var packedWGSL string
 var packedReaders = template.Must(template.New("packed").Parse(packedWGSL))
 
 var (
-	_ = register(Kernel{Op: "dequant_matmul", Takes: "(f32, " + packedList + `) if scheme = "packed" and activations = "f32"`, Shaders: func(n *ir.Node, l Limits) []Shader {
+	_ = register(Kernel{Op: "dequant_matmul", Takes: "(f32, " + packedList + `) if scheme = "packed" and activations = "f32"`, Also: schemeRule, Scratch: splitBytes, Shaders: func(n *ir.Node, l Limits) []Shader {
+		if n.Attrs.(op.DequantMatMulAttrs).Scheme != op.SchemePacked {
+			return []Shader{schemeProduct(n)}
+		}
 		if !aligned(n.In[0]) {
 			return []Shader{packedRow(n, -1)}
 		}

@@ -121,7 +121,7 @@ var rules []target.Rule
 // Description lists the nodes that the backend runs. The compiler carries a copy, core/target/wgpu.target.
 var Description = sync.OnceValue(func() *target.Description {
 	d := &target.Description{Name: "wgpu", Version: Version, MaxRank: maxRank, MaxOperands: maxOperands, Rules: rules,
-		Types: append([]dtype.DType{dtype.F32, dtype.F16, dtype.BF16, dtype.I32, dtype.I64, dtype.U32, dtype.Bool}, dtype.Packed()...)}
+		Types: append([]dtype.DType{dtype.F32, dtype.F16, dtype.BF16, dtype.I8, dtype.I32, dtype.I64, dtype.U8, dtype.U32, dtype.Bool}, dtype.Packed()...)}
 	return d.Sort()
 })
 

@@ -66,9 +66,12 @@ func TestTexts(t *testing.T) {
 	}
 	g := ir.NewGraph("sizes")
 	typ := func(dims ...int64) ir.Type { return ir.TypeOf(dtype.F32, dims...) }
-	x := inputs(g, typ(1, 8, 8, 16), typ(8, 16, 3, 3), typ(16, 8, 2, 2), typ(1, 4, 16), typ(1, 2048, 16))
+	x := inputs(g, typ(1, 8, 8, 16), typ(8, 16, 3, 3), typ(16, 8, 2, 2), typ(1, 4, 16), typ(1, 2048, 16), typ(1, 16, 96, 90), typ(1, 96, 90, 16), typ(512, 2048), typ(512, 2048))
 	checkTexts(t, sample, "tiled conv2d", op.Conv2D(x[0], x[1], nil, op.ConvAttrs{Layout: op.NHWC}))
 	checkTexts(t, sample, "tiled conv_transpose2d", op.ConvTranspose2D(x[0], x[2], nil, op.ConvTransposeAttrs{Layout: op.NHWC, Stride: []int{2, 2}}))
+	checkTexts(t, sample, "conv2d of a copy, channels first", op.Conv2D(x[5], x[1], nil, op.ConvAttrs{Layout: op.NCHW, Padding: []int{1, 1}}))
+	checkTexts(t, sample, "conv2d of a copy, channels last", op.Conv2D(x[6], x[1], nil, op.ConvAttrs{Layout: op.NHWC, Padding: []int{1, 1}}))
+	checkTexts(t, sample, "product in parts", op.FusedMatMul(x[7], x[8], nil, nil, op.FusedMatMulAttrs{TransB: true}))
 	checkTexts(t, sample, "attention of few queries", op.Attention(x[3], x[4], x[4], nil, op.AttentionAttrs{Heads: 1, Layout: op.BSE}))
 	if err := g.Err(); err != nil {
 		t.Fatal(err)

@@ -20,8 +20,8 @@ var (
 )
 
 var (
-	_ = register(Kernel{Op: "matmul", Takes: "(" + floats + "...)", Shaders: products})
-	_ = register(Kernel{Op: "fused_matmul", Takes: "(" + floats + "...) if act = " + acts(), Shaders: products})
+	_ = register(Kernel{Op: "matmul", Takes: "(" + floats + "...)", Shaders: products, Scratch: splitBytes})
+	_ = register(Kernel{Op: "fused_matmul", Takes: "(" + floats + "...) if act = " + acts(), Shaders: products, Scratch: splitBytes})
 )
 
 func products(n *ir.Node, l Limits) []Shader {
@@ -37,7 +37,7 @@ func productAttrs(n *ir.Node) (a op.FusedMatMulAttrs, ok bool) {
 	case op.MatMulAttrs:
 		return op.FusedMatMulAttrs{TransA: a.TransA, TransB: a.TransB}, true
 	case op.DequantMatMulAttrs:
-		return op.FusedMatMulAttrs{TransB: true}, true
+		return op.FusedMatMulAttrs{TransB: true}, a.Scheme == op.SchemePacked
 	}
 	return a, false
 }
@@ -127,18 +127,20 @@ func matmul(n *ir.Node, a op.FusedMatMulAttrs, l Limits) []Shader {
 	}
 	most := largest(n, a)
 	if !byRows(n, a, l) {
-		return []Shader{matmulTiled(n, a, l)}
+		return matmulTiled(n, a, l)
 	}
 	least := smallest(n, a)
 	var out []Shader
-	take := func(from, to int, make func() Shader) {
+	take := func(from, to int, make func() []Shader) {
 		if least.m <= to && from <= most.m {
-			out = append(out, make().forRows(a, from, to))
+			for _, s := range make() {
+				out = append(out, s.forRows(a, from, to))
+			}
 		}
 	}
-	take(0, 1, func() Shader { return matmulVector(n, a) })
-	take(2, rowsFew, func() Shader { return matmulRows(n, a) })
-	take(rowsFew+1, most.m, func() Shader { return matmulTiled(n, a, l) })
+	take(0, 1, func() []Shader { return []Shader{matmulVector(n, a)} })
+	take(2, rowsFew, func() []Shader { return []Shader{matmulRows(n, a)} })
+	take(rowsFew+1, most.m, func() []Shader { return matmulTiled(n, a, l) })
 	return out
 }
 
@@ -344,9 +346,9 @@ func epilogue(bias, residual, vec int) (out []Binding) {
 	return append(out, Binding{Name: "y", Operand: Out, Vec: vec, DType: dtype.F32})
 }
 
-func matmulTiled(n *ir.Node, a op.FusedMatMulAttrs, l Limits) Shader {
+func matmulTiled(n *ir.Node, a op.FusedMatMulAttrs, l Limits) []Shader {
 	size := sizes(a, fixed(n.In[0].Type), fixed(n.In[1].Type), fixed(n.Type))
-	c := tiled{Tile: chooseTile(largest(n, a), l)}
+	c := tiled{Tile: productTile(n, a, l)}
 	if size.n%4 == 0 && size.n > 0 && allAligned(n.In[2:]) {
 		c.Vec = 4
 	}
@@ -363,15 +365,16 @@ func matmulTiled(n *ir.Node, a op.FusedMatMulAttrs, l Limits) Shader {
 		Bindings: []Binding{{Name: "a", Operand: 0, Vec: 4, DType: dtype.F32}, weights("b", n, 1)},
 	}
 	s.Bindings = append(s.Bindings, epilogue(a.Bias(), residual, c.Vec)...)
-	s.Groups = func(call *Call) int {
-		return c.groups(called(a, call))
-	}
+	s.Groups = func(call *Call) int { return c.groups(c.split(called(a, call))) }
 	s.Loops = func(call *Call) int { return c.loops(called(a, call).k) }
 	s.Params = func(call *Call) []uint32 {
 		if numel(call.Out.Shape) == 0 {
 			return nil
 		}
-		return c.params(called(a, call), f)
+		return c.params(c.split(called(a, call)), f)
 	}
-	return s
+	if c.Splits > 1 {
+		return splitShaders(a, c, s)
+	}
+	return []Shader{s}
 }

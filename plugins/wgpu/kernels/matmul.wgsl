@@ -43,7 +43,26 @@ fn place_{{.Name}}(unit: u32) -> vec2<u32> {
 }
 {{- if .Patch}}{{$p := .Patch}}
 {{template "tap_offset" $p}}
-{{- if eq .Name "a"}}
+{{- if $p.Copied}}
+// Rows are the pixels of the result, and K the patches of the copy of x that they read: {{$p.Block}} channels under one tap of the filter, as many as a tile is
+// deep, the same ones under the next tap, and so on to the next channels.
+fn begin_{{.Name}}(base: u32, row: u32, quad: u32) -> vec4<u32> {
+  let pixel = base + min(row * 4u + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(P.{{.Rows}} - 1u));
+  let line = pixel / {{index $p.Made 2}};
+  let plane = line / {{index $p.Made 1}};
+  let z = plane / {{index $p.Made 0}} * {{$p.Blocks}}u * {{index $p.Bordered 0}} + plane % {{index $p.Made 0}} * {{index $p.Stride 0}}u;
+  let y = z * {{index $p.Bordered 1}} + line % {{index $p.Made 1}} * {{index $p.Stride 1}}u;
+  return {{$p.Image}}u + (y * {{index $p.Bordered 2}} + pixel % {{index $p.Made 2}} * {{index $p.Stride 2}}u) * 4u + quad;
+}
+
+fn fetch_{{.Name}}(at: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
+  let block = k0 / {{$p.Block}}u;
+  let under = tap_offset(block % {{$p.Taps}}u);
+  let plane = block / {{$p.Taps}}u * {{index $p.Bordered 0}} + under.x;
+  let i = at + ((plane * {{index $p.Bordered 1}} + under.y) * {{index $p.Bordered 2}} + under.z) * 4u;
+  return transpose(mat4x4<f32>({{.Name}}4(i.x), {{.Name}}4(i.y), {{.Name}}4(i.z), {{.Name}}4(i.w)));
+}
+{{- else if eq .Name "a"}}
 // Rows are the pixels of the result, and K the patches of x, [batch, depth, height, width, channels], that they read: {{$p.Block}} channels
 // under one tap of the filter, the same ones under the next tap, and so on to the next channels.
 {{- if $p.Lined}}
@@ -274,8 +293,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   if (id >= P.groups) {
     return;
   }
-  let k_size = P.k_size;
   let at = corner(id);
+  let k_size = {{if gt .C.Splits 1}}min(P.part, P.k_size - min(at.z * P.part, P.k_size)){{else}}P.k_size{{end}};
   var rest = at.z;
   var a_base = 0u;
   var b_base = 0u;

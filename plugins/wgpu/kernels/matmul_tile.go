@@ -15,6 +15,7 @@ type Tile struct {
 	LanesM           int
 	TM, TN           int // rows and columns of an invocation, multiples of four
 	Depth            int // values of K in workgroup memory at a time
+	Splits           int // parts of K, which different workgroups sum up; 0 and 1: K is not divided
 	// Rate is the speed of a fully occupied device with such tiles, measured in TFLOP/s of an NVIDIA H200. Only the ratio to other tiles
 	// matters.
 	Rate float64
@@ -90,21 +91,56 @@ const (
 	busy       = 160 // invocations that keep a processor busy with multiplications
 )
 
-// chooseTile returns the shape with the least estimated time. Each processor computes one tile at a time, so the time depends on the
-// tiles of the busiest one. Sizes that are not static are 0.
+// What adding up the parts of sums takes: a dispatch, and reading and writing them, in seconds and bytes per second.
+const (
+	sumTime = 2.5e-6
+	sumRate = 3e12
+)
+
+// seconds estimates the time of a product. Each processor computes one tile at a time, so it depends on the tiles of the busiest one.
+func (t Tile) seconds(p product) float64 {
+	parts := max(t.Splits, 1)
+	most := ceilDiv(max(t.groups(p)*parts, 1), processors)
+	sums := float64(most*t.TileM()*t.TileN()) * max(1, float64(busy)/float64(most*t.Threads()))
+	s := 2 * sums * float64(max(p.k, 1)) / float64(parts) / (t.Rate * 1e12 / processors)
+	if parts > 1 {
+		s += sumTime + 4*float64(p.m)*float64(p.n)*float64(2*parts+1)/sumRate
+	}
+	return s
+}
+
+// chooseTile returns the shape with the least estimated time. Sizes that are not static are 0.
 func chooseTile(p product, l Limits) Tile {
 	if l.Tile != nil {
 		return *l.Tile
 	}
 	best, least := tiles[len(tiles)-1], math.Inf(1)
 	for _, t := range tiles {
-		if t.bytes() > l.WorkgroupStorage {
-			continue
-		}
-		most := ceilDiv(max(t.groups(p), 1), processors)
-		time := float64(most*t.TileM()*t.TileN()) / t.Rate * max(1, float64(busy)/float64(most*t.Threads()))
-		if time < least {
+		if time := t.seconds(p); t.bytes() <= l.WorkgroupStorage && time < least {
 			best, least = t, time
+		}
+	}
+	return best
+}
+
+// leastPart is how many values of K a part has at least, and splitGain how much less time a division of K must take, since it also takes memory.
+const (
+	leastPart = 256
+	splitGain = 0.95
+)
+
+// chooseSplit is chooseTile for a product whose K may be divided.
+func chooseSplit(p product, l Limits) Tile {
+	best := chooseTile(p, l)
+	if l.Tile != nil {
+		return best
+	}
+	least := best.seconds(p) * splitGain
+	for _, t := range tiles {
+		for t.Splits = 2; t.Splits <= 8 && p.k >= t.Splits*leastPart; t.Splits++ {
+			if time := t.seconds(p); t.bytes() <= l.WorkgroupStorage && time < least {
+				best, least = t, time
+			}
 		}
 	}
 	return best

@@ -67,8 +67,9 @@ func rowsAndLanes(length int, inner bool, per, reads int) (rows, lanes int) {
 // parts is the number of parts of a row and the units of each but the last. Rows that make enough workgroups are not divided.
 func (p rowPlan) parts(rows, n int) (parts, span int) {
 	groups := max(1, ceilDiv(rows, p.rows))
-	if groups < enoughGroups {
-		parts = min(n/(p.reads*p.lanes), ceilDiv(p.divided, groups))
+	if groups < enoughGroups && n >= 2*p.reads*p.lanes {
+		// Rounded up: with one part less, a few lanes would have to read once more.
+		parts = min(ceilDiv(n, p.reads*p.lanes), ceilDiv(p.divided, groups))
 	}
 	parts = max(1, parts)
 	span = max(1, ceilDiv(n, parts))

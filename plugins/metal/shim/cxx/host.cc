@@ -1,108 +1,171 @@
-// Runs kernels that are compiled with metal_stdlib of this folder. It reads commands from standard input, one a line:
+// Runs kernels that are compiled with metal_stdlib of this folder. File descriptor 3 is the memory in which all buffers are, argument 1 its size. Commands
+// come from standard input, one a line:
 //
-//	KERNEL GX GY OFFSET SIZE ...
-//
-// runs kernel number KERNEL of the table kernels on a grid of GX x GY threadgroups, with its buffers at these offsets into the file that
-// argument 1 names, of these sizes in bytes, and argument 2 gives the size of. The answer is a line: "ok", or what is wrong. The first line is "ready".
+//	kernel PATH NAME                         loads a kernel of a library; it has the next number, from 0
+//	run KERNEL GX GY COUNT (OFFSET SIZE)...  runs it on a grid of GX x GY threadgroups, with its buffers at these places in the memory
+//	copy TO FROM SIZE
+//	clear OFFSET SIZE
+//	done                                     is answered by a line: "ok", or what went wrong first since the last; commands after that are skipped
 #include "host.h"
 
-#include <fcntl.h>
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <ucontext.h>
+#include <vector>
 
 namespace {
 
 const size_t stack_bytes = 256 << 10;
 const uint most_threads = 1024, most_buffers = 31;
 
-// A fiber is a thread of a group, which runs until it waits or ends.
+char* memory;
+size_t memory_size;
+char* stacks;
+std::vector<const rlx_kernel_entry*> kernels;
+char wrong[512]; // empty while all is well
+
+bool fail(const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  if (!wrong[0]) vsnprintf(wrong, sizeof wrong, format, args);
+  va_end(args);
+  return false;
+}
+
+// A fiber is a thread of a group, which runs until it waits or ends, and then runs a thread of the next group. It is begun by ucontext, and continued
+// by longjmp, which makes no system calls.
 struct fiber {
   ucontext_t context;
-  bool ended;
+  jmp_buf at;
+  bool begun, ended;
 };
 fiber fibers[most_threads];
-ucontext_t scheduler;
-uint current;       // the fiber that runs
+jmp_buf scheduler;
+uint current; // the fiber that runs
 uint3 group, groups;
 const rlx_kernel_entry* entry;
 rlx_any* buffers;
 void* shared;
 
+void yield() {
+  if (!_setjmp(fibers[current].at)) _longjmp(scheduler, 1);
+}
+
 void fiber_main() {
-  entry->run(buffers, shared, group, groups, current);
-  fibers[current].ended = true;
+  for (;;) {
+    entry->run(buffers, shared, group, groups, current);
+    fibers[current].ended = true;
+    yield();
+  }
+}
+
+__attribute__((noinline)) void resume(uint i) {
+  current = i;
+  if (_setjmp(scheduler)) return;
+  fiber& f = fibers[i];
+  if (f.begun) _longjmp(f.at, 1);
+  f.begun = true;
+  getcontext(&f.context);
+  f.context.uc_stack.ss_sp = stacks + i * stack_bytes;
+  f.context.uc_stack.ss_size = stack_bytes;
+  makecontext(&f.context, fiber_main, 0);
+  setcontext(&f.context);
 }
 
 // run_group runs the threads in turns: all of them up to the next barrier, then all again, from the other end, so that a kernel that lacks a
-// barrier is found out. False means that some waited for others that had ended.
-bool run_group(char* stacks) {
+// barrier is found out.
+bool run_group() {
   uint n = entry->threads;
-  for (uint i = 0; i < n; i++) {
-    fiber& f = fibers[i];
-    f.ended = false;
-    getcontext(&f.context);
-    f.context.uc_stack.ss_sp = stacks + i * stack_bytes;
-    f.context.uc_stack.ss_size = stack_bytes;
-    f.context.uc_link = &scheduler;
-    makecontext(&f.context, fiber_main, 0);
-  }
+  for (uint i = 0; i < n; i++) fibers[i].ended = false;
   for (bool backwards = false;; backwards = !backwards) {
     uint ended = 0;
     for (uint i = 0; i < n; i++) {
-      current = backwards ? n - 1 - i : i;
-      swapcontext(&scheduler, &fibers[current].context);
-      ended += fibers[current].ended;
+      uint k = backwards ? n - 1 - i : i;
+      resume(k);
+      ended += fibers[k].ended;
     }
     if (ended == n) return true;
-    if (ended > 0) return false;
+    if (ended > 0) {
+      for (fiber& f : fibers) f.begun = false; // some wait in this kernel
+      return fail("threads of a group wait for others that have ended");
+    }
   }
+}
+
+bool run() {
+  uint number, gx, gy, count, sizes[most_buffers];
+  rlx_any bound[most_buffers + 1];
+  if (scanf("%u %u %u %u", &number, &gx, &gy, &count) != 4 || number >= kernels.size()) exit(4);
+  entry = kernels[number];
+  if (count != entry->buffers || count > most_buffers || entry->threads > most_threads) exit(5);
+  for (uint i = 0; i < count; i++) {
+    size_t offset;
+    if (scanf("%zu %u", &offset, &sizes[i]) != 2 || offset > memory_size || sizes[i] > memory_size - offset) exit(6);
+    bound[i].p = memory + offset;
+  }
+  if (wrong[0]) return false;
+  bound[count].p = sizes;
+  buffers = bound;
+  shared = aligned_alloc(64, (entry->shared + 127) / 64 * 64);
+  groups = uint3(gx, gy, 1u);
+  bool ok = true;
+  for (uint y = 0; y < gy && ok; y++)
+    for (uint x = 0; x < gx && ok; x++) {
+      group = uint3(x, y, 0u);
+      memset(shared, 0xff, entry->shared); // as whatever ran before may leave it
+      if (entry->barrier) {
+        ok = run_group();
+      } else {
+        for (uint i = 0; i < entry->threads; i++) entry->run(buffers, shared, group, groups, i);
+      }
+    }
+  free(shared);
+  return ok;
+}
+
+bool load() {
+  char path[4096], name[128];
+  if (scanf("%4095s %127s", path, name) != 2) exit(7);
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!library) return fail("%s", dlerror());
+  const void* found = dlsym(library, name);
+  if (!found) return fail("%s", dlerror());
+  kernels.push_back((const rlx_kernel_entry*)found);
+  return true;
 }
 
 }  // namespace
 
-void rlx_barrier() { swapcontext(&fibers[current].context, &scheduler); }
+void rlx_barrier() { yield(); }
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
-  int fd = open(argv[1], O_RDWR);
-  size_t size = strtoull(argv[2], 0, 10);
-  char* memory = (char*)mmap(0, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  char* stacks = (char*)mmap(0, most_threads * stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (argc != 2) return 2;
+  memory_size = strtoull(argv[1], 0, 10);
+  memory = (char*)mmap(0, memory_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, 3, 0);
+  stacks = (char*)mmap(0, most_threads * stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED || stacks == MAP_FAILED) return 3;
-  puts("ready");
-  fflush(stdout);
-  uint number, gx, gy;
-  while (scanf("%u %u %u", &number, &gx, &gy) == 3) {
-    if (number >= rlx_kernel_count) return 4;
-    entry = &rlx_kernels[number];
-    rlx_any bound[most_buffers + 1];
-    uint sizes[most_buffers];
-    if (entry->buffers > most_buffers) return 5;
-    for (uint i = 0; i < entry->buffers; i++) {
-      size_t offset;
-      if (scanf("%zu %u", &offset, &sizes[i]) != 2 || offset > size || sizes[i] > size - offset) return 6;
-      bound[i].p = memory + offset;
+  char command[16];
+  while (scanf("%15s", command) == 1) {
+    size_t to, from, size;
+    if (!strcmp(command, "run")) {
+      run();
+    } else if (!strcmp(command, "copy") && scanf("%zu %zu %zu", &to, &from, &size) == 3 && to + size <= memory_size && from + size <= memory_size) {
+      if (!wrong[0]) memmove(memory + to, memory + from, size);
+    } else if (!strcmp(command, "clear") && scanf("%zu %zu", &to, &size) == 2 && to + size <= memory_size) {
+      if (!wrong[0]) memset(memory + to, 0, size);
+    } else if (!strcmp(command, "kernel")) {
+      load();
+    } else if (!strcmp(command, "done")) {
+      puts(wrong[0] ? wrong : "ok");
+      fflush(stdout);
+      wrong[0] = 0;
+    } else {
+      return 8;
     }
-    bound[entry->buffers].p = sizes;
-    buffers = bound;
-    shared = aligned_alloc(64, (entry->shared + 127) / 64 * 64);
-    groups = uint3(gx, gy, 1u);
-    bool ok = true;
-    for (uint y = 0; y < gy && ok; y++)
-      for (uint x = 0; x < gx && ok; x++) {
-        group = uint3(x, y, 0u);
-        memset(shared, 0xff, entry->shared); // as whatever ran before may leave it
-        if (entry->barrier) {
-          ok = run_group(stacks);
-        } else {
-          for (uint i = 0; i < entry->threads; i++) entry->run(buffers, shared, group, groups, i);
-        }
-      }
-    free(shared);
-    puts(ok ? "ok" : "threads of a group wait for others that have ended");
-    fflush(stdout);
   }
   return 0;
 }

@@ -10,11 +10,9 @@ struct rlx_any {
   template <typename T> operator T*() const { return (T*)p; }
 };
 
+// A library of kernels exports one of these for each.
 struct rlx_kernel_entry {
   void (*run)(rlx_any* buffers, void* shared, uint3 group, uint3 groups, uint local);
   uint threads, buffers, shared;
   bool barrier;
 };
-
-extern const rlx_kernel_entry rlx_kernels[];
-extern const uint rlx_kernel_count;

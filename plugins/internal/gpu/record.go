@@ -1,12 +1,8 @@
-//go:build cgo && (darwin || amd64)
-
-package backend
+package gpu
 
 import (
 	"context"
 	"time"
-
-	"github.com/rajveermalviya/go-webgpu/wgpu"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/program"
@@ -21,8 +17,7 @@ type recording struct {
 	start time.Time
 	stats *device.Stats
 	value []byte // the last result of read, reused since garbage is not collected during a run
-	enc   *wgpu.CommandEncoder
-	pass  *wgpu.ComputePassEncoder
+	enc   Encoder
 
 	flow      flow
 	tape      *tape         // to record on; nil to submit at once
@@ -30,7 +25,7 @@ type recording struct {
 
 	needed []bool // steps that run; nil means all
 
-	clock *clock  // measures the steps; nil if that is not requested, or the host does
+	clock Clock   // measures the steps; nil if that is not requested, or the host does
 	tick  float64 // of clock, in nanoseconds
 }
 
@@ -42,11 +37,9 @@ func (c *recording) single() bool {
 
 func (c *recording) begin() (err error) {
 	if c.enc == nil {
-		if c.enc, err = c.x.g.device.CreateCommandEncoder(&wgpu.CommandEncoderDescriptor{Label: c.x.p.Method}); err != nil {
-			return deviceError(err)
-		}
+		c.enc, err = c.x.g.dev.NewEncoder(c.x.p.Method)
 	}
-	return nil
+	return err
 }
 
 // submit ends the recording and submits it.
@@ -54,7 +47,6 @@ func (c *recording) submit() error {
 	if c.enc == nil {
 		return nil
 	}
-	c.endPass()
 	err := c.x.g.submit(c.enc)
 	c.enc = nil
 	if err != nil {
@@ -68,52 +60,40 @@ func (c *recording) submit() error {
 }
 
 // commands submits what f records.
-func (g *gpu) commands(f func(*wgpu.CommandEncoder) error) error {
-	enc, err := g.device.CreateCommandEncoder(nil)
+func (g *gpu) commands(f func(Encoder) error) error {
+	enc, err := g.dev.NewEncoder("")
 	if err != nil {
-		return deviceError(err)
+		return err
 	}
 	if err := f(enc); err != nil {
 		enc.Release()
 		return err
 	}
-	return deviceError(g.submit(enc))
+	return g.deviceError(g.submit(enc))
 }
 
 // submit submits what an encoder has recorded, and frees the encoder.
-func (g *gpu) submit(enc *wgpu.CommandEncoder) error {
-	buf, err := enc.Finish(nil)
-	enc.Release()
+func (g *gpu) submit(enc Encoder) error {
+	commands, err := enc.Finish()
 	if err != nil {
 		return err
 	}
-	g.queue.Submit(buf)
-	buf.Release()
-	return nil
-}
-
-func (c *recording) endPass() {
-	if c.pass != nil {
-		_ = c.pass.End() // finishing the encoder reports an error
-		c.pass.Release()
-		c.pass = nil
-	}
+	return g.dev.Submit(commands)
 }
 
 // copySpace records a copy between a space and a buffer, in whole words.
-func (c *recording) copySpace(s *space, at, bytes int64, buffer *wgpu.Buffer, offset int64, toBuffer bool) error {
-	c.endPass()
+func (c *recording) copySpace(s *space, at, bytes int64, buffer Buffer, offset int64, toBuffer bool) error {
 	for _, p := range s.pieces(at, (bytes+3)&^3, 0) {
 		var err error
 		if toBuffer {
-			err = c.enc.CopyBufferToBuffer(p.buffer, uint64(p.offset), buffer, uint64(offset), uint64(p.size))
+			err = c.enc.Copy(buffer, offset, p)
 		} else {
-			err = c.enc.CopyBufferToBuffer(buffer, uint64(offset), p.buffer, uint64(p.offset), uint64(p.size))
+			err = c.enc.Copy(p.Buffer, p.Offset, Piece{buffer, offset, p.Size})
 		}
 		if err != nil {
-			return deviceError(err)
+			return err
 		}
-		offset += p.size
+		offset += p.Size
 	}
 	return nil
 }
@@ -122,18 +102,12 @@ func (c *recording) dispatch(d *dispatch) {
 	if d.x == 0 {
 		return
 	}
-	if c.pass == nil {
-		c.pass = c.enc.BeginComputePass(nil)
-	}
-	c.pass.SetPipeline(d.pipeline.ComputePipeline)
-	c.pass.SetBindGroup(0, d.bound, nil)
-	c.pass.DispatchWorkgroups(d.x, d.y, 1)
+	c.enc.Dispatch(d.pipeline, d.bound, d.x, d.y)
 	c.flow.dispatches++
 }
 
 // drop discards what was recorded.
 func (c *recording) drop() {
-	c.endPass()
 	if c.enc != nil {
 		c.enc.Release()
 		c.enc = nil
@@ -145,7 +119,7 @@ func (c *recording) read(o program.Operand) ([]byte, error) {
 	if o.Bytes == 0 {
 		return tensor.AlignedBytes(0), nil
 	}
-	st, err := c.x.g.newStaging(wgpu.MapMode_Read, o.Bytes)
+	st, err := c.x.g.newStaging(ToHost, o.Bytes)
 	if err != nil {
 		return nil, err
 	}

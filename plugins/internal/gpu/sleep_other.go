@@ -1,6 +1,6 @@
-//go:build cgo && amd64 && !linux && !darwin
+//go:build !linux && !darwin
 
-package backend
+package gpu
 
 import "time"
 

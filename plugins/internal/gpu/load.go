@@ -1,14 +1,10 @@
-//go:build cgo && (darwin || amd64)
-
-package backend
+package gpu
 
 import (
 	"cmp"
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/rajveermalviya/go-webgpu/wgpu"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
@@ -27,11 +23,11 @@ type executable struct {
 	state                               *space     // state of the last run, nil if it had none
 	stateShape                          *space     // how the state space is divided, without buffers
 	resident                            []interval // parts of the weights section that are uploaded
-	params                              *wgpu.Buffer
+	params                              Buffer
 	up, down                            *staging
 	paramBytes, scratchBytes            int64
 	upBytes, downBytes                  int64
-	clock                               *clock // made by the first run that is profiled
+	clock                               Clock // made by the first run that is profiled
 	dispatches                          []dispatch
 	statuses                            int // slots in status
 	groups                              int // in which dispatches are
@@ -47,9 +43,9 @@ type dispatch struct {
 	step     int      // of a group the last
 	node     *ir.Node // of step
 	shader   kernels.Shader
-	source   source
-	pipeline *pipeline
-	bound    *wgpu.BindGroup
+	source   Source
+	pipeline Pipeline
+	bound    Bindings
 	at, size int64 // of its parameters in the parameter buffer
 	status   int   // slot in the status buffer, or -1
 	stateful bool  // it binds the state, so its bind group is made when a run names one
@@ -63,9 +59,9 @@ type dispatch struct {
 // Load makes everything that runs of the program need.
 func (b *Backend) Load(_ context.Context, l device.Load) (device.Executable, error) {
 	if l.Threads < 0 {
-		return nil, diag.New(device.ErrInput, "wgpu", "%d threads; want 0 or more", l.Threads)
+		return nil, diag.New(device.ErrInput, b.api.Name(), "%d threads; want 0 or more", l.Threads)
 	}
-	return guard(func() (device.Executable, error) {
+	return guard(b.api, func() (device.Executable, error) {
 		g, err := b.begin(l.Device)
 		if err != nil {
 			return nil, err
@@ -88,7 +84,7 @@ func (x *executable) load(weights []byte) (err error) {
 	}
 	x.g.mu.Lock()
 	defer x.g.mu.Unlock()
-	defer keepCallbacks()()
+	defer x.g.dev.Use()()
 	defer func() {
 		if err != nil {
 			x.release()
@@ -120,11 +116,11 @@ func (x *executable) load(weights []byte) (err error) {
 // prepareFirstRun prepares the first run during the upload of the weights. If all sizes are known it records the run, otherwise it
 // does what the driver does only once. Errors are left to the run.
 func (x *executable) prepareFirstRun() {
-	x.g.calls.Lock()
-	defer x.g.calls.Unlock()
-	if x.bind(x.p.Graph.Syms.Min()) == nil && x.p.StateSize == 0 {
-		x.tape, _ = x.record(nil)
-	}
+	x.g.dev.Exclusive(func() {
+		if x.bind(x.p.Graph.Syms.Min()) == nil && x.p.StateSize == 0 {
+			x.tape, _ = x.record(nil)
+		}
+	})
 }
 
 // allocate makes the buffers.
@@ -138,26 +134,25 @@ func (x *executable) allocate() (err error) {
 			return err
 		}
 	}
-	if x.params, err = x.g.newBuffer("parameters", x.paramBytes, wgpu.BufferUsage_Storage|wgpu.BufferUsage_CopyDst); err != nil {
+	if x.params, err = x.g.dev.NewBuffer("parameters", x.paramBytes, Parameters); err != nil {
 		return err
 	}
-	if x.up, err = x.g.newStaging(wgpu.MapMode_Write, x.upBytes); err != nil {
+	if x.up, err = x.g.newStaging(ToDevice, x.upBytes); err != nil {
 		return err
 	}
-	x.down, err = x.g.newStaging(wgpu.MapMode_Read, x.downBytes)
+	x.down, err = x.g.newStaging(ToHost, x.downBytes)
 	return err
 }
 
 // upload copies the weights that the program reads.
 func (x *executable) upload(weights []byte) (err error) {
 	defer caught(&err)
-	u := &x.g.uploader
 	for _, r := range x.resident {
 		if err == nil {
-			err = u.write(x.weights, r.at, weights[r.from:min(r.to, int64(len(weights)))])
+			err = x.g.upload(x.weights, r.at, weights[r.from:min(r.to, int64(len(weights)))])
 		}
 	}
-	return cmp.Or(err, u.wait())
+	return cmp.Or(err, x.g.seen(x.g.dev.Uploaded()))
 }
 
 // driverMemory is left to the driver for pipelines, command buffers and unused ends of its allocations.
@@ -165,7 +160,7 @@ const driverMemory = 64 << 20
 
 // checkMemory refuses a program that does not fit in the free memory, before anything is uploaded.
 func (x *executable) checkMemory() error {
-	free, staging := x.g.free(), x.upBytes+x.downBytes
+	free, staging := x.g.adapter.Free(), x.upBytes+x.downBytes
 	need := x.weights.bytes + x.p.ArenaSize + x.p.IOSize + x.scratchBytes + staging + driverMemory
 	if free == 0 || need <= free {
 		return nil
@@ -179,7 +174,7 @@ func (x *executable) checkMemory() error {
 	return diag.New(device.ErrMemory, x.p.Method, "needs %s of the memory of %s (weights %s, arena %s, inputs and outputs %s, scratch %s, driver %s); free are %s; the largest tensor, %s, has %s",
 		megabytes(need), x.g.name, megabytes(x.weights.bytes), megabytes(x.p.ArenaSize), megabytes(x.p.IOSize+staging), megabytes(x.scratchBytes), megabytes(driverMemory),
 		megabytes(free), largest.Label(), megabytes(x.p.Places[largest.ID].Size)).
-		WithHint(memoryHint)
+		WithHint(MemoryHint)
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
@@ -202,30 +197,53 @@ func (x *executable) bindGroup(d *dispatch) error {
 	if err != nil {
 		return err
 	}
-	pieces = append(pieces, piece{x.params, d.at, d.size})
-	var entries []wgpu.BindGroupEntry
-	for i, p := range pieces {
-		entries = append(entries, wgpu.BindGroupEntry{Binding: uint32(i), Buffer: p.buffer, Offset: uint64(p.offset), Size: uint64(p.size)})
-	}
-	x.g.calls.Lock()
-	defer x.g.calls.Unlock()
 	if d.bound != nil {
 		d.bound.Release()
 		d.bound = nil
 	}
-	if d.bound, err = x.g.device.CreateBindGroup(&wgpu.BindGroupDescriptor{Label: d.node.Label(), Layout: d.pipeline.layout, Entries: entries}); err != nil {
+	bound, err := x.g.dev.Bind(d.node.Label(), d.pipeline, append(pieces, Piece{x.params, d.at, d.size}))
+	if err != nil {
 		return x.unprepared(d, err)
+	}
+	d.bound = bound
+	return nil
+}
+
+// compile makes the pipelines of all dispatches, one for each text.
+func (x *executable) compile() error {
+	var sources []Source
+	var of []*dispatch // the first that needs each
+	seen := map[string]bool{}
+	for i := range x.dispatches {
+		d := &x.dispatches[i]
+		if t := d.source.Text; x.g.pipelines[t] == nil && !seen[t] {
+			seen[t] = true
+			sources, of = append(sources, d.source), append(of, d)
+		}
+	}
+	made, failed, err := x.g.dev.Compile(sources)
+	for i, p := range made {
+		if p != nil {
+			x.g.pipelines[sources[i].Text] = p
+		}
+	}
+	if err != nil {
+		return x.unprepared(of[failed], err)
+	}
+	for i := range x.dispatches {
+		d := &x.dispatches[i]
+		d.pipeline = x.g.pipelines[d.source.Text]
 	}
 	return nil
 }
 
 func (x *executable) unprepared(d *dispatch, err error) error {
-	return diag.New(device.ErrDevice, d.node.Label(), "step %d (%s) cannot be prepared: %w", d.step, d.node.Op.Name, oneLine(err))
+	return diag.New(device.ErrDevice, d.node.Label(), "step %d (%s) cannot be prepared: %w", d.step, d.node.Op.Name, err)
 }
 
 // memory is the size of the program's buffers in bytes, staging buffers included.
 func (x *executable) memory() int64 {
-	n := x.paramBytes + x.clock.bytes()
+	n := x.paramBytes + x.clockBytes()
 	for _, s := range []*space{x.weights, x.arena, x.io, x.scratch, x.status} {
 		n += s.bytes
 	}
@@ -234,7 +252,7 @@ func (x *executable) memory() int64 {
 
 // Memory is the size of the buffers beside those of the program's spaces.
 func (x *executable) Memory() int64 {
-	return x.scratch.bytes + x.status.bytes + x.clock.bytes() + x.up.size + x.down.size
+	return x.scratch.bytes + x.status.bytes + x.clockBytes() + x.up.size + x.down.size
 }
 
 // Kernels reports the ops of the program; all run on the device.
@@ -242,7 +260,7 @@ func (x *executable) Kernels() []device.Kernel { return x.kernels }
 
 // Close frees the program's memory on the device.
 func (x *executable) Close() error {
-	_, err := guard(func() (struct{}, error) {
+	_, err := guard(x.g.api, func() (struct{}, error) {
 		x.g.mu.Lock()
 		defer x.g.mu.Unlock()
 		x.release()
@@ -261,7 +279,6 @@ func (x *executable) release() {
 	}
 	x.dispatches = nil
 	if x.params != nil {
-		x.params.Destroy()
 		x.params.Release()
 		x.params = nil
 	}
@@ -271,6 +288,8 @@ func (x *executable) release() {
 	}
 	x.up.release()
 	x.down.release()
-	x.clock.release()
+	if x.clock != nil {
+		x.clock.Release()
+	}
 	x.up, x.down, x.clock = nil, nil, nil
 }

@@ -1,6 +1,4 @@
-//go:build cgo && (darwin || amd64)
-
-package backend
+package gpu
 
 import (
 	"cmp"
@@ -64,8 +62,8 @@ func (x *executable) bind(syms map[string]int64) error {
 		}
 	}
 	if len(data) > 0 {
-		if err := x.g.queue.WriteBuffer(x.params, 0, data); err != nil {
-			return deviceError(err)
+		if err := x.g.dev.Write(x.params, data); err != nil {
+			return err
 		}
 	}
 	x.b, x.syms = b, maps.Clone(syms)
@@ -78,7 +76,7 @@ func call(s program.BoundStep) *kernels.Call {
 
 // Run executes the program once. Without options that observe single steps it takes few submissions, see flow.
 func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error) {
-	stats, err := guard(func() (device.Stats, error) { return x.run(ctx, r) })
+	stats, err := guard(x.g.api, func() (device.Stats, error) { return x.run(ctx, r) })
 	if err != nil && !errors.Is(err, device.ErrNaN) {
 		stats.FirstNaN = -1 // also where there are no stats
 	}
@@ -88,14 +86,14 @@ func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error) {
 	x.g.mu.Lock()
 	defer x.g.mu.Unlock()
-	defer keepCallbacks()()
+	defer x.g.dev.Use()()
 	stats := device.Stats{FirstNaN: -1}
 	start := time.Now()
 	if int64(len(r.IO)) < x.p.IOSize {
 		return stats, diag.New(device.ErrInput, x.p.Method, "%d bytes of inputs and outputs; the program needs %d", len(r.IO), x.p.IOSize)
 	}
-	if x.g.isLost() {
-		return stats, x.g.lostError()
+	if err := x.g.lostError(); err != nil {
+		return stats, err
 	}
 	if err := x.bind(r.Syms); err != nil {
 		return stats, err
@@ -166,8 +164,8 @@ func (c *recording) inputs() error {
 		return err
 	}
 	if x.statuses > 0 {
-		if err := c.enc.ClearBuffer(x.status.buffers[0], 0, uint64(x.statuses)*program.Align); err != nil {
-			return deviceError(err)
+		if err := c.enc.Clear(Piece{x.status.buffers[0], 0, int64(x.statuses) * program.Align}); err != nil {
+			return err
 		}
 	}
 	at := int64(0)
@@ -195,7 +193,9 @@ func (c *recording) dispatchAll() error {
 		if err := c.submit(); err != nil {
 			return err
 		}
-		x.g.wait()
+		if err := x.g.wait(); err != nil {
+			return err
+		}
 	}
 	grouped := c.grouped()
 	for i := range x.p.Steps {
@@ -236,7 +236,9 @@ func (c *recording) dispatchAll() error {
 			if err := c.submit(); err != nil {
 				return err
 			}
-			x.g.wait()
+			if err := x.g.wait(); err != nil {
+				return err
+			}
 			if err := c.look(i, begin); err != nil {
 				return err
 			}
@@ -323,7 +325,7 @@ func (c *recording) outputs() error {
 		}
 	}
 	if c.clock != nil {
-		return c.clock.collect(c.enc)
+		return c.enc.Collect(c.clock)
 	}
 	return nil
 }
@@ -336,8 +338,7 @@ func (c *recording) results() error {
 	}
 	size := statusAt + int64(x.statuses)*program.Align
 	if size == 0 {
-		x.g.wait()
-		return nil
+		return x.g.wait()
 	}
 	var due time.Time
 	if x.pace > 0 {

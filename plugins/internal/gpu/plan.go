@@ -1,6 +1,4 @@
-//go:build cgo && (darwin || amd64)
-
-package backend
+package gpu
 
 import (
 	"cmp"
@@ -30,12 +28,12 @@ func (x *executable) plan() error {
 		n := x.p.Graph.Nodes[s.Node]
 		k, why := kernels.Find(n)
 		if why != "" {
-			return diag.New(device.ErrUnsupported, n.Op.Name, "step %d, %s: the wgpu backend has no kernel for %v: %s", i, n.Label(), n, why)
+			return diag.New(device.ErrUnsupported, n.Op.Name, "step %d, %s: the %s backend has no kernel for %v: %s", i, n.Label(), x.g.api.Name(), n, why)
 		}
 		found = append(found, k)
 		names[n.Op.Name] = true
 		if k.Scratch != nil {
-			x.scratchBytes = max(x.scratchBytes, k.Scratch(n, x.g.limits))
+			x.scratchBytes = max(x.scratchBytes, k.Scratch(n, x.g.limits.Kernels))
 		}
 	}
 	uses := x.p.Graph.UseCounts()
@@ -48,7 +46,7 @@ func (x *executable) plan() error {
 		}
 		for end := i + max(steps, 1); i < end; i++ {
 			n := x.p.Graph.Nodes[x.p.Steps[i].Node]
-			for _, s := range found[i].Shaders(n, x.g.limits) {
+			for _, s := range found[i].Shaders(n, x.g.limits.Kernels) {
 				x.add(dispatch{step: i, node: n, shader: s, group: number})
 			}
 		}
@@ -98,7 +96,7 @@ func (x *executable) findGroup(first int, uses []int) (dispatch, int) {
 	for _, s := range x.p.Steps[first:min(first+mostGrouped, len(x.p.Steps))] {
 		nodes = append(nodes, x.p.Graph.Nodes[s.Node])
 	}
-	g, ok := kernels.FindGroup(nodes, uses, x.g.limits)
+	g, ok := kernels.FindGroup(nodes, uses, x.g.limits.Kernels)
 	if !ok {
 		return dispatch{}, 0
 	}
@@ -156,12 +154,12 @@ func (x *executable) locate(pl program.Place) (*space, int64) {
 }
 
 // bindings are the views of a dispatch's operands, and the pieces of all of them.
-func (x *executable) bindings(d *dispatch) (views []kernels.View, pieces []piece, err error) {
+func (x *executable) bindings(d *dispatch) (views []kernels.View, pieces []Piece, err error) {
 	for _, b := range d.shader.Bindings {
 		s, offset, bytes := x.operand(d, b)
 		ps, v := x.g.view(s, offset, bytes, b.DType.Size())
 		if b.Vec == 4 && v.Skip%4 != 0 {
-			return nil, nil, fmt.Errorf("BUG: wgpu: vectors at element %d of a binding of %v", v.Skip, d.node)
+			return nil, nil, fmt.Errorf("BUG: gpu: vectors at element %d of a binding of %v", v.Skip, d.node)
 		}
 		views, pieces = append(views, v), append(pieces, ps...)
 	}
@@ -188,8 +186,8 @@ func (x *executable) planTexts() error {
 				return err
 			}
 			n := len(pieces) + 1
-			if n > x.g.maxBindings {
-				return diag.New(device.ErrUnsupported, d.node.Op.Name, "step %d, %s: needs %d bindings; %s has %d", d.step, d.node.Label(), n, x.g.name, x.g.maxBindings)
+			if n > x.g.limits.Bindings {
+				return diag.New(device.ErrUnsupported, d.node.Op.Name, "step %d, %s: needs %d bindings; %s has %d", d.step, d.node.Label(), n, x.g.name, x.g.limits.Bindings)
 			}
 			s := d.shader
 			found, _ := texts.LoadOrStore(key{s.Name, s.Body, fmt.Sprintf("%#v", []any{s.Bindings, s.Consts, s.Fields, views})}, &written{})
@@ -198,7 +196,7 @@ func (x *executable) planTexts() error {
 			if w.err != nil {
 				return x.unprepared(d, w.err)
 			}
-			d.source = source{s.Name, w.text, n}
+			d.source = Source{s.Name, w.text, n}
 			return nil
 		})
 	}
@@ -211,7 +209,7 @@ func (x *executable) operand(d *dispatch, b kernels.Binding) (s *space, offset, 
 	switch b.Operand {
 	case kernels.Scratch:
 		k, _ := kernels.Find(n)
-		return x.scratch, 0, k.Scratch(n, x.g.limits)
+		return x.scratch, 0, k.Scratch(n, x.g.limits.Kernels)
 	case kernels.Status:
 		return x.status, int64(d.status) * program.Align, 4
 	}

@@ -1,12 +1,8 @@
-//go:build cgo && (darwin || amd64)
-
-package backend
+package gpu
 
 import (
 	"context"
 	"time"
-
-	"github.com/rajveermalviya/go-webgpu/wgpu"
 )
 
 // A long run is divided into submissions. A submission cannot be withdrawn, so its length bounds how long a cancelled run goes
@@ -58,7 +54,12 @@ func (c *recording) flush() error {
 // awaitSlot waits until fewer than maxInFlight submissions are under way. In a cancelled run it returns an error.
 func (c *recording) awaitSlot() error {
 	f := &c.flow
-	for wait := newPatience(time.Time{}); f.inFlight >= maxInFlight && !c.x.g.poll(); wait.pause() {
+	for wait := NewPatience(time.Time{}); f.inFlight >= maxInFlight; wait.Pause() {
+		if idle, err := c.x.g.poll(); err != nil {
+			return err
+		} else if idle {
+			break
+		}
 		if c.ctx.Err() != nil {
 			return context.Cause(c.ctx)
 		}
@@ -73,11 +74,11 @@ func (c *recording) awaitSlot() error {
 func (c *recording) track(reached int) {
 	f := &c.flow
 	f.inFlight++
-	c.x.g.queue.OnSubmittedWorkDone(func(wgpu.QueueWorkDoneStatus) {
+	c.x.g.dev.OnDone(func() {
 		f.inFlight--
 		f.reached = reached
 	})
-	c.report() // in submit, too, the library notices what has ended
+	c.report() // in Submit, too, the device notices what has ended
 }
 
 // report calls Progress, except for the last step, which counts when the run has ended.
@@ -94,7 +95,9 @@ func (c *recording) report() {
 // same memory.
 func (c *recording) settle() {
 	c.drop()
-	for wait := newPatience(time.Time{}); c.flow.inFlight > 0 && !c.x.g.poll(); {
-		wait.pause()
+	for wait := NewPatience(time.Time{}); c.flow.inFlight > 0; wait.Pause() {
+		if idle, err := c.x.g.poll(); idle || err != nil { // what failed has ended, too
+			return
+		}
 	}
 }

@@ -1,6 +1,4 @@
-//go:build cgo && (darwin || amd64)
-
-package backend
+package gpu
 
 import (
 	"context"
@@ -15,11 +13,11 @@ import (
 // there are two marks in all, and steps follow each other as in a run.
 func Repeat(exe device.Executable, times int) (time.Duration, error) {
 	x := exe.(*executable)
-	return guard(func() (time.Duration, error) {
+	return guard(x.g.api, func() (time.Duration, error) {
 		x.g.mu.Lock()
 		defer x.g.mu.Unlock()
-		defer keepCallbacks()()
-		if !x.g.timestamps || x.b == nil {
+		defer x.g.dev.Use()()
+		if !x.g.limits.Clock || x.b == nil {
 			return 0, diag.New(device.ErrUnsupported, x.p.Method, "cannot be repeated: %s needs a clock, and the program a run before", x.g.name)
 		}
 		return x.repeat(times)
@@ -31,11 +29,11 @@ func (x *executable) repeat(times int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	marks, err := x.g.newClock(2)
+	marks, err := x.g.dev.NewClock(2)
 	if err != nil {
 		return 0, err
 	}
-	defer marks.release()
+	defer marks.Release()
 	c := &recording{x: x, ctx: context.Background()}
 	defer c.drop()
 	if err := c.begin(); err != nil {
@@ -50,23 +48,22 @@ func (x *executable) repeat(times int) (time.Duration, error) {
 				}
 			}
 		}
-		c.endPass()
 	}
 	all(1) // the device is busy when the first mark comes
-	if err := marks.mark(c.enc, 0); err != nil {
+	if err := c.enc.Mark(marks, 0); err != nil {
 		return 0, err
 	}
 	all(times)
-	if err := marks.mark(c.enc, 1); err != nil {
+	if err := c.enc.Mark(marks, 1); err != nil {
 		return 0, err
 	}
-	if err := marks.collect(c.enc); err != nil {
+	if err := c.enc.Collect(marks); err != nil {
 		return 0, err
 	}
 	if err := c.submit(); err != nil {
 		return 0, err
 	}
-	ticks, err := marks.read()
+	ticks, err := x.g.ticks(marks, 2)
 	if err != nil {
 		return 0, err
 	}

@@ -1,6 +1,6 @@
-//go:build cgo && (darwin || (linux && amd64))
+//go:build darwin || linux
 
-package backend
+package gpu
 
 import (
 	"time"

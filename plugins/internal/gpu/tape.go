@@ -1,13 +1,9 @@
-//go:build cgo && (darwin || amd64)
-
-package backend
+package gpu
 
 import (
 	"context"
 	"slices"
 	"time"
-
-	"github.com/rajveermalviya/go-webgpu/wgpu"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
@@ -15,7 +11,7 @@ import (
 
 // tape is the commands of a plain run, recorded before the run begins. Recording takes longer than a short program runs and
 // depends only on sizes and on the outputs that are wanted, so each run records the next one's tape while the device works. A tape is
-// played once, because WebGPU has no reusable command buffers.
+// played once, because neither WebGPU nor Metal has reusable command buffers.
 type tape struct {
 	parts   []part
 	outputs []bool // as in device.Run
@@ -23,7 +19,7 @@ type tape struct {
 
 // part is one submission.
 type part struct {
-	commands *wgpu.CommandBuffer
+	commands Commands
 	next     int // step after its last one
 }
 
@@ -75,9 +71,7 @@ func (c *recording) cut() error {
 	if c.tape == nil {
 		return c.flush()
 	}
-	c.endPass()
-	commands, err := c.enc.Finish(nil)
-	c.enc.Release()
+	commands, err := c.enc.Finish()
 	c.enc = nil
 	if err != nil {
 		return c.refused(c.flow.first, c.flow.next, err)
@@ -108,9 +102,10 @@ func (c *recording) play() (err error) {
 			return err
 		}
 		p := t.parts[0]
-		x.g.queue.Submit(p.commands)
-		p.commands.Release()
 		t.parts = t.parts[1:]
+		if err := x.g.dev.Submit(p.commands); err != nil {
+			return x.g.deviceError(err)
+		}
 		if c.submitted == 0 {
 			c.submitted = time.Since(c.start)
 		}
@@ -122,11 +117,11 @@ func (c *recording) play() (err error) {
 	return nil
 }
 
-// refused is the error for steps [first, next), whose commands the library does not accept.
+// refused is the error for steps [first, next), whose commands the device does not accept.
 func (c *recording) refused(first, next int, err error) error {
 	if next == first+1 {
 		n := c.x.p.Graph.Nodes[c.x.p.Steps[first].Node]
-		return diag.New(device.ErrDevice, n.Label(), "step %d of %d (%s) cannot be submitted: %w", next, len(c.x.p.Steps), n.Op.Name, oneLine(err))
+		return diag.New(device.ErrDevice, n.Label(), "step %d of %d (%s) cannot be submitted: %w", next, len(c.x.p.Steps), n.Op.Name, err)
 	}
-	return diag.New(device.ErrDevice, c.x.p.Method, "steps %d to %d of %d cannot be submitted: %w", first+1, max(next, first+1), len(c.x.p.Steps), oneLine(err))
+	return diag.New(device.ErrDevice, c.x.p.Method, "steps %d to %d of %d cannot be submitted: %w", first+1, max(next, first+1), len(c.x.p.Steps), err)
 }

@@ -1,6 +1,4 @@
-//go:build cgo && (darwin || amd64)
-
-package backend
+package gpu
 
 import (
 	"errors"
@@ -8,15 +6,10 @@ import (
 	"runtime/debug"
 )
 
-// guard runs f, which calls the library, and returns its results. If the library aborts, in f or elsewhere, guard returns that as
+// guard runs f, which calls the API, and returns its results. If the API aborts, in f or elsewhere, guard returns that as
 // an error, and f may never end.
-func guard[T any](f func() (T, error)) (T, error) {
-	watchAbort.Do(func() {
-		catchAbort(func(said string) {
-			abortError = explainAbort(said)
-			close(aborted)
-		})
-	})
+func guard[T any](api API, f func() (T, error)) (T, error) {
+	aborted, why := api.Aborted()
 	type result struct {
 		value T
 		err   error
@@ -24,7 +17,7 @@ func guard[T any](f func() (T, error)) (T, error) {
 	var none T
 	select {
 	case <-aborted:
-		return none, abortError
+		return none, why()
 	default:
 	}
 	done := make(chan result, 1)
@@ -41,7 +34,7 @@ func guard[T any](f func() (T, error)) (T, error) {
 		}
 		return r.value, r.err
 	case <-aborted:
-		return none, abortError
+		return none, why()
 	}
 }
 

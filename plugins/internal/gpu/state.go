@@ -1,12 +1,8 @@
-//go:build cgo && (darwin || amd64)
-
-package backend
+package gpu
 
 import (
 	"context"
 	"time"
-
-	"github.com/rajveermalviya/go-webgpu/wgpu"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
@@ -21,22 +17,19 @@ type state struct {
 	space *space // nil after Close
 }
 
-// NewState allocates memory of the device. The library zeroes it.
+// NewState allocates memory of the device, which is zero.
 func (b *Backend) NewState(_ context.Context, id string, size int64) (device.State, error) {
-	return guard(func() (device.State, error) {
-		g, err := b.begin(id)
-		if err == nil {
-			err = g.ready()
-		}
+	return guard(b.api, func() (device.State, error) {
+		g, err := b.open(id)
 		if err != nil {
 			return nil, err
 		}
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		defer keepCallbacks()()
+		defer g.dev.Use()()
 		s := &state{g, size, g.planSpace(size)}
-		if free := g.free(); free > 0 && s.space.bytes > free {
-			return nil, diag.New(device.ErrMemory, "wgpu", "a state of %s; of the memory of %s, %s are free", megabytes(size), g.name, megabytes(free)).WithHint(memoryHint)
+		if free := g.adapter.Free(); free > 0 && s.space.bytes > free {
+			return nil, diag.New(device.ErrMemory, b.api.Name(), "a state of %s; of the memory of %s, %s are free", megabytes(size), g.name, megabytes(free)).WithHint(MemoryHint)
 		}
 		if err := s.space.make(g, "state"); err != nil {
 			return nil, err
@@ -49,15 +42,15 @@ func (s *state) Size() int64 { return s.size }
 
 // do runs f when the device is idle, unless the state is closed.
 func (s *state) do(f func() error) error {
-	_, err := guard(func() (struct{}, error) {
+	_, err := guard(s.g.api, func() (struct{}, error) {
 		s.g.mu.Lock()
 		defer s.g.mu.Unlock()
-		defer keepCallbacks()()
+		defer s.g.dev.Use()()
 		if s.space == nil {
-			return struct{}{}, diag.New(device.ErrInput, "wgpu", "the state is closed")
+			return struct{}{}, diag.New(device.ErrInput, s.g.api.Name(), "the state is closed")
 		}
-		if s.g.isLost() {
-			return struct{}{}, s.g.lostError()
+		if err := s.g.lostError(); err != nil {
+			return struct{}{}, err
 		}
 		return struct{}{}, f()
 	})
@@ -66,10 +59,10 @@ func (s *state) do(f func() error) error {
 
 func (s *state) Clear(context.Context) error {
 	return s.do(func() error {
-		return s.g.commands(func(enc *wgpu.CommandEncoder) error {
+		return s.g.commands(func(enc Encoder) error {
 			for _, p := range s.space.pieces(0, s.space.bytes, 0) {
-				if err := enc.ClearBuffer(p.buffer, uint64(p.offset), uint64(p.size)); err != nil {
-					return deviceError(err)
+				if err := enc.Clear(p); err != nil {
+					return err
 				}
 			}
 			return nil
@@ -80,16 +73,16 @@ func (s *state) Clear(context.Context) error {
 func (s *state) Copy(_ context.Context, from device.State) error {
 	f, ok := from.(*state)
 	if !ok || f.g != s.g || f.size != s.size {
-		return diag.New(device.ErrInput, "wgpu", "a state of %d bytes, of this device or another, cannot be copied to one of %d", from.Size(), s.size)
+		return diag.New(device.ErrInput, s.g.api.Name(), "a state of %d bytes, of this device or another, cannot be copied to one of %d", from.Size(), s.size)
 	}
 	return s.do(func() error {
 		if f.space == nil {
-			return diag.New(device.ErrInput, "wgpu", "the state is closed")
+			return diag.New(device.ErrInput, s.g.api.Name(), "the state is closed")
 		}
-		return s.g.commands(func(enc *wgpu.CommandEncoder) error {
+		return s.g.commands(func(enc Encoder) error {
 			for i, p := range s.space.pieces(0, s.space.bytes, 0) {
-				if err := enc.CopyBufferToBuffer(f.space.buffers[i], uint64(p.offset), p.buffer, uint64(p.offset), uint64(p.size)); err != nil {
-					return deviceError(err)
+				if err := enc.Copy(p.Buffer, p.Offset, Piece{f.space.buffers[i], p.Offset, p.Size}); err != nil {
+					return err
 				}
 			}
 			return nil
@@ -101,7 +94,7 @@ func (s *state) Copy(_ context.Context, from device.State) error {
 const copyChunk = 8 << 20
 
 func (s *state) Read(_ context.Context, offset int64, b []byte) error {
-	if err := device.CheckStateRange("wgpu", offset, len(b), s.size); err != nil {
+	if err := device.CheckStateRange(s.g.api.Name(), offset, len(b), s.size); err != nil {
 		return err
 	}
 	return s.do(func() error { return s.read(offset, b) })
@@ -113,17 +106,17 @@ func (s *state) read(offset int64, b []byte) error {
 		begin := offset &^ 3
 		n := min(int64(len(b)), copyChunk-(offset-begin))
 		words := (offset + n - begin + 3) &^ 3
-		st, err := s.g.newStaging(wgpu.MapMode_Read, words)
+		st, err := s.g.newStaging(ToHost, words)
 		if err != nil {
 			return err
 		}
-		err = s.g.commands(func(enc *wgpu.CommandEncoder) error {
-			at := uint64(0)
+		err = s.g.commands(func(enc Encoder) error {
+			at := int64(0)
 			for _, p := range s.space.pieces(begin, words, 0) {
-				if err := enc.CopyBufferToBuffer(p.buffer, uint64(p.offset), st.buffer, at, uint64(p.size)); err != nil {
-					return deviceError(err)
+				if err := enc.Copy(st.buffer, at, p); err != nil {
+					return err
 				}
-				at += uint64(p.size)
+				at += p.Size
 			}
 			return nil
 		})
@@ -140,7 +133,7 @@ func (s *state) read(offset int64, b []byte) error {
 }
 
 func (s *state) Write(_ context.Context, offset int64, b []byte) error {
-	if err := device.CheckStateRange("wgpu", offset, len(b), s.size); err != nil {
+	if err := device.CheckStateRange(s.g.api.Name(), offset, len(b), s.size); err != nil {
 		return err
 	}
 	return s.do(func() error {
@@ -153,17 +146,16 @@ func (s *state) Write(_ context.Context, offset int64, b []byte) error {
 			copy(whole[offset-begin:], b)
 			b = whole
 		}
-		u := &s.g.uploader
-		if err := u.write(s.space, begin, b); err != nil {
+		if err := s.g.upload(s.space, begin, b); err != nil {
 			return err
 		}
-		return u.wait()
+		return s.g.seen(s.g.dev.Uploaded())
 	})
 }
 
 // Close frees the memory.
 func (s *state) Close() error {
-	_, err := guard(func() (struct{}, error) {
+	_, err := guard(s.g.api, func() (struct{}, error) {
 		s.g.mu.Lock()
 		defer s.g.mu.Unlock()
 		s.space.release()
@@ -228,22 +220,21 @@ func (c *recording) transfer(list []device.Transfer, values []program.Operand, k
 	for _, t := range list {
 		o, s := values[t.Tensor], t.State.(*state).space
 		from, at := c.x.io.pieces(o.Offset, (o.Bytes+3)&^3, 0), t.Offset
-		c.endPass()
 		for _, p := range from { // a state and the io space are divided into buffers at different offsets
 			done := int64(0)
-			for _, q := range s.pieces(at, p.size, 0) {
+			for _, q := range s.pieces(at, p.Size, 0) {
 				var err error
 				if keep {
-					err = c.enc.CopyBufferToBuffer(p.buffer, uint64(p.offset+done), q.buffer, uint64(q.offset), uint64(q.size))
+					err = c.enc.Copy(q.Buffer, q.Offset, Piece{p.Buffer, p.Offset + done, q.Size})
 				} else {
-					err = c.enc.CopyBufferToBuffer(q.buffer, uint64(q.offset), p.buffer, uint64(p.offset+done), uint64(q.size))
+					err = c.enc.Copy(p.Buffer, p.Offset+done, q)
 				}
 				if err != nil {
-					return deviceError(err)
+					return err
 				}
-				done += q.size
+				done += q.Size
 			}
-			at += p.size
+			at += p.Size
 		}
 	}
 	return nil

@@ -1,0 +1,189 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
+)
+
+// Backend gives access to the adapters of an API.
+type Backend struct {
+	api API
+
+	mu       sync.Mutex
+	adapters []Adapter
+	opened   map[string]*gpu // by device ID
+}
+
+// New makes the backend. Adapters are listed when they are first needed.
+func New(api API) *Backend { return &Backend{api: api, opened: map[string]*gpu{}} }
+
+// find lists the adapters once. The caller holds mu.
+func (b *Backend) find() (err error) {
+	if b.adapters == nil {
+		b.adapters, err = b.api.Adapters()
+	}
+	return err
+}
+
+// infos describe the adapters.
+func (b *Backend) infos() (out []device.Device) {
+	for i, a := range b.adapters {
+		d := a.Info()
+		d.ID = fmt.Sprint(i)
+		out = append(out, d)
+	}
+	return out
+}
+
+// Info describes the adapters.
+func (b *Backend) Info(context.Context) (device.Info, error) {
+	return guard(b.api, func() (device.Info, error) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if err := b.find(); err != nil {
+			return device.Info{}, err
+		}
+		to := *kernels.Description()
+		to.Name = b.api.Name()
+		for _, a := range b.adapters {
+			to.MaxOperands = min(to.MaxOperands, a.Limits().Bindings-2) // the result and the parameters take two
+		}
+		return device.Info{Name: to.Name, Version: kernels.Version, Devices: b.infos(), Target: &to}, nil
+	})
+}
+
+// Prepare finds the adapters and opens the default one in advance, because opening takes a driver some time. Loading a program
+// reports its errors.
+func (b *Backend) Prepare() {
+	_, _ = guard(b.api, func() (*gpu, error) { return b.open("") })
+}
+
+// choose returns the adapter with an ID. An empty ID means the first, a GPU if there is one.
+func (b *Backend) choose(id string) (Adapter, device.Device, error) {
+	if err := b.find(); err != nil {
+		return nil, device.Device{}, err
+	}
+	var known []string
+	for i, d := range b.infos() {
+		if id == "" || d.ID == id {
+			return b.adapters[i], d, nil
+		}
+		known = append(known, fmt.Sprintf("%s (%s, %s)", d.ID, d.Name, d.Type))
+	}
+	return nil, device.Device{}, diag.New(device.ErrUnavailable, b.api.Name(), "no device %q; there are %s", id, strings.Join(known, ", "))
+}
+
+// open returns the device of an adapter, which all executables on it share.
+func (b *Backend) open(id string) (*gpu, error) {
+	g, err := b.begin(id)
+	if err != nil {
+		return nil, err
+	}
+	return g, g.ready()
+}
+
+// begin is open without waiting for the device. Its limits are known already.
+func (b *Backend) begin(id string) (*gpu, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a, info, err := b.choose(id)
+	if err != nil {
+		return nil, err
+	}
+	if g := b.opened[info.ID]; g != nil && !g.useless() {
+		return g, nil
+	}
+	g := &gpu{api: b.api, name: info.Name, adapter: a, limits: a.Limits(), opened: make(chan struct{}), pipelines: map[string]Pipeline{}}
+	b.opened[info.ID] = g
+	go g.request()
+	return g, nil
+}
+
+// gpu is an opened device. Its mutex serialises the programs that use it.
+type gpu struct {
+	mu      sync.Mutex
+	api     API
+	name    string
+	adapter Adapter
+	limits  Limits
+	opened  chan struct{} // closed once dev and err are set
+	err     error
+	dev     Device
+
+	tickLength float64             // of the clock, in nanoseconds, 0 if not measured yet
+	pipelines  map[string]Pipeline // by WGSL text
+	polled     func()              // called by a run after each poll; may be nil
+
+	lostMu sync.Mutex
+	lost   error // the reason, once the device is lost
+}
+
+// request opens the device.
+func (g *gpu) request() {
+	defer close(g.opened)
+	g.dev, g.err = g.adapter.Open()
+}
+
+// ready waits until the device is open.
+func (g *gpu) ready() error {
+	<-g.opened
+	return g.err
+}
+
+// useless reports whether the device could not be opened, or is lost.
+func (g *gpu) useless() bool {
+	select {
+	case <-g.opened:
+		return g.err != nil || g.lostError() != nil
+	default:
+		return false
+	}
+}
+
+// seen returns an error of the device, and records if it says that the device is lost. Each poll calls it with nil: errors.Is would allocate.
+func (g *gpu) seen(err error) error {
+	if err != nil && errors.Is(err, device.ErrDeviceLost) {
+		g.lostMu.Lock()
+		defer g.lostMu.Unlock()
+		g.lost = err
+	}
+	return err
+}
+
+// lostError is nil unless the device is lost.
+func (g *gpu) lostError() error {
+	g.lostMu.Lock()
+	defer g.lostMu.Unlock()
+	return g.lost
+}
+
+// fold divides n workgroups into two dimensions.
+func (g *gpu) fold(n int) (x, y uint32, err error) {
+	most := g.limits.Groups
+	if n <= most {
+		return uint32(n), 1, nil
+	}
+	rows := (n + most - 1) / most
+	if rows > most {
+		return 0, 0, fmt.Errorf("%d workgroups; the device starts %d at most", n, most*most)
+	}
+	return uint32((n + rows - 1) / rows), uint32(rows), nil
+}
+
+// checkLoops refuses a shader whose loops the device would end early.
+func (g *gpu) checkLoops(s kernels.Shader, c *kernels.Call) error {
+	if s.Loops == nil || g.limits.Loops == 0 {
+		return nil
+	}
+	if n := s.Loops(c); n > g.limits.Loops {
+		return fmt.Errorf("loops that go round %d times in an invocation; %s ends them after %d, and the result would be wrong", n, g.name, g.limits.Loops)
+	}
+	return nil
+}

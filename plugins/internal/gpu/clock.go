@@ -1,0 +1,145 @@
+package gpu
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+)
+
+// clockBytes is the size of the buffers of the program's clock, if it has one.
+func (x *executable) clockBytes() int64 {
+	if x.clock == nil {
+		return 0
+	}
+	return x.clock.Bytes()
+}
+
+// ticks returns the marks of a clock. It is called after the submission of what Collect recorded, and waits for it. A clock of few
+// bits can return a mark before its predecessor, which then counts as equal to it.
+func (g *gpu) ticks(c Clock, marks int) (ticks []uint64, err error) {
+	const size = 8
+	err = g.access(&staging{c.Ticks(), int64(marks) * size}, int64(marks)*size, time.Time{}, func(b []byte) {
+		for k := range marks {
+			t := binary.LittleEndian.Uint64(b[k*size:])
+			if k > 0 {
+				t = max(t, ticks[k-1])
+			}
+			ticks = append(ticks, t)
+		}
+	})
+	return ticks, err
+}
+
+// calibrationTime is the time between the two marks that measure the length of a tick. The host sees the end of a submission
+// about 10 us late, so the length is exact to about one in a thousand.
+const calibrationTime = 20 * time.Millisecond
+
+// tick is the length of the device's tick in nanoseconds. WebGPU does not report it, so it is measured once, against
+// the host's clock.
+func (g *gpu) tick() (float64, error) {
+	if g.tickLength > 0 {
+		return g.tickLength, nil
+	}
+	c, err := g.dev.NewClock(2)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Release()
+	var at [2]time.Time
+	for k := range at {
+		if k > 0 {
+			time.Sleep(calibrationTime)
+		}
+		if err := g.commands(func(enc Encoder) error { return enc.Mark(c, k) }); err != nil {
+			return 0, err
+		}
+		if err := g.wait(); err != nil {
+			return 0, err
+		}
+		at[k] = time.Now()
+	}
+	if err := g.commands(func(enc Encoder) error { return enc.Collect(c) }); err != nil {
+		return 0, err
+	}
+	ticks, err := g.ticks(c, 2)
+	if err != nil {
+		return 0, err
+	}
+	if ticks[1] == ticks[0] {
+		return 0, diag.New(device.ErrDevice, g.api.Name(), "the clock of %s stands still", g.name)
+	}
+	length := float64(at[1].Sub(at[0])) / float64(ticks[1]-ticks[0])
+	if math.Abs(length-1) < 0.02 {
+		length = 1 // most clocks count nanoseconds, and a measured 0.999 is one of these
+	}
+	g.tickLength = length
+	return length, nil
+}
+
+// times converts marks to the times of the steps between them. The first mark was submitted at from, and the host saw the last
+// at to, both since the start of the run.
+func times(ticks []uint64, tick float64, from, to time.Duration) (starts, lengths []time.Duration) {
+	first := ticks[0]
+	at := func(k int) time.Duration { return time.Duration(float64(ticks[k]-first) * tick) }
+	if span := at(len(ticks) - 1); from+span > to { // the length of a tick is exact to one in a thousand only
+		from = max(0, to-span)
+	}
+	for k := range len(ticks) - 1 {
+		begin, end := min(from+at(k), to), min(from+at(k+1), to)
+		starts, lengths = append(starts, begin), append(lengths, end-begin)
+	}
+	return starts, lengths
+}
+
+// startClock prepares the times of a profiled run. The device measures them if it has a clock and the run is not
+// split into steps for another reason. The run then stays one submission, as without a profile.
+func (c *recording) startClock() (err error) {
+	x := c.x
+	if !c.r.Opts.Profile {
+		return nil
+	}
+	c.stats.Clock = device.HostClock
+	if !x.g.limits.Clock || c.r.Opts.CheckNaN || c.r.Opts.Observe != nil && len(c.r.Opts.Dump) > 0 {
+		return nil
+	}
+	if c.tick, err = x.g.tick(); err != nil {
+		return err
+	}
+	if x.clock == nil {
+		if x.clock, err = x.g.dev.NewClock(len(x.p.Steps) + 1); err != nil {
+			return err
+		}
+	}
+	c.clock, c.stats.Clock = x.clock, device.DeviceClock
+	return nil
+}
+
+// mark records mark k of the clock, if there is one.
+func (c *recording) mark(k int) error {
+	if c.clock == nil {
+		return nil
+	}
+	return c.enc.Mark(c.clock, k)
+}
+
+// readClock waits for the marks and sets the times of the steps.
+func (c *recording) readClock() error {
+	if c.clock == nil {
+		return nil
+	}
+	ticks, err := c.x.g.ticks(c.clock, len(c.x.p.Steps)+1)
+	if err != nil {
+		return err
+	}
+	starts, lengths := times(ticks, c.tick, c.submitted, time.Since(c.start))
+	for i, s := range c.x.b.Steps {
+		if c.needed != nil && !c.needed[i] {
+			continue
+		}
+		c.stats.Steps = append(c.stats.Steps, device.Step{Node: s.Node.ID, Start: starts[i], Time: lengths[i]})
+	}
+	return nil
+}

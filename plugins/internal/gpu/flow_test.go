@@ -1,0 +1,43 @@
+package gpu
+
+import (
+	"testing"
+	"time"
+)
+
+func TestFlowSizes(t *testing.T) {
+	for _, c := range []struct {
+		pace time.Duration
+		size int
+	}{
+		{0, firstDispatches},
+		{time.Microsecond, 100}, // all of the run
+		{250 * time.Microsecond, 100},
+		{300 * time.Microsecond, 50}, // two halves
+		{5 * time.Millisecond, 5},
+		{time.Second, 1},
+	} {
+		var f flow
+		if f.begin(100, c.pace); f.size != c.size {
+			t.Errorf("at %v for a dispatch: %d; want %d", c.pace, f.size, c.size)
+		}
+	}
+}
+
+func TestPatience(t *testing.T) {
+	const us, ms = time.Microsecond, time.Millisecond
+	start := time.Now()
+	for _, c := range []struct{ due, at, nap time.Duration }{
+		{0, 0, 0}, {0, 1900 * us, 0}, {0, 3 * ms, 20 * us}, {0, 150 * ms, 200 * us}, // not known when
+		{27 * ms, 0, 200 * us}, {27 * ms, 25900 * us, 100 * us}, {27 * ms, 26100 * us, 0}, {27 * ms, 27900 * us, 0},
+		{27 * ms, 28100 * us, 20 * us}, {27 * ms, 150 * ms, 200 * us}, {500 * us, 0, 0}, {500 * us, 1800 * us, 0},
+	} {
+		var due time.Time
+		if c.due > 0 {
+			due = start.Add(c.due)
+		}
+		if got := (Patience{start, due}).nap(start.Add(c.at)); got != c.nap {
+			t.Errorf("due after %v, asked after %v: naps %v; want %v", c.due, c.at, got, c.nap)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package gpu
+
+import (
+	"errors"
+	"runtime"
+	"time"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
+)
+
+// space is a range of device memory in one or more buffers. All buffers but the last have the same size.
+type space struct {
+	buffers []Buffer
+	size    int64 // of each buffer but the last
+	bytes   int64 // of all of them
+}
+
+// slack is memory to bind for a value that is empty.
+const slack = program.Align
+
+// planSpace decides how a space is divided into buffers; make allocates them.
+func (g *gpu) planSpace(bytes int64) *space {
+	total, most := program.AlignUp(bytes)+slack, g.limits.Buffer
+	return &space{buffers: make([]Buffer, (total+most-1)/most), size: most, bytes: total}
+}
+
+// make allocates the buffers. After an error there are none.
+func (s *space) make(g *gpu, what string) (err error) {
+	for i := range s.buffers {
+		size := min(s.bytes-int64(i)*s.size, s.size)
+		if s.buffers[i], err = g.dev.NewBuffer(what, size, Storage); err != nil {
+			s.buffers[i] = nil
+			s.release()
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *space) release() {
+	if s == nil {
+		return
+	}
+	for _, b := range s.buffers {
+		if b != nil {
+			b.Release()
+		}
+	}
+	s.buffers = nil
+}
+
+// pieces cuts a range at the ends of buffers and, unless most is 0, into parts of at most that many bytes.
+func (s *space) pieces(offset, size, most int64) (out []Piece) {
+	for size > 0 {
+		i := offset / s.size
+		in := offset - i*s.size
+		n := min(size, s.size-in)
+		if most > 0 {
+			n = min(n, most)
+		}
+		out = append(out, Piece{s.buffers[i], in, n})
+		offset, size = offset+n, size-n
+	}
+	return out
+}
+
+// view returns the bindings for a range of a space. Where the offset is not aligned enough, the first binding begins before it.
+func (g *gpu) view(s *space, offset, bytes int64, elementSize int) ([]Piece, kernels.View) {
+	begin := offset &^ (program.Align - 1)
+	size := (max(bytes, 1) + offset - begin + 15) &^ 15 // whole vectors
+	v := kernels.View{Skip: (offset - begin) / int64(elementSize)}
+	ps := s.pieces(begin, size, g.limits.Binding)
+	for _, p := range ps {
+		v.Windows = append(v.Windows, kernels.Window{Offset: p.Offset, Size: p.Size})
+	}
+	return ps, v
+}
+
+// staging is a buffer that the host maps, reused by every run.
+type staging struct {
+	buffer Buffer
+	size   int64
+}
+
+func (g *gpu) newStaging(use Usage, size int64) (*staging, error) {
+	size = program.AlignUp(max(size, 1))
+	if most := g.limits.Buffer; size > most {
+		return nil, diag.New(device.ErrMemory, g.api.Name(), "inputs or outputs of %d bytes; %s has buffers of at most %d", size, g.name, most).
+			WithHint("choose another device with --device, or run with --backend cpu")
+	}
+	b, err := g.dev.NewBuffer("staging", size, use)
+	if err != nil {
+		return nil, err
+	}
+	return &staging{b, size}, nil
+}
+
+func (s *staging) release() {
+	if s != nil {
+		s.buffer.Release()
+	}
+}
+
+// access maps n bytes, calls f with them and unmaps them. It waits for the device. due is about when the device will be done, zero if
+// that is unknown.
+func (g *gpu) access(s *staging, n int64, due time.Time, f func([]byte)) error {
+	n = (n + 15) &^ 15
+	done, err := false, s.buffer.Map(n)
+	for wait := NewPatience(due); err == nil && !done; wait.Pause() {
+		if _, err = g.poll(); err == nil {
+			done, err = s.buffer.Mapped()
+		}
+	}
+	if err != nil {
+		return g.seen(err)
+	}
+	f(s.buffer.Bytes(n))
+	return s.buffer.Unmap()
+}
+
+// wait returns when the device has finished all submissions.
+func (g *gpu) wait() error {
+	for wait := NewPatience(time.Time{}); ; wait.Pause() {
+		if idle, err := g.poll(); idle || err != nil {
+			return err
+		}
+	}
+}
+
+// poll lets the device notice what has ended, and reports whether everything has.
+func (g *gpu) poll() (idle bool, err error) {
+	idle, err = g.dev.Poll()
+	if g.polled != nil {
+		g.polled()
+	}
+	return idle, g.seen(err)
+}
+
+// upload copies data to an offset of a space.
+func (g *gpu) upload(s *space, offset int64, data []byte) error {
+	for _, p := range s.pieces(offset, int64(len(data)), 0) {
+		if err := g.dev.Upload(p.Buffer, p.Offset, data[:p.Size]); err != nil {
+			return g.seen(err)
+		}
+		data = data[p.Size:]
+	}
+	return nil
+}
+
+// deviceError is an error that says nothing of its kind as one of the device.
+func (g *gpu) deviceError(err error) error {
+	if d := (*diag.Error)(nil); err == nil || errors.As(err, &d) {
+		return err
+	}
+	return diag.New(device.ErrDevice, g.api.Name(), "%w", err)
+}
+
+// Patience is the interval between polls: none at first and about when the work is due, otherwise growing.
+type Patience struct{ since, due time.Time }
+
+// NewPatience begins to wait for work that is due at a time, zero if that is unknown.
+func NewPatience(due time.Time) Patience { return Patience{time.Now(), due} }
+
+// Pause returns when it is time to poll again.
+func (p Patience) Pause() {
+	if d := p.nap(time.Now()); d > 0 {
+		sleep(d)
+	} else {
+		runtime.Gosched()
+	}
+}
+
+// nap is how long to sleep before the next poll, 0 for not at all.
+func (p Patience) nap(now time.Time) time.Duration {
+	const eager = time.Millisecond
+	waited, early := now.Sub(p.since), p.due.Sub(now)
+	switch {
+	case !p.due.IsZero() && early > eager:
+		return min(early-eager, 200*time.Microsecond)
+	case !p.due.IsZero() && early > -eager || waited < 2*eager:
+		return 0
+	case waited < 100*time.Millisecond:
+		return 20 * time.Microsecond
+	}
+	return 200 * time.Microsecond
+}

@@ -1,0 +1,22 @@
+//go:build linux && metal_shim
+
+// Command rlx-backend-metal, built with the tag metal_shim, runs Metal's kernels on the processor: see docs/metal.md.
+package main
+
+import (
+	"log/slog"
+
+	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/plugins/metal/shim"
+	"github.com/rlx-go/rlx/plugins/rpc"
+)
+
+// level is the compiler's for kernels; empty is the usual. The linker sets it: -X main.level=-O0.
+var level string
+
+func main() {
+	rpc.Serve(rpc.ServeConfig{
+		Name: "metal", Backend: shim.New(shim.Options{Level: level}), Log: rpc.NewLogger(slog.LevelInfo),
+		Decode: format.DecodeProgram,
+	})
+}

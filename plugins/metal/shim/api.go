@@ -1,0 +1,79 @@
+//go:build linux
+
+package shim
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/plugins/internal/gpu"
+	"github.com/rlx-go/rlx/plugins/metal/msl"
+	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
+)
+
+// Options say how kernels are compiled and what the device allows; zero values are the usual.
+type Options struct {
+	Cache string // the folder of compiled kernels; empty for rlx/metal-shim in the user's cache
+	Level string // of the compiler's optimisation; empty for -O1
+
+	// Missing is called for each kernel that is not in the cache, instead of compiling it. The program is not loaded then.
+	Missing func(*msl.Kernel) error
+
+	MaxGroups int // threadgroups per dimension
+}
+
+// memoryBytes is how much memory the device has. It takes none before it is used.
+const memoryBytes = 16 << 30
+
+// New is the backend metal on a device that is this processor.
+func New(opts Options) *gpu.Backend { return gpu.New(api{opts}) }
+
+type api struct{ opts Options }
+
+func (api) Name() string                             { return "metal" }
+func (api) Aborted() (<-chan struct{}, func() error) { return nil, nil }
+func (a api) Adapters() ([]gpu.Adapter, error)       { return []gpu.Adapter{adapter(a)}, nil }
+
+type adapter struct{ opts Options }
+
+func (adapter) Info() device.Device {
+	return device.Device{Name: "Metal shim", Type: "software", Features: []string{"kernels as C++"}}
+}
+
+func (adapter) Free() int64 { return 0 }
+
+// Limits are those of an Apple GPU: the 31st buffer of a kernel has the sizes of the others.
+func (a adapter) Limits() gpu.Limits {
+	l := gpu.Limits{Binding: 2 << 30, Buffer: 2 << 30, Bindings: 30, Groups: 1 << 16, Kernels: kernels.Limits{WorkgroupStorage: 32 << 10}}
+	if a.opts.MaxGroups > 0 {
+		l.Groups = a.opts.MaxGroups
+	}
+	return l
+}
+
+func (a adapter) Open() (gpu.Device, error) {
+	c, err := a.cache()
+	if err == nil {
+		var d *opened
+		if d, err = open(c, a.opts.Missing); err == nil {
+			return d, nil
+		}
+	}
+	return nil, diag.New(device.ErrUnavailable, "metal", "%w", err)
+}
+
+func (a adapter) cache() (c cache, err error) {
+	c = cache{a.opts.Cache, a.opts.Level}
+	if c.level == "" {
+		c.level = "-O1"
+	}
+	if c.dir == "" {
+		if c.dir, err = os.UserCacheDir(); err != nil {
+			return c, err
+		}
+		c.dir = filepath.Join(c.dir, "rlx", "metal-shim")
+	}
+	return c, os.MkdirAll(c.dir, 0o755)
+}

@@ -1,0 +1,150 @@
+//go:build linux
+
+package shim
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rlx-go/rlx/plugins/metal/msl"
+)
+
+//go:embed cxx/metal_stdlib
+var stdlib []byte
+
+//go:embed cxx/host.h
+var header []byte
+
+//go:embed cxx/host.cc
+var host []byte
+
+// ErrNoCompiler is returned where there is no C++ compiler.
+var ErrNoCompiler = errors.New("no C++ compiler: none of c++, g++ and clang++ is in the path")
+
+// flags: a product and a sum are not fused, and memory may be seen as words: both as in Metal. An index beyond an array of fixed size ends the program.
+var flags = []string{"-std=c++17", "-w", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", "-fsanitize=bounds", "-fsanitize-undefined-trap-on-error"}
+
+// perUnit is how many kernels are compiled together. Units are compiled two at a time.
+const perUnit = 24
+
+// cache is a folder of compiled kernels, by the hash of all that they are made of. Processes may share it: files appear in it whole.
+type cache struct {
+	dir   string
+	level string // of the compiler's optimisation, such as -O0
+}
+
+// compiler is the C++ compiler.
+func compiler() (string, error) {
+	for _, name := range []string{"c++", "g++", "clang++"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", ErrNoCompiler
+}
+
+// name is that of a kernel's file, without its ending, and of what the library exports.
+func (c cache) name(k *msl.Kernel) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s %s %q %+v", stdlib, header, append(flags, c.level), *k)
+	return fmt.Sprintf("rlx_%x", h.Sum(nil)[:12])
+}
+
+func (c cache) path(k *msl.Kernel) string { return filepath.Join(c.dir, c.name(k)+".so") }
+
+func (c cache) has(k *msl.Kernel) bool {
+	_, err := os.Stat(c.path(k))
+	return err == nil
+}
+
+// add compiles kernels that are not there, many in one translation unit: most of a small one's time is the header's.
+func (c cache) add(ctx context.Context, kernels []*msl.Kernel) error {
+	var e errgroup.Group
+	e.SetLimit(2)
+	for len(kernels) > 0 {
+		unit := kernels[:min(perUnit, len(kernels))]
+		kernels = kernels[len(unit):]
+		e.Go(func() error { return c.compile(ctx, unit) })
+	}
+	return e.Wait()
+}
+
+// compile makes a library of kernels, which has the name of the first. The others are links to it.
+func (c cache) compile(ctx context.Context, kernels []*msl.Kernel) error {
+	var b strings.Builder
+	b.WriteString("#include \"host.h\"\n")
+	for _, k := range kernels {
+		c.write(&b, k)
+	}
+	first := c.path(kernels[0])
+	err := c.make(ctx, first, []byte(b.String()), "-shared", c.level)
+	for _, k := range kernels[1:] {
+		if err == nil && !c.has(k) {
+			if err = os.Symlink(filepath.Base(first), c.path(k)); errors.Is(err, os.ErrExist) {
+				err = nil
+			}
+		}
+	}
+	return err
+}
+
+// program is the path of the program of host.cc, which is made if it is not there.
+func (c cache) program(ctx context.Context) (string, error) {
+	path := filepath.Join(c.dir, fmt.Sprintf("host_%x", sha256.Sum256(bytes.Join([][]byte{stdlib, header, host}, nil)))[:32])
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	return path, c.make(ctx, path, host, "-O2", "-rdynamic")
+}
+
+// make compiles a text to a file.
+func (c cache) make(ctx context.Context, path string, text []byte, args ...string) error {
+	cxx, err := compiler()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(c.dir, "compile")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	for name, data := range map[string][]byte{"metal_stdlib": stdlib, "host.h": header, "text.cc": text} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			return err
+		}
+	}
+	args = append(append(args, flags...), "-I", dir, filepath.Join(dir, "text.cc"), "-o", filepath.Join(dir, "made"), "-lm", "-ldl")
+	if out, err := exec.CommandContext(ctx, cxx, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w\n%s", cxx, strings.Join(args, " "), err, bytes.TrimSpace(out))
+	}
+	return os.Rename(filepath.Join(dir, "made"), path)
+}
+
+// write writes the C++ of a kernel, in a namespace of its own.
+func (c cache) write(b *strings.Builder, k *msl.Kernel) {
+	name := c.name(k)
+	// The preprocessor, which removes the address space, would take it from the attribute, too.
+	text := strings.Replace(k.Text, " [[threadgroup(0)]]", "", 1)
+	var args []string
+	for n := range k.Buffers + 1 { // the last has the sizes
+		args = append(args, fmt.Sprintf("b[%d]", n))
+	}
+	if k.Shared > 0 {
+		fmt.Fprintf(b, "namespace n%s { struct rlx_shared; }\n", name)
+		text += fmt.Sprintf("static_assert(sizeof(rlx_shared) == %d, \"the size of threadgroup memory\");\n", k.Shared)
+		args = append(args, fmt.Sprintf("(n%s::rlx_shared*)shared", name))
+	}
+	args = append(args, "group", "groups", "local")
+	fmt.Fprintf(b, "namespace n%[1]s {\n%[2]s}\nstatic void run%[1]s(rlx_any* b, void* shared, uint3 group, uint3 groups, uint local) {\n  n%[1]s::%[3]s(%[4]s);\n}\n"+
+		"extern \"C\" const rlx_kernel_entry %[1]s = {run%[1]s, %[5]d, %[6]d, %[7]d, %[8]t};\n", name, text, k.Entry, strings.Join(args, ", "), k.Threads, k.Buffers, k.Shared, k.Barrier)
+}

@@ -1,0 +1,77 @@
+package kernels
+
+import (
+	_ "embed"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+//go:embed dequant_scheme.wgsl
+var dequantSchemeWGSL string
+
+// schemeRule is the rule of such products.
+const schemeRule = `(f32, i8|u8, f32|u8, f32) if scheme = "int8"|"int8_asym"|"int4"|"fp8_e4m3"|"fp8_e5m2"|"nvfp4" and activations = "f32"`
+
+// schemeConsts is what the template knows of a product with weights [K,N] that are not blocks of a packed type.
+type schemeConsts struct {
+	Scheme    string
+	Rows      int  // of the result, for each workgroup
+	Block     int  // rows of weights that share a scale; 0 for none or one of all
+	Nibbles   bool // two weights to a byte
+	Words     bool // a word has four neighbouring columns, or eight
+	PerColumn bool // one scale for a column
+}
+
+// schemeProduct multiplies by weights that are stored as op.DequantMatMulAttrs.Scheme says.
+func schemeProduct(n *ir.Node) Shader {
+	a := n.Attrs.(op.DequantMatMulAttrs)
+	c := schemeConsts{Scheme: a.Scheme, Rows: 4, Block: a.Block}
+	w, columns := Binding{Name: "w", Operand: 1, DType: dtype.U8}, n.Type.Shape[n.Type.Rank()-1]
+	s := Shader{Name: n.Op.Name, Body: dequantSchemeWGSL, Fields: []string{"groups", "m_size", "n_size", "k_size"}}
+	scale := Binding{Name: "scale", Operand: 2, DType: dtype.F32}
+	switch a.Scheme {
+	case "int4":
+		c.Nibbles = true
+	case "nvfp4":
+		c.Nibbles, c.Block, scale.DType = true, op.NVFP4Block, dtype.U8
+		s.Bindings = append(s.Bindings, Binding{Name: "whole", Operand: 3, DType: dtype.F32})
+	case "int8_asym":
+		s.Bindings = append(s.Bindings, Binding{Name: "zero", Operand: 3, DType: dtype.F32})
+	case "fp8_e4m3", "fp8_e5m2":
+		c.PerColumn = len(n.In) > 2
+	}
+	if c.Block > 0 || c.PerColumn {
+		s.Bindings = append(s.Bindings, scale)
+	}
+	if columns.B%4 == 0 && beginsAt(n.In[1], 4) {
+		c.Words, w.DType = true, dtype.U32
+	}
+	if most := numel(n.Graph.Syms.Largest(n.Type.Shape)); most <= int(columns.B) {
+		c.Rows = 1
+	}
+	s.Consts = c
+	s.Bindings = append(s.Bindings, w, Binding{Name: "x", Operand: 0, DType: dtype.F32}, Binding{Name: "y", Operand: Out, DType: dtype.F32})
+	sizes := func(call *Call) (m, columns, k int) {
+		x, out := call.In[0].Shape, call.Out.Shape
+		columns, k = out[len(out)-1], x[len(x)-1]
+		return numel(out) / max(1, columns), columns, k
+	}
+	s.Groups = func(call *Call) int {
+		m, columns, _ := sizes(call)
+		return ceilDiv(m, c.Rows) * ceilDiv(columns, 32)
+	}
+	s.Loops = func(call *Call) int {
+		_, _, k := sizes(call)
+		return 2*loop(ceilDiv(k, 32), 1) + loop(32, 0)
+	}
+	s.Params = func(call *Call) []uint32 {
+		m, columns, k := sizes(call)
+		if m == 0 || columns == 0 {
+			return nil
+		}
+		return []uint32{uint32(s.Groups(call)), uint32(m), uint32(columns), uint32(k)}
+	}
+	return s
+}
