@@ -9,111 +9,106 @@ import "github.com/rlx-go/rlx/core/diag"
 // Of the compiler, which rlxrun does not link.
 var (
 	Target = diag.Define("RLX2002", "unknown target", `
-A target is one of those that the message lists, or a file with a target description, given with a slash or the ending .target
-(./npu.target). "rlxrun plugins describe NAME -o NAME.target" writes the file for a backend. "cpu:LEVEL" is "cpu" for processors
-of at least that level.`)
+A target is one of the names in the message, or a target description file: a path with a slash or the ending .target (./npu.target).
+"rlxrun plugins describe NAME -o NAME.target" writes that file for a backend. "cpu:LEVEL" is "cpu" for processors of at least that
+level.`)
 	GraphText = diag.Define("RLX3061", "bad graph in text form", `
-The file has graphs in text form, as "rlxc --dump in=-" prints them: a line "graph NAME" for each, symbols, nodes and a return. The message
-has the line, what was found and what is wanted. spec/ops.md lists the ops and their attributes. With --weights, the file must have each
-param by its name, in its type.`)
+The file must hold graphs in text form, as "rlxc --dump in=-" prints them: for each a line "graph NAME", symbols, nodes and a return. The
+message gives the line, what was found and what was expected. spec/ops.md lists the ops and their attributes. A file given with --weights
+must have every param by its name and in its type.`)
 	TargetFile = diag.Define("RLX3060", "bad target description", `
-The file given to --target cannot be read, or is no target description. The message says in which line and column, what was found
-and what is wanted there. spec/target.md has the language.`)
+The file given to --target cannot be read or is not a target description. The message gives the line and column, what was found and what
+was expected. spec/target.md defines the language.`)
 	Untaken = diag.Define("RLX7002", "op that a target does not run", `
-The model has an op that the target runs neither by a kernel nor by reference, and that cannot be expressed in ops that it runs. The
-message names the op, its types, the layer, and what is missing. Compile for another target, let another backend run such ops
-(--fallback NAME: the method then runs in pieces), or add a rule to the description if the backend does run the op. A method that keeps
-a state must have one backend for all that reads or updates it.`)
+The target does not run an op of the model, neither by a kernel nor by the reference, and the compiler cannot rewrite it in terms of ops
+that the target runs. The message names the op, its types, the layer, and what is missing. Compile for another target, let another backend
+run such ops (--fallback NAME), or add a rule to the target description if the backend does run the op. All ops that read or update the
+same state must run on one backend.`)
 
 	CheckpointRead = diag.Define("RLX3010", "checkpoint cannot be read", `
-The checkpoint is missing, is not a regular file, or the operating system refused to read it. A checkpoint is a
-.safetensors file, a model.safetensors.index.json beside its shards, or a directory that holds one of the two.`)
+The checkpoint is missing, is not a regular file, or cannot be read. A checkpoint is a .safetensors file, a model.safetensors.index.json
+beside its shards, or a directory with either.`)
 	CheckpointHeader = diag.Define("RLX3011", "not a valid safetensors file", `
-The file does not begin with a safetensors header: eight bytes of length and that many bytes of JSON, at most 100 MB,
-without duplicate keys. The file may be cut short, may be another format (convert .pth and .bin files to
-safetensors first), or may be damaged; fetch it again.`)
+A safetensors file begins with eight bytes of length and that many bytes of JSON, at most 100 MB, without duplicate keys. This file may
+be truncated or damaged (download it again), or have another format (convert .pth and .bin files to safetensors first).`)
 	CheckpointTensor = diag.Define("RLX3012", "bad tensor in a safetensors file", `
-The header describes a tensor that cannot be: its size does not follow from its shape and element type, its bytes
-overlap another tensor's, leave a hole, or lie outside the file. The file is damaged or was made by a faulty writer.`)
+The header describes an impossible tensor: its size does not match its shape and element type, or its bytes overlap another tensor,
+leave a gap, or lie outside the file. The file is damaged, or a faulty program wrote it.`)
 	CheckpointIndex = diag.Define("RLX3013", "bad index of a sharded checkpoint", `
-model.safetensors.index.json maps every tensor to the shard that holds it. Shards are plain file names ending in
-.safetensors in the directory of the index; every tensor must be in exactly the shard that is named for it, and the
-shards must hold no other tensors.`)
+model.safetensors.index.json maps every tensor to its shard. Shards are plain file names ending in .safetensors, in the directory of the
+index. Every tensor must be in exactly the shard named for it, and shards must hold no other tensors.`)
 	CheckpointDType = diag.Define("RLX3014", "element type cannot be used for weights", `
-Weights must be F64, F32, F16 or BF16. Integer, boolean and 8-bit float tensors are listed but cannot become weights:
-store the tensor as one of the four types.`)
+Weights must be F64, F32, F16 or BF16. Integer, boolean and 8-bit float tensors cannot become weights: store the tensor in one of the
+four types.`)
 	CheckpointMissing = diag.Define("RLX3015", "no such tensor", `
-The checkpoint has no tensor of the name the model needs.`)
+The checkpoint lacks a tensor that the model needs.`)
 
 	GGUF = diag.Define("RLX3090", "not a valid GGUF file", `
-The file does not begin with the header of a GGUF file, version 2 or 3, little-endian; or it is cut short; or its metadata or the
-places of its tensors contradict each other. Of a model in several files, name the first, with the others beside it. Fetch the file
-again.`)
-	GGUFFeature = diag.Define("RLX3091", "GGUF feature that is not supported", `
-The GGUF file holds an architecture, an element type, a tokenizer or a setting that this version does not know. Without it the model
-would compute something else. The message names it. --set does not help; convert the model from its original checkpoint, or wait for
-a version that knows it.`)
+The file does not begin with a GGUF header (version 2 or 3, little-endian), is truncated, or its metadata and tensor positions contradict
+each other. Download the file again. For a model in several files, name the first and keep the others beside it.`)
+	GGUFFeature = diag.Define("RLX3091", "unsupported GGUF feature", `
+The GGUF file has an architecture, element type, tokenizer or setting that this version does not support. Without it the results would be
+wrong. The message names it. --set does not help: compile the original checkpoint instead, or use a newer version.`)
 
 	Architecture = diag.Define("RLX3050", "architecture not recognised", `
-The tensors of the checkpoint do not identify one model family for sure. The message lists the evidence. If you know the
-family, name it with --arch.`)
+The tensors of the checkpoint do not clearly identify one model family. The message lists the evidence. If you know the family, name it
+with --arch.`)
 	ModelTensor = diag.Define("RLX3051", "checkpoint does not fit the architecture", `
-A tensor is missing, superfluous, or has another shape or element type than the model needs. The message names it.`)
+A tensor is missing or unexpected, or its shape or element type is not what the model needs. The message names it.`)
 	ModelConfig = diag.Define("RLX3052", "bad model configuration", `
-A value of the model's configuration (config.json, --model-config or --set) is unknown, malformed, or contradicts the shapes
-of the checkpoint's tensors. The message names the key and where it came from.`)
+A value in the model's configuration (config.json, --model-config or --set) is unknown, malformed, or contradicts the shapes of the
+tensors. The message names the key and its source.`)
 )
 
 // Of rlxrun.
 var (
 	Conformance = diag.Define("RLX1202", "a backend fails the conformance suite", `
-"rlxrun plugins test" found results that differ from the definitions of the ops, or behaviour that differs from the protocol. The table
-names the checks. A check does not depend on chance: it fails again with the same command. spec/ops.md and spec/protocol.md say what is
-right; -o OP makes the checks of one op.`)
+"rlxrun plugins test" found results that differ from the definitions of the ops (spec/ops.md), or behaviour that differs from the protocol
+(spec/protocol.md). The table names the checks. Checks are deterministic: the same command fails again. -o OP runs the checks of one op.`)
 	Check = diag.Define("RLX1201", "a step differs from the reference", `
---check was given: each step's result was compared with the reference evaluation of its op on the same operands, and the
-named step is the first that is further from it than the op's tolerance allows. This is a bug of the backend.`)
+With --check, each step's result is compared with the reference definition of its op on the same operands. The named step is the first
+that differs by more than the op's tolerance. This is a bug in the backend.`)
 
 	ChatTemplate = diag.Define("RLX3085", "bad chat template", `
-The model's chat template is not Jinja, or uses a block, filter, test or method that this version does not know. The message gives the
-line. Without the template, give a prompt that has the model's own marks in it.`)
+The model's chat template is not valid Jinja, or uses a block, filter, test or method that this version does not know. The message gives
+the line. As a workaround, leave out --chat and write the model's special tokens into the prompt yourself.`)
 	ChatRender = diag.Define("RLX3086", "chat template cannot be applied", `
-The model's chat template met an error in this conversation: it refused it (often because roles must alternate, or because the model
-knows no system prompt), used something that is not defined, or took too many steps or too much memory. The message gives the reason.`)
+The model's chat template failed for this conversation. It rejected it (often because roles must alternate, or because the model has no
+system prompt), used something undefined, or needed too many steps or too much memory. The message gives the reason.`)
 
 	NpyRead = diag.Define("RLX3020", "tensor file cannot be read", `
 The .npy file is missing or the operating system refused to read it.`)
 	NpyFormat = diag.Define("RLX3021", "not a usable .npy file", `
-The file is not a .npy file of version 1 or 2 with a little-endian tensor of floats, integers or booleans in C order, or
-its length does not follow from its shape. numpy.save(path, numpy.ascontiguousarray(a)) writes one that is.`)
+The file must be a .npy file of version 1 or 2 with a little-endian tensor of floats, integers or booleans in C order, and its length must
+match its shape. numpy.save(path, numpy.ascontiguousarray(a)) writes such a file.`)
 	NpyDType = diag.Define("RLX3022", "element type has no .npy form", `
-NumPy has no bfloat16. Widen the tensor to f32 first.`)
+NumPy has no bfloat16. Convert the tensor to f32 first.`)
 
 	Images = diag.Define("RLX3031", "images failed", `
-Some of the images of --images could not be used; each is named with its error. The others are done. Run the command again after mending
-them: images that are done are not done again.`)
+Some images of --images could not be used. The messages name them; the other images are done. Fix the files and run the command again:
+it skips images that are done.`)
 
 	InputTensor = diag.Define("RLX3201", "tensor cannot be read from the safetensors file", `
-The file given as an input (-i NAME=@FILE.safetensors:KEY) is missing, is not a regular file, is damaged (a key twice, bytes of no
-tensor or of two), or holds no tensor of that name. The message says which, or lists the names there are.`)
+The file given as an input (-i NAME=@FILE.safetensors:KEY) is missing, not a regular file, damaged (duplicate keys, gaps or overlaps), or
+has no tensor of that name. The message says which, or lists the available names.`)
 	ArtifactRead = diag.Define("RLX3202", "artifact cannot be read", `
-The file was opened and then could not be read: a disk or network fault, or the file was cut short meanwhile.`)
+The file was opened but then could not be read: a disk or network error, or the file was truncated meanwhile.`)
 
 	PluginSource = diag.Define("RLX3210", "plugin cannot be installed from this file", `
-"rlxrun plugins install" takes an executable called rlx-backend-NAME, a directory or an archive (tar, tar.gz, zip) with one at its top. The
-archive is damaged; or has an entry with an absolute path, with "..", twice, or that is a link or a device; or unpacks to more than an
-archive of its size may; or its plugin.json is wrong. The message says which. Nothing was installed.`)
+"rlxrun plugins install" takes an executable called rlx-backend-NAME, or a directory or archive (tar, tar.gz, zip) with one at its top. It
+refuses an archive that is damaged, has an absolute path, a path with "..", a duplicate entry, a link or a device, or unpacks to too many
+bytes, and a wrong plugin.json. The message says which. Nothing was installed.`)
 
 	Backend = diag.Define("RLX5201", "unknown backend", `
-No backend of that name was found. A backend is an executable called rlx-backend-NAME beside rlxrun's own, or in one of the
-directories of RLX_PLUGIN_PATH, or a plugin that "rlxrun plugins install" installed, or any executable given with --plugin NAME=PATH.
-"rlxrun plugins list" shows those found.`)
+No backend of that name was found. rlxrun looks for an executable called rlx-backend-NAME beside itself, in the directories of
+RLX_PLUGIN_PATH, and among the plugins that "rlxrun plugins install" installed. --plugin NAME=PATH names any other executable.
+"rlxrun plugins list" shows the backends it finds.`)
 	PluginRefused = diag.Define("RLX5203", "plugin refused", `
-The backend was found and not executed. Its file, or a directory above it, can be written to by other users, who could so run a program in
-your name; or RLX_PLUGIN_PATH names a directory relative to the current one; or an installed plugin is for another platform or version of the
-backend protocol, or its manifest is damaged; or the folder of plugins cannot be read or written to. The message says which. --plugin
-NAME=PATH runs an executable wherever it is.`)
+The backend was found but not executed, for one of these reasons. Other users can write to its file or to a directory above it, so they could
+run a program in your name. RLX_PLUGIN_PATH names a directory relative to the current one. An installed plugin is for another platform or
+protocol version, or its manifest is damaged. The plugin folder cannot be read or written to. The message says which. --plugin NAME=PATH
+runs an executable wherever it is.`)
 	PluginTaken = diag.Define("RLX5204", "plugin's name is taken", `
-A plugin of that name is installed, or a built-in backend has the name. --replace installs in place of a plugin, and
---hide-built-in in place of a built-in backend, which is then not used before the plugin is removed.`)
+A plugin or a built-in backend already has that name. --replace replaces the plugin. --hide-built-in lets the plugin hide the built-in
+backend until you remove the plugin.`)
 )

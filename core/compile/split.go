@@ -31,12 +31,12 @@ type piece struct {
 	report *pass.Report
 }
 
-// splitAfter is the pass after which a graph is divided: it is the one that finds out which ops a target lacks. What it leaves are nodes that
-// others run as they are; the segments then go through all passes, each for its own target.
+// splitAfter is the pass after which a graph is divided, because it finds out which ops a target lacks. It leaves nodes
+// that other targets run as they are. Each segment then goes through all passes for its own target.
 const splitAfter = "legalize"
 
-// prepare runs the passes. If the target lacks ops that fallbacks run, it divides the graph among them. dump gets graphs, and of which target or
-// segment they are; it may be nil.
+// prepare runs the passes. If the target lacks ops that fallbacks run, it divides the graph among them. dump gets
+// graphs, and of which target or segment they are; it may be nil.
 func prepare(g *ir.Graph, t Target, fallbacks []Target, o pass.Options, dump func(of, phase string, g *ir.Graph)) (job, error) {
 	showing := func(of string, shows func(phase string) bool) func(string, *ir.Graph) {
 		if dump == nil {

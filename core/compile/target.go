@@ -9,15 +9,14 @@ import (
 	"github.com/rlx-go/rlx/core/target"
 )
 
-// Target is whom a schedule is for.
+// Target is what a schedule is compiled for.
 type Target struct {
 	Name  string              // of the schedule: "cpu", or with a level, "cpu:x86-64-v4"
 	Takes *target.Description // which nodes it may have. A level changes nothing about that
 }
 
-// Defaults are the targets that a model is compiled for unless others are asked for: the project's own backends. The portable
-// target is not among them: it has no attention op, so the scores of each layer would be stored, and a backend without a
-// description of its own is a rarity now.
+// Defaults are the default targets: the project's own backends. The portable target is not among them. It has no
+// attention op, so the scores of each layer would be stored, and few backends have no description of their own.
 func Defaults() []Target {
 	var out []Target
 	for _, d := range target.Builtin() {

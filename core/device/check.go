@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// DeviceTypes are the values of Device.Type: a general-purpose processor, a graphics processor, another accelerator, and a device that
-// the processor only plays, as Mesa's lavapipe does.
+// DeviceTypes are the values of Device.Type: a general-purpose processor, a graphics processor, another accelerator,
+// and a device emulated in software, such as Mesa's lavapipe.
 func DeviceTypes() []string { return []string{"cpu", "gpu", "npu", "software"} }
 
 // maxDeviceID and maxDeviceName are in bytes.
@@ -17,7 +17,8 @@ const (
 	maxDeviceName = 512
 )
 
-// Check reports what no backend may say of itself. A backend without devices passes: whoever wants one asks for it.
+// Check returns an error if the description is not one that a backend may send. A description without devices is valid;
+// callers that need a device check for one.
 func (i Info) Check() error {
 	switch {
 	case i.Target == nil:

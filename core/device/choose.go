@@ -13,9 +13,9 @@ import (
 
 // ErrLevel is the error if an artifact requires more of the processor than it has.
 var ErrLevel = diag.Define("RLX6003", "processor below the artifact's target", `
-The artifact was compiled for a target such as "cpu:x86-64-v4", which demands a processor of at least that level: x86-64-v3 is
-AVX2, FMA and F16C; x86-64-v4 is these and AVX-512 F, BW, DQ and VL; arm64 is any 64-bit ARM processor. RLX_CPU_FEATURES, where it
-is set, hides what is above the set that it names. Nothing was executed. Run the artifact on a processor that has the level, or
+The artifact was compiled for a target such as "cpu:x86-64-v4", which requires a processor of at least that level. x86-64-v3 is
+AVX2, FMA and F16C; x86-64-v4 adds AVX-512 F, BW, DQ and VL; arm64 is any 64-bit ARM processor. RLX_CPU_FEATURES, if set, hides
+features above the set that it names. Nothing was executed. Run the artifact on a processor that has the level, or
 compile it again with a lower one (rlxc --target cpu:x86-64-v3) or none (--target cpu).`)
 
 // splitTarget splits a target such as "cpu:x86-64-v4" into the backend and the level that it requires of the
@@ -25,8 +25,9 @@ func splitTarget(target string) (backend, level string) {
 	return backend, level
 }
 
-// Choose returns the best program of one method for the backend: one compiled for it, at the best level that this machine has, or
-// else the first of which the backend runs every node. If there is none, the error is ErrLevel or ErrUnsupported.
+// Choose returns the best program of one method for the backend: one compiled for it, at the best level that this
+// machine has, or else the first of which the backend runs every node. If there is none, the error is ErrLevel or
+// ErrUnsupported.
 func (i Info) Choose(programs []*program.Program) (*program.Program, error) {
 	if err := i.CheckLevel(programs); err != nil {
 		return nil, err
@@ -61,8 +62,8 @@ func (i Info) Choose(programs []*program.Program) (*program.Program, error) {
 		WithHint("write its description with rlxrun plugins describe %s -o %s.target and compile with --target %s.target, or choose another backend", i.Name, i.Name, i.Name)
 }
 
-// ChooseSplit is Choose for a method of which some schedules are in pieces. Such a one is for the backend that it was compiled for, and comes
-// before schedules for others.
+// ChooseSplit is Choose for a method with divided schedules. A divided schedule runs only on the backend that it was
+// compiled for, and is preferred over schedules for other backends.
 func (i Info) ChooseSplit(list []*program.Split) (*program.Split, error) {
 	var whole []*program.Program
 	var own []*program.Split
@@ -122,8 +123,8 @@ func (i Info) Lacks(p *program.Program) string {
 	return ""
 }
 
-// CheckLevel returns ErrLevel if the programs of a method for this backend require more of the processor than it has. Programs for
-// other targets do not count.
+// CheckLevel returns ErrLevel if all programs of a method for this backend require a higher level than the processor
+// has. Programs for other targets do not count.
 func (i Info) CheckLevel(programs []*program.Program) error {
 	var need []string
 	for _, p := range programs {

@@ -1,5 +1,5 @@
-// Package device is what a backend must provide. There is no RPC here and no list of ops: a backend loads a program and
-// runs it.
+// Package device defines the interface of a backend: it loads a program and runs it. The interface does not list ops,
+// and there is no RPC here.
 //
 // It imports core/program and below, never format, plugins, models or a command.
 package device
@@ -22,8 +22,8 @@ type Backend interface {
 	Info(ctx context.Context) (Info, error)
 	// Load prepares a verified program. The weights stay valid until Close of the Executable and must not be written.
 	Load(ctx context.Context, l Load) (Executable, error)
-	// NewState allocates zeroed memory of a size in bytes on a device. If the ID is empty, the backend chooses the same device as
-	// Load does.
+	// NewState allocates zeroed memory of a size in bytes on a device. If the ID is empty, the backend chooses the same
+	// device as Load does.
 	NewState(ctx context.Context, device string, size int64) (State, error)
 }
 
@@ -83,8 +83,8 @@ type Load struct {
 type Executable interface {
 	// Kernels reports how each distinct op of the program is run.
 	Kernels() []Kernel
-	// Memory is an upper bound of the bytes that runs use beside arena, weights, inputs and outputs: the scratch memory of kernels
-	// and definitions. It counts only what grows with the program's sizes.
+	// Memory is an upper bound of the bytes that runs use beside arena, weights, inputs and outputs: the scratch memory
+	// of kernels and definitions. It counts only what grows with the program's sizes.
 	Memory() int64
 	// Run executes the program once. A cancelled context ends it between two steps.
 	Run(ctx context.Context, r Run) (Stats, error)
@@ -105,11 +105,11 @@ type Run struct {
 	IO   []byte
 	Opts RunOptions
 
-	// State is the memory that the program keeps between runs, at least Program.StateSize bytes; nil if that is 0. If the program
-	// updates it, its contents are undefined after a run that fails or is cancelled.
+	// State is the memory that the program keeps between runs, at least Program.StateSize bytes; nil if that is 0. If
+	// the program updates it, its contents are undefined after a run that fails or is cancelled.
 	State State
-	// Feeds are inputs that come from a state, not from IO; Keeps are outputs that are also stored in one, after the last step. No
-	// two keeps may overlap.
+	// Feeds are inputs that come from a state, not from IO; Keeps are outputs that are also stored in one, after the
+	// last step. No two keeps may overlap.
 	Feeds, Keeps []Transfer
 	// Outputs selects the outputs that are wanted; nil means all. The others, unless they are kept, are not computed, and their bytes
 	// in IO are undefined.
@@ -119,13 +119,13 @@ type Run struct {
 	Progress func(step int)
 }
 
-// RunOptions are what a user may request of a run beside its result.
+// RunOptions request more from a run than its outputs.
 type RunOptions struct {
 	Profile  bool  // fill Stats.Steps
 	CheckNaN bool  // stop at the first step whose output has a NaN
 	Dump     []int // nodes whose values Observe gets, in the order of steps and of a step's results
-	// Observe gets the value of a node of Dump. The data belongs to the backend and may change after Observe returns. An error ends
-	// the run, which returns it.
+	// Observe gets the value of a node of Dump. The data belongs to the backend and may change after Observe returns.
+	// An error ends the run, which returns it.
 	Observe func(node int, shape []int, data []byte) error
 }
 
@@ -141,8 +141,8 @@ type Stats struct {
 	DeviceMemory int64
 }
 
-// Values of Stats.Clock. The host's clock measures a step until the host notices its end. The device's clock is read on the device,
-// between the steps, and excludes the host's overhead.
+// Values of Stats.Clock. The host's clock measures a step until the host notices its end. The device's clock is read on
+// the device, between the steps, and excludes the host's overhead.
 const (
 	HostClock   = "host"
 	DeviceClock = "device"
@@ -158,26 +158,26 @@ type Step struct {
 // The codes that callers act on. Messages add the backend, the step and the op.
 var (
 	ErrUnavailable = diag.Define("RLX6001", "no device", `
-The backend started but has no device it could use. For a GPU backend this usually means that no driver is installed.`)
+The backend started but found no device that it can use. For a GPU backend this usually means that no driver is installed.`)
 	ErrLost = diag.Define("RLX5001", "backend lost", `
-The backend's process ended, stopped answering within its deadline, or broke the protocol. The message names the step
-where that is known. The artifact and the host are unharmed: run again, and report the backend's log if it recurs.`)
+The backend's process ended, missed a deadline, or broke the protocol. The message names the step if it is known. The artifact and
+the host are unharmed. Run again, and report the backend's log if it happens again.`)
 	ErrDevice = diag.Define("RLX6002", "device error", `
-The device, or the library that drives it, reported an error. Where a step is to blame, the message names it.`)
+The device or its library reported an error. The message names the step if it is known.`)
 	ErrDeviceLost = diag.Define("RLX6004", "device lost", `
-The driver gave the device up, mostly because a shader ran too long for it, because the device failed, or because it was
-taken away. Run again; the driver's own reason is in the system's log.`)
+The driver lost the device, usually because a shader ran too long, or because the device failed or was removed. Run again. The
+system's log may have the driver's reason.`)
 	ErrUnsupported = diag.Define("RLX7001", "unsupported op", `
-The program has an op, an element type or a size that the backend does not run, or --precision names one in which it does
-not compute. Compile for another target, choose another backend, or leave --precision out.`)
+The backend does not run an op, element type or size of the program, or does not support the precision given with --precision.
+Compile for another target, choose another backend, or leave --precision out.`)
 	ErrMemory = diag.Define("RLX8001", "not enough memory", `
-The program's arena, weights, inputs, or what its kernels compute in do not fit the memory that is free or allowed; the message
-lists them. --memory allows another amount.`)
+The program's arena, weights, inputs and the scratch memory of its kernels do not fit the memory that is free or allowed. The message
+lists them. --memory changes the limit.`)
 	ErrInput = diag.Define("RLX3001", "bad input tensor", `
 An input's type, shape or value is not what the program takes; the message names the input.`)
 	ErrState = diag.Define("RLX3002", "state is not valid", `
-A run that was to update the state failed or was cancelled in its middle, so that the state holds neither the old values nor the new
-ones. Reset it, import its contents, or clone another.`)
+A run failed or was cancelled while it updated the state, so the state is incomplete. Reset it, import its contents, or clone another
+one.`)
 	ErrNaN = diag.Define("RLX1003", "a step produced NaN", `
---check-nan was given, and the named step is the first whose result holds a NaN.`)
+With --check-nan, the run stops at the first step whose result has a NaN. The message names it.`)
 )

@@ -8,13 +8,13 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// State is memory of a device that outlives runs. Programs that share it keep their states in it, at the offsets of their
-// places in the state space. Runs may also read inputs from it and store outputs in it. Offsets and sizes are in bytes and
-// within Size. No method may be called during a run that names the state.
+// State is device memory that outlives runs. Programs that share it keep their states in it, at the offsets of their
+// places in the state space. Runs may also read inputs from it and store outputs in it. Offsets and sizes are in bytes
+// and within Size. No method may be called during a run that uses the state.
 type State interface {
 	Size() int64
-	// Clear sets every byte to 0. After a failed run a host refuses further runs with its state, until it is cleared or another is
-	// copied over it.
+	// Clear sets every byte to 0. After a failed run a host refuses further runs with its state, until it is cleared or
+	// another is copied over it.
 	Clear(ctx context.Context) error
 	// Read and Write copy len(b) bytes from and to an offset.
 	Read(ctx context.Context, offset int64, b []byte) error
@@ -24,17 +24,17 @@ type State interface {
 	Close() error
 }
 
-// Transfer binds an input or an output of a run to bytes of a state, so that they stay on the device. The offset is a multiple of
-// program.Align; a backend may write up to the next such multiple after the tensor.
+// Transfer binds an input or an output of a run to bytes of a state, so that they stay on the device. The offset is a
+// multiple of program.Align; a backend may write up to the next such multiple after the tensor.
 type Transfer struct {
 	Tensor int // index in the program's inputs, or outputs
 	State  State
 	Offset int64
 }
 
-// CheckState returns ErrInput if a run lacks the state that its program needs or has a smaller one, if feeds or keeps are not inside
-// their states, or if Outputs has the wrong length. in and out are the inputs and outputs of the run, in the
-// program's order. Backends call it.
+// CheckState returns ErrInput if a run lacks the state that its program needs or has a smaller one, if feeds or keeps
+// are not inside their states, or if Outputs has the wrong length. in and out are the inputs and outputs of the run, in
+// the program's order. Backends call it.
 func (r Run) CheckState(p *program.Program, in, out []program.Operand) error {
 	method, need := p.Method, p.StateSize
 	if r.Outputs != nil && len(r.Outputs) != len(out) {

@@ -1,4 +1,4 @@
-// Package devicetest is the conformance suite of backends: what any device.Backend must do, in process or over RPC. The
+// Package devicetest is the conformance suite for backends. It tests any device.Backend, in process or over RPC. The
 // checks of ops are derived from their definitions (ir.Defs), so a new op is covered without a change here.
 //
 // It imports core only, never a plugin: a backend's test calls Run, and Fuzz from a fuzz test.
@@ -33,17 +33,18 @@ type Exception struct {
 
 // Options are known exceptions of a backend.
 type Options struct {
-	// Unsupported will never work: the backend must return device.ErrUnsupported. What the backend's description excludes needs no
-	// entry: the suite checks that it is refused.
+	// Unsupported lists what will never work: the backend must return device.ErrUnsupported. Nodes that the backend's
+	// description excludes need no entry; the suite checks that they are refused.
 	Unsupported []Exception
-	// Failing should work and does not yet. An entry under which everything passes fails the test, so that it goes away.
+	// Failing lists what should work but does not yet. The test fails for an entry under which everything passes, so
+	// that it is removed.
 	Failing []Exception
 	// MustHave makes a backend without a device (device.ErrUnavailable) fail the test instead of skipping it.
 	MustHave bool
 }
 
-// Run checks the backend that open gives. It is opened once; open registers its own cleanup. Of the checks of ops it makes a sample,
-// which SampleEnv chooses, or all of them; with -short there are fewer to choose from.
+// Run tests the backend that open returns. It calls open once; open registers its own cleanup. It runs a sample of the
+// checks of ops, chosen by SampleEnv, or all of them. With -short there are fewer to choose from.
 func Run(t *testing.T, open func(t *testing.T) device.Backend, opts Options) {
 	b := open(t)
 	info, err := b.Info(context.Background())

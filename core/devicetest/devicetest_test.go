@@ -124,7 +124,7 @@ func TestFaults(t *testing.T) {
 		case "regression":
 			checks = s.regressionChecks()
 		case "threads":
-			checks = s.threadChecks(find(t, "softmax"), 2)
+			checks = s.threadChecks(find(t, "softmax"), 2, sample{all: true}.threads())
 		default:
 			checks = s.opChecks(find(t, c.checks), full)
 		}

@@ -25,14 +25,22 @@ type Mixed struct {
 // Compiler compiles a graph, and returns the values of the params that it adds.
 type Compiler func(g *ir.Graph) (*ir.Graph, map[string]tensor.Tensor, error)
 
-// Run checks the graphs. A failure names the seed; with it, Seed and a Count of 1 repeat it.
+// Run checks the graphs, and with -short a quarter of them, which SampleEnv chooses. A failure names the seed; with it, Seed and a Count of 1 repeat it.
 func (x Mixed) Run(t *testing.T, b device.Backend) {
 	info, err := b.Info(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSuite(b, info)
-	for seed := x.Seed; seed < x.Seed+uint64(x.Count); seed++ {
+	chosen, err := sampleFromEnv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, few := newSuite(b, info), uint64(x.Count)
+	if testing.Short() {
+		few = (few + 3) / 4
+	}
+	for _, k := range chosen.some(few, uint64(x.Count)) {
+		seed := x.Seed + k
 		g, given, err := x.graph(s, seed, smallGraphs)
 		if err == nil {
 			err = s.checkGraph(g, given, seed, false)

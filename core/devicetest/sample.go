@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// SampleEnv is the environment variable that says which checks of the ops are made: "all", or the seed of a sample, a number. Without it
-// the seed is always the same.
+// SampleEnv is the environment variable that selects the checks of the ops: "all", or a number, the seed of a sample.
+// Without it the seed is fixed.
 const SampleEnv = "RLX_CONFORMANCE"
 
 // share is the part of an op's checks that a sample has at least: over 35 seeds, 99 of 100 checks are made.
@@ -45,8 +45,8 @@ func (s sample) String() string {
 	return fmt.Sprintf("%s=%d", SampleEnv, s.seed)
 }
 
-// pick chooses among the checks of an op: a share of them, and what it takes to have one of each kind and one for each element type of
-// an operand and of a result. They stay in their order.
+// pick chooses among the checks of an op: a share of them, and what it takes to have one of each kind and one for each
+// element type of an operand and of a result. They stay in their order.
 func (s sample) pick(op string, checks []check) []check {
 	if s.all {
 		return checks

@@ -15,10 +15,10 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Threads checks that the number of threads never shows in the bits of a result: each op at sizes at which a backend has
-// work for 16 threads, then random graphs of such values, as they are and as compile leaves them (see Mixed.Compile), in
-// every precision that the backend has. It is for backends that heed device.Load.Threads. Of the checks it makes a sample, as Run does;
-// all of them take minutes.
+// Threads checks that the number of threads never shows in the bits of a result: each op at sizes at which a backend
+// has work for 16 threads, then random graphs of such values, as they are and as compile leaves them (see
+// Mixed.Compile), in every precision that the backend has. Use it for backends that obey device.Load.Threads. Like Run
+// it makes a sample of the checks; all of them take minutes.
 func Threads(t *testing.T, b device.Backend, compile Compiler) {
 	info, err := b.Info(context.Background())
 	if err != nil {
@@ -33,14 +33,18 @@ func Threads(t *testing.T, b device.Backend, compile Compiler) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	numbers := chosen.threads()
 	t.Logf("checks of ops: %v", chosen)
 	var clock stopwatch
-	for _, def := range ir.Defs() {
-		if !runnable(def) {
-			continue
-		}
+	defs := slices.DeleteFunc(ir.Defs(), func(d *ir.OpDef) bool { return !runnable(d) })
+	few := uint64(len(defs))
+	if testing.Short() {
+		few /= 3
+	}
+	for _, i := range chosen.some(few, uint64(len(defs))) {
+		def := defs[i]
 		t.Run(def.Name, func(t *testing.T) {
-			for _, c := range chosen.pick(def.Name, s.threadChecks(def, cases)) {
+			for _, c := range chosen.pick(def.Name, s.threadChecks(def, cases, numbers)) {
 				if err := clock.time(c); err != nil && !errors.Is(err, errRefused) {
 					t.Errorf("%s: %s (%v)", c.name, clip(err.Error()), chosen)
 				}
@@ -55,22 +59,23 @@ func Threads(t *testing.T, b device.Backend, compile Compiler) {
 			}
 			g, params, err := m.graph(s, seed, largeGraphs)
 			if err == nil {
-				err = s.sameForThreads(g, values{}, params, seed)
+				err = s.sameForThreads(g, values{}, params, seed, numbers)
 			}
 			if err != nil && !errors.Is(err, errRefused) {
 				t.Errorf("seed %d: %s\n%s", seed, clip(err.Error()), clip(fmt.Sprint(g)))
 			}
 		}
 	})
-	t.Logf("with %v threads in %d precisions: the slowest of %v", manyThreads(), max(1, len(info.Precisions)), &clock)
+	t.Logf("with %v threads in %d precisions: the slowest of %v", numbers, max(1, len(info.Precisions)), &clock)
 }
 
-// manyThreads are numbers of threads that must all give the same bits; under an emulator there are fewer.
-func manyThreads() []int {
-	if testing.Short() {
-		return []int{1, 3, 16}
+// threads are numbers of threads that must all give the same bits. A sample has the ends and one between.
+func (s sample) threads() []int {
+	between := []int{2, 3, 4, 8}
+	if !s.all {
+		between = between[s.some(1, 4)[0]:][:1]
 	}
-	return []int{1, 2, 3, 4, 8, 16}
+	return slices.Concat([]int{1}, between, []int{16})
 }
 
 // Limits of a subject that is grown: large enough to be divided among 16 threads, small enough that a test takes a fraction
@@ -82,7 +87,7 @@ const (
 
 // threadChecks are about the first cases of an op, no two with the same element types and attributes, at large sizes: with
 // many elements, and with much work for each of them.
-func (s *suite) threadChecks(def *ir.OpDef, cases int) (checks []check) {
+func (s *suite) threadChecks(def *ir.OpDef, cases int, numbers []int) (checks []check) {
 	seen := map[string]bool{}
 	for i, c := range def.Cases() {
 		sub, err := newSubject(def, c)
@@ -110,7 +115,7 @@ func (s *suite) threadChecks(def *ir.OpDef, cases int) (checks []check) {
 				for k, x := range taken {
 					in[operandName(k)] = x
 				}
-				if err := s.sameForThreads(sub.graph(form{}), in, values{}, 0); err != nil {
+				if err := s.sameForThreads(sub.graph(form{}), in, values{}, 0, numbers); err != nil {
 					return fmt.Errorf("%v: %w", sub, err)
 				}
 				return nil
@@ -120,8 +125,8 @@ func (s *suite) threadChecks(def *ir.OpDef, cases int) (checks []check) {
 	return checks
 }
 
-// accepted are random values as the op takes them: a divisor is not 0, and where whole numbers are refused, since they are positions
-// and the sizes have changed, they are 0. ok is false where the op refuses those too.
+// accepted are random values as the op takes them: a divisor is not 0, and where whole numbers are refused, since they
+// are positions and the sizes have changed, they are 0. ok is false where the op refuses those too.
 func (s subject) accepted(seed uint64) (in []*tensor.Array, ok bool) {
 	in = s.random(seed)
 	if !hasInts(s) {
@@ -161,8 +166,8 @@ func (s subject) hasEmpty() bool {
 	})
 }
 
-// largeKernel reports whether a transposed convolution would take minutes. A backend may multiply all taps for each result; with a
-// large kernel most of them are in the padding, which FLOPs does not count.
+// largeKernel reports whether a transposed convolution would take minutes. A backend may multiply all taps for each
+// result; with a large kernel most of them are in the padding, which FLOPs does not count.
 func (s subject) largeKernel() bool {
 	_, ok := s.Attrs.(op.ConvTransposeAttrs)
 	if !ok {
@@ -176,9 +181,9 @@ func (s subject) largeKernel() bool {
 }
 
 // sameForThreads runs a graph at the largest sizes, in each precision, by each number of threads: once with every step
-// observed, unless there is but one, and once plainly. Inputs and params that are not given are made up. A program of which nothing has a kernel is not
-// run: the reference does not divide its work.
-func (s *suite) sameForThreads(g *ir.Graph, in, params values, seed uint64) error {
+// observed, unless there is but one, and once plainly. Inputs and params that are not given are made up. A program of
+// which nothing has a kernel is not run: the reference does not divide its work.
+func (s *suite) sameForThreads(g *ir.Graph, in, params values, seed uint64, numbers []int) error {
 	rng, syms := rand.New(rand.NewPCG(seed, 16)), g.Syms.Max()
 	for _, n := range g.Params() {
 		if params[n.Name] == nil {
@@ -213,7 +218,6 @@ func (s *suite) sameForThreads(g *ir.Graph, in, params values, seed uint64) erro
 	}
 	var before results // in the precision before
 	for _, precision := range precisions {
-		numbers := manyThreads()
 		first, err := run(precision, numbers[0])
 		if err != nil {
 			return err

@@ -1,5 +1,5 @@
-// Package diag holds the one error type users see. An error has a stable code (`rlxc explain CODE`), the thing it is
-// about, what was found, and how to mend it. The first digit of a code is the exit status of the command that meets it.
+// Package diag defines the error type that users see. An error has a stable code (`rlxc explain CODE`), its subject, what was
+// found, and how to fix it. The first digit of a code is the exit status of the command that reports it.
 //
 // Package diag imports nothing of this module.
 package diag
@@ -13,7 +13,7 @@ import (
 
 // Code is a stable error code such as RLX4008. Codes are never reused.
 //
-//	RLX1nnn  the answer is no            exit 1
+//	RLX1nnn  a check failed              exit 1
 //	RLX2nnn  usage                       exit 2
 //	RLX3nnn  bad source or input file    exit 3
 //	RLX4nnn  artifact corrupt or incompatible; nnn is the number of the verifier's check     exit 4
@@ -23,7 +23,7 @@ import (
 //	RLX8nnn  memory                      exit 8
 //	RLX9nnn  internal                    exit 70
 //
-// RLX5202, the end of --timeout, has the status of timeout(1), 124: the time was too short, and no backend is to blame.
+// RLX5202 (--timeout expired) is an exception. It exits with 124, like timeout(1), because no backend failed.
 type Code string
 
 // Exit is the exit status that the code stands for.
@@ -81,17 +81,17 @@ type Error struct {
 	Code    Code
 	Subject string // the op, file, flag or backend it is about; may be empty
 	Msg     string // what was found and what is allowed
-	Hint    string // how to mend it; may be empty
+	Hint    string // how to fix it; may be empty
 	Err     error  // cause; may be nil
 }
 
-// New makes an error. Format and args give what was found and what is allowed; a %w verb wraps a cause.
+// New makes an error. The format and its arguments say what was found and what is allowed; a %w verb wraps a cause.
 func New(code Code, subject, format string, args ...any) *Error {
 	wrapped := fmt.Errorf(format, args...)
 	return &Error{Code: code, Subject: subject, Msg: wrapped.Error(), Err: errors.Unwrap(wrapped)}
 }
 
-// WithHint adds how to mend it.
+// WithHint adds how to fix it.
 func (e *Error) WithHint(format string, args ...any) *Error {
 	e.Hint = fmt.Sprintf(format, args...)
 	return e
@@ -123,10 +123,10 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// A Class is all codes with the same first digit: Class(4) is RLX4nnn.
+// A Class is the set of codes with the same first digit: Class(4) is RLX4nnn.
 type Class int
 
-// Has reports whether a code is of the class.
+// Has reports whether a code belongs to the class.
 func (c Class) Has(code Code) bool {
 	return strings.HasPrefix(string(code), fmt.Sprintf("RLX%d", int(c)))
 }
@@ -140,7 +140,7 @@ func (c Code) Error() string {
 	return string(c)
 }
 
-// CodeOf is the code of the first Error in the chain; ok is false where there is none.
+// CodeOf returns the code of the first Error in the chain; ok is false if there is none.
 func CodeOf(err error) (code Code, ok bool) {
 	var e *Error
 	if errors.As(err, &e) {
@@ -165,19 +165,18 @@ func ExitCode(err error) int {
 
 // Usage is a mistake in a command line or a request.
 var Usage = Define("RLX2001", "wrong usage", `
-A flag, an argument or a value given on the command line is not one the command takes.
-The message names it and says what is allowed.`)
+The command does not accept a flag, argument or value on the command line. The message names it and says what is allowed.`)
 
-// Internal is a mistake of ours.
+// Internal is a bug in RLX.
 var Internal = Define("RLX9001", "internal error", `
-The program met a state it should never meet. This is a bug: please report the message and the command.`)
+The program reached a state that should be impossible. This is a bug: please report the message and the command.`)
 
 // Interrupted is a run that the user stopped.
 var Interrupted = Define("RLX1002", "interrupted", `
-The run was stopped from outside (Ctrl-C or a termination signal). Nothing was written.`)
+Ctrl-C or a termination signal stopped the run. Nothing was written.`)
 
 // Timeout is a run that took longer than the user allowed. It is a constant because Exit knows it.
 const Timeout Code = "RLX5202"
 
-var _ = Define(Timeout, "time is up", `
-The time given with --timeout was over before the run was. The backend was ended and nothing was written.`)
+var _ = Define(Timeout, "timeout", `
+The run took longer than --timeout allows. The backend was stopped and nothing was written.`)

@@ -1,6 +1,6 @@
-// Package interp runs graphs and programs with the ops' own reference evaluation: slow, in float64, and the
-// reference that all other implementations are compared with. Run takes a graph of any level; RunProgram takes a planned program and uses its memory plan, so
-// that a wrong plan causes a wrong result.
+// Package interp runs graphs and programs with the reference evaluation of the ops. It is slow and computes in float64;
+// all other implementations are compared with it. Run takes a graph of any level. RunProgram takes a planned program
+// and uses its memory plan, so a wrong plan causes a wrong result.
 //
 // It imports core/program, core/ir and below, no op and no pass. The caller links core/op (and core/hir).
 package interp
@@ -27,8 +27,8 @@ func Run(g *ir.Graph, syms map[string]int64, inputs map[string]*tensor.Array, pa
 	return RunFrom(nil, g, syms, inputs, params, observe...)
 }
 
-// RunFrom is Run on the states of earlier runs, by name. A missing state has its initial value. If the run succeeds, it stores the new
-// values in states; with nil they are dropped.
+// RunFrom is Run on the states of earlier runs, by name. A missing state has its initial value. If the run succeeds, it
+// stores the new values in states; with nil they are dropped.
 func RunFrom(states map[string]*tensor.Array, g *ir.Graph, syms map[string]int64, inputs map[string]*tensor.Array, params Params, observe ...Observer) (map[string]*tensor.Array, error) {
 	if err := g.CheckSyms(syms); err != nil {
 		return nil, err

@@ -5,9 +5,9 @@ import (
 	"unique"
 )
 
-// Bounds are a smallest and a largest size of d: no values of the symbols in their ranges have a size outside. They are exact
-// if d only grows or only falls with each of its symbols, as the sizes of models do. For others, such as N*N-8*N, they may be wider.
-// They saturate at 2^62.
+// Bounds are a smallest and a largest size of d: no values of the symbols in their ranges have a size outside. They are
+// exact if d only grows or only falls with each of its symbols, as the sizes of models do. For others, such as N*N-8*N,
+// they may be wider. They saturate at 2^62.
 func (s Syms) Bounds(d Dim) (lo, hi int64) {
 	if lo, hi, ok := s.growing(d); ok {
 		return lo, hi
@@ -20,8 +20,9 @@ func (s Syms) Bounds(d Dim) (lo, hi int64) {
 	return r.corner(d, false).of(d).lo, r.corner(d, true).of(d).hi
 }
 
-// growing returns the bounds of a dim that only grows with each of its symbols, as nearly all dims of models do: its sizes for the
-// smallest and the largest symbols. It allocates nothing. ok is false if the signs of the coefficients do not show that d only grows.
+// growing returns the bounds of a dim that only grows with each of its symbols, as nearly all dims of models do: its
+// sizes for the smallest and the largest symbols. It allocates nothing. ok is false if the signs of the coefficients do
+// not show that d only grows.
 func (s Syms) growing(d Dim) (lo, hi int64, ok bool) {
 	for h := d.sum; h != (unique.Handle[sum]{}); {
 		t := h.Value()
@@ -56,8 +57,8 @@ func (s Syms) growingFactor(f factor) (lo, hi int64, ok bool) {
 	return lo, hi, ok
 }
 
-// Growing reports whether the bounds of d follow from the signs of its coefficients. Those of other dims are many times dearer to
-// find.
+// Growing reports whether the bounds of d follow from the signs of its coefficients. Those of other dims are many times
+// dearer to find.
 func (s Syms) Growing(d Dim) bool {
 	_, _, ok := s.growing(d)
 	return ok

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Equality requires that two dims have the same value in every run. OpDef.Requires returns those of a node, and code that binds sizes
-// checks them (Graph.CheckSyms).
+// Equality requires that two dims have the same value in every run. OpDef.Requires returns those of a node, and code
+// that binds sizes checks them (Graph.CheckSyms).
 type Equality struct{ A, B Dim }
 
 // Equate is the equality of a and b in its normal form: common terms and common factors are removed. 2*N+2
@@ -58,8 +58,8 @@ type Mismatch struct {
 
 func (e *Mismatch) Error() string { return e.msg }
 
-// Differ makes the error of an op that found dim have and requires want. If the two may be equal in some runs, Graph.Add inserts a
-// reshape that requires it, so that all other code may assume that equal sizes are the same dim.
+// Differ makes the error of an op that found dim have and requires want. If the two may be equal in some runs,
+// Graph.Add inserts a reshape that requires it, so that all other code may assume that equal sizes are the same dim.
 func Differ(have, want Dim, format string, args ...any) error {
 	return &Mismatch{have, want, fmt.Sprintf(format, args...)}
 }
@@ -103,8 +103,8 @@ func (g *Graph) infer(n *Node, declared Type) error {
 	}
 }
 
-// prefer reports whether a should replace b, two dims that are equal in every run: the one with the lower upper bound, so that a view is
-// never larger than its operand, or else the more precise one.
+// prefer reports whether a should replace b, two dims that are equal in every run: the one with the lower upper bound,
+// so that a view is never larger than its operand, or else the more precise one.
 func (s Syms) prefer(a, b Dim) bool {
 	_, most := s.Bounds(a)
 	_, most2 := s.Bounds(b)
@@ -170,8 +170,8 @@ func (g *Graph) Requires() []Requirement {
 	return out
 }
 
-// CheckSyms reports sizes under which the graph cannot run: one that is missing, unknown or out of its range, or two that must be
-// equal and are not.
+// CheckSyms reports sizes under which the graph cannot run: one that is missing, unknown or out of its range, or two
+// that must be equal and are not.
 func (g *Graph) CheckSyms(syms map[string]int64) error {
 	if err := g.Syms.Check(syms); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Def is the whole truth about an op with attributes A (a struct whose fields carry an `attr:"name"` tag, of type bool,
-// int, float64, string, []int or dtype.DType). Everything else is derived from it: text, encoding, verifier,
+// Def defines an op with attributes A, a struct whose fields have an `attr:"name"` tag and the type bool, int, float64,
+// string, []int or dtype.DType. Everything else is derived from the definition: text, encoding, verifier,
 // documentation, constant folding, conformance tests, fuzz seeds and benchmarks.
 type Def[A any] struct {
 	Name string
@@ -20,8 +20,8 @@ type Def[A any] struct {
 	// Block: block-level IR (HIR), which no target runs; always expanded before the other passes.
 	Block bool
 
-	// Declared ops (input, param, const, iota, reshape, expand) cannot know their type from their operands: it is
-	// written, and Infer checks Sig.Declared and returns it.
+	// Declared: the type does not follow from the operands (input, param, const, iota, reshape, expand). The graph
+	// states it, and Infer checks Sig.Declared and returns it.
 	Declared bool
 	// Elementwise: every operand is broadcast to the output's shape and element i depends on elements i only.
 	Elementwise bool
@@ -38,22 +38,22 @@ type Def[A any] struct {
 	InPlace []int
 	// Effects: a leaf that is never folded, merged or dropped (input, param, state).
 	Effects bool
-	// Packed: operands and the result may be of packed element types (dtype.Packed). Of other ops they may not, but for blocks, whose
-	// expansions say so.
+	// Packed: operands and the result may have packed element types (dtype.Packed). Other ops refuse them, except blocks, whose
+	// expansions decide.
 	Packed bool
 	// Updates: the result is a new value of operand 0, a state, and overwrites it (kv_append). Never folded, merged or
 	// dropped, and it runs after everything that reads operand 0.
 	Updates bool
 
-	// Infer returns the output type, or an error without the op's name, which the caller adds. If two dims must be equal and are
-	// not the same, the error is that of Differ or TypesDiffer.
+	// Infer returns the output type, or an error without the op's name, which the caller adds. If two dims must be
+	// equal and are not the same, the error is that of Differ or TypesDiffer.
 	Infer func(s Sig[A]) (Type, error)
 	// Eval is slow and obvious and computes in float64 and int64. out is allocated and zero. Data errors (an index out
 	// of range) are returned; shapes were checked by Infer. Nil for leaves that an executor supplies and for blocks.
 	// OpDef.Eval rounds the result afterwards: f16 and bf16 to the nearest value, integers by wrapping; f32 stays as
 	// exact as float64, so that errors of the reference do not add up.
 	Eval func(a A, in []*tensor.Array, out *tensor.Array) error
-	// Memory is an upper bound of the bytes that Eval allocates, without what does not grow with its operands' sizes. Nil means none.
+	// Memory is an upper bound of the bytes that Eval allocates, ignoring constant amounts. Nil means none.
 	Memory func(s Sig[A], out Type) int64
 	// FLOPs counts arithmetic on static types, a multiply-add as two. Nil means none.
 	FLOPs func(a A, in []Type, out Type) int64
@@ -111,7 +111,7 @@ type OpDef struct {
 
 var defs = map[string]*OpDef{}
 
-// Define registers an op. It panics on a malformed definition: that is a bug of ours, met at start.
+// Define registers an op. It panics on a malformed definition, which is a bug that shows at start.
 func Define[A any](d Def[A]) *OpDef {
 	if d.Name == "" || d.Doc == "" || d.Infer == nil || d.Eval != nil && d.Tol == nil {
 		panic("BUG: op " + d.Name + ": definition lacks a name, a doc, Infer or Tol")

@@ -60,7 +60,7 @@ func ParseAll(text string) (graphs []*Graph, err error) {
 		return nil, err
 	}
 	if len(graphs) == 0 {
-		return nil, fmt.Errorf("there is no line graph NAME")
+		return nil, fmt.Errorf("has no line \"graph NAME\"")
 	}
 	return graphs, nil
 }

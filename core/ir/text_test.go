@@ -72,7 +72,7 @@ func TestParseAll(t *testing.T) {
 		t.Fatal(gs, err)
 	}
 	for text, want := range map[string]string{
-		"":                                      "no line graph NAME",
+		"":                                      "no line \"graph NAME\"",
 		"x = input : f32[2]":                    `line 1: "x = input : f32[2]"; want graph NAME`,
 		one + one:                               "line 9: there is a graph one already",
 		one + "graph two\nx = input : f33[2]\n": "line 8: ",

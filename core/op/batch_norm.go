@@ -15,7 +15,7 @@ type BatchNormAttrs struct {
 // BatchNormDef is batch normalisation at inference.
 var BatchNormDef = ir.Define(ir.Def[BatchNormAttrs]{
 	Name: "batch_norm",
-	Doc: "Of x, gamma, beta, mean and var: x has shape [N,C,...], the others [C]. y = (x - mean) / sqrt(var + eps) * gamma + beta, for each channel with " +
+	Doc: "Takes x, gamma, beta, mean and var. x has shape [N,C,...], the others [C]. y = (x - mean) / sqrt(var + eps) * gamma + beta, for each channel with " +
 		"the mean and the variance that training has collected (Ioffe and Szegedy 2015).",
 	MinIn: 5, MaxIn: 5,
 	Infer: func(s ir.Sig[BatchNormAttrs]) (ir.Type, error) {

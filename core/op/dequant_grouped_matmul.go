@@ -16,7 +16,7 @@ type DequantGroupedMatMulAttrs struct {
 // DequantGroupedMatMulDef is grouped_matmul with packed weights.
 var DequantGroupedMatMulDef = ir.Define(ir.Def[DequantGroupedMatMulAttrs]{
 	Name: "dequant_grouped_matmul", Packed: true,
-	Doc: "Of x (f32[M,K]), w [E,N,K/32] or [E,N,K/256] of a packed type, and idx [M] (i32, i64 or u32): row m of the result is x[m] . w[idx[m]]^T, f32[M,N]. " +
+	Doc: "Takes x (f32[M,K]), w [E,N,K/32] or [E,N,K/256] of a packed type, and idx [M] (i32, i64 or u32). Row m of the result is x[m] . w[idx[m]]^T, f32[M,N]. " +
 		"An index outside 0 to E-1 is a run error. " + activationsDoc,
 	MinIn: 3, MaxIn: 3,
 	Infer: func(s ir.Sig[DequantGroupedMatMulAttrs]) (ir.Type, error) {

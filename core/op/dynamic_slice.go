@@ -17,7 +17,7 @@ type DynamicSliceAttrs struct {
 // DynamicSliceDef cuts a range out of one axis, from a place that the run gives.
 var DynamicSliceDef = ir.Define(ir.Def[DynamicSliceAttrs]{
 	Name: "dynamic_slice",
-	Doc: "Of x and start (one i32 or i64): elements start to start+len-1 of an axis. A range that does not lie in the axis is a run error. " +
+	Doc: "Takes x and start (one i32 or i64). The result is elements start to start+len-1 of an axis. A range outside the axis is a run error. " +
 		"narrow is the op for a start that the compiler knows.",
 	MinIn: 2, MaxIn: 2,
 	Infer: func(s ir.Sig[DynamicSliceAttrs]) (ir.Type, error) {

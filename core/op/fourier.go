@@ -21,7 +21,7 @@ const (
 // fourierDoc is what the docs of all transforms end with.
 const fourierDoc = "There is no complex element type: n complex numbers are 2n elements of the last axis, all real parts and then all imaginary parts. " +
 	"f32 and f64, n any static size from 1. norm says what the transform is multiplied by: \"none\": 1; \"inverse\": 1/n if it is an " +
-	"inverse one, else 1; \"ortho\": 1/sqrt(n). Where one number of a transform is NaN or infinite, all of its result is NaN."
+	"inverse one, else 1; \"ortho\": 1/sqrt(n). If any number of a transform is NaN or infinite, its whole result is NaN."
 
 // checkFourier checks what all transforms share.
 func checkFourier(x ir.Type, norm string) error {
@@ -94,8 +94,8 @@ func transformRows(out *tensor.Array, rows, n int, norm string, inverse bool, ge
 	return nil
 }
 
-// fourier is y_k = sum over j of x_{j step} w^{jk}, where w = root[step] and root are the powers of a root of one: the sum itself
-// where len(y) is prime, and else sums of transforms of every p-th number (Cooley and Tukey, 1965).
+// fourier is y_k = sum over j of x_{j step} w^{jk}, where w = root[step] and root are the powers of a root of one: the
+// sum itself where len(y) is prime, and else sums of transforms of every p-th number (Cooley and Tukey, 1965).
 func fourier(y, x []complex128, step int, root, temp []complex128) {
 	n, p := len(y), 2
 	for p < n && n%p != 0 {

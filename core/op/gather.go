@@ -16,7 +16,7 @@ type GatherAttrs struct {
 // GatherDef picks slices of a table by index.
 var GatherDef = ir.Define(ir.Def[GatherAttrs]{
 	Name: "gather",
-	Doc: "Of table and idx: slices of table along an axis, picked by idx (i32, i64 or u32): the shape is table[..axis] ++ idx ++ table[axis+1..]. " +
+	Doc: "Takes table and idx. The result is the slices of table along an axis that idx (i32, i64 or u32) selects; its shape is table[..axis] ++ idx ++ table[axis+1..]. " +
 		"An index outside 0 to n-1 is a run error; negative ones do not count from the end.",
 	MinIn: 2, MaxIn: 2,
 	Infer: func(s ir.Sig[GatherAttrs]) (ir.Type, error) {

@@ -16,7 +16,7 @@ type GatherBatchedAttrs struct {
 // GatherBatchedDef picks slices of each table of a batch by the indices of its own.
 var GatherBatchedDef = ir.Define(ir.Def[GatherBatchedAttrs]{
 	Name: "gather_batched",
-	Doc: "Of table and idx (i32, i64 or u32), whose first batch_dims axes are the same: for each place on those, slices of table along the next axis, picked by idx: " +
+	Doc: "Takes table and idx (i32, i64 or u32), whose first batch_dims axes are the same. For each position on those, selects slices of table along the next axis by idx: " +
 		"the shape is idx ++ table[batch_dims+1..]. TensorFlow's gather with batch_dims. An index outside 0 to n-1 is a run error; negative ones do not count from the end.",
 	MinIn: 2, MaxIn: 2,
 	Infer: func(s ir.Sig[GatherBatchedAttrs]) (ir.Type, error) {

@@ -16,7 +16,7 @@ type GroupNormAttrs struct {
 // GroupNormDef is normalisation over groups of channels.
 var GroupNormDef = ir.Define(ir.Def[GroupNormAttrs]{
 	Name: "group_norm",
-	Doc: "Of x, gamma and beta: x has shape [N,C,...], whose C channels are divided into groups. y = (x - mean) / sqrt(var + eps) * gamma + beta, with " +
+	Doc: "Takes x, gamma and beta. x has shape [N,C,...], whose C channels are divided into groups. y = (x - mean) / sqrt(var + eps) * gamma + beta, with " +
 		"the mean and the biased variance of each group of each batch over its channels and all further axes (Wu and He 2018); gamma and beta have " +
 		"shape [C]. The variance is the mean of (x - mean)^2, never E[x^2] - mean^2.",
 	MinIn: 3, MaxIn: 3,

@@ -15,7 +15,7 @@ type GroupedMatMulAttrs struct {
 // GroupedMatMulDef multiplies each row by the matrix of its group, as a mixture of experts does.
 var GroupedMatMulDef = ir.Define(ir.Def[GroupedMatMulAttrs]{
 	Name: "grouped_matmul",
-	Doc: "Of x [M,K], w [E,K,N] ([E,N,K] if trans_b) and idx [M] (i32, i64 or u32): row m of the result is x[m] . w[idx[m]], [M,N]. " +
+	Doc: "Takes x [M,K], w [E,K,N] ([E,N,K] if trans_b) and idx [M] (i32, i64 or u32). Row m of the result is x[m] . w[idx[m]], [M,N]. " +
 		"w may be f16 or bf16 while x is f32. An index outside 0 to E-1 is a run error.",
 	MinIn: 3, MaxIn: 3,
 	Infer: func(s ir.Sig[GroupedMatMulAttrs]) (ir.Type, error) {

@@ -41,7 +41,7 @@ func (g *Geometry) OutSizes(size [3]int) (out [3]int) {
 var Im2ColDef = ir.Define(ir.Def[Im2ColAttrs]{
 	Name: "im2col",
 	Doc: "The patches of x [N, C, H, W] that a convolution sees, as the rows of a matrix [N*Ho*Wo, C*kh*kw]: rows in the order n, ho, wo, columns " +
-		"in the order c, kh, kw, with Ho and Wo as in conv2d. Zeros where a patch lies outside of the image. Values are copied and not looked at.",
+		"in the order c, kh, kw, with Ho and Wo as in conv2d. Elements outside the image are zero. Values are copied as they are.",
 	MinIn: 1, MaxIn: 1,
 	Infer: func(s ir.Sig[Im2ColAttrs]) (ir.Type, error) {
 		g, err := s.Attrs.Geometry()

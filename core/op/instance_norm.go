@@ -13,7 +13,7 @@ type InstanceNormAttrs struct {
 // InstanceNormDef is normalisation of each channel by itself.
 var InstanceNormDef = ir.Define(ir.Def[InstanceNormAttrs]{
 	Name: "instance_norm",
-	Doc: "Of x, gamma and beta: group_norm with a group for each channel, so that each channel of each batch is normalised over the axes after " +
+	Doc: "Takes x, gamma and beta. This is group_norm with a group for each channel: each channel of each batch is normalised over the axes after " +
 		"it (Ulyanov et al. 2016).",
 	MinIn: 3, MaxIn: 3,
 	Infer: func(s ir.Sig[InstanceNormAttrs]) (ir.Type, error) {

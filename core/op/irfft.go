@@ -18,7 +18,7 @@ type IRFFTAttrs struct {
 var IRFFTDef = ir.Define(ir.Def[IRFFTAttrs]{
 	Name: "irfft",
 	Doc: "The inverse discrete Fourier transform to n real numbers, [.., 2(n/2+1)] to [.., n]: ifft of X_0 to X_{n/2} and of their conjugates " +
-		"X_{n-k}, as numpy.fft.irfft. The imaginary parts of X_0 and, where n is even, of X_{n/2} are not looked at. " + fourierDoc,
+		"X_{n-k}, as numpy.fft.irfft. The imaginary parts of X_0 and, where n is even, of X_{n/2} are ignored. " + fourierDoc,
 	MinIn: 1, MaxIn: 1,
 	Infer: func(s ir.Sig[IRFFTAttrs]) (ir.Type, error) {
 		x, n := s.In[0], s.Attrs.N

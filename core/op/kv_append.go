@@ -16,7 +16,7 @@ type KVAppendAttrs struct {
 // KVAppendDef writes rows into a state.
 var KVAppendDef = ir.Define(ir.Def[KVAppendAttrs]{
 	Name: "kv_append",
-	Doc: "Of state, rows and pos: state after rows have been written to pos, pos+1, ... of the axis, in the memory of state. Rows have state's element type and sizes, " +
+	Doc: "Takes state, rows and pos. The result is state after writing rows to pos, pos+1, ... of the axis, in the memory of state. Rows have state's element type and sizes, " +
 		"but for the axis, where they may have fewer, and axis 0, if it is another: what a state of many sequences has beyond those of rows stays as it is. " +
 		"pos (i32 or i64) is one number, or one for each of these sequences. Rows that do not fit, from 0 to the size of the axis, are a run error, and nothing is written. " +
 		"As many rows as the axis has, at 0, replace the whole state.",
@@ -98,7 +98,8 @@ func CheckAppend[T int32 | int64](pos []T, n, have, axis int) error {
 	return nil
 }
 
-// KVAppend writes rows to pos, pos+1, ... of an axis of state, and gives state's new value. Pos is one number, or one for each element of axis 0 of rows.
+// KVAppend writes rows to pos, pos+1, ... of an axis of state, and gives state's new value. Pos is one number, or one
+// for each element of axis 0 of rows.
 func KVAppend(state, rows, pos *ir.Node, axis int) *ir.Node {
 	return state.Graph.Add(KVAppendDef, KVAppendAttrs{fromEnd(axis, state)}, state, rows, pos)
 }

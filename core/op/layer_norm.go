@@ -13,7 +13,7 @@ type LayerNormAttrs struct {
 // LayerNormDef is layer normalisation over the last axis.
 var LayerNormDef = ir.Define(ir.Def[LayerNormAttrs]{
 	Name: "layer_norm",
-	Doc: "Of x, gamma and beta: y = (x - mean) / sqrt(var + eps) * gamma + beta over the last axis, with biased variance (Ba et al. 2016). The " +
+	Doc: "Takes x, gamma and beta. y = (x - mean) / sqrt(var + eps) * gamma + beta over the last axis, with biased variance (Ba et al. 2016). The " +
 		"variance is the mean of (x - mean)^2, never E[x^2] - mean^2.",
 	MinIn: 3, MaxIn: 3,
 	Infer: func(s ir.Sig[LayerNormAttrs]) (ir.Type, error) { return inferNorm(s.Attrs.Eps, s.In, false) },

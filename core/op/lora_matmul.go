@@ -16,7 +16,7 @@ type LoraMatMulAttrs struct {
 // LoraMatMulDef is a linear layer with a low-rank adapter. It is a block: three products, of which the last adds the first.
 var LoraMatMulDef = ir.Define(ir.Def[LoraMatMulAttrs]{
 	Name:  "lora_matmul",
-	Doc:   "Of x [..,K], w [K,N], a [K,r] and b [r,N]: x.w + scale (x.a).b, a linear layer with a low-rank adapter (Hu et al. 2021). Types are those of matmul.",
+	Doc:   "Takes x [..,K], w [K,N], a [K,r] and b [r,N]. The result is x.w + scale (x.a).b, a linear layer with a low-rank adapter (Hu et al. 2021). Types are those of matmul.",
 	Block: true,
 	MinIn: 4, MaxIn: 4,
 	Infer: func(s ir.Sig[LoraMatMulAttrs]) (ir.Type, error) {

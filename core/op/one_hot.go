@@ -18,7 +18,7 @@ type OneHotAttrs struct {
 // OneHotDef turns numbers into rows with one 1. It is a block: it compares with iota.
 var OneHotDef = ir.Define(ir.Def[OneHotAttrs]{
 	Name: "one_hot",
-	Doc: "Of idx (i32, i64 or u32): a new last axis of size depth holds 1 at the place that the index says and 0 elsewhere, in any element type. " +
+	Doc: "Takes idx (i32, i64 or u32). The result has a new last axis of size depth, with 1 at the position of the index and 0 elsewhere, in any element type. " +
 		"An index outside 0 to depth-1 gives zeros.",
 	Block: true,
 	MinIn: 1, MaxIn: 1,

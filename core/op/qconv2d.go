@@ -34,7 +34,7 @@ func (a QConv2DAttrs) matmul() QMatMulAttrs {
 // QConv2DDef is the convolution of 8-bit integers. Targets that lack it run the patches of im2col, and qmatmul for each group.
 var QConv2DDef = ir.Define(ir.Def[QConv2DAttrs]{
 	Name: "qconv2d",
-	Doc: "Of x [N,Cin,H,W] and w [Cout,Cin/groups,kh,kw], i8 or u8 each, mult (f32 [] or [Cout]) and, if has_bias, bias (i32 [Cout]): the convolution of x - x_zero with " +
+	Doc: "Takes x [N,Cin,H,W] and w [Cout,Cin/groups,kh,kw], i8 or u8 each, mult (f32 [] or [Cout]) and, if has_bias, bias (i32 [Cout]). The result is the convolution of x - x_zero with " +
 		"w - w_zero, of conv2d's geometry, finished as qmatmul finishes its sums. What lies in the padding stands for 0. Cin/groups*kh*kw is at most 32768.",
 	MinIn: 3, MaxIn: 4,
 	Infer: func(s ir.Sig[QConv2DAttrs]) (ir.Type, error) {

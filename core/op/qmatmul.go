@@ -24,7 +24,7 @@ const maxQDepth = 1 << 15
 // QMatMulDef is the product of 8-bit integers.
 var QMatMulDef = ir.Define(ir.Def[QMatMulAttrs]{
 	Name: "qmatmul",
-	Doc: "Of x [..,M,K] and w [K,N] ([N,K] if trans_b), i8 or u8 each, mult (f32 [] or [N]) and, if has_bias, bias (i32 [N]): with acc = sum over k of " +
+	Doc: "Takes x [..,M,K] and w [K,N] ([N,K] if trans_b), i8 or u8 each, mult (f32 [] or [N]) and, if has_bias, bias (i32 [N]). With acc = sum over k of " +
 		"(x - x_zero)(w - w_zero) + bias in 32-bit integers, which wrap, the result is round(acc * mult) + y_zero, half to even, limited to the range of x's type, which is its type. " +
 		"acc is rounded to f32, and so is the product. K is static, at most 32768. NaN gives 0.",
 	MinIn: 3, MaxIn: 4,

@@ -70,7 +70,7 @@ func (a QuantizeAttrs) scaleOf(scale *tensor.Array, shape []int, i int) float64 
 // QuantizeDef makes 8-bit integers of floats. It is a block.
 var QuantizeDef = ir.Define(ir.Def[QuantizeAttrs]{
 	Name: "quantize",
-	Doc: "Of x (f32) and scale (f32, one or one for each element of an axis): round(x / scale) + zero, half to even, limited to the range of the integer type. " +
+	Doc: "Takes x (f32) and scale (f32, one or one for each element of an axis). The result is round(x / scale) + zero, half to even, limited to the range of the integer type. " +
 		"NaN gives the least that NaN can: 0.",
 	Block: true,
 	MinIn: 2, MaxIn: 2,
@@ -131,7 +131,7 @@ func Quantize(x, scale *ir.Node, a QuantizeAttrs) *ir.Node {
 // DequantizeDef makes floats of 8-bit integers. It is a block.
 var DequantizeDef = ir.Define(ir.Def[QuantizeAttrs]{
 	Name:  "dequantize",
-	Doc:   "Of x (i8 or u8, as dtype says) and scale (f32, one or one for each element of an axis): (x - zero) * scale.",
+	Doc:   "Takes x (i8 or u8, as dtype says) and scale (f32, one or one for each element of an axis). The result is (x - zero) * scale.",
 	Block: true,
 	MinIn: 2, MaxIn: 2,
 	Infer: func(s ir.Sig[QuantizeAttrs]) (ir.Type, error) {

@@ -13,7 +13,7 @@ type RmsNormAttrs struct {
 // RmsNormDef is root-mean-square normalisation over the last axis.
 var RmsNormDef = ir.Define(ir.Def[RmsNormAttrs]{
 	Name: "rms_norm",
-	Doc: "Of x, gamma and beta: y = x / sqrt(mean(x^2) + eps) * gamma + beta over the last axis (Zhang and Sennrich 2019). beta is always added; " +
+	Doc: "Takes x, gamma and beta. y = x / sqrt(mean(x^2) + eps) * gamma + beta over the last axis (Zhang and Sennrich 2019). beta is always added; " +
 		"pass zeros for the plain form.",
 	MinIn: 3, MaxIn: 3,
 	Infer: func(s ir.Sig[RmsNormAttrs]) (ir.Type, error) { return inferNorm(s.Attrs.Eps, s.In, false) },
@@ -32,7 +32,8 @@ var RmsNormDef = ir.Define(ir.Def[RmsNormAttrs]{
 	},
 })
 
-// RmsNorm adds root-mean-square normalisation over the last axis of x; gamma and beta are as long as the last axis, H: [H] or [1,H].
+// RmsNorm adds root-mean-square normalisation over the last axis of x; gamma and beta are as long as the last axis, H:
+// [H] or [1,H].
 func RmsNorm(x, gamma, beta *ir.Node, eps float64) *ir.Node {
 	return x.Graph.Add(RmsNormDef, RmsNormAttrs{eps}, x, gain(gamma), gain(beta))
 }

@@ -11,7 +11,7 @@ import (
 // ScatterAddDef adds rows into the rows of a tensor of zeros.
 var ScatterAddDef = ir.Define(ir.Def[NoAttrs]{
 	Name: "scatter_add",
-	Doc: "Of updates [n, ...] and idx [n] (i32, i64 or u32): zeros of the declared type [m, ...], to whose row idx[i] row i of updates is added, in rising i, so that the result is the " +
+	Doc: "Takes updates [n, ...] and idx [n] (i32, i64 or u32). The result starts as zeros of the declared type [m, ...]; row i of updates is added to its row idx[i], in rising i, so that it is the " +
 		"same in every run. An index outside 0 to m-1 is a run error. Integers wrap. PyTorch's index_add on zeros. Every row of the result looks at all indices: the op is for " +
 		"lists of thousands, such as the tokens of a mixture of experts, not of millions.",
 	MinIn: 2, MaxIn: 2, Declared: true,

@@ -46,30 +46,30 @@ func spec(t *testing.T) []byte {
 Made from the definitions in core/op by ` + "`go test ./core/op -run TestSpec -update`" + `; do not edit.
 
 Tensors are dense and row-major. Shapes broadcast as in NumPy if the op's definition says so: aligned at the right, a dim of 1 is
-repeated. Sizes that must be equal are the same expression of symbols (spec/format.md, "Dims"); where they only may be equal, a reshape
-before the op requires that they are. Arithmetic on f16, bf16 and f32 is done in f32 or better and rounded once;
-NaN propagates through every op unless its definition says otherwise. Axes are counted from 0. Artifacts have every attribute.
-One that text leaves out, that of a region's expr included, is zero: false, 0, 0.0, "", [] or no element type. Where zero stands for another value
-the attribute says so: groups 0 is groups 1.
+repeated. Sizes that must be equal are the same expression of symbols (spec/format.md, "Dims"). If they are different expressions, a reshape
+before the op requires that they are equal. Arithmetic on f16, bf16 and f32 is done in f32 or better and rounded once;
+NaN propagates through every op unless its definition says otherwise. Axes are counted from 0. Artifacts store every attribute.
+An attribute that text leaves out, also in a region's expr, is zero: false, 0, 0.0, "", [] or no element type. If zero stands for another value,
+the attribute says so: groups 0 means groups 1.
 
 An *activation* is an op that the attribute act of fused_matmul may name.
 
-An op with several results is followed by one *result* node for each of them, and other nodes read those: see result.
+An op with several results is followed by one *result* node for each of them. Other nodes read those (see result).
 
-*Tolerance* bounds |got - want| against the reference evaluation in float64, for the op's first f32 case; f16 and
-bf16 results may differ by one unit in the last place more, and sums of k products by 1e-6 * sqrt(k). *May overwrite*
+*Tolerance* bounds |got - want| against the reference evaluation in float64, for the op's first f32 case. f16 and
+bf16 results may differ by one more unit in the last place, and sums of k products by 1e-6 * sqrt(k). *May overwrite*
 lists the operands that the result may overwrite when nothing reads them later. An op that is not elementwise
 may not overwrite an operand that it has twice.
 
-No op is mandatory for a backend: its target description (target.md) lists those that it runs, and the compiler expresses the others by them.
-The primitive ops of the first part have no expansion; those of the second part have an *expansion*, the ops that are named there. A node may
-also be computed in f32 in place of f16 and bf16, on operands that are broadcast first, and, where that is noted, in a plainer form.
+No op is mandatory for a backend. Its target description (target.md) lists the ops that it runs, and the compiler rewrites the others in terms of these.
+The primitive ops in the first part have no expansion. The ops in the second part have an *expansion* into the ops named there. The compiler may
+also compute a node in f32 instead of f16 or bf16, broadcast its operands first, or, where noted, use a *plainer form* of the same op, such as one over the last axis.
 `)
 	comments := attrComments(t)
 	for _, part := range []struct {
 		title    string
 		expanded bool
-	}{{"Primitive ops", false}, {"Ops that others express", true}} {
+	}{{"Primitive ops", false}, {"Ops with an expansion", true}} {
 		fmt.Fprintf(&b, "\n## %s\n", part.title)
 		for _, def := range ir.Defs() {
 			if !def.Block && def.CanLower() == part.expanded {

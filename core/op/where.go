@@ -9,7 +9,7 @@ import (
 // WhereDef picks elements by a condition.
 var WhereDef = ir.Define(ir.Def[NoAttrs]{
 	Name: "where",
-	Doc: "Of cond, t and f: z = t where cond is not 0, f elsewhere, with NumPy broadcast of all three; t and f have one element type, cond any: NaN is " +
+	Doc: "Takes cond, t and f. z = t where cond is not 0, and f elsewhere, with NumPy broadcast of all three. t and f have the same element type, cond any; NaN is " +
 		"not 0. " +
 		"It selects and never blends: NaN on the side that is not picked does not show.",
 	MinIn: 3, MaxIn: 3, Elementwise: true, InPlace: []int{1, 2},

@@ -7,13 +7,13 @@ import (
 	rw "github.com/rlx-go/rlx/core/rewrite"
 )
 
-// absorbCasts removes casts of weights before matmul-like ops, which widen f16 and bf16 themselves. That is exact, and reads half
-// the bytes; the cast would cost a pass over the weight in each run.
+// absorbCasts removes casts of weights before matmul-like ops, which widen f16 and bf16 themselves. That is exact, and
+// reads half the bytes; the cast would cost a pass over the weight in each run.
 //
 //	c = cast w {to=f32}
 //	y = matmul x, c {trans_b=true}   ->   y = matmul x, w {trans_b=true}
 //
-// A cast above a view or a transpose of a weight moves below it first, so that it is next to the op.
+// A cast before a view or transpose of a weight first moves behind it, next to the op.
 func absorbCasts(c *context, g *ir.Graph) (*ir.Graph, error) { return c.rules(g, castRules) }
 
 var castRules = []rw.Rule{

@@ -72,8 +72,8 @@ func rowsOf(c *rw.Context, x *ir.Node) (rows *ir.Node, start int) {
 	return op.Reshape(c.Map(whole), ir.Shape{s[0], s[1], width}), start
 }
 
-// part finds the value whose rows, all that is behind axes 0 and 1, contain those of x as they lie, and the element where x's begin. It is x
-// itself where no rows are cut on the way.
+// part finds the value whose rows (all elements behind axes 0 and 1) contain the rows of x unchanged, and the element
+// where x's rows begin. The value is x itself if no rows are cut on the way.
 func part(x *ir.Node) (whole *ir.Node, start int) {
 	whole, at := x, 0
 	for y := x; y.Type.Rank() >= 3 && y.Type.Shape[2:].IsStatic(); y = y.In[0] {

@@ -15,10 +15,11 @@ import (
 
 // legalize rewrites nodes that the target does not run natively into nodes that it does. For a node it tries, in order,
 //
-//  1. the same op on operands that are broadcast first:    add x, c  ->  add x, (expand c)
+//  1. the same op on operands that are broadcast first, but for suffixes: mul x, s  ->  mul x, (expand s)
 //  2. the same op in a wider type, where the target has it: gelu h    ->  cast (gelu (cast h {to=f32})) {to=f16}
-//  3. a plainer node of the same op (ir.Plainer)
-//  4. the op's own expansion (ir.Lower)
+//  3. the same op on operands of equal shapes:              add x, c  ->  add x, (expand c)
+//  4. a plainer node of the same op (ir.Plainer)
+//  5. the op's own expansion (ir.Lower)
 //
 // and repeats them until all nodes are native. If that fails, a node that the target runs by reference stays unchanged; otherwise an
 // expansion may contain such nodes. A node for which nothing works is an error. Half floats go through f32 before
@@ -189,6 +190,7 @@ var ways = []func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node{
 	spread,
 	func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node { return widen(g, in, n, false) },
 	func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node { return widen(g, in, n, true) },
+	spreadAll,
 	func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node {
 		if r := n.Op.PlainTo(g, moved(g, n, in), in); r != nil {
 			return []*ir.Node{r}
@@ -210,23 +212,29 @@ func moved(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	return &m
 }
 
-// spread inserts expands before an elementwise op, so that its operands have equal shapes.
+// spread inserts expands before an elementwise op, so that its operands are suffixes of its shape, which most targets repeat.
 func spread(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node {
-	if !n.Op.Elementwise || !slices.ContainsFunc(in, func(x *ir.Node) bool { return !x.Type.Shape.Equal(n.Type.Shape) }) {
+	return expandUnless(g, in, n, op.IsSuffix)
+}
+
+// spreadAll makes the shapes of operands equal, for targets that repeat nothing.
+func spreadAll(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node {
+	return expandUnless(g, in, n, ir.Shape.Equal)
+}
+
+// expandUnless is an elementwise op on operands that are expanded to its shape, but for those whose shape fits it; nil if all do.
+func expandUnless(g *ir.Graph, in []*ir.Node, n *ir.Node, fits func(s, full ir.Shape) bool) []*ir.Node {
+	if !n.Op.Elementwise {
 		return nil
 	}
 	full := slices.Clone(in)
-	expand := func(unless func(s ir.Shape) bool) {
-		for i, x := range full {
-			if !unless(x.Type.Shape) {
-				full[i] = op.Expand(x, n.Type.Shape)
-			}
+	for i, x := range full {
+		if !fits(x.Type.Shape, n.Type.Shape) {
+			full[i] = op.Expand(x, n.Type.Shape)
 		}
 	}
-	// Most targets repeat what is a suffix of the shape. For the others this is done twice.
-	expand(func(s ir.Shape) bool { return op.IsSuffix(s, n.Type.Shape) })
 	if slices.Equal(full, in) {
-		expand(n.Type.Shape.Equal)
+		return nil
 	}
 	return []*ir.Node{g.Add(n.Op, n.Attrs, full...)}
 }

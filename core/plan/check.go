@@ -11,9 +11,13 @@ import (
 // Access is what one step does to memory: indices of values.
 type Access struct{ Reads, Writes []int }
 
-// Check simulates the steps and records which value each byte belongs to. It reports a value that is outside the block or its parent or is not aligned, a byte that is read when it holds something else (never written, or
-// overwritten), a step that writes over what it reads (other than its InPlace parent, exactly), and a value written
-// twice. Before lists values that hold their content from the start, after those that must hold it at the end.
+// Check simulates the steps and records which value each byte belongs to. It reports
+//   - a value that is not aligned, or lies outside the block or its parent,
+//   - a byte that is read while it holds something else (never written, or overwritten),
+//   - a step that writes over what it reads, except exactly over its InPlace parent,
+//   - a value that is written twice.
+//
+// before lists values that hold their content from the start, after those that must hold it at the end.
 //
 // It uses neither the intervals of the values nor anything else that Make computed except the offsets.
 func Check(p Plan, before []int, steps []Access, after []int) error {

@@ -8,9 +8,10 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// Split is a method as a backend runs it: segments that run in turn, each a program for one backend. Most methods have one segment, for
-// the backend that they were compiled for (Whole). Where that lacks an op, other backends run segments in between. Values that one segment
-// computes and another reads are outputs of the one and inputs of the other: the host passes them on.
+// Split is a method divided into segments that run in turn, each a program for one backend. Most methods have one
+// segment, for the backend that they were compiled for (Whole). If that backend lacks an op, other backends run
+// segments in between. A value that one segment computes and another reads is an output of the first and an input of
+// the second; the host passes it on.
 type Split struct {
 	Method   string
 	Target   string // whom the method was compiled for; it keeps the states
@@ -22,8 +23,8 @@ type Split struct {
 type Segment struct {
 	*Program
 	Inputs []Source // of the inputs of Graph, in their order
-	// Lacked counts the ops of the segment that Split.Target lacks, Moved those that it runs, and that run here so that control changes
-	// fewer times. Both are sorted by op, and empty for segments of Split.Target.
+	// Lacked counts the ops of the segment that Split.Target lacks, Moved those that it runs, and that run here so that
+	// control changes fewer times. Both are sorted by op, and empty for segments of Split.Target.
 	Lacked, Moved []OpCount
 }
 
@@ -33,7 +34,7 @@ type Source struct{ Segment, Index int }
 // FromInput is the Segment of a Source that is an input of the method.
 const FromInput = -1
 
-// Whole is the split of a program that runs in one piece.
+// Whole is the split of a program that is not divided.
 func Whole(p *Program) *Split {
 	s := &Split{Method: p.Method, Target: p.Target, Segments: []Segment{{Program: p}}}
 	for i := range p.Graph.Inputs() {
@@ -51,9 +52,9 @@ type Signature struct {
 	Inputs, Outputs []ir.Type
 }
 
-// Check returns an error unless the segments compute a method of a signature: each is for this method and has its symbols, each of their
-// inputs, and each output of the method, comes from an input of the method or an earlier segment and has its type, and only segments of
-// Target keep states. The segments themselves must be valid.
+// Check returns an error unless the segments compute a method of a signature: each is for this method and has its
+// symbols, each of their inputs, and each output of the method, comes from an input of the method or an earlier segment
+// and has its type, and only segments of Target keep states. The segments themselves must be valid.
 func (s *Split) Check(sig Signature) error {
 	if len(s.Segments) == 0 {
 		return fmt.Errorf("there are no segments")
@@ -108,7 +109,7 @@ func (s *Split) Check(sig Signature) error {
 	return nil
 }
 
-// InPieces reports whether more is needed than the backend of Target.
+// InPieces reports whether the method needs other backends than that of Target.
 func (s *Split) InPieces() bool { return len(s.Segments) > 1 || s.Segments[0].Target != s.Target }
 
 // Backends lists the targets of the segments, each once, Target first.
@@ -135,9 +136,9 @@ func (s *Split) Steps() (n int) {
 	return n
 }
 
-// Needed selects the outputs of each segment that the host reads in a run that wants some of the method's outputs (nil means all), and keeps
-// some on their devices (nil means none): those that are wanted, and what later segments read. A segment that is nil need not run. One that
-// updates a state always runs.
+// Needed selects the outputs of each segment that the host reads in a run that wants some of the method's outputs (nil
+// means all), and keeps some on their devices (nil means none): those that are wanted, and what later segments read. A
+// segment that is nil need not run. One that updates a state always runs.
 func (s *Split) Needed(wanted, kept []bool) [][]bool {
 	need, computed := make([][]bool, len(s.Segments)), make([][]bool, len(s.Segments))
 	for k, x := range s.Segments {
@@ -213,8 +214,8 @@ func (s *Split) CrossingBytes() (n int64) {
 	return n
 }
 
-// Lowering says what became of the ops of the model: Program.Lowering of all segments together, and which ops run elsewhere, as in
-// "rewritten: softmax (4); on cpu: cumsum (2), with add (1)". It is empty if there is nothing to say.
+// Lowering says what became of the ops of the model: Program.Lowering of all segments together, and which ops run
+// elsewhere, as in "rewritten: softmax (4); on cpu: cumsum (2), with add (1)". It is empty if there is nothing to say.
 func (s *Split) Lowering() string {
 	var all Program
 	var parts []string

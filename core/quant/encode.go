@@ -24,9 +24,10 @@ func Encodes() (out []dtype.DType) {
 	return out
 }
 
-// Encode sets dst to blocks of type d, one of Encodes, with values near src, len(src) / d.Values() of them. It returns the number of the first
-// block whose values the format cannot hold, NaN and infinities among them, or -1. The formats of 32 values are rounded as ggml's
-// reference does, those of 256 by a search for the scales with the least squared error. The same values always give the same blocks.
+// Encode sets dst to blocks of type d, one of Encodes, with values near src, len(src) / d.Values() of them. It returns
+// the number of the first block whose values the format cannot hold, NaN and infinities among them, or -1. The formats
+// of 32 values are rounded as ggml's reference does, those of 256 by a search for the scales with the least squared
+// error. The same values always give the same blocks.
 func Encode(dst []byte, d dtype.DType, src []float32) int {
 	values, size, f := d.Values(), d.Size(), encoders[d]
 	if f == nil || len(src)%values != 0 || len(dst) != len(src)/values*size {
@@ -197,8 +198,9 @@ func encodeMinimums(b []byte, q *[256]byte, x []float32, most int) bool {
 	return true
 }
 
-// fitMinimum finds the scale and the minimum, both at least 0, for which scale*q - minimum with q from 0 to most is nearest to x. It rounds with
-// several scales around the obvious one, and solves for the best scale and minimum of each rounding.
+// fitMinimum finds the scale and the minimum, both at least 0, for which scale*q - minimum with q from 0 to most is
+// nearest to x. It rounds with several scales around the obvious one, and solves for the best scale and minimum of each
+// rounding.
 func fitMinimum(x []float32, most int) (scale, minimum float32) {
 	lo, hi, far := extremes(x)
 	if lo = min(lo, 0); far != far || far-far != 0 {

@@ -90,13 +90,14 @@ func (o *order) run(done set, backend int) set {
 // maxCandidates bounds the search of fewest for three backends and more.
 const maxCandidates = 64
 
-// fewest is the shortest sequence of backends in which all units can be computed, the first backends preferred; nil if there is none,
-// because units wait for each other.
+// fewest returns the shortest sequence of backends that can compute all units, preferring backends with low numbers. It
+// returns nil if units wait for each other.
 //
-// A backend that has control computes all that it can before it gives control away: whatever else it did, it would have computed a subset
-// of that, and whoever follows could do no more. So what is done is determined by the sequence, and sequences are tried by their lengths; of
-// those of one length, one whose done units another has too is dropped. At most two are left for two backends, and the result is the
-// minimum. For more backends it is the minimum unless more than maxCandidates are left.
+// The active backend computes all units that it can before the next one takes over. Computing fewer could only leave
+// less for the backends that follow. So a sequence determines which units are done, and it suffices to search
+// sequences, shortest first. Among those of equal length, one whose done units are a subset of another's is dropped.
+// For two backends at most two sequences remain, and the result is the minimum. For more backends it is the minimum
+// unless more than maxCandidates remain.
 func (o *order) fewest(backends int) []int {
 	type candidate struct {
 		done set
@@ -129,9 +130,9 @@ func (o *order) fewest(backends int) []int {
 	}
 }
 
-// place chooses the segment of each unit for a sequence of backends, such that few bytes pass from segment to segment. It begins with each
-// unit as early as it can be, and in a second try as late, and moves one unit at a time as long as that saves bytes, or at the same
-// number of them takes a unit to an earlier backend.
+// place chooses the segment of each unit for a sequence of backends, such that few bytes pass from segment to segment.
+// It begins with each unit as early as it can be, and in a second try as late, and moves one unit at a time as long as
+// that saves bytes, or at the same number of them takes a unit to an earlier backend.
 func (o *order) place(seq []int) []int {
 	early := o.earliest(seq)
 	late := o.latest(seq)
@@ -196,8 +197,8 @@ func (o *order) sorted() []int {
 	return out
 }
 
-// cost is what a placement costs: bytes that pass between host and backends beyond what any placement has, then units that are not with
-// the first backend.
+// cost is what a placement costs: bytes that pass between host and backends beyond what any placement has, then units
+// that are not with the first backend.
 type cost struct{ bytes, elsewhere int64 }
 
 func (c cost) less(d cost) bool {
@@ -219,7 +220,7 @@ func (o *order) cost(seq, at []int) (sum cost) {
 	return sum
 }
 
-// valueCost counts the bytes of a unit's values once for each other segment that reads them, and once more for their way out.
+// valueCost counts the bytes of a unit's values once for leaving their segment and once for each other segment that reads them.
 func (o *order) valueCost(at []int, i int) cost {
 	if n := int64(segments(at, o.reads[i], at[i])); n > 0 {
 		return cost{bytes: o.units[i].bytes * (n + 1)}
@@ -239,7 +240,7 @@ func (o *order) unitCost(seq, at []int, i int) cost {
 	return cost{}
 }
 
-// segments counts the segments of readers, but for one.
+// segments counts the segments of readers, excluding segment but.
 func segments(at, readers []int, but int) (n int) {
 	for k, x := range readers {
 		first := !slices.ContainsFunc(readers[:k], func(y int) bool { return at[y] == at[x] })

@@ -1,6 +1,6 @@
-// Package split divides the graph of a method among backends, where the one that it is compiled for lacks ops: into segments that run in
-// turn, as few as possible, each a graph for one backend. Values that a segment reads of an earlier one become outputs of that and inputs of
-// this.
+// Package split divides the graph of a method among backends if the backend that it is compiled for lacks ops. The
+// result is the smallest number of segments that run in turn, each a graph for one backend. A value that one segment
+// computes and another reads becomes an output of the first and an input of the second.
 //
 // It imports core/op, core/program and below: no pass, no planner.
 package split
@@ -13,10 +13,10 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// Options say who runs what.
+// Options say which backend can run what.
 type Options struct {
-	// Targets is the number of backends, at most 64. Backend 0 is the one that the graph is for: it runs all that it can, but for light ops
-	// between two that it lacks.
+	// Targets is the number of backends, at most 64. Backend 0 is the one that the graph is for. It runs all nodes that
+	// it can, except light ops between two ops that it lacks.
 	Targets int
 	// Takes reports whether a backend runs a node in some form.
 	Takes func(target int, n *ir.Node) bool
@@ -37,8 +37,8 @@ type Plan struct {
 	Outputs  []program.Source // of the graph's outputs
 }
 
-// Make divides a graph. States stay with backend 0, which keeps them between runs: it is an error if it lacks an op that reads one, or if one
-// is read as it was before an update that another backend's result is needed for.
+// Make divides a graph. States stay with backend 0, which keeps them between runs: it is an error if it lacks an op
+// that reads one, or if one is read as it was before an update that another backend's result is needed for.
 func Make(g *ir.Graph, o Options) (*Plan, error) {
 	d := &divider{g: g, unit: make([]int, len(g.Nodes))}
 	if err := d.collect(o); err != nil {
@@ -70,8 +70,8 @@ type divider struct {
 	taken    map[string]bool // names
 }
 
-// own reports a node that every segment has for itself where it needs it: a weight, a number, a state, a view of one of these, and the
-// inputs of the method.
+// own reports a node that every segment has for itself where it needs it: a weight, a number, a state, a view of one of
+// these, and the inputs of the method.
 func own(n *ir.Node) bool {
 	if n.StateOf() != nil {
 		return !n.Op.Updates
@@ -80,8 +80,8 @@ func own(n *ir.Node) bool {
 	return len(n.In) == 0
 }
 
-// lightFLOPs is the arithmetic for each element, read or written, up to which an op is light: elementwise ops, sums along an axis and
-// what only moves data are, products and convolutions are not.
+// lightFLOPs is the arithmetic for each element, read or written, up to which an op is light: elementwise ops, sums
+// along an axis and what only moves data are, products and convolutions are not.
 const lightFLOPs = 8
 
 // light reports an op that may run on another backend where that saves a crossing.
@@ -157,8 +157,8 @@ func base(n *ir.Node) *ir.Node {
 	return n
 }
 
-// orderUpdates makes each update wait for what reads the value that it overwrites, so that no such reader is in a later segment. Inside of
-// a segment the scheduler orders them, or copies.
+// orderUpdates makes each update wait for what reads the value that it overwrites, so that no such reader is in a later
+// segment. Inside of a segment the scheduler orders them, or copies.
 func (d *divider) orderUpdates() {
 	for i, n := range d.nodes {
 		if !n.Op.Updates {
@@ -172,11 +172,11 @@ func (d *divider) orderUpdates() {
 	}
 }
 
-// choose sets who may compute each unit. All that backend 0 takes stays there, but for views, and for light ops between two that it lacks,
-// or between weights and one that it lacks.
+// choose sets which backends may compute each unit. A unit that backend 0 takes stays there, except views, and light
+// ops between two ops that it lacks or between weights and such an op.
 func (d *divider) choose(takes []uint64) {
 	above, below := slices.Clone(d.lacks), slices.Clone(d.lacks) // one that it lacks is there
-	known := make([]bool, len(d.units))                          // computed from weights alone
+	known := make([]bool, len(d.units))                          // computed only from weights
 	for i, u := range d.units {
 		known[i] = len(u.extra) == 0
 		for _, x := range u.in {

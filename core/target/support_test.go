@@ -17,9 +17,13 @@ func TestSupport(t *testing.T) {
 
 Made from core/target/*.target and the ops' definitions by ` + "`go test ./core/target -run TestSupport -update`" + `; do not edit.
 
-A cell has the rules for kernels, in the language of [target.md](../spec/target.md). "expanded" means that the compiler expresses the op in
-others, "reference" that the backend runs it slowly, by its definition, "none" that models which need the op are not compiled for the target. Half floats and small integers are computed in f32 and i32 where
-a target has a kernel for those only.
+A cell lists the rules for kernels, in the language of [target.md](../spec/target.md). Other entries mean:
+
+- *expanded*: the compiler rewrites the op in terms of others
+- *reference*: the backend runs the op by its slow definition
+- *none*: the compiler refuses models with this op for this target (see rlxc --fallback)
+
+Half floats and small integers are computed in f32 and i32 if the target has kernels only for these.
 
 `)
 	var targets []*target.Description

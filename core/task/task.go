@@ -1,6 +1,7 @@
-// Package task describes the purpose of an artifact. A kind of task, such as "segment", is a package below this one: its
-// description travels in the artifact, and what turns images or text into tensors and back goes by it, without knowing any model.
-// A kind registers itself; readers of artifacts know the kinds that are linked into them, and none by name.
+// Package task describes the purpose of an artifact. Each kind of task, such as "segment", is a package below this one.
+// Its description is stored in the artifact, and its code uses the description to turn images or text into tensors and
+// back, without knowing any model. Kinds register themselves; a reader of artifacts knows the kinds that are linked
+// into it.
 //
 // Tasks compute on values in memory and open no files. They must not import core/program, format, plugins or models.
 package task
@@ -17,30 +18,31 @@ import (
 
 // CodeSpec is reported by Validate.
 var CodeSpec = diag.Define("RLX4050", "bad task description", `
-The artifact's description of its task is damaged or names things this version does not know. Compile the model again.`)
+The artifact's task description is damaged, or uses a feature that this version does not know. Compile the model again.`)
 
 // A Task describes one task of one model. Its kind's type has JSON tags with the keys of Fields.
 type Task interface {
 	// Kind is the name that the kind is registered under.
 	Kind() string
-	// Fields are what travels in the artifact, by ascending key, with pointers into the description. A kind's keys are part of the
-	// file format.
+	// Fields lists the fields that the artifact stores, by ascending key, with pointers into the description. They are
+	// part of the file format.
 	Fields() []Field
-	// Validate checks a description that was read from a file, so that nothing that goes by it divides by zero, indexes out of range,
-	// or allocates without bound. The error is a *diag.Error with CodeSpec.
+	// Validate checks a description that was read from a file, so that code that uses it cannot divide by zero, index
+	// out of range or allocate without bound. The error is a *diag.Error with CodeSpec.
 	Validate() error
-	// Check compares a valid description with the methods that it names. A runtime feeds and reads their values without another look
-	// at their types, so every size that the task depends on must fit for all values of the symbols. Errors are those of Methods and
+	// Check compares a valid description with the methods that it names. Runtimes do not check their types again, so
+	// every size that the task depends on must fit for all values of the symbols. Errors are those of Methods and
 	// Method.
 	Check(m Methods) error
-	// CheckInput looks at the elements of an input of a run, where a wrong one would do harm inside the model. v has the input's type;
-	// its bytes may lie at any address. The error says which element is wrong and what is allowed.
+	// CheckInput checks the elements of an input of a run if wrong values would do harm inside the model. v has the
+	// input's type; its bytes need not be aligned. The error says which element is wrong and what is allowed.
 	CheckInput(method, input string, v tensor.Tensor) error
 	// String is one line for people: what goes in, and how much of it.
 	String() string
 }
 
-// Attached is a Task that uses attachments of the artifact: weights of type u8[n] that no method reads, each the bytes of a file.
+// Attached is a Task that uses attachments of the artifact. An attachment is a weight of type u8[n] that no method
+// reads: the bytes of a file.
 type Attached interface {
 	Task
 	// Attachments are their names, which a reader compares with the artifact's weights.
@@ -50,21 +52,22 @@ type Attached interface {
 // Lenient is a Task some of whose inputs may be left out of a run.
 type Lenient interface {
 	Task
-	// Default is the value of all elements of an input that is left out; ok is false if it must be given. The shape follows from the
-	// inputs that are given.
+	// Default is the value of all elements of an input that is left out; ok is false if it must be given. The shape
+	// follows from the inputs that are given.
 	Default(method, input string) (value float64, ok bool)
 }
 
 // A Field is one field of a description.
 type Field struct {
 	Key string
-	// Value is where the value is: a *bool, *int, *int32, *float64, *string, *[]byte, *[]int or *[]string; a []float64, which has as
-	// many elements in every description of the kind; or a []Field, a map. Integers travel as 32 bits.
+	// Value is where the value is: a *bool, *int, *int32, *float64, *string, *[]byte, *[]int or *[]string; a []float64,
+	// which has as many elements in every description of the kind; or a []Field, a map. Integers travel as 32 bits.
 	Value any
-	// Max is the most bytes of a *string or *[]byte, and the most items of a list; 0: 512. Strings in lists have at most 512 bytes.
+	// Max is the most bytes of a *string or *[]byte, and the most items of a list; 0: 512. Strings in lists have at
+	// most 512 bytes.
 	Max int
-	// Added is a field that came after version 1.0 of the format. It is left out where its value is the zero value, and artifacts without it
-	// load. Value is a pointer.
+	// Added marks a field that is newer than version 1.0 of the format. It is left out if it has its zero value, and
+	// artifacts without it load. Value is a pointer.
 	Added bool
 }
 

@@ -13,6 +13,9 @@ type frame struct {
 	h, v        []int // sampling factors of the components
 }
 
+// exifPrefix stands in front of the TIFF structure in a JPEG, and by mistake in some PNGs.
+const exifPrefix = "Exif\x00\x00"
+
 // jpegHeader reads the segments before the image data: the orientation tag (1 to 8; 1, upright, where there is no valid one)
 // and the frame header. The tag sits in the first directory of the TIFF structure in the APP1 segment (Exif 2.3, sections
 // 4.5 and 4.6).
@@ -32,8 +35,8 @@ func jpegHeader(data []byte) (orientation int, f frame) {
 			break
 		}
 		switch body := data[4 : n+2]; {
-		case marker == 0xe1 && !seen && bytes.HasPrefix(body, []byte("Exif\x00\x00")):
-			orientation, seen = tiffOrientation(body[6:]), true
+		case marker == 0xe1 && !seen && bytes.HasPrefix(body, []byte(exifPrefix)):
+			orientation, seen = tiffOrientation(body[len(exifPrefix):]), true
 		case marker >= 0xc0 && marker <= 0xc2 && len(body) >= 6 && len(body) >= 6+3*int(body[5]):
 			f.progressive = marker == 0xc2
 			for i := range int(body[5]) {
@@ -47,7 +50,7 @@ func jpegHeader(data []byte) (orientation int, f frame) {
 }
 
 // jpegBytes is what image/jpeg allocates for the pixels, and at its peak: one byte a sample, four more in a progressive file,
-// whose coefficients are kept to the end. Turning the image makes two more of four bytes a pixel.
+// whose coefficients are kept to the end. Turning the image takes turnBytes more a pixel.
 func jpegBytes(cfg image.Config, header []byte) (pixels, peak int64, orientation int) {
 	orientation, f := jpegHeader(header)
 	w, h := int64(cfg.Width), int64(cfg.Height)
@@ -69,9 +72,51 @@ func jpegBytes(cfg image.Config, header []byte) (pixels, peak int64, orientation
 	}
 	peak = pixels + coefficients
 	if orientation > 1 {
-		peak = max(peak, pixels+8*w*h)
+		peak = max(peak, pixels+turnBytes*w*h)
 	}
 	return pixels, peak, orientation
+}
+
+// pngOrientation watches the bytes of a PNG go by and takes the orientation from its eXIf chunk (PNG, third edition, section 11.3.5.3), which may stand
+// behind the pixels.
+type pngOrientation struct {
+	value int    // 1 to 8; 0: none so far
+	chunk []byte // length and type of the chunk at hand; of an eXIf chunk its data, too
+	want  int    // bytes that chunk will have
+	skip  int64  // bytes to pass over before the next one
+}
+
+const (
+	pngSignature, pngHead, pngChecksum = 8, 8, 4
+	maxExif                            = 1 << 16 // bytes of a chunk that are looked at: as many as a JPEG's segment has
+)
+
+func newPNGOrientation() *pngOrientation { return &pngOrientation{want: pngHead, skip: pngSignature} }
+
+func (p *pngOrientation) Write(b []byte) (int, error) {
+	for rest := b; len(rest) > 0; {
+		if p.skip > 0 {
+			n := min(p.skip, int64(len(rest)))
+			p.skip, rest = p.skip-n, rest[n:]
+			continue
+		}
+		n := min(p.want-len(p.chunk), len(rest))
+		p.chunk, rest = append(p.chunk, rest[:n]...), rest[n:]
+		if len(p.chunk) < p.want {
+			break
+		}
+		length, data := int64(binary.BigEndian.Uint32(p.chunk)), p.want-pngHead
+		if data == 0 && length > 0 && string(p.chunk[4:]) == "eXIf" {
+			p.want += int(min(length, maxExif))
+			continue
+		}
+		if data > 0 {
+			p.value = tiffOrientation(bytes.TrimPrefix(p.chunk[pngHead:], []byte(exifPrefix)))
+		}
+		p.skip = length - int64(data) + pngChecksum
+		p.chunk, p.want = p.chunk[:0], pngHead
+	}
+	return len(b), nil
 }
 
 func tiffOrientation(tiff []byte) int {
@@ -105,6 +150,9 @@ func tiffOrientation(tiff []byte) int {
 	}
 	return 1
 }
+
+// turnBytes is what orient allocates for a pixel.
+const turnBytes = 8
 
 // orient turns img so that it is upright; orientation says where row 0 and column 0 of the stored image belong.
 func orient(img image.Image, orientation int) image.Image {

@@ -1,4 +1,5 @@
-// Package imaging is what tasks that see need of images: it decodes them as they are displayed, reads their pixels as RGB, and resizes.
+// Package imaging is what tasks that see need of images: it decodes them as they are displayed, reads their pixels as
+// RGB, and resizes.
 package imaging
 
 import (
@@ -17,8 +18,8 @@ import (
 
 // CodeImage is reported for an image that cannot be used.
 var CodeImage = diag.Define("RLX3030", "not a usable image", `
-The image is neither PNG nor JPEG, is damaged, or is too large: more than 2^28 pixels, 1 GiB of decoded pixels, 2^20 pixels on a
-side, or a file of more than 1 GiB. Convert it to PNG or JPEG, or make it smaller.`)
+The image is neither PNG nor JPEG, is damaged, or is too large. Limits are 2^28 pixels, 2^20 pixels on a side, 1 GiB of decoded pixels,
+and 1 GiB for the file. Convert it to PNG or JPEG, or make it smaller.`)
 
 const (
 	maxPixels  = 1 << 28
@@ -35,8 +36,8 @@ const (
 type Limits struct {
 	FileSize int64 // bytes that the reader will give, where that is known
 	Pixels   int64 // of the image; 0 means 2^28
-	// Fits, where not nil, is asked before pixels are allocated; bytes is what decoding needs at its peak. An error ends
-	// decoding and is returned.
+	// Fits, where not nil, is asked before pixels are allocated; bytes is what decoding needs at its peak. It is asked once more for what
+	// turning a PNG takes beside that, which only its end may tell. An error ends decoding and is returned.
 	Fits func(bytes int64) error
 }
 
@@ -83,21 +84,38 @@ func Decode(name string, r io.Reader, lim Limits) (image.Image, error) {
 	if lim.FileSize > 0 && w*h > lim.FileSize*maxPixelsPerByte {
 		return bad("claims %d x %d pixels in a file of %d bytes; the limit is %d pixels for each byte", w, h, lim.FileSize, maxPixelsPerByte)
 	}
-	pixels, peak, orientation := pngBytes(cfg, header.Bytes())
+	pixels, peak := pngBytes(cfg, header.Bytes())
+	orientation := 1
 	if jpg {
 		pixels, peak, orientation = jpegBytes(cfg, header.Bytes())
 	}
 	if pixels > maxDecoded {
 		return bad("claims %d x %d pixels, which take %d bytes in memory; the limit is %d", w, h, pixels, maxDecoded)
 	}
-	if lim.Fits != nil {
-		if err := lim.Fits(peak); err != nil {
-			return nil, err
+	fits := func(bytes int64) error {
+		if lim.Fits == nil {
+			return nil
 		}
+		return lim.Fits(bytes)
 	}
-	img, err := decode(io.MultiReader(&header, in))
+	if err := fits(peak); err != nil {
+		return nil, err
+	}
+	all, chunks := io.MultiReader(&header, in), newPNGOrientation()
+	if !jpg {
+		all = io.TeeReader(all, chunks)
+	}
+	img, err := decode(all)
 	if err != nil {
 		return bad("%w", unreadable(err))
+	}
+	if chunks.value > 1 {
+		orientation = chunks.value
+		if more := pixels + turnBytes*w*h - peak; more > 0 {
+			if err := fits(more); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return orient(img, orientation), nil
 }
@@ -129,8 +147,8 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unreadable says what is wrong with a file that a decoder refuses: it is damaged, or of a form that the decoder lacks, such as 12 bits a sample. The bare
-// "unexpected EOF" of a truncated file is replaced.
+// unreadable says what is wrong with a file that a decoder refuses: it is damaged, or of a form that the decoder lacks,
+// such as 12 bits a sample. The bare "unexpected EOF" of a truncated file is replaced.
 func unreadable(err error) error {
 	var p png.UnsupportedError
 	var j jpeg.UnsupportedError
@@ -149,7 +167,7 @@ func whole(err error) error {
 
 // pngBytes is what image/png allocates for the pixels, and at its peak: an interlaced image is put together from seven
 // images that have as many pixels in all.
-func pngBytes(cfg image.Config, header []byte) (pixels, peak int64, orientation int) {
+func pngBytes(cfg image.Config, header []byte) (pixels, peak int64) {
 	per := int64(4)
 	switch cfg.ColorModel {
 	case color.GrayModel:
@@ -166,9 +184,9 @@ func pngBytes(cfg image.Config, header []byte) (pixels, peak int64, orientation 
 	pixels = per * int64(cfg.Width) * int64(cfg.Height)
 	const interlace = 28 // offset of IHDR's last byte
 	if len(header) > interlace && header[interlace] != 0 {
-		return pixels, 2 * pixels, 1
+		return pixels, 2 * pixels
 	}
-	return pixels, pixels, 1
+	return pixels, pixels
 }
 
 // RGBRow returns a function that reads row y as interleaved R, G, B on the 0..255 scale; 16-bit samples keep their

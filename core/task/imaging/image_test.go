@@ -83,6 +83,15 @@ func TestColours(t *testing.T) {
 	}
 }
 
+func encodePNG(t *testing.T, img image.Image) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := png.Encode(&b, img); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
 func encodeJPEG(t *testing.T, img image.Image) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -92,19 +101,40 @@ func encodeJPEG(t *testing.T, img image.Image) []byte {
 	return b.Bytes()
 }
 
-// withOrientation puts an EXIF segment behind the first marker of a JPEG.
-func withOrientation(jpg []byte, order binary.ByteOrder, orientation int) []byte {
+// exif is a TIFF structure whose second entry is the orientation.
+func exif(order binary.ByteOrder, orientation int) []byte {
 	tiff := []byte("II*\x00")
 	if order == binary.BigEndian {
 		tiff = []byte("MM\x00*")
 	}
 	u16 := func(v uint16) []byte { b := make([]byte, 2); order.PutUint16(b, v); return b }
 	u32 := func(v uint32) []byte { b := make([]byte, 4); order.PutUint32(b, v); return b }
-	body := bytes.Join([][]byte{[]byte("Exif\x00\x00"), tiff, u32(8), u16(2),
+	return slices.Concat(tiff, u32(8), u16(2),
 		u16(0x010f), u16(2), u32(2), []byte("x\x00\x00\x00"),
-		u16(0x0112), u16(3), u32(1), u16(uint16(orientation)), u16(0), u32(0)}, nil)
+		u16(0x0112), u16(3), u32(1), u16(uint16(orientation)), u16(0), u32(0))
+}
+
+// withOrientation puts an EXIF segment behind the first marker of a JPEG.
+func withOrientation(jpg []byte, order binary.ByteOrder, orientation int) []byte {
+	body := append([]byte("Exif\x00\x00"), exif(order, orientation)...)
 	head := append([]byte{0xff, 0xd8, 0xff, 0xe1}, byte((len(body)+2)>>8), byte(len(body)+2))
 	return bytes.Join([][]byte{head, body, jpg[2:]}, nil)
+}
+
+// chunk is one of a PNG.
+func chunk(kind string, data []byte) []byte {
+	body := append([]byte(kind), data...)
+	out := binary.BigEndian.AppendUint32(nil, uint32(len(data)))
+	return binary.BigEndian.AppendUint32(append(out, body...), crc32.ChecksumIEEE(body))
+}
+
+// withChunk puts a chunk behind the first one of a PNG, or in front of the last.
+func withChunk(png []byte, kind string, data []byte, last bool) []byte {
+	at := 8 + 12 + 13 // the signature, and IHDR
+	if last {
+		at = len(png) - 12
+	}
+	return slices.Concat(png[:at], chunk(kind, data), png[at:])
 }
 
 // The corners end up where the EXIF standard says: by orientation, the place of the stored upper left and upper right.
@@ -116,11 +146,13 @@ func TestOrientation(t *testing.T) {
 			img.SetRGBA(x, y, corner[string("TB"[y/16])+string("LR"[x/24])])
 		}
 	}
-	jpg := encodeJPEG(t, img)
+	jpg, upright := encodeJPEG(t, img), encodePNG(t, img)
 	for orientation, want := range map[int][2]string{0: {"TL", "TR"}, 1: {"TL", "TR"}, 2: {"TR", "TL"}, 3: {"BR", "BL"}, 4: {"BL", "BR"},
 		5: {"TL", "BL"}, 6: {"TR", "BR"}, 7: {"BR", "TR"}, 8: {"BL", "TL"}, 9: {"TL", "TR"}} {
-		for _, order := range []binary.ByteOrder{binary.LittleEndian, binary.BigEndian} {
-			got, err := imaging.Decode("x.jpg", bytes.NewReader(withOrientation(jpg, order, orientation)), imaging.Limits{})
+		little, big := exif(binary.LittleEndian, orientation), exif(binary.BigEndian, orientation)
+		for _, data := range [][]byte{withOrientation(jpg, binary.LittleEndian, orientation), withOrientation(jpg, binary.BigEndian, orientation),
+			withChunk(upright, "eXIf", little, false), withChunk(upright, "eXIf", big, true), withChunk(upright, "eXIf", append(little, make([]byte, 1<<17)...), false)} {
+			got, err := imaging.Decode("x", iotest.OneByteReader(bytes.NewReader(data)), imaging.Limits{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -137,6 +169,38 @@ func TestOrientation(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestTurned: a PNG is shown as Pillow's ImageOps.exif_transpose shows it (bench/goldens/images.py). A chunk that is damaged is an error, one that says nothing is not.
+func TestTurned(t *testing.T) {
+	turned, err := os.ReadFile("testdata/turned.png")
+	if err != nil {
+		t.Fatal(err)
+	}
+	upright, err := os.ReadFile("testdata/turned.upright.png")
+	if err != nil {
+		t.Fatal(err)
+	}
+	decode := func(data []byte) []float32 {
+		img, err := imaging.Decode("x.png", bytes.NewReader(data), imaging.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return append(pixels(img), float32(img.Bounds().Dx()))
+	}
+	want := decode(upright)
+	if !slices.Equal(decode(turned), want) {
+		t.Error("the image is not turned as Pillow turns it")
+	}
+	for _, data := range []string{"", "E", "II*\x00", "Exif\x00\x00MM\x00*", "II*\x00\xff\xff\xff\xff"} {
+		if !slices.Equal(decode(withChunk(upright, "eXIf", []byte(data), false)), want) {
+			t.Errorf("eXIf of %q: the image is turned", data)
+		}
+	}
+	turned[bytes.Index(turned, []byte("eXIf"))+9] ^= 1
+	if _, err := imaging.Decode("x.png", bytes.NewReader(turned), imaging.Limits{}); !errors.Is(err, imaging.CodeImage) || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("a chunk with a wrong check sum: %v", err)
 	}
 }
 
@@ -325,11 +389,6 @@ func interlaced(t *testing.T, w, h int) []byte {
 		zw.Write(make([]byte, ph*(1+8*pw)))
 	}
 	zw.Close()
-	chunk := func(kind string, data []byte) []byte {
-		body := append([]byte(kind), data...)
-		out := binary.BigEndian.AppendUint32(nil, uint32(len(data)))
-		return binary.BigEndian.AppendUint32(append(out, body...), crc32.ChecksumIEEE(body))
-	}
 	ihdr := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, uint32(w)), uint32(h))
 	return slices.Concat(b.Bytes()[:8], chunk("IHDR", append(ihdr, 16, 6, 0, 0, 1)), chunk("IDAT", z.Bytes()), chunk("IEND", nil))
 }
@@ -338,13 +397,6 @@ func interlaced(t *testing.T, w, h int) []byte {
 func TestImageMemory(t *testing.T) {
 	const w, h = 2000, 1500
 	r := image.Rect(0, 0, w, h)
-	encodePNG := func(img image.Image) []byte {
-		var b bytes.Buffer
-		if err := png.Encode(&b, img); err != nil {
-			t.Fatal(err)
-		}
-		return b.Bytes()
-	}
 	nrgba, wide := image.NewNRGBA(r), image.NewNRGBA64(r) // transparent: they stay what they are
 	colour, grey := encodeJPEG(t, image.NewNRGBA(r)), encodeJPEG(t, image.NewGray(r))
 	// The same image data under a progressive header, as a scan of the first coefficient: it means something else, and is
@@ -356,16 +408,16 @@ func TestImageMemory(t *testing.T) {
 		data []byte
 		per  float64 // bytes a pixel
 	}{
-		"gray PNG": {encodePNG(image.NewGray(r)), 1}, "gray16 PNG": {encodePNG(image.NewGray16(r)), 2}, "NRGBA PNG": {encodePNG(nrgba), 4},
-		"NRGBA64 PNG": {encodePNG(wide), 8}, "palette PNG": {encodePNG(image.NewPaletted(r, color.Palette{color.Black, color.White})), 1},
+		"gray PNG": {encodePNG(t, image.NewGray(r)), 1}, "gray16 PNG": {encodePNG(t, image.NewGray16(r)), 2}, "NRGBA PNG": {encodePNG(t, nrgba), 4},
+		"NRGBA64 PNG": {encodePNG(t, wide), 8}, "palette PNG": {encodePNG(t, image.NewPaletted(r, color.Palette{color.Black, color.White})), 1},
 		"interlaced PNG": {interlaced(t, w, h), 16}, "JPEG": {colour, 1.5}, "gray JPEG": {grey, 1}, "progressive JPEG": {progressive, 7.5},
-		"turned JPEG": {withOrientation(colour, binary.BigEndian, 6), 9.5},
+		"turned JPEG": {withOrientation(colour, binary.BigEndian, 6), 9.5}, "turned PNG": {withChunk(encodePNG(t, nrgba), "eXIf", exif(binary.BigEndian, 6), true), 12},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var told int64
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, err := imaging.Decode("x", bytes.NewReader(c.data), imaging.Limits{Fits: func(n int64) error { told = n; return nil }})
+			_, err := imaging.Decode("x", bytes.NewReader(c.data), imaging.Limits{Fits: func(n int64) error { told += n; return nil }})
 			runtime.ReadMemStats(&after)
 			if err != nil && name != "progressive JPEG" {
 				t.Fatal(err)
@@ -414,6 +466,7 @@ func FuzzDecode(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(p.Bytes())
+	f.Add(withChunk(p.Bytes(), "eXIf", exif(binary.LittleEndian, 8), true))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		img, err := imaging.Decode("x", bytes.NewReader(data), imaging.Limits{})
 		if err != nil {

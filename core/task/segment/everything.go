@@ -10,13 +10,13 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// Everything says how all objects of an image are found: the masks of a grid of points, without those that are poor, unstable, or
-// nearly the same as a better one (Kirillov et al., arXiv:2304.02643, section 4).
+// Everything holds the parameters for finding all objects of an image. They are the masks of a grid of points, except
+// masks that are poor, unstable, or nearly the same as a better one (Kirillov et al., arXiv:2304.02643, section 4).
 type Everything struct {
 	Side         int     // points of the grid in each direction, 1 to 128
 	MinIoU       float64 // least quality that the model predicts
 	MinStability float64 // least IoU of the masks at thresholds one above and one below the task's
-	MaxOverlap   float64 // largest IoU of the boxes of two masks that are kept
+	MaxOverlap   float64 // largest IoU of the boxes of two kept masks
 }
 
 // EverythingDefault is what the model's authors use.
@@ -55,8 +55,8 @@ type Region struct {
 	Token     int     `json:"-"` // number of the mask among those of the point
 }
 
-// Candidates are the masks of one point that are good enough, of logits [Tokens,h,w] and qualities [Tokens]. Areas and boxes are estimates, from
-// the logits as they are; the boxes are those of the image.
+// Candidates are the masks of one point that are good enough, of logits [Tokens,h,w] and qualities [Tokens]. Areas and
+// boxes are estimates, from the logits as they are; the boxes are those of the image.
 func (s *Task) Candidates(logits []float32, h, w int, iou []float32, g Geometry, o Everything, at Point) (out []Region) {
 	cover := func(scaled, n int) int { return min(n, (scaled*n+s.Size-1)/s.Size) } // that the image fills
 	cw, ch := cover(g.ScaledW, w), cover(g.ScaledH, h)

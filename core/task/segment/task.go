@@ -12,15 +12,15 @@ import (
 // Codes of this package.
 var (
 	CodePrompt = diag.Define("RLX2030", "bad prompt", `
-A prompt point or box is not inside the image, a box is empty, or there are more prompts than the model was compiled for.
-Coordinates are pixels of the image as it is displayed: x from 0 at the left edge to the width at the right edge, y from 0
-at the top edge to the height at the bottom edge. A point lies in a pixel, so it is less than width and height; the corners
-of a box may lie on the edge. A box is X0,Y0,X1,Y1 with X0 < X1 and Y0 < Y1.`)
+A point or box is outside the image, a box is empty, or there are more prompts than the model was compiled for. Coordinates are
+pixels of the displayed image: x from 0 at the left edge to the width at the right edge, y from 0 at the top edge to the height at the
+bottom edge. A point must be less than width and height; the corners of a box may lie on the edge. A box is X0,Y0,X1,Y1 with X0 < X1
+and Y0 < Y1.`)
 	CodeMask = diag.Define("RLX2031", "no such mask", `
---mask is best, all, or the number of a mask that the model gives.`)
+--mask must be best, all, or the number of one of the model's masks.`)
 	CodeNoBest = diag.Define("RLX1030", "no best mask", `
-The model predicted no quality for any mask (every predicted IoU is not a number), so none is the best. --mask N takes a mask
-by number; --check-nan finds the first step that went wrong.`)
+Every predicted IoU is NaN, so no mask is the best. --mask N selects a mask by number; --check-nan finds the first step that
+produced a NaN.`)
 )
 
 // Kind is how an artifact names the task.
@@ -35,8 +35,9 @@ var _ = task.Register(Kind, func() task.Task { return &Task{} })
 //	image f32 [1,3,Size,Size]                                        -> Embedding
 //	Embedding, points f32 [1,N,2], labels i32 [1,N], 1<=N<=MaxPoints -> masks f32 [1,Tokens,h,w] (logits), iou f32 [1,Tokens]
 //
-// PromptMethod may also take a mask f32 [1,1,MaskSide,MaskSide], logits, of which NaN throughout means that there is none: a run may leave
-// it out. A third method may do the same for P prompts of one image, 1<=P<=MaxPrompts, each with as many points and without a mask.
+// PromptMethod may also take a mask f32 [1,1,MaskSide,MaskSide], logits, of which NaN throughout means that there is
+// none: a run may leave it out. A third method may do the same for P prompts of one image, 1<=P<=MaxPrompts, each with
+// as many points and without a mask.
 type Task struct {
 	ImageMethod string `json:"image_method"` // "encode"
 	ImageInput  string `json:"image_input"`  // "image"

@@ -13,14 +13,14 @@ import (
 // Codes of this package.
 var (
 	CodePrompt = diag.Define("RLX2032", "bad prompt", `
-The prompt has no tokens, is not valid UTF-8, has an id that the vocabulary lacks, or is text for a model without a tokenizer.
---ids gives token ids instead of text.`)
+The prompt has no tokens, is not valid UTF-8, has an id outside the vocabulary, or is text although the model has no tokenizer.
+Use --ids to give token ids instead of text.`)
 	CodeContext = diag.Define("RLX2033", "the context is full", `
-A model sees at most as many tokens as its context, prompt and generated text together. Give a shorter prompt, generate less with -n,
-begin anew without --state, or compile the model with a larger context: rlxc --context N.`)
+Prompt and generated text together must fit the model's context. Give a shorter prompt, generate less (-n), start without --state, or
+compile the model with a larger context (rlxc --context N).`)
 	CodeSampling = diag.Define("RLX2034", "bad sampling parameter", `
---temperature is 0 (the most probable token, always) or more, --top-k 0 (off) to the size of the vocabulary, --top-p 0 to 1 (both
-are off), --min-p 0 (off) to 1, and --repeat-penalty 0 or more (0 and 1 are off).`)
+Allowed are: --temperature 0 (always the most probable token) or more; --top-k 0 (off) to the size of the vocabulary; --top-p 0 to 1
+(0 and 1 are off); --min-p 0 (off) to 1; --repeat-penalty 0 or more (0 and 1 are off).`)
 )
 
 // Kind is how an artifact names the task.
@@ -46,7 +46,8 @@ type Task struct {
 	Batch Batch `json:"batch"`
 	// Draft is how a head drafts tokens that the model then checks, many in one run; the zero value says that there is none.
 	Draft Draft `json:"draft"`
-	// Slide is how a full state makes room, where the model sees a window of the last tokens alone; the zero value says that it cannot.
+	// Slide is how a full state makes room, where the model sees a window of the last tokens alone; the zero value says
+	// that it cannot.
 	Slide Slide `json:"slide"`
 
 	Vocabulary int `json:"vocabulary"` // ids are less
@@ -54,8 +55,8 @@ type Task struct {
 	Chunk      int `json:"chunk"`      // tokens of one run
 	Window     int `json:"window"`     // tokens that repeat_penalty may apply to
 
-	// Tokenizer and ChatTemplate are names of attachments: a tokenizer.json as the Hugging Face library tokenizers writes it, and a
-	// Jinja template that makes a prompt of a conversation. Empty: there is none.
+	// Tokenizer and ChatTemplate are names of attachments: a tokenizer.json as the Hugging Face library tokenizers
+	// writes it, and a Jinja template that makes a prompt of a conversation. Empty: there is none.
 	Tokenizer    string `json:"tokenizer"`
 	ChatTemplate string `json:"chat_template"`
 	// BOS and EOS are the texts of the tokens that templates call bos_token and eos_token.
@@ -88,7 +89,8 @@ type Outputs struct {
 	Token   string `json:"token"`
 }
 
-// Draft describes a head that predicts one token more from the model's last hidden state. Its keys and values are in the same states as the model's.
+// Draft describes a head that predicts one token more from the model's last hidden state. Its keys and values are in
+// the same states as the model's.
 //
 //	Method: Hidden f32[1,T,W], input_ids i64[1,T] (the tokens that follow those of Hidden), position i32[] ->
 //	Token i32[1] (the most probable one after the last), Hidden f32[1,1,W] (to go on with)
@@ -98,14 +100,15 @@ type Draft struct {
 	Hidden   string `json:"hidden"`
 	LogProbs string `json:"logprobs"`
 	Method   string `json:"method"`
-	// Rewind is a method that replaces the states that do not go by position, so that what a run did to them can be undone: an input is called as
-	// its state, with StatePrefix before. Empty if there are no such states.
+	// Rewind is a method that replaces the states that do not go by position, so that what a run did to them can be
+	// undone: an input is called as its state, with StatePrefix before. Empty if there are no such states.
 	Rewind string `json:"rewind"`
 	Token  string `json:"token"`
 }
 
-// Batch describes a method that is as Task.Method for the first B sequences of a state, each of its own length, B from 1 to Sequences: input_ids i64[B,T],
-// position i32[B], recent i64[B,R] and step u32[B,2], and likewise the outputs. It takes Count i32[B] too, the tokens of each that count, 1 to T.
+// Batch describes a method that is as Task.Method for the first B sequences of a state, each of its own length, B from
+// 1 to Sequences: input_ids i64[B,T], position i32[B], recent i64[B,R] and step u32[B,2], and likewise the outputs. It
+// takes Count i32[B] too, the tokens of each that count, 1 to T.
 //
 //	Move: From i32[], To i32[] (copies what the state has of one sequence over what it has of another)
 type Batch struct {
@@ -137,8 +140,8 @@ type Sampling struct {
 	TopK        int     `json:"top_k"`       // only among so many of the most probable; 0: all
 	TopP        float64 `json:"top_p"`       // only among the most probable that have this probability together; 0 and 1: all
 	MinP        float64 `json:"min_p"`       // only among those that have this part of the largest probability; 0: all
-	// RepeatPenalty divides positive logits of tokens that were seen, and multiplies negative ones; 0 and 1: off. Of the context, the
-	// last Task.Window tokens count.
+	// RepeatPenalty divides positive logits of tokens that were seen, and multiplies negative ones; 0 and 1: off. Of
+	// the context, the last Task.Window tokens count.
 	RepeatPenalty float64 `json:"repeat_penalty"`
 }
 

@@ -50,7 +50,7 @@ var maskKinds = map[string]kernels.MaskKind{
 func attentionScratch(p *kernels.Pool, n *ir.Node, precision kernels.Precision) (r kernels.ScratchSize) {
 	a, most := n.Attrs.(op.AttentionAttrs), n.Graph.Syms.Largest
 	at := a.Geometry(most(n.In[0].Type.Shape), most(n.In[1].Type.Shape), most(n.In[2].Type.Shape), nil)
-	g := kernels.AttentionArgs{B: at.B, Heads: at.H, KVHeads: at.HKV, SQ: at.Sq, SK: at.Sk, DK: at.D, DV: at.DV}
+	g := kernels.AttentionArgs{B: at.B, Heads: at.H, KVHeads: at.HKV, SQ: at.Sq, SK: at.Sk, DK: at.D, DV: at.DV, Mask: maskKinds[a.Mask]}
 	for _, g.Precision = range []kernels.Precision{kernels.Float32, precision} { // few rows stay float32
 		r = r.With(g.ScratchSize(p))
 	}

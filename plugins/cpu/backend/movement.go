@@ -61,10 +61,10 @@ var (
 )
 
 // resizeScratch is what linear interpolation computes in.
-func resizeScratch(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) (r kernels.ScratchSize) {
+func resizeScratch(p *kernels.Pool, n *ir.Node, _ kernels.Precision) (r kernels.ScratchSize) {
 	if n.Attrs.(op.ResizeAttrs).Mode == op.ResizeLinear {
 		shape := n.Graph.Syms.Largest(n.Type.Shape)
-		r = kernels.ResizeLinearScratch(shape[len(shape)-1])
+		r = kernels.ResizeLinearScratch(p, shape[len(shape)-1])
 	}
 	return r
 }

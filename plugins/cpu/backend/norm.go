@@ -136,3 +136,12 @@ func positive(axis, rank int) int {
 func around(shape []int, axis int) (outer, n, inner int) {
 	return tensor.Numel(shape[:axis]), shape[axis], tensor.Numel(shape[axis+1:])
 }
+
+var _ = register(kernel{op: "l2_norm", takes: "(f32|f16|bf16) if axes = last", scratch: func(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+	shape := n.Graph.Syms.Largest(n.Type.Shape)
+	return kernels.L2NormScratch(shape[len(shape)-1])
+}, run: func(c *call) error {
+	rows, n := rowsOf(c.out)
+	kernels.L2Norm(c.pool, weights(c.out), weights(c.in[0]), rows, n, float32(c.node.Attrs.(op.L2NormAttrs).Eps))
+	return nil
+}})

@@ -84,15 +84,30 @@ func Attention(p *Pool, g *AttentionArgs) {
 	}
 	x := keep[attending](p)
 	x.AttentionArgs, x.p = *g, p
-	x.perTile = queryPanels / 2 * p.isa.nr
-	if len(p.workers) > 1 && g.B*g.Heads*g.SQ < 4*x.perTile*len(p.workers) {
-		x.perTile = p.isa.nr
-	}
-	x.tiles = (g.SQ + x.perTile - 1) / x.perTile
+	x.perTile = g.perTask(p)
+	x.tiles = ceilDiv(g.SQ, x.perTile)
 	if x.state == nil {
 		x.state = make([]attnTile, len(p.workers))
 	}
 	p.each(g.B*g.Heads*x.tiles, 1, x)
+}
+
+// mostPanels is the largest number of panels of queries in a task. Where all queries may see all keys, packing the keys less often is all that counts;
+// elsewhere a task also looks at keys that only its last queries see.
+func (g *AttentionArgs) mostPanels() int {
+	if g.Mask == MaskCausal || g.Mask == MaskSliding {
+		return queryPanels / 2
+	}
+	return 2 * queryPanels
+}
+
+// perTask is the number of queries of a task: few enough for four tasks for each worker, and about the same in all tasks.
+func (g *AttentionArgs) perTask(p *Pool) int {
+	panels, most := ceilDiv(g.SQ, p.isa.nr), g.mostPanels()
+	if n := len(p.workers); n > 1 {
+		most = min(most, max(1, panels*g.B*g.Heads/(4*n)))
+	}
+	return ceilDiv(panels, ceilDiv(panels, most)) * p.isa.nr
 }
 
 // attending is the state of one call of Attention.
@@ -138,7 +153,7 @@ func (g *AttentionArgs) task(a *attnTile, s *isa, sc *scratch, b, head, q0, q1 i
 	a.init(s, sc, g.Precision, q1-q0, max(1, hi-lo), g.DK, g.DV)
 	gather := func(x Weights, at, stride, n, d int) {
 		for i := range n {
-			if to := a.rows[i*d : i*d+d]; x.half == nil {
+			if to := a.rows[i*d : i*d+d]; x.f32 != nil {
 				copy(to, x.f32[at+i*stride:])
 			} else {
 				x.row(s, at+i*stride, d, to)
@@ -152,8 +167,12 @@ func (g *AttentionArgs) task(a *attnTile, s *isa, sc *scratch, b, head, q0, q1 i
 	kv := head * g.KVHeads / g.Heads
 	for k0, n := lo, 0; k0 < hi; k0 += n {
 		n = min(a.tile-k0%a.tile, hi-k0)
-		gather(g.K, b*g.KStride.Batch+kv*g.KStride.Head+k0*g.KStride.Seq, g.KStride.Seq, n, g.DK)
-		a.packKeys(0, n, a.rows, g.DK)
+		if at := b*g.KStride.Batch + kv*g.KStride.Head + k0*g.KStride.Seq; g.K.f32 != nil {
+			a.packKeys(0, n, g.K.f32[at:], g.KStride.Seq)
+		} else {
+			gather(g.K, at, g.KStride.Seq, n, g.DK)
+			a.packKeys(0, n, a.rows, g.DK)
+		}
 		gather(g.V, b*g.VStride.Batch+kv*g.VStride.Head+k0*g.VStride.Seq, g.VStride.Seq, n, g.DV)
 		if g.Mask != MaskNone {
 			a.setAside(n)

@@ -51,6 +51,7 @@ func Gemm(p *Pool, args *GemmArgs) {
 	}
 	switch {
 	case g.dotsPacked(p.isa, batch) && gemvPacked(p, g):
+	case g.splitsPacked(p.isa, batch) && gemmSplit(p, g):
 	case g.M <= 2 && g.TransB && !g.TransA && g.K > 0 && g.Precision == Float32:
 		gemv(p, g, batch)
 	case batch == 1 && g.M <= 4*p.isa.mr && g.Packed == nil && g.ABlocked == nil && g.CBlocked == nil:
@@ -191,6 +192,23 @@ func (g *GemmArgs) tiles(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []fl
 		g.tileBlock(s, sc, i, m, rows, j, cols, a, b, panels, first)
 		return
 	}
+	// A tile that is wider than what is left of the columns goes through a buffer. Where the rows of C follow each other, it need not: what it writes
+	// behind its columns is the beginning of the next rows, which come later, as the last panel is taken first.
+	spills := j == 0 && cols == g.N && g.LDC == g.N && g.K <= way.kSplit(g.K) && g.Bias == nil && g.Residual == nil
+	wide := cols
+	if !spills {
+		wide = min(cols, groupPanels*s.nr)
+	}
+	used, need := sc.used, sc.need
+	for at := 0; at < cols; at += wide {
+		g.columns(s, sc, i, m, rows, j+at, min(wide, cols-at), a, b, panels, first+at/s.nr, spills)
+		sc.giveBack(used, need)
+	}
+}
+
+// columns is tiles for columns of which C stays in the second-level cache from one block of k to the next.
+func (g *GemmArgs) columns(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []float32, panels, first int, spills bool) {
+	way := s.packing(g.Precision)
 	tile := sc.floats(s.mr * s.nr)
 	kept := g.keep(sc, i, m, rows, j, cols)
 	kb := way.kSplit(g.K)
@@ -199,9 +217,6 @@ func (g *GemmArgs) tiles(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []fl
 	if g.Residual != nil && g.Act == Identity {
 		residual = g.Residual[i*g.StrideR:]
 	}
-	// A tile that is wider than what is left of the columns goes through a buffer. Where the rows of C follow each other, it need not: what it writes
-	// behind its columns is the beginning of the next rows, which come later, as the last panel is taken first.
-	spills := j == 0 && cols == g.N && g.LDC == g.N && g.K <= kb && g.Bias == nil && g.Residual == nil
 	across := (cols + s.nr - 1) / s.nr
 	atA, atB := 0, 0
 	for k := 0; k == 0 || k < g.K; k += kb {
@@ -294,6 +309,7 @@ func gemmPacked(p *Pool, g *GemmArgs, batch int) {
 	}
 	// chunk columns panels of `group` products at a time
 	chunk := min(panels, max(1, p.packedLimit/max(1, panelSize)))
+	chunk = ceilDiv(panels, ceilDiv(panels, chunk)) // chunks of about the same size
 	group := 1
 	if distinct > 1 && chunk == panels {
 		group = min(distinct, max(1, p.packedLimit/max(1, panels*panelSize)))
@@ -331,6 +347,9 @@ func gemmPacked(p *Pool, g *GemmArgs, batch int) {
 	}
 }
 
+// ceilDiv is a/b, rounded up.
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
 // packPanels packs panels [q0, q0+width) of the products from i0 on.
 func (p *Pool) packPanels(g *GemmArgs, packed []float32, i0, matrices, q0, width int) {
 	if g.K == 0 {
@@ -361,6 +380,13 @@ func (x *panelPacking) do(lo, hi, w int) {
 	}
 }
 
+// A block is blockPanels panels of A at most: they use a panel of B one after the other while it is in the first caches, and a block of k of them fills a
+// part of the second-level cache. Beside it lie the sums of groupPanels panels of B.
+const (
+	blockPanels = 24
+	groupPanels = 8
+)
+
 // gemmBlocks cuts products x M x panels into blocks, and computes them from packed panels.
 type gemmBlocks struct {
 	p                *Pool
@@ -370,26 +396,34 @@ type gemmBlocks struct {
 	next, depth      int        // from one product's panels to the next's; of K
 	first, at, width int        // product, panel and panels of what is packed
 
-	high, across, wide, pieces int // rows and panels of a block, and their numbers
+	mr, rowPanels        int // rows of a panel of A, and their number
+	across, wide, pieces int // blocks of rows; panels of B in a block, and blocks of them
 }
 
 func (b gemmBlocks) run(products int) {
 	p, g, panels := b.p, b.g, b.width
 	way := p.isa.packing(g.Precision)
-	mr := p.isa.panelRows(way)
-	rowPanels := (g.M + mr - 1) / mr
-	want, most := 1, 8
+	b.mr = p.isa.panelRows(way)
+	b.rowPanels = ceilDiv(g.M, b.mr)
+	want, most, least := 1, blockPanels, groupPanels // tasks; panels of A in a block; panels of B in one
 	if len(p.workers) > 1 && g.M*g.N*g.K*products > 1<<17 {
-		want = 24 * len(p.workers) // so many that no worker waits long for the slowest
+		want = 8 * len(p.workers) // so many that no worker waits long for the slowest
 	}
 	if way == tiled { // products are as fast as packing A and reading B, so use fewer and higher blocks
-		want, most = min(want, 4*len(p.workers)), min(16, max(2, tileBlockA/tileSide/g.K))
+		want = min(want, 4*len(p.workers))
+		most, least = min(16, max(2, tileBlockA/tileSide/g.K), max(2, b.rowPanels*products/want)), 4
 	}
-	b.high = min(most, max(2, rowPanels*products/want)) * mr
-	b.across = (g.M + b.high - 1) / b.high
-	pieces := min(max(1, want/(b.across*products)), max(1, panels/4))
-	b.wide = (panels + pieces - 1) / pieces
-	b.pieces = (panels + b.wide - 1) / b.wide
+	// High blocks read B less often, wide ones pack A less often.
+	b.across = ceilDiv(b.rowPanels, most)
+	pieces := max(1, min(ceilDiv(want, b.across*products), panels/least))
+	if all := ceilDiv(want, pieces*products); b.across < all {
+		b.across = min(ceilDiv(b.rowPanels, 2), all)
+	}
+	if products == 1 && want > 1 { // as many for each worker
+		b.across = min(b.rowPanels, ceilDiv(b.across, len(p.workers))*len(p.workers))
+	}
+	b.wide = ceilDiv(panels, pieces)
+	b.pieces = ceilDiv(panels, b.wide)
 	x := keep[gemmBlocks](p)
 	*x = b
 	p.each(products*b.across*b.pieces, 1, x)
@@ -398,8 +432,9 @@ func (b gemmBlocks) run(products int) {
 func (b *gemmBlocks) do(lo, hi, w int) {
 	s, g, sc := b.p.isa, b.g, b.p.scratch(w)
 	for t := lo; t < hi; t++ {
-		q, m, i := t%b.pieces*b.wide, t/b.pieces%b.across*b.high, t/b.pieces/b.across
-		rows, j := min(b.high, g.M-m), (b.at+q)*s.nr
+		q, r, i := t%b.pieces*b.wide, t/b.pieces%b.across, t/b.pieces/b.across
+		m := r * b.rowPanels / b.across * b.mr
+		rows, j := min((r+1)*b.rowPanels/b.across*b.mr, g.M)-m, (b.at+q)*s.nr
 		var a []float32
 		if g.ABlocked == nil {
 			a = sc.floats(s.packing(g.Precision).rows(rows)*b.depth + spill)

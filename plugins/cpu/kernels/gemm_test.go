@@ -155,7 +155,9 @@ func TestGemm(t *testing.T) {
 		for range 200 {
 			check(sizes[r.IntN(len(sizes))], sizes[r.IntN(len(sizes))], depths[r.IntN(len(depths))], 1+r.IntN(2)*r.IntN(4))
 		}
-		check(16*mr+5, 9*nr+7, 2*kBlock+33, 1) // several blocks in each direction
+		for range 2 {
+			check((blockPanels+1)*mr+5, (groupPanels+1)*nr+7, kBlock+33, 1) // several blocks in each direction
+		}
 		check(1, 1, 3000, 3)
 	})
 }

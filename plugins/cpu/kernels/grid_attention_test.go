@@ -256,7 +256,7 @@ func TestGridAttentionScratch(t *testing.T) {
 }
 
 func TestGridAttentionAllocatesNothing(t *testing.T) {
-	for _, name := range Features() {
+	for _, name := range sets(t) {
 		p := newPool(t, 1, name) // with several workers, one may get its largest task late
 		r := rng(6)
 		gs := []*GridAttentionArgs{randomGrid(r, 1, 9, 8, 3, 32, 5, true, true), randomGrid(r, 1, 18, 7, 2, 20, 0, true, false), randomGrid(r, 1, 5, 3, 2, 16, 0, false, false)}
@@ -273,7 +273,7 @@ func TestGridAttentionAllocatesNothing(t *testing.T) {
 			for range 4 {
 				run()
 			}
-			if a := testing.AllocsPerRun(10, run); a > 0 {
+			if a := testing.AllocsPerRun(some(10), run); a > 0 {
 				t.Errorf("%s, %v: %v allocations", name, precision, a)
 			}
 		}

@@ -1,10 +1,34 @@
 package kernels
 
 import (
+	"hash/fnv"
 	"math"
 	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
 	"testing"
 )
+
+// sets are the instruction sets on which a test runs: all of them, unless RLX_CONFORMANCE is a number. Then it is two of those with routines of their own,
+// or one with -short, for emulators, which are slow; other machines run the loops in Go. The number and the test's name choose. CI takes the number from
+// the commit, so that every set has its turn.
+func sets(t testing.TB) []string {
+	names, chosen := Features(), os.Getenv("RLX_CONFORMANCE")
+	if chosen == "all" || chosen == "" && !testing.Short() || len(names) == 1 {
+		return names
+	}
+	n := 2
+	if testing.Short() {
+		n = 1
+	}
+	seed, _ := strconv.ParseUint(chosen, 10, 64)
+	h := fnv.New64a()
+	h.Write([]byte(t.Name()))
+	own := slices.Clone(names[1:])
+	rand.New(rand.NewPCG(seed, h.Sum64())).Shuffle(len(own), func(i, j int) { own[i], own[j] = own[j], own[i] })
+	return own[:min(n, len(own))]
+}
 
 // eachPool runs a test for every instruction set of this machine, with three threads.
 func eachPool(t *testing.T, f func(t *testing.T, p *Pool)) {
@@ -16,10 +40,7 @@ func eachPool(t *testing.T, f func(t *testing.T, p *Pool)) {
 // eachSet is eachPool with another number of threads, and without emulated instructions.
 func eachSet(t *testing.T, threads int, f func(t *testing.T, p *Pool)) {
 	t.Helper()
-	for i, name := range Features() {
-		if i == 0 && testing.Short() {
-			continue // the loops in Go, under an emulator: other machines run them faster
-		}
+	for _, name := range sets(t) {
 		t.Run(name, func(t *testing.T) { f(t, newPool(t, threads, name)) })
 	}
 }
@@ -42,12 +63,16 @@ func newPool(t testing.TB, n int, features string) *Pool {
 	return p
 }
 
-// sameForAnyThreads checks that f gives the same bits for 1 to 16 threads on every instruction set.
+// sameForAnyThreads checks that f gives the same bits for 1 to 16 threads.
 func sameForAnyThreads(t *testing.T, f func(p *Pool) []float32) {
 	t.Helper()
-	for _, name := range Features() {
+	numbers := []int{1, 2, 3, 4, 8, 16}
+	if testing.Short() {
+		numbers = []int{1, 3, 16}
+	}
+	for _, name := range sets(t) {
 		var want []float32
-		for _, n := range []int{1, 2, 3, 4, 8, 16} {
+		for _, n := range numbers {
 			got := f(newPool(t, n, name))
 			if want == nil {
 				want = got

@@ -93,6 +93,12 @@ type isa struct {
 
 	strips strips // the steps of recurrences
 
+	// threefry is dst[i] = the first word of random.Threefry for the counter (counter, first+i), for whole vectors; nil: one by one.
+	threefry func(dst []uint32, counter, first uint32, key [2]uint32)
+
+	// scans are running sums, products and maxima: y_i = acc op x_0 op ... op x_i, of which they return the last. nil: loops in Go.
+	scans [scanCount]func(dst, src []float32, acc float64) float64
+
 	// dst[r] = x·w[r], rows of w being ld elements apart. They return false where x is no whole number of vectors; nil: rows are widened first.
 	dotF16, dotBF16 func(dst []float32, w []uint16, ld int, x []float32) bool
 
@@ -103,8 +109,10 @@ type isa struct {
 	// elements of q. nil: rounded activations are multiplied as floats.
 	integerFormats   map[dtype.DType]integerFormat
 	roundRow         func(q []int8, scale, sums, x []float32)
-	multiplyIntegers func(r *groupProduct)
+	multiplyIntegers func(r groupProduct)
 	dotBytes         map[dtype.DType]byteDot // products with one row, of blocks as they are stored
+
+	split *splitRoutines // nil: products of packed weights and activations as they are widen the weights; see packed_tiles.go
 
 	// bfloat16: round rounds to its values, stored as floats. pair packs rows 2i and 2i+1 of a panel [2n, width] as pairs, the even row in
 	// the low half, in the order that the products of the set expect; it reads and writes whole vectors. nil where there are

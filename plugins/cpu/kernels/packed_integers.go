@@ -175,7 +175,7 @@ func (x *integerStrips) do(lo, hi, w int) {
 					c := g.C[m*g.LDC+j+q:]
 					if rows == side && n == side {
 						r.c, r.ldc = c, g.LDC
-						s.multiplyIntegers(&r)
+						s.multiplyIntegers(r)
 						continue
 					}
 					r.c, r.ldc = edge, side
@@ -184,7 +184,7 @@ func (x *integerStrips) do(lo, hi, w int) {
 							copy(edge[i*side:], c[i*g.LDC:][:n])
 						}
 					}
-					s.multiplyIntegers(&r)
+					s.multiplyIntegers(r)
 					for i := range rows {
 						copy(c[i*g.LDC:][:n], edge[i*side:])
 					}
@@ -195,16 +195,19 @@ func (x *integerStrips) do(lo, hi, w int) {
 }
 
 // columnsOf transposes 16 rows of n: dst[j*16+i] = src[i*n+j].
-func columnsOf(s *isa, dst, src []float32, n int) {
+func columnsOf(s *isa, dst, src []float32, n int) { columnsInto(s, dst, integerSide, src, n) }
+
+// columnsInto is columnsOf for rows of dst that are ld apart.
+func columnsInto(s *isa, dst []float32, ld int, src []float32, n int) {
 	whole := n / s.lanes * s.lanes
 	for h := 0; h < integerSide; h += s.lanes {
 		if whole > 0 {
-			s.transpose(dst[h:], integerSide, src[h*n:], n, s.lanes, whole)
+			s.transpose(dst[h:], ld, src[h*n:], n, s.lanes, whole)
 		}
 	}
 	for j := whole; j < n; j++ {
 		for i := range integerSide {
-			dst[j*integerSide+i] = src[i*n+j]
+			dst[j*ld+i] = src[i*n+j]
 		}
 	}
 }

@@ -66,7 +66,7 @@ var integerTileConfig = [2][64]byte{
 	{0: 1, 16: 64, 18: 32, 20: 64, 48: 16, 49: 16, 50: 8},
 }
 
-func multiplyIntegersAMX(r *groupProduct) {
+func multiplyIntegersAMX(r groupProduct) {
 	r.check()
 	_ = r.room[2*integerSide*integerSide-1]
 	config := &integerTileConfig[r.group/16-1][0]
@@ -78,7 +78,7 @@ func multiplyIntegersAMX(r *groupProduct) {
 	}
 }
 
-func multiplyIntegersVNNI(r *groupProduct) {
+func multiplyIntegersVNNI(r groupProduct) {
 	r.check()
 	_ = r.sums[r.groups*integerSide-1]
 	if r.low == nil {

@@ -43,12 +43,12 @@ func (x *PackedProduct) multiplyRows(p *Pool, g *GemmArgs) {
 			clear(r.excess)
 		}
 	}
-	split(p, g.N, gemvStrip, byteStrips{p, g, x.rows})
+	split(p, g.N, gemvStrip, byteStrips{p, *g, x.rows})
 }
 
 type byteStrips struct {
 	p    *Pool
-	g    *GemmArgs
+	g    GemmArgs
 	rows []roundedRow
 }
 

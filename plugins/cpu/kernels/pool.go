@@ -47,7 +47,7 @@ func NewPoolFor(n int, features string) (*Pool, error) {
 	if n <= 0 {
 		n = runtime.GOMAXPROCS(0) // since Go 1.25 the default honours affinity and the cgroup's quota
 	}
-	p := &Pool{isa: set, workers: make([]worker, n), packedLimit: 4 << 20, kept: map[any]any{}, spinTime: spinTimeFor(n),
+	p := &Pool{isa: set, workers: make([]worker, n), packedLimit: 8 << 20, kept: map[any]any{}, spinTime: spinTimeFor(n),
 		ended: make(chan struct{})}
 	for i := 1; i < n; i++ {
 		p.workers[i].wake = make(chan struct{}, 1)

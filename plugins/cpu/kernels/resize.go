@@ -30,33 +30,41 @@ type nearest[T any] struct {
 	Images
 }
 
+// resizeWidth is the number of columns whose places are kept at a time.
+const resizeWidth = 512
+
 func (m *nearest[T]) do(lo, hi, _ int) {
-	was := -1 // the row of src that the row before is made of
-	for t := lo; t < hi; t++ {
-		r, _ := m.Rows.at(t%m.ToH, m.H)
-		row := t/m.ToH*m.H + r
-		dst := m.dst[t*m.ToW : (t+1)*m.ToW]
-		if row == was {
-			copy(dst, m.dst[(t-1)*m.ToW:])
-			continue
+	by := m.ToW / m.W
+	if by*m.W != m.ToW || m.Cols.First >= m.Cols.Den || m.Cols.Step*by != m.Cols.Den {
+		by = 0 // columns are not repeated equally often
+	}
+	var places [resizeWidth]int32
+	for c := 0; c < m.ToW; c += resizeWidth {
+		at := places[:min(resizeWidth, m.ToW-c)]
+		for i := range at {
+			k, _ := m.Cols.at(c+i, m.W)
+			at[i] = int32(k)
 		}
-		was = row
-		src := m.src[row*m.W : (row+1)*m.W]
-		if by := m.ToW / m.W; by*m.W == m.ToW && m.Cols.First < m.Cols.Den && m.Cols.Step*by == m.Cols.Den {
-			for i, x := range src { // each as often as the others
-				for k := range by {
-					dst[i*by+k] = x
+		was := -1 // the row of src that the row before is made of
+		for t := lo; t < hi; t++ {
+			r, _ := m.Rows.at(t%m.ToH, m.H)
+			row := t/m.ToH*m.H + r
+			dst, src := m.dst[t*m.ToW+c:][:len(at)], m.src[row*m.W:(row+1)*m.W]
+			switch {
+			case row == was:
+				copy(dst, m.dst[(t-1)*m.ToW+c:])
+			case by > 1 && c%by == 0 && len(at)%by == 0:
+				for i, x := range src[c/by:][:len(at)/by] {
+					for k := range by {
+						dst[i*by+k] = x
+					}
+				}
+			default:
+				for i, k := range at {
+					dst[i] = src[k]
 				}
 			}
-			continue
-		}
-		k, rest := m.Cols.First/m.Cols.Den, m.Cols.First%m.Cols.Den // the place of column 0, and then of each one after
-		for i := range dst {
-			dst[i] = src[min(k, m.W-1)]
-			k += m.Cols.Step / m.Cols.Den
-			if rest += m.Cols.Step % m.Cols.Den; rest >= m.Cols.Den {
-				k, rest = k+1, rest-m.Cols.Den
-			}
+			was = row
 		}
 	}
 }
@@ -68,8 +76,8 @@ func ResizeLinear(p *Pool, dst, src []float32, m Images) {
 }
 
 // ResizeLinearScratch is what ResizeLinear needs for rows of that many columns.
-func ResizeLinearScratch(toW int) ScratchSize {
-	return ScratchSize{Worker: floats(2*spread, toW, toW, toW, toW, toW)}
+func ResizeLinearScratch(p *Pool, toW int) ScratchSize {
+	return ScratchSize{Worker: floats(toW, toW, 2*toW, 2), Other: int64(len(p.workers)) * sizeOf[int](toW)}
 }
 
 type linear struct {
@@ -79,56 +87,47 @@ type linear struct {
 }
 
 func (m *linear) do(lo, hi, worker int) {
-	s, isa := m.p.scratch(worker), m.p.isa
-	buf := s.floats(2 * spread)
-	mul, add := isa.binary[Mul], isa.binary[Add]
-	// The columns: left neighbour as bits of a float, and the shares of both.
-	left, near, far := s.floats(m.ToW), s.floats(m.ToW), s.floats(m.ToW)
+	sc, n := m.p.scratch(worker), m.ToW
+	// The columns: left neighbour, and the shares of both.
+	sc.at = sized(sc.at, n)
+	left, near, far := sc.at, sc.floats(n), sc.floats(n)
 	for i := range left {
 		k, share := m.Cols.at(i, m.W)
-		left[i], near[i], far[i] = float32(k), float32(1-share), float32(share)
+		left[i], near[i], far[i] = k, float32(1-share), float32(share)
 	}
-	rows := [2][]float32{s.floats(m.ToW), s.floats(m.ToW)} // stretched
-	held := [2]int{-1, -1}                                 // which of src
+	rows, held := sc.floats(2*n), [2]int{-1, -1} // two that are stretched, and which of src
 	stretched := func(row int, other int) int {
 		if k := slices.Index(held[:], row); k >= 0 {
-			return k
+			return k * n
 		}
 		k := 0
 		if held[0] == other {
 			k = 1
 		}
 		held[k] = row
-		x, y := m.src[row*m.W:(row+1)*m.W], rows[k]
+		x, y, near, far := m.src[row*m.W:(row+1)*m.W], rows[k*n:][:len(left)], near[:len(left)], far[:len(left)]
 		for i, at := range left {
-			j := int(at)
-			v := x[j]
-			if far[i] != 0 {
-				v = v*near[i] + x[j+1]*far[i]
+			v := x[at]
+			if f := far[i]; f != 0 {
+				v = v*near[i] + x[at+1]*f
 			}
 			y[i] = v
 		}
-		return k
+		return k * n
 	}
+	sc.place = sized(sc.place, 2)
+	at, shares := sc.place, sc.floats(2) // of the two
 	for t := lo; t < hi; t++ {
 		r, share := m.Rows.at(t%m.ToH, m.H)
 		image := t / m.ToH * m.H
-		dst := m.dst[t*m.ToW : (t+1)*m.ToW]
+		dst := m.dst[t*n : (t+1)*n]
 		if share == 0 {
-			copy(dst, rows[stretched(image+r, -1)])
+			copy(dst, rows[stretched(image+r, -1):])
 			continue
 		}
-		a := rows[stretched(image+r, image+r+1)]
-		b := rows[stretched(image+r+1, image+r)]
-		for i := range spread {
-			buf[i], buf[spread+i] = float32(1-share), float32(share)
-		}
-		var part [spread]float32
-		for i := 0; i < len(dst); i += spread {
-			n := min(spread, len(dst)-i)
-			mul(dst[i:i+n], a[i:i+n], buf[:n])
-			mul(part[:n], b[i:i+n], buf[spread:spread+n])
-			add(dst[i:i+n], dst[i:i+n], part[:n])
-		}
+		at[0] = stretched(image+r, image+r+1)
+		at[1] = stretched(image+r+1, image+r)
+		shares[0], shares[1] = float32(1-share), float32(share)
+		m.p.isa.stencil(dst, rows, at, shares, 0)
 	}
 }

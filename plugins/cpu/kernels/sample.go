@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/random"
 )
@@ -23,9 +24,9 @@ type SampleArgs struct {
 
 // Sample draws a token for each row as op.SampleDef says. The error names values that it refuses.
 //
-// Survivors are found by a radix select, first on counts and then on probabilities: a few passes over the row, however many survive.
-// Probabilities are summed as integers, so that the order does not matter. Only tokens that can still win get a random number.
-// Threads take rows, or parts of one that is long.
+// Survivors are found by a radix select, first on counts and then on probabilities: a few passes, of which all but the first read a list
+// of the few logits that can still survive. Probabilities are summed as integers, so that the order does not matter. Only tokens that can
+// still win get a random number. Threads take rows, or parts of one that is long.
 func Sample(p *Pool, a SampleArgs) error {
 	rows := len(a.Out)
 	for row := range rows {
@@ -79,6 +80,7 @@ func pairForRow(x []uint32, row int) [2]uint32 {
 
 const (
 	sampledAlone = 1 << 14 // tokens of a row that several threads look at
+	sampledBlock = 64      // tokens whose largest logit is known
 	selectBits   = 11      // of a key, by which a pass selects
 	mostGumbel   = 16.7    // a little more than any
 	bands        = 64      // of logits, for which draw knows what can win
@@ -100,11 +102,16 @@ func (g *sampling) do(lo, hi, worker int) {
 type sampledRow struct {
 	g       *sampling
 	row     int
-	counter uint32 // row, or 0 if it is drawn alone
-	x       []float32
-	wide    []float32 // memory for x where logits are narrow
+	counter uint32    // row, or 0 if it is drawn alone
+	x       []float32 // the row, or the logits of tokens
+	tokens  []int32   // nil: all
+	tops    []float32 // the largest number of each block of the row, -Inf if there is none; nil where x is not the row
 	parts   []sampledPart
+	active  int // parts of x
 	phase   samplePhase
+
+	wide, blocks, values []float32 // memory for x where logits are narrow, for tops, and for x and tokens where few logits are left
+	list                 []int32
 
 	top         float32 // the largest logit
 	temperature float64
@@ -112,8 +119,9 @@ type sampledRow struct {
 	equal       uint64
 	weigh       bool // by probability, not one by one
 	scale       float64
-	from, width int    // the bits of keys by which elements are selected
-	prefix      uint32 // and what is above them
+	from, width int     // the bits of keys by which elements are selected
+	prefix      uint32  // and what is above them
+	floor       float32 // of narrow
 	key         [2]uint32
 	first       drawn // the largest logit's token
 }
@@ -132,18 +140,21 @@ type sampledPart struct {
 	lo, hi  int
 	top     float32
 	at      int // of top; -1: there are no numbers
+	kept    int // logits of at least floor; -1: too many
 	equal   int // elements of the least key before the part
 	best    drawn
 	weights [1 << selectBits]uint64
 	left    [256]float32 // survivors of a block
 	below   [256]float32
 	most    [bands + 1]uint32
+	words   [sampledBlock]uint32 // the random numbers of a block
 }
 
 type samplePhase int
 
 const (
 	topPhase samplePhase = iota
+	narrowPhase
 	selectPhase
 	equalPhase
 	drawPhase
@@ -159,13 +170,14 @@ func (s *sampledRow) sample(g *sampling, row, parts int) {
 		s.wide = sized(s.wide, n)
 	}
 	s.x = g.Logits.row(g.p.isa, row*n, n, s.wide)
+	blocks, room := sampledSizes(n)
+	s.blocks, s.values, s.list = sized(s.blocks, blocks), sized(s.values, room), sized(s.list, room)
+	s.tokens, s.tops = nil, s.blocks
 	if len(s.parts) < parts {
 		s.parts = make([]sampledPart, parts)
 	}
-	for i := range parts {
-		s.parts[i].lo, s.parts[i].hi = i*n/parts, (i+1)*n/parts
-	}
-	s.each(parts, topPhase)
+	s.cut(parts)
+	s.each(topPhase)
 	at := -1
 	for i := range parts {
 		if part := &s.parts[i]; part.at >= 0 && (at < 0 || part.top > s.top) {
@@ -185,27 +197,30 @@ func (s *sampledRow) sample(g *sampling, row, parts int) {
 	s.least, s.equal = 1, math.MaxUint64 // all numbers
 	if k > 0 && k < n {
 		s.weigh, s.scale = false, 1
-		s.selectKeys(parts, func(uint64) uint64 { return uint64(k) })
+		if k <= len(s.tops)/2 {
+			s.narrow(s.topOfBlocks(k)) // k blocks have one as large
+		}
+		s.selectKeys(func(uint64) uint64 { return uint64(k) })
 	}
 	if p < 1 {
 		s.weigh, s.scale = true, math.Ldexp(1, 62-bits.Len(uint(n)))
-		s.selectKeys(parts, func(total uint64) uint64 { return max(1, uint64(math.Ceil(p*float64(total)))) })
+		s.selectKeys(func(total uint64) uint64 { return max(1, uint64(math.Ceil(p*float64(total)))) })
 	}
 	if g.MinP != nil {
 		s.drop(float64(forRow(g.MinP, row)))
 	}
 	s.key = random.Threefry(pairForRow(g.Step, row), pairForRow(g.Seed, row))
-	s.first = drawn{s.gumbel(at), at}
-	if s.equal < uint64(n) {
-		s.each(parts, equalPhase)
+	s.first = drawn{s.gumbel(at, s.top), at}
+	if s.equal != math.MaxUint64 {
+		s.each(equalPhase)
 		before := 0
-		for i := range parts {
+		for i := range s.active {
 			before, s.parts[i].equal = before+s.parts[i].equal, before
 		}
 	}
-	s.each(parts, drawPhase)
+	s.each(drawPhase)
 	best := s.first
-	for i := range parts {
+	for i := range s.active {
 		if b := s.parts[i].best; b.before(best) {
 			best = b
 		}
@@ -213,19 +228,31 @@ func (s *sampledRow) sample(g *sampling, row, parts int) {
 	g.Out[row] = int32(best.token)
 }
 
-func (s *sampledRow) each(parts int, phase samplePhase) {
-	if s.phase = phase; parts == 1 {
+// cut divides x into parts, at the bounds of blocks.
+func (s *sampledRow) cut(parts int) {
+	s.active = parts
+	blocks := (len(s.x) + sampledBlock - 1) / sampledBlock
+	for i := range parts {
+		s.parts[i].lo, s.parts[i].hi = i*blocks/parts*sampledBlock, min(len(s.x), (i+1)*blocks/parts*sampledBlock)
+	}
+}
+
+func (s *sampledRow) each(phase samplePhase) {
+	if s.phase = phase; s.active == 1 {
 		s.do(0, 1, 0)
 		return
 	}
-	s.g.p.each(parts, 1, s)
+	s.g.p.each(s.active, 1, s)
 }
 
 func (s *sampledRow) do(lo, hi, _ int) {
 	for i := lo; i < hi; i++ {
 		switch part := &s.parts[i]; s.phase {
 		case topPhase:
-			part.findTop(s.x)
+			s.findTop(part)
+		case narrowPhase:
+			room := len(s.values) / s.active
+			part.kept = s.keepFrom(part, s.values[i*room:][:room], s.list[i*room:][:room])
 		case selectPhase:
 			s.count(part)
 		case equalPhase:
@@ -242,159 +269,41 @@ func (s *sampledRow) do(lo, hi, _ int) {
 	}
 }
 
-func (part *sampledPart) findTop(x []float32) {
+// findTop finds the largest number of a part and those of its blocks.
+func (s *sampledRow) findTop(part *sampledPart) {
 	part.at = -1
-	for i, v := range x[part.lo:part.hi] {
-		if v > part.top || part.at < 0 && v == v {
-			part.top, part.at = v, part.lo+i
-		}
-	}
-}
-
-// keyOf is a number in the order of the numbers; both zeros have one, and NaN has 0.
-func keyOf(x float32) uint32 {
-	if x != x {
-		return 0
-	}
-	b := math.Float32bits(x + 0)
-	return b ^ (uint32(int32(b)>>31) | 1<<31)
-}
-
-// valueOf is the number of a key; -Inf for those below it.
-func valueOf(key uint32) float32 {
-	if key < keyOf(float32(math.Inf(-1))) {
-		return float32(math.Inf(-1))
-	}
-	if key>>31 == 0 {
-		return math.Float32frombits(^key)
-	}
-	return math.Float32frombits(key ^ 1<<31)
-}
-
-// selectKeys raises least to the key at which the weights of the survivors, from the largest down, reach the goal of their sum.
-func (s *sampledRow) selectKeys(parts int, goal func(total uint64) uint64) {
-	s.prefix, s.from, s.width = 0, 32, 0
-	least, limit := s.least, s.equal
-	want, above := uint64(0), uint64(0)
-	var weight uint64 // of the elements of the key that was found
-	for s.from > 0 {
-		s.width = min(selectBits, s.from)
-		s.from -= s.width
-		s.each(parts, selectPhase)
-		sums := &s.parts[0].weights
-		for i := 1; i < parts; i++ {
-			for d, w := range s.parts[i].weights[:1<<s.width] {
-				sums[d] += w
+	for lo := part.lo; lo < part.hi; lo += sampledBlock {
+		x := s.x[lo:min(part.hi, lo+sampledBlock)]
+		top := s.g.p.isa.largestNumber(x)
+		s.tops[lo/sampledBlock] = top
+		if part.at < 0 || top > part.top {
+			if i := slices.Index(x, top); i >= 0 {
+				part.top, part.at = x[i], lo+i
 			}
 		}
-		if want == 0 {
-			total := uint64(0)
-			for _, w := range sums[:1<<s.width] {
-				total += w
-			}
-			if limit != math.MaxUint64 { // not all of the least key survive
-				total -= s.beyond(least, limit)
-			}
-			want = min(goal(total), max(1, total))
-		}
-		d := 1<<s.width - 1
-		for ; d > 0 && above+sums[d] < want; d-- {
-			above += sums[d]
-		}
-		s.prefix = s.prefix<<s.width | uint32(d)
-		weight = sums[d]
-	}
-	if s.prefix <= least && limit == math.MaxUint64 {
-		return // everything survives
-	}
-	one := s.weight(valueOf(s.prefix))
-	s.least, s.equal = s.prefix, (min(want-above, weight)+one-1)/max(1, one)
-	if s.prefix == least {
-		s.equal = min(s.equal, limit)
 	}
 }
 
-// drop raises least to the first key whose probability is minP times the largest.
-func (s *sampledRow) drop(minP float64) {
-	if minP == 0 {
-		return
-	}
-	floor := float64(s.top) + s.temperature*math.Log(minP)
-	least := float32(floor)
-	for s.below(least) < math.Log(minP) {
-		least = math.Nextafter32(least, float32(math.Inf(1)))
-	}
-	if key := keyOf(min(least, s.top)); key > s.least {
-		s.least, s.equal = key, math.MaxUint64
-	}
-}
-
-// beyond is the weight of the elements of a key after the first limit.
-func (s *sampledRow) beyond(key uint32, limit uint64) uint64 {
-	n, v := uint64(0), valueOf(key)
-	for _, x := range s.x {
-		if x == v {
-			n++
+// largestNumber is the largest element that is not NaN, -Inf if there is none.
+func (s *isa) largestNumber(x []float32) float32 {
+	if s.folds != nil && len(x) > 0 {
+		if top := float32(s.folds.row[ReduceMax](&x[0], len(x))); top == top {
+			return top
 		}
 	}
-	return (n - min(n, limit)) * s.weight(v)
-}
-
-// weight is that of an element in the sums of selectKeys.
-func (s *sampledRow) weight(x float32) uint64 {
-	if !s.weigh {
-		return 1
-	}
-	buf := [1]float32{s.scaled(x)}
-	s.g.p.isa.apply(Exp, buf[:], buf[:])
-	return uint64(float64(buf[0]) * s.scale)
-}
-
-// scaled is how far a logit is below the largest, divided by the temperature.
-func (s *sampledRow) scaled(x float32) float32 {
-	if x == s.top {
-		return 0
-	}
-	return (x - s.top) / float32(s.temperature)
-}
-
-func (s *sampledRow) count(part *sampledPart) {
-	clear(part.weights[:1<<s.width])
-	above, mask := s.from+s.width, uint32(1)<<s.width-1
-	least := valueOf(max(s.least, uint32(uint64(s.prefix)<<above)))
-	for lo := part.lo; lo < part.hi; lo += len(part.left) {
-		n := 0
-		for _, v := range s.x[lo:min(part.hi, lo+len(part.left))] {
-			part.left[n] = v
-			if v >= least {
-				n++
-			}
-		}
-		left, weights := part.left[:n], part.below[:n]
-		if s.weigh && n > 0 {
-			for i, v := range left {
-				weights[i] = s.scaled(v)
-			}
-			s.g.p.isa.apply(Exp, weights, weights)
-		}
-		for i, v := range left {
-			key := keyOf(v)
-			if uint64(key)>>above != uint64(s.prefix) {
-				continue
-			}
-			w := uint64(1)
-			if s.weigh {
-				w = uint64(float64(weights[i]) * s.scale)
-			}
-			part.weights[key>>s.from&mask] += w
+	top := float32(math.Inf(-1))
+	for _, v := range x {
+		if v > top {
+			top = v
 		}
 	}
+	return top
 }
 
-// gumbel is the sum by which token i may win.
-func (s *sampledRow) gumbel(i int) float64 {
-	word := random.Threefry([2]uint32{s.counter, uint32(i)}, s.key)[0]
-	return s.below(s.x[i]) + random.Gumbel(word)
+// gumbel is the sum by which a token may win.
+func (s *sampledRow) gumbel(token int, x float32) float64 {
+	word := random.Threefry([2]uint32{s.counter, uint32(token)}, s.key)[0]
+	return s.below(x) + random.Gumbel(word)
 }
 
 func (s *sampledRow) below(x float32) float64 {
@@ -408,8 +317,12 @@ func (s *sampledRow) below(x float32) float64 {
 // its sum is at most that with -ln u replaced by 1-u, which is never larger. The largest 1-u that can win is kept for bands of logits.
 func (s *sampledRow) draw(part *sampledPart) {
 	best, rank, least := s.first, uint64(part.equal), valueOf(s.least)
-	width := mostGumbel * s.temperature / bands // of a band; none reaches lower than the last one
-	var enough float64                          // the logit below which none can win
+	vector := s.g.p.isa.threefry
+	if s.tokens != nil {
+		vector = nil // they do not follow each other
+	}
+	perLogit := bands / (mostGumbel * s.temperature) // bands; none reaches lower than the last one
+	var enough float64                               // the logit below which none can win
 	bound := func() {
 		enough = float64(s.top) + (best.sum-mostGumbel)*s.temperature
 		for i := range part.most {
@@ -417,37 +330,56 @@ func (s *sampledRow) draw(part *sampledPart) {
 		}
 	}
 	bound()
-	for i, v := range s.x[part.lo:part.hi] {
-		if !(v >= least) {
-			continue
-		}
-		if v == least {
-			if rank++; rank > s.equal {
+	for lo := part.lo; lo < part.hi; lo += sampledBlock {
+		if s.tops != nil {
+			if top := s.tops[lo/sampledBlock]; top < least || float64(top) < enough {
 				continue
 			}
 		}
-		if float64(v) < enough {
-			continue
+		if vector != nil {
+			vector(part.words[:], s.counter, uint32(lo), s.key)
 		}
-		token, band := part.lo+i, 0
-		if v != s.top {
-			band = int(max(0, min(bands, (float64(s.top)-float64(v))/width-1e-6)))
-		}
-		word := random.Threefry([2]uint32{s.counter, uint32(token)}, s.key)[0]
-		if 1<<24-word>>8 > part.most[band] {
-			continue
-		}
-		if d := (drawn{s.below(v) + random.Gumbel(word), token}); d.before(best) {
-			best = d
-			bound()
+		for i, v := range s.x[lo:min(part.hi, lo+sampledBlock)] {
+			if !(v >= least) {
+				continue
+			}
+			if v == least {
+				if rank++; rank > s.equal {
+					continue
+				}
+			}
+			if float64(v) < enough {
+				continue
+			}
+			token, band := s.token(lo+i), 0
+			if v != s.top {
+				band = int(max(0, min(bands, (float64(s.top)-float64(v))*perLogit-1e-6)))
+			}
+			word := part.words[i]
+			if vector == nil {
+				word = random.Threefry([2]uint32{s.counter, uint32(token)}, s.key)[0]
+			}
+			if 1<<24-word>>8 > part.most[band] {
+				continue
+			}
+			if d := (drawn{s.below(v) + random.Gumbel(word), token}); d.before(best) {
+				best = d
+				bound()
+			}
 		}
 	}
 	part.best = best
 }
 
+// sampledSizes is how many blocks a row of n logits has, and how many logits there is a list for.
+func sampledSizes(n int) (blocks, room int) {
+	return (n + sampledBlock - 1) / sampledBlock, n/8 + sampledBlock
+}
+
 // SampleScratch is what Sample needs for rows of n elements of so many bytes.
 func SampleScratch(p *Pool, n, size int) ScratchSize {
-	each := sizeOf[sampledPart](1)
+	blocks, room := sampledSizes(n)
+	each := sizeOf[sampledPart](1) + floats(blocks, room, room)
 	if size < 4 {
 		each += floats(n)
 	}

@@ -63,6 +63,32 @@ func TestSample(t *testing.T) {
 	}
 }
 
+// TestSampleAfterLonger draws from equal logits of which all survive a top_p below 1, after a longer row of which half did. Nothing of that row may be
+// left: each token must win for some seed.
+func TestSampleAfterLonger(t *testing.T) {
+	p, err := kernels.NewPool(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	draw := func(n int, k int32, top float32, seed uint32) int32 {
+		out := make([]int32, 1)
+		if err := kernels.Sample(p, kernels.SampleArgs{N: n, Logits: kernels.F32(make([]float32, n)), Temperature: []float32{1}, TopK: []int32{k}, TopP: []float32{top},
+			Seed: []uint32{seed, 0}, Step: []uint32{0, 0}, Out: out}); err != nil {
+			t.Fatal(err)
+		}
+		return out[0]
+	}
+	const n = 20_000
+	draw(2*n, n, 1, 0)
+	for seed := range uint32(40) {
+		if draw(n, 0, 1-0x1p-24, seed) >= n/2 {
+			return
+		}
+	}
+	t.Error("the upper half of the tokens never wins")
+}
+
 func BenchmarkSample(b *testing.B) {
 	const n = 150_000
 	r := rand.New(rand.NewPCG(3, 4))

@@ -8,6 +8,7 @@ const (
 	CumSum ScanOp = iota
 	CumProd
 	CumMax
+	scanCount
 )
 
 // Scan is y_i = x_0 op ... op x_i along the axis of size n of [outer, n, inner], less x_i if exclusive is set, and from the last element
@@ -32,6 +33,9 @@ func scan[T, A Number](p *Pool, op ScanOp, dst, src []T, outer, n, inner int, ex
 	case CumMax:
 		s.start = A(lowest[T]())
 	}
+	if x, ok := any(src).([]float32); ok {
+		s.vector, s.x, s.y = p.isa.scans[op], x, any(dst).([]float32)
+	}
 	if reverse {
 		s.first, s.step = (n-1)*inner, -inner
 	}
@@ -55,6 +59,10 @@ type scanning[T, A Number] struct {
 	first, step int // of the elements of a line, from its first in memory
 	start       A
 	exclusive   bool
+
+	// The routine for neighbouring elements of f32, from which it does not cut blocks, and the operands; nil: there is none.
+	vector func(dst, src []float32, acc float64) float64
+	y, x   []float32
 }
 
 const (
@@ -70,6 +78,10 @@ func (s *scanning[T, A]) do(lo, hi, _ int) {
 		if s.exclusive { // the same scan, an element later
 			s.dst[at] = T(acc)
 			left, shift = left-1, s.step
+		}
+		if s.vector != nil && s.step == 1 {
+			s.vector(s.y[at+shift:][:left], s.x[at:][:left], float64(acc))
+			continue
 		}
 		for left > 0 {
 			length := min(scanBlock, left/scanChains)

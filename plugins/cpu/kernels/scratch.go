@@ -58,7 +58,7 @@ func (g *GemmArgs) ScratchSize(p *Pool, fixed bool) (r ScratchSize) {
 	blocks := (g.K + kb - 1) / kb
 	matrix := panels*s.nr*depth + spill // B, packed
 	// A worker computes some rows of A by some panels of B, or all rows by one panel.
-	high, few := min(way.rows(g.M), 8*s.mr), min(g.M, 4*s.mr)
+	high, few := min(way.rows(g.M), blockPanels*s.mr), min(g.M, 4*s.mr)
 	if way == tiled {
 		high = min(way.rows(g.M), 16*tileSide)
 	}
@@ -67,7 +67,11 @@ func (g *GemmArgs) ScratchSize(p *Pool, fixed bool) (r ScratchSize) {
 		end = floats(high*tileSide, tileSide*tileSide, tileSide, high*tileSide)
 	}
 	if g.Act != Identity {
-		end += floats(high * g.N) // a copy of the residual, where the product overwrites it
+		group := g.N
+		if way != tiled {
+			group = min(g.N, groupPanels*s.nr)
+		}
+		end += floats(high * group) // a copy of the residual, where the product overwrites it
 	}
 	transposed := func(rows int) int64 {
 		if way != tiled || !g.TransA {
@@ -91,6 +95,9 @@ func (g *GemmArgs) ScratchSize(p *Pool, fixed bool) (r ScratchSize) {
 	}
 	if fixed && p.TakesBlocked(g.Precision) {
 		r.Packed = floats(matrix)
+	}
+	if s.split != nil && g.B.kind.IsPacked() {
+		r = r.With(g.splitScratch())
 	}
 	return r
 }
@@ -135,11 +142,11 @@ func TopKScratch(p *Pool, k int) ScratchSize {
 	return ScratchSize{Other: 2 * int64(len(p.workers)) * sizeOf[ranked](k)}
 }
 
-// ScratchSize is what Attention needs for up to SQ queries and SK keys, and B batch elements. It reads only the sizes and the precision of g.
+// ScratchSize is what Attention needs for up to SQ queries and SK keys, and B batch elements. It reads only the sizes, the mask and the precision of g.
 func (g *AttentionArgs) ScratchSize(p *Pool) (r ScratchSize) {
 	sc, shared := scratch{counting: true}, scratch{counting: true}
 	var a attnTile
-	a.init(p.isa, &sc, g.Precision, min(g.SQ, queryPanels/2*p.isa.nr), max(1, g.SK), g.DK, g.DV)
+	a.init(p.isa, &sc, g.Precision, min(g.SQ, g.mostPanels()*p.isa.nr), max(1, g.SK), g.DK, g.DV)
 	r.Worker = 4 * int64(sc.need)
 	x := attendingFew{AttentionArgs: *g}
 	x.SQ = min(g.SQ, fewQueries)

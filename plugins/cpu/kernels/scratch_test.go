@@ -45,7 +45,7 @@ func reserve(t *testing.T, p *Pool, r ScratchSize) {
 
 // eachNewPool runs f with a pool of its own, of one and of three threads, for each instruction set.
 func eachNewPool(t *testing.T, f func(t *testing.T, p *Pool)) {
-	for _, name := range Features() {
+	for _, name := range sets(t) {
 		for _, threads := range []int{1, 3} {
 			f(t, newPool(t, threads, name))
 		}

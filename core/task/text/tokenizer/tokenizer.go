@@ -1,9 +1,11 @@
-// Package tokenizer turns text into token ids and back, as a tokenizer.json of the Hugging Face library "tokenizers" says: byte pair
-// encoding over bytes (Llama 3, Qwen, GPT-2) or over characters with byte fallback (Llama 2, Mistral, Gemma).
+// Package tokenizer turns text into token ids and back, as a tokenizer.json of the Hugging Face library "tokenizers"
+// says: byte pair encoding over bytes (Llama 3, Qwen, GPT-2) or over characters with byte fallback (Llama 2, Mistral,
+// Gemma).
 //
-// Ids and text are those of the library, version 0.23, with two exceptions. Regular expressions and normalisation see characters that are
-// newer than the Unicode version of Go's package unicode as unassigned. A special token that is matched in normalised text is left out
-// of decoded text when the others are; the library keeps those that the normalizer changes.
+// Ids and text are those of the library, version 0.23, with two exceptions. Regular expressions and normalisation see
+// characters that are newer than the Unicode version of Go's package unicode as unassigned. A special token that is
+// matched in normalised text is left out of decoded text when the others are; the library keeps those that the
+// normalizer changes.
 //
 // A feature that this package does not know is an error of Parse, never ignored.
 package tokenizer
@@ -18,13 +20,13 @@ import (
 // Codes of this package's errors.
 var (
 	CodeFile = diag.Define("RLX3080", "bad tokenizer", `
-The tokenizer.json is not JSON, or contradicts itself: a merge of tokens that are not in the vocabulary, two tokens of one id, a key of
-the wrong type. The message says where. Fetch the file again, or save it anew with the Hugging Face library.`)
-	CodeFeature = diag.Define("RLX3081", "tokenizer feature that is not supported", `
-The tokenizer.json uses a model, normalizer, pre-tokenizer, post-processor or decoder, or an option or regular expression of one, that
-this version does not know. Without it the ids would be wrong. The message names it and what is supported.`)
+The tokenizer.json is not JSON or contradicts itself: a merge uses tokens outside the vocabulary, two tokens have the same id, or a key
+has the wrong type. The message says where. Download the file again, or save it again with the Hugging Face library.`)
+	CodeFeature = diag.Define("RLX3081", "unsupported tokenizer feature", `
+This version does not support a model, normalizer, pre-tokenizer, post-processor or decoder of the tokenizer.json, or an option or
+regular expression of it. Without it the ids would be wrong. The message names it and says what is supported.`)
 	CodeText = diag.Define("RLX3082", "text cannot be tokenized", `
-The text is not valid UTF-8, grows beyond bounds when it is normalised, or takes the tokenizer's regular expression too long. The
+The text is not valid UTF-8, becomes too long when it is normalised, or takes the tokenizer's regular expression too much time. The
 message says which.`)
 )
 
@@ -68,8 +70,9 @@ func (t *Tokenizer) Token(id int) (token string, ok bool) {
 // Special reports whether the id is a special token's, such as an end token. Decoding can leave them out.
 func (t *Tokenizer) Special(id int) bool { return id >= 0 && id < len(t.special) && t.special[id] }
 
-// Encode gives the ids of a text. special adds the tokens that the post-processor puts around a text, such as a begin token. Special
-// tokens that are written out in the text become their ids in any case. An error is a *diag.Error with CodeText.
+// Encode gives the ids of a text. special adds the tokens that the post-processor puts around a text, such as a begin
+// token. Special tokens that are written out in the text become their ids in any case. An error is a *diag.Error with
+// CodeText.
 func (t *Tokenizer) Encode(text string, special bool) ([]int, error) {
 	if i := invalid(text); i >= 0 {
 		return nil, diag.New(CodeText, "", "the text is not valid UTF-8 at byte %d", i).WithHint("convert it to UTF-8 first")
@@ -132,8 +135,8 @@ func (e *encoder) piece(p piece) error {
 	return nil
 }
 
-// Decode gives the text of ids; skipSpecial leaves special tokens out. Ids that no token has are left out too. The result is valid UTF-8:
-// bytes that are not become U+FFFD.
+// Decode gives the text of ids; skipSpecial leaves special tokens out. Ids that no token has are left out too. The
+// result is valid UTF-8: bytes that are not become U+FFFD.
 func (t *Tokenizer) Decode(ids []int, skipSpecial bool) []byte {
 	var out strings.Builder
 	d := t.decoder(skipSpecial, false, func(s string) { out.WriteString(s) })

@@ -37,11 +37,14 @@ var parts = map[string]func(vec){
 	"tiles":           genTiles,
 	"attend":          genAttend,
 	"fft":             genFFT,
+	"random":          genRandom,
 	"recurrence":      genRecurrence,
+	"scan":            genScan,
 	"conv":            genConv,
 	"packed":          genPacked,
 	"packed_integers": genPackedIntegers,
 	"packed_bytes":    genPackedBytes,
+	"packed_tiles":    genPackedTiles,
 	"quads":           genQuads,
 	"schemes":         genSchemes,
 }
@@ -53,6 +56,7 @@ var headers = map[string][]string{
 	"bf16":            {"amx_amd64.h", "gemm_amd64.h"},
 	"tiles":           {"amx_amd64.h"},
 	"packed_integers": {"amx_amd64.h"},
+	"packed_tiles":    {"amx_amd64.h"},
 	"attend":          {"amx_amd64.h", "attend_amd64.h"},
 }
 

@@ -1,0 +1,296 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// genPackedTiles writes products of packed weights with floats, each of which is the sum of three bfloat16.
+func genPackedTiles(v vec) {
+	if !v.wide() {
+		return
+	}
+	for _, group := range []int{32, 16} {
+		splitRows(group)
+		splitTiles(group, false)
+		splitTiles(group, true)
+	}
+	widenPairs()
+}
+
+// splitParts is the number of bfloat16, of 8 bits, in a float of 24.
+const splitParts = 3
+
+// splitRows writes the packing of activations.
+func splitRows(group int) {
+	name := fmt.Sprintf("splitRows%d", group)
+	TEXT(name, NOSPLIT, "func(dst, sums, src *float32, ld, rows, steps int) uint32")
+	Doc(name+" splits rows of 32*steps floats, ld apart, into three bfloat16 each, the highest bits first: tiles [3][16 rows] for each group, of which sums",
+		"are the sums [16 rows]. It returns the largest magnitude, or NaN, as bits. rows in [1, 16], steps > 0. Denormals count as zero.")
+	Pragma("noescape")
+	dst, sums, src := Load(Param("dst"), GP64()), Load(Param("sums"), GP64()), Load(Param("src"), GP64())
+	ld, rows := Load(Param("ld"), GP64()), Load(Param("rows"), GP64())
+	from, to, total, n := GP64(), GP64(), GP64(), GP64()
+	SHLQ(U8(2), ld)
+	tileBytes := 32 * group // 16 rows of bfloat16
+	VPBROADCASTD(bitsConst(0xffff0000), Z28)
+	VPBROADCASTD(bitsConst(0x7fffffff), Z29)
+	VPXORD(Z30, Z30, Z30)
+	Label("row")
+	MOVQ(src, from)
+	MOVQ(dst, to)
+	MOVQ(sums, total)
+	MOVQ(arg("steps"), n)
+	Label("step")
+	x := []VecPhysical{Z0, Z1}
+	for h, x := range x {
+		VMOVUPS(Mem{Base: from, Disp: 64 * h}, x)
+		VPANDD(Z29, x, Z2)
+		VPMAXUD(Z2, Z30, Z30)
+	}
+	VADDPS(Z1, Z0, Z4)
+	if group == 32 {
+		t := v16.lane(moved(Z4))
+		VMOVSS(t.AsX(), Mem{Base: total})
+	} else {
+		for h, x := range x {
+			t := v16.lane(moved(x))
+			VMOVSS(t.AsX(), Mem{Base: total, Disp: 64 * h})
+		}
+	}
+	for part := range splitParts {
+		high := []VecPhysical{Z2, Z3}
+		if part == splitParts-1 {
+			high = x
+		} else {
+			for h, x := range x {
+				VPANDD(Z28, x, high[h]) // so that what is left has fewer bits, and is exact
+				VSUBPS(high[h], x, x)
+			}
+		}
+		toBF16(high[0], high[1], Z5)
+		if group == 32 {
+			VMOVUPS(Z5, Mem{Base: to, Disp: part * tileBytes})
+		} else {
+			VMOVUPS(Y5, Mem{Base: to, Disp: part * tileBytes})
+			VEXTRACTI64X4(Imm(1), Z5, Mem{Base: to, Disp: (splitParts + part) * tileBytes})
+		}
+	}
+	ADDQ(U32(128), from)
+	ADDQ(U32(uint32(32/group*splitParts*tileBytes)), to)
+	ADDQ(U32(uint32(32/group*64)), total)
+	DECQ(n)
+	JNE(LabelRef("step"))
+	ADDQ(ld, src)
+	ADDQ(U8(uint8(2*group)), dst)
+	ADDQ(U8(4), sums)
+	DECQ(rows)
+	JNE(LabelRef("row"))
+	m, t := XMM(), XMM()
+	VEXTRACTI64X4(Imm(1), Z30, Y0)
+	VPMAXUD(Y0, Y30, Y0)
+	VEXTRACTI128(Imm(1), Y0, m)
+	VPMAXUD(X0, m, m)
+	VPSHUFD(Imm(0x0e), m, t)
+	VPMAXUD(t, m, m)
+	VPSHUFD(Imm(1), m, t)
+	VPMAXUD(t, m, m)
+	bits := GP32()
+	VMOVD(m, bits)
+	Store(bits, ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}
+
+var v16 = vec{16, "AVX512"}
+
+// moved is a copy of x.
+func moved(x VecPhysical) VecVirtual {
+	r := ZMM()
+	VMOVAPS(x, r)
+	return r
+}
+
+// widenPairs writes the packing of weights.
+func widenPairs() {
+	TEXT("widenPairs", NOSPLIT, "func(dst *float32, step int, src *float32, vectors, groups int)")
+	Doc("widenPairs converts vectors of bytes [16][4] to bfloat16 [2][16][2], in groups that are step bytes apart in dst; vectors, groups > 0.")
+	Pragma("noescape")
+	group, step, src := Load(Param("dst"), GP64()), Load(Param("step"), GP64()), Load(Param("src"), GP64())
+	groups := Load(Param("groups"), GP64())
+	dst, n := GP64(), GP64()
+	Label("group")
+	MOVQ(group, dst)
+	MOVQ(arg("vectors"), n)
+	Label("vector")
+	x := ZMM()
+	VMOVDQU32(Mem{Base: src}, x)
+	for pair := range 2 {
+		low, high := ZMM(), ZMM()
+		VPSLLD(Imm(uint64(24-16*pair)), x, low)
+		VPSRAD(Imm(24), low, low)
+		VCVTDQ2PS(low, low)
+		VPSRLD(Imm(16), low, low)
+		if pair == 0 {
+			VPSLLD(Imm(16), x, high)
+			VPSRAD(Imm(24), high, high)
+		} else {
+			VPSRAD(Imm(24), x, high)
+		}
+		VCVTDQ2PS(high, high) // an integer of 8 bits has nothing in the low half
+		VPORD(high, low, low)
+		VMOVDQU32(low, Mem{Base: dst, Disp: 64 * pair})
+	}
+	ADDQ(U8(64), src)
+	ADDQ(U32(128), dst)
+	DECQ(n)
+	JNE(LabelRef("vector"))
+	ADDQ(step, group)
+	DECQ(groups)
+	JNE(LabelRef("group"))
+	VZEROUPPER()
+	RET()
+}
+
+// splitTiles writes the product. The activations of a group stay in three tiles while panels of weights pass, two at a time: where another thread shares
+// the core, loading a tile takes longer than a product. While tiles multiply two panels, vectors scale the sums of the two before.
+func splitTiles(group int, lows bool) {
+	name := fmt.Sprintf("splitTiles%d", group)
+	if lows {
+		name += "Low"
+	}
+	TEXT(name, NOSPLIT, "func(config, room *byte, pairs, groups int, a, sums, b, scale, low, c *float32, ldc, resume int)")
+	Doc(name+" is C = the sum over groups of a scale for each column times the product of the group's floats and integers, for 16 rows and pairs of panels of 16",
+		fmt.Sprintf("columns: a is [groups][3][16 rows][%d], b [groups][panels][%d][16 columns][2], both of bfloat16, sums [groups][16 rows], scale [groups][panels][16", group, group/2),
+		"columns]. low is like scale; it is multiplied by sums and subtracted where the format has it. ldc counts bytes. resume adds to C. pairs and groups > 0;",
+		"room is 2048 bytes for each pair, and 2048.")
+	Pragma("noescape")
+	a, b, scale, low, sums, room, c := RSI, RDX, R8, R9, R10, R11, RDI
+	aStride, bStride, left, doneLeft, n, t := RCX, RBX, R13, R14, R12, RAX
+	tileBytes := 32 * group
+	MOVQ(arg("config"), t)
+	tileConfig(t)
+	MOVQ(arg("room"), room)
+	LEAQ(Mem{Base: room, Disp: 2048}, c)
+
+	// C is kept in blocks of 16 rows and columns.
+	eachRow := func(label string, f func(row, block Mem)) {
+		MOVQ(arg("c"), a)
+		MOVQ(arg("ldc"), t)
+		MOVQ(c, b)
+		MOVQ(arg("pairs"), left)
+		Label(label)
+		for panel := range 2 {
+			MOVQ(a, scale)
+			for m := range 16 {
+				f(Mem{Base: scale, Disp: 64 * panel}, Mem{Base: b, Disp: 1024*panel + 64*m})
+				ADDQ(t, scale)
+			}
+		}
+		ADDQ(U32(128), a)
+		ADDQ(U32(2048), b)
+		DECQ(left)
+		JNE(LabelRef(label))
+	}
+	CMPQ(arg("resume"), Imm(0))
+	JEQ(LabelRef("fresh"))
+	eachRow("resumes", func(row, block Mem) {
+		VMOVUPS(row, Z0)
+		VMOVUPS(Z0, block)
+	})
+	JMP(LabelRef("begin"))
+	Label("fresh")
+	VPXORD(Z0, Z0, Z0)
+	eachRow("clears", func(_, block Mem) { VMOVUPS(Z0, block) })
+	Label("begin")
+
+	MOVQ(arg("a"), a)
+	MOVQ(arg("b"), b)
+	MOVQ(arg("scale"), scale)
+	if lows {
+		MOVQ(arg("low"), low)
+		MOVQ(arg("sums"), sums)
+	}
+	MOVQ(arg("groups"), n)
+	MOVQ(arg("pairs"), doneLeft)
+	INCQ(doneLeft) // there is nothing to finish at first
+	MOVQ(U32(uint32(2*group)), aStride)
+	MOVQ(U32(64), bStride)
+	finish := func() {
+		for h := range 2 {
+			VMOVUPS(Mem{Base: scale, Disp: 64 * h}, Z30)
+			if lows {
+				VMOVUPS(Mem{Base: low, Disp: 64 * h}, Z31)
+			}
+			for m := range 16 {
+				at := 1024*h + 64*m
+				r := v16.phys(m % 8)
+				VMOVUPS(Mem{Base: c, Disp: at}, r)
+				VFMADD231PS(Mem{Base: room, Disp: at}, Z30, r)
+				if lows {
+					VFNMADD231PS_BCST(Mem{Base: sums, Disp: 4 * m}, Z31, r)
+				}
+				VMOVUPS(r, Mem{Base: c, Disp: at})
+			}
+		}
+	}
+	Label("group")
+	for part := range tile(splitParts) {
+		tileLoad(part, a, aStride, int(part)*tileBytes)
+	}
+	ADDQ(U32(uint32(splitParts*tileBytes)), a)
+	MOVQ(a, t) // the next group, to prefetch
+	MOVQ(arg("pairs"), left)
+	Label("pair")
+	for h := range tile(2) {
+		tileZero(3 + h)
+		tileLoad(6+h, b, bStride, int(h)*tileBytes)
+	}
+	for part := splitParts - 1; part >= 0; part-- { // the smallest first
+		for h := range tile(2) {
+			tileProduct(3+h, tile(part), 6+h)
+		}
+	}
+	const ahead = 12 // lines
+	for i := range ahead {
+		PREFETCHT0(Mem{Base: t, Disp: 64 * i})
+	}
+	ADDQ(U32(64*ahead), t)
+	ADDQ(U32(uint32(2*tileBytes)), b)
+	CMPQ(doneLeft, arg("pairs"))
+	JGT(LabelRef("first"))
+	finish()
+	ADDQ(U32(128), scale)
+	if lows {
+		ADDQ(U32(128), low)
+	}
+	ADDQ(U32(2048), c)
+	Label("first")
+	DECQ(doneLeft)
+	JNE(LabelRef("same"))
+	LEAQ(Mem{Base: room, Disp: 2048}, c)
+	MOVQ(arg("pairs"), doneLeft)
+	if lows {
+		ADDQ(U32(64), sums)
+	}
+	Label("same")
+	for h := range tile(2) {
+		tileStore(room, bStride, 1024*int(h), 3+h)
+	}
+	DECQ(left)
+	JNE(LabelRef("pair"))
+	DECQ(n)
+	JNE(LabelRef("group"))
+	finish()
+	tileRelease()
+	LEAQ(Mem{Base: room, Disp: 2048}, c)
+	eachRow("ends", func(row, block Mem) {
+		VMOVUPS(block, Z0)
+		VMOVUPS(Z0, row)
+	})
+	VZEROUPPER()
+	RET()
+}

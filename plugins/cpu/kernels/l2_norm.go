@@ -1,0 +1,56 @@
+package kernels
+
+import "math"
+
+// L2Norm is x / max(|x|, eps) for each of the rows of n elements, |x| being the square root of the sum of squares. Dst may be x.
+func L2Norm(p *Pool, dst, x Weights, rows, n int, eps float32) {
+	if dst.Len() < rows*n || x.Len() < rows*n {
+		panic("BUG: L2Norm: a slice is short")
+	}
+	if n > 0 {
+		split(p, rows, rowGrain(n), l2Norm{dst, x, n, eps, p})
+	}
+}
+
+type l2Norm struct {
+	dst, x Weights
+	n      int
+	eps    float32
+	p      *Pool
+}
+
+func (g *l2Norm) do(lo, hi, worker int) {
+	s, sc, n := g.p.isa, g.p.scratch(worker), g.n
+	by, buf := sc.floats(spread), g.x.buffer(sc, n)
+	for r := lo; r < hi; r++ {
+		x, d := g.x.row(s, r*n, n, buf), g.dst.room(r*n, n, buf)
+		length := s.length(x)
+		if length < g.eps {
+			length = g.eps
+		}
+		divisors := spreadTo(by, length, n)
+		for i := 0; i < n; i += spread {
+			m := min(spread, n-i)
+			s.binary[Div](d[i:i+m], x[i:i+m], divisors[:m])
+		}
+		g.dst.put(s, r*n, d)
+	}
+}
+
+// length is the square root of the sum of squares.
+func (s *isa) length(x []float32) float32 {
+	sum := 0.0
+	for i := 0; i < len(x); i += reduceBlock {
+		sum += float64(s.sumSquares(x[i:min(len(x), i+reduceBlock)], 0))
+	}
+	if !(sum > 1e-30 && sum < math.MaxFloat32) { // squares may be too small or too large for f32, or one is NaN
+		sum = 0
+		for _, v := range x {
+			sum += float64(v) * float64(v)
+		}
+	}
+	return float32(math.Sqrt(sum))
+}
+
+// L2NormScratch is what L2Norm needs for rows of n elements.
+func L2NormScratch(n int) ScratchSize { return ScratchSize{Worker: floats(n, spread)} }

@@ -1,0 +1,27 @@
+package kernels
+
+import (
+	"testing"
+
+	"github.com/rlx-go/rlx/core/random"
+)
+
+// TestThreefry compares vectors of random numbers with package random, whose test has the published ones.
+func TestThreefry(t *testing.T) {
+	for _, name := range Features() {
+		s := newPool(t, 1, name).isa
+		if s.threefry == nil {
+			continue
+		}
+		r, got := rng(6), make([]uint32, 5*s.lanes)
+		for range 50 {
+			key, counter, first := [2]uint32{r.Uint32(), r.Uint32()}, r.Uint32(), r.Uint32() // first+i may wrap around
+			s.threefry(got, counter, first, key)
+			for i, w := range got {
+				if want := random.Threefry([2]uint32{counter, first + uint32(i)}, key)[0]; w != want {
+					t.Fatalf("%s: word %d from (%x, %x) on, key %x, is %x; want %x", name, i, counter, first, key, w, want)
+				}
+			}
+		}
+	}
+}

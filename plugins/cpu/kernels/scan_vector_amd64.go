@@ -1,0 +1,26 @@
+package kernels
+
+// scansOf are the scans of a set from its routines. Sums and products are of vectors of float64.
+func scansOf(lanes int, sum, prod, max func(dst, src *float32, blocks int, acc float64) float64) [scanCount]func(dst, src []float32, acc float64) float64 {
+	return [scanCount]func(dst, src []float32, acc float64) float64{
+		CumSum:  scanOf(lanes/2, func(a, b float64) float64 { return a + b }, sum),
+		CumProd: scanOf(lanes/2, func(a, b float64) float64 { return a * b }, prod),
+		CumMax:  scanOf(lanes, larger[float64], max),
+	}
+}
+
+// scanOf scans whole vectors, and then the rest one by one.
+func scanOf(lanes int, fold func(a, b float64) float64, f func(dst, src *float32, blocks int, acc float64) float64) func(dst, src []float32, acc float64) float64 {
+	return func(dst, src []float32, acc float64) float64 {
+		dst = dst[:len(src)]
+		n := len(src) / lanes
+		if n > 0 {
+			acc = f(&dst[0], &src[0], n, acc)
+		}
+		for i := n * lanes; i < len(src); i++ {
+			acc = fold(acc, float64(src[i]))
+			dst[i] = float32(acc)
+		}
+		return acc
+	}
+}
