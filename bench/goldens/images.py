@@ -3,13 +3,14 @@
     pip install pillow==13.0.0
     python3 bench/goldens/images.py
 
-It writes core/task/imaging/testdata: a CMYK JPEG, and an image with what Pillow's bicubic resize makes of it.
+It writes core/task/imaging/testdata: a CMYK JPEG, an image with what Pillow's bicubic resize makes of it, and one that says in an eXIf chunk that it is on its
+side, with the same upright.
 """
 
 import pathlib
 import random
 
-from PIL import Image
+from PIL import Image, ImageOps
 
 OUT = pathlib.Path(__file__).parents[2] / "core" / "task" / "imaging" / "testdata"
 OUT.mkdir(exist_ok=True)
@@ -24,3 +25,8 @@ noise = Image.frombytes("RGB", (23, 17), random.randbytes(3 * 23 * 17))  # with 
 noise.save(OUT / "noise.png")
 for w, h in (32, 48), (9, 5):  # Pillow begins with x here, as PyTorch always does
     noise.resize((w, h), Image.BICUBIC).save(OUT / f"noise.{w}x{h}.png")
+
+exif = Image.Exif()
+exif[0x0112] = 6
+noise.resize((7, 5), Image.BICUBIC).save(OUT / "turned.png", exif=exif)
+ImageOps.exif_transpose(Image.open(OUT / "turned.png")).save(OUT / "turned.upright.png")

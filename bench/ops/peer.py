@@ -63,5 +63,12 @@ def rand(*shape, dtype=torch.float32):
     return pool.roll(start).repeat(-(-n // len(pool)))[:n].reshape(shape).to(torch.get_default_device(), dtype)
 
 
+def packed(kind, blocks):
+    """Blocks of a packed type, as bytes: [..., blocks, bytes of one]."""
+    blocks.packed = kind
+    return blocks
+
+
 def type_of(t):
-    return "%s[%s]" % (NAMES[t.dtype], ",".join(map(str, t.shape)))
+    kind, shape = getattr(t, "packed", None), list(t.shape)
+    return "%s[%s]" % (kind or NAMES[t.dtype], ",".join(map(str, shape[:-1] if kind else shape)))

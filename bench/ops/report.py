@@ -53,7 +53,7 @@ def summary(rows):
     text = "The geometric mean over %d ops is %.2f (we aim for %.1f)." % (len(means), geomean(means.values()), MEAN)
     slow = sorted((v, k) for k, v in means.items() if v < LEAST)
     if slow:
-        text += " %d of them are below %.1f: %s." % (len(slow), LEAST, ", ".join("%s %.2f" % (k, v) for v, k in slow))
+        text += " %d %s below %.1f: %s." % (len(slow), "is" if len(slow) == 1 else "are", LEAST, ", ".join("%s %.2f" % (k, v) for v, k in slow))
     else:
         v, k = min((v, k) for k, v in means.items())
         text += " None is below %.1f; the worst is %s with %.2f." % (LEAST, k, v)
@@ -62,10 +62,10 @@ def summary(rows):
 
 def page(rows, peaks, missing, what, torch):
     lines = ["# Speed of single ops", "",
-             "Made by `make bench-ops` (bench/ops/README.md says how it measures); do not edit.", "",
+             "Made by `make bench-ops`; do not edit. bench/ops/README.md explains how it measures.", "",
              "%s, %s, %s; %.0f GB/s copied (read and written), %.0f GFLOP/s of f32 multiply-adds; PyTorch %s, eager; %s." % (
                  peaks["processor"], "one thread" if peaks["threads"] == 1 else "%d threads" % peaks["threads"], peaks["features"], peaks["copy_gb_per_s"], peaks["fma_gflop_per_s"], torch, what),
-             "A ratio is the peer's time over ours: above 1 we are faster.", "", summary(rows), "",
+             "A ratio is the peer's time divided by ours; above 1, RLX is faster. *Share of the machine* is the larger of two: bytes moved, as a share of the\ncopy bandwidth, or arithmetic, as a share of the multiply-add peak.", "", summary(rows), "",
              "| op | operands | ours | peer | ratio | share of the machine | |", "|---|---|---|---|---|---|---|"]
     for r in rows:
         if "ratio" in r:

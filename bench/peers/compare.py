@@ -1,6 +1,6 @@
 """Times the encoder on every implementation in turn and prints a table.
 
-    compare.py --files DIR --bin DIR [--backend cpu|wgpu] [--model sam_vit_b|sam_vit_h|sam_tiny] [--peers NAME,...] [--rounds 5]
+    compare.py --files DIR --bin DIR [--backend cpu|wgpu] [--model sam_vit_b|sam_vit_h|sam_tiny|sam3|sam3_LAYERS] [--peers NAME,...] [--rounds 5]
                [-n 2] [--precision f32] [--markdown FILE] [--json FILE]
 
 On cpu a round is the machine's peak, then each implementation in a process of its own. On a GPU the peers' processes stay, for
@@ -11,6 +11,7 @@ round, so that a run cut short has its table too.
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ import time
 import gpu
 import ours
 import report
+import sam3
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -53,9 +55,11 @@ class Peer:
 
 def prepare(a, peers):
     """Makes what is not there: checkpoint, image, artifact, ONNX."""
+    os.makedirs(a.files, exist_ok=True)
+    if sam3.layers(a.model) is not None:
+        return sam3.prepare(a)
     path = lambda ending: f"{a.files}/{a.model}.{ending}"
     golden = a.model if os.path.exists(f"{a.golden}/{a.model}/manifest.json") else "sam_vit_b"
-    os.makedirs(a.files, exist_ok=True)
     if not os.path.exists(path("safetensors")):
         encoder = [] if golden == a.model else ["-encoder", a.model]
         subprocess.run([a.synth, "-manifest", f"{a.golden}/{golden}/manifest.json", *encoder, "-o", path("safetensors")], check=True)
@@ -161,7 +165,7 @@ def main():
     parser.add_argument("--backend", choices=["cpu", "wgpu"], default="cpu", help="of ours; with wgpu the torch peers run on CUDA")
     parser.add_argument("--device", help="of ours, as rlxrun devices lists it")
     parser.add_argument("--torch-device", choices=["cuda", "cpu"], default="cuda", help="of the torch peers beside wgpu")
-    parser.add_argument("--model", choices=["sam_vit_b", "sam_vit_h", "sam_tiny"], default="sam_vit_b")
+    parser.add_argument("--model", default="sam_vit_b", help="sam_vit_b, sam_vit_h, sam_tiny, sam3, or sam3_LAYERS, with so many of its layers (default sam_vit_b)")
     parser.add_argument("--peers", help="in the order in which they run (default: openvino,onnxruntime,torch,torch-compile,rlx; on wgpu: torch,torch-compile,rlx)")
     parser.add_argument("--rounds", type=int, help="default 5; on wgpu 3")
     parser.add_argument("-n", type=int, help="timed runs of each turn (default 2; on wgpu 20)")
@@ -176,8 +180,10 @@ def main():
     a.rounds, a.n, a.warmup = a.rounds or (5 if on_cpu else 3), a.n or (2 if on_cpu else 20), a.warmup or (1 if on_cpu else 5)
     a.peak, a.synth = a.peak or f"{a.bin}/peak", a.synth or f"{a.bin}/synth"
     names = a.peers.split(",")
-    if not on_cpu and {"openvino", "onnxruntime"} & set(names):
-        parser.error("--backend wgpu is compared with torch and torch-compile only")
+    if a.model not in ("sam_vit_b", "sam_vit_h", "sam_tiny") and not re.fullmatch(r"sam3(_\d+)?", a.model):
+        parser.error(f"--model {a.model} is not known")
+    if (not on_cpu or a.model.startswith("sam3")) and {"openvino", "onnxruntime"} & set(names):
+        parser.error("on wgpu, and for SAM 3, the peers are torch and torch-compile")
     prepare(a, names)
     c, text = Comparison(a, names), ""
     for _ in c.cpu() if on_cpu else c.gpu():

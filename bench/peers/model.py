@@ -1,12 +1,23 @@
-"""SAM's image encoder in PyTorch: Transformers' module with the weights of a checkpoint in the original release's names."""
+"""The models in PyTorch: SAM's image encoder, which is Transformers' module with the weights of a checkpoint in the original release's names, and SAM 3 of sam3.py."""
 
 import os
 import re
 
 import numpy as np
 
-# Operations of one encode as the model is written, whatever an implementation skips.
-FLOP = {"sam_vit_b": 0.96e12, "sam_vit_h": 5.66e12}
+import sam3
+
+
+def flop(name):
+    """Operations of one encode as the model is written, whatever an implementation skips; None if unknown."""
+    count = sam3.layers(name)
+    return {"sam_vit_b": 0.96e12, "sam_vit_h": 5.66e12}.get(name) if count is None else sam3.flop(count)
+
+
+def result(name):
+    """The result of method encode that is compared with the reference."""
+    return "embeddings" if sam3.layers(name) is None else sam3.RESULT
+
 
 _RENAMED = [
     (r"^patch_embed\.proj\.", "patch_embed.projection."),
@@ -38,8 +49,10 @@ def config(shapes):
     }
 
 
-def encoder(checkpoint, attention):
-    """The encoder as a module from pixels [1,3,size,size] to embeddings. attention is "eager" or "sdpa"."""
+def encoder(checkpoint, attention, name="sam"):
+    """The encoder as a module from pixels [1,3,size,size] to embeddings, or to several results, the compared one first. attention is "eager" or "sdpa"."""
+    if sam3.layers(name) is not None:
+        return sam3.encoder(checkpoint, name)
     import torch
     from safetensors import safe_open
     from transformers import SamVisionConfig
@@ -97,7 +110,7 @@ def reference(files, model):
     return f"{files}/{model}.reference.npy"
 
 
-def save_reference(embeddings, files, golden, model):
+def save_reference(embeddings, files, golden, model, replace):
     """Keeps embeddings as the reference of a model that has no golden."""
-    if not os.path.exists(f"{golden}/{model}/golden.safetensors"):
+    if not os.path.exists(f"{golden}/{model}/golden.safetensors") and (replace or not os.path.exists(reference(files, model))):
         np.save(reference(files, model), embeddings)

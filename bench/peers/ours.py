@@ -78,9 +78,9 @@ def error(a):
     """Runs the image of the reference through ours once and compares."""
     import numpy as np
 
-    out = f"{a.files}/{a.model}.embeddings.npy"
+    out = f"{a.files}/{a.model}.result.npy"
     if os.path.exists(out):
         os.remove(out)
     subprocess.run([f"{a.bin}/rlxrun", f"{a.files}/{a.model}.rlx", "--method", "encode", "-i", f"image=@{a.files}/{a.model}.npy",
-                    "-o", f"embeddings={out}", *flags(a)], check=True, stdout=subprocess.DEVNULL)
+                    "-o", f"{model.result(a.model)}={out}", *flags(a)], check=True, stdout=subprocess.DEVNULL)
     return model.error(np.load(out), a.files, a.golden, a.model)

@@ -68,7 +68,8 @@ def cell(value, form):
 
 def cpu_table(a, peaks, rows):
     peak, own = best(peaks, "fma_gflop_per_s"), next((r for r in rows if r["name"] == "rlx"), None)
-    floor = model.FLOP[a.model] / peak / 1e9 if a.model in model.FLOP else None
+    flop = model.flop(a.model)
+    floor = flop / peak / 1e9 if flop else None
     lines = [
         f"{a.model}, {cpu_name()}, {os.cpu_count()} processors, {a.threads} threads, {a.precision}, {len(peaks)} rounds; FMA peak {peak:.0f} GFLOP/s "
         f"(the best of the rounds; the least {min(p['fma_gflop_per_s'] for p in peaks):.0f}){cell(floor, ', floor {:.2f} s')}; "
@@ -88,15 +89,16 @@ def cpu_table(a, peaks, rows):
 
 def gpu_table(a, peaks, rows, results):
     peak, own = best(peaks, "gflop_per_s"), next((r for r in rows if r["name"] == "rlx"), None)
+    flop = model.flop(a.model)
     lines = [
-        f"{a.model}, {a.backend}, {a.precision}, {a.rounds} rounds; each is the peers, ours, the peers again. Wall: image in host memory to embeddings in "
+        f"{a.model}, {a.backend}, {a.precision}, {a.rounds} rounds; each is the peers, ours, the peers again. Wall: image in host memory to results in "
         f"host memory." + (f" Products of 4096 x 4096 in f32 by PyTorch: {peak / 1e3:.1f} TFLOP/s." if peak else ""),
         "",
         "| implementation | runs | wall, median (range) | of it on the device | share of the products' rate | over ours | over ours, by round | first run | load | GPU memory | GPU clock | largest error |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for r in rows:
-        share = model.FLOP[a.model] / r["wall_s"] / peak / 1e9 if peak and a.model in model.FLOP else None
+        share = flop / r["wall_s"] / peak / 1e9 if peak and flop else None
         ratios = by_round(results, r["name"])
         lines.append(
             f"| {r['name']} {r['version']} | {r['runs']} | {1e3 * r['wall_s']:.2f} ms ({1e3 * r['wall_min_s']:.2f} to {1e3 * r['wall_max_s']:.2f}) "

@@ -1,5 +1,5 @@
-// Package arch is how a model family presents itself to the compiler: it recognises a checkpoint by its tensors, and
-// builds the graphs. A family registers itself; the compiler knows none by name.
+// Package arch defines the interface between the compiler and model families. A family recognises a checkpoint by its
+// tensors and builds the graphs. Families register themselves; the compiler knows none by name.
 //
 // It imports core/ir, core/task and below, never models/weights or a family.
 package arch
@@ -43,7 +43,7 @@ func (a Architecture) Builds(modelType string) bool {
 
 // Evidence is how well a checkpoint fits a family.
 type Evidence struct {
-	Found   []string // what speaks for it
+	Found   []string // evidence for the family
 	Missing []string // what the family needs and the checkpoint lacks
 }
 
@@ -56,7 +56,7 @@ type Param struct {
 	Source string // in the checkpoint
 }
 
-// Attachment is a file that travels in the artifact, as a weight u8[n] that no graph reads. A task refers to it by its name.
+// Attachment is a file that the artifact stores as a weight u8[n] that no graph reads. A task refers to it by its name.
 type Attachment struct {
 	Name string // "tokenizer.json"
 	Data []byte // not empty

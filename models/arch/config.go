@@ -17,8 +17,8 @@ import (
 // Config holds values that tensor shapes do not determine, keyed by their path in a Transformers config.json, such as
 // mask_decoder_config.num_attention_heads.
 type Config struct {
-	// Files reads a file beside the checkpoint, such as tokenizer.json, of at most so many bytes; the error matches fs.ErrNotExist if
-	// there is none. nil: there are no files.
+	// Files reads a file beside the checkpoint, such as tokenizer.json, of at most so many bytes; the error matches
+	// fs.ErrNotExist if there is none. nil: there are no files.
 	Files func(name string, most int64) ([]byte, error)
 
 	values map[string]configValue
@@ -110,7 +110,8 @@ func (c *Config) put(key string, v any, origin string) {
 	c.values[key] = configValue{v, origin}
 }
 
-// Set takes one --set KEY=VALUE; it overrides files. The key must be one that the family knows, but any may be set to null, which removes it.
+// Set takes one --set KEY=VALUE; it overrides files. The key must be one that the family knows, but any may be set to
+// null, which removes it.
 func (c *Config) Set(arg string, known map[string]string) error {
 	key, value, ok := strings.Cut(arg, "=")
 	if !ok || value == "" {
@@ -237,7 +238,8 @@ func (c Config) Given(key string) bool {
 	return ok
 }
 
-// Lift puts the values of a nested object in the place of those around it, as if it were the whole configuration. Values that were set one by one stay.
+// Lift puts the values of a nested object in the place of those around it, as if it were the whole configuration.
+// Values that were set one by one stay.
 func (c *Config) Lift(object string) {
 	for key, v := range maps.Clone(c.values) {
 		if inner, ok := strings.CutPrefix(key, object+"."); ok {
@@ -259,7 +261,8 @@ func (c Config) Has(key string) bool {
 	return false
 }
 
-// Unknown fails on the first key, by name, that known rejects. Values that switch something off pass: null, false and empty lists.
+// Unknown fails on the first key, by name, that known rejects. Values that switch something off pass: null, false and
+// empty lists.
 func (c Config) Unknown(known func(key string) bool) error {
 	for _, key := range slices.Sorted(maps.Keys(c.values)) {
 		v := c.values[key]

@@ -268,8 +268,9 @@ func (c *config) read(factors []float64) error {
 	return c.unknown()
 }
 
-// readGemma reads what other architectures do not have. Files do not say what attention's scores are divided by: as in llama.cpp, it is the root of a head's
-// width but for the largest models, whose numbers of layers tell them.
+// readGemma reads the settings that only Gemma has. Files do not state the divisor of attention's scores. As in
+// llama.cpp, it is the square root of a head's width, except for the largest models, which are recognised by their
+// number of layers.
 func (c *config) readGemma(layers, width int) error {
 	divisor := c.headDim
 	if c.arch == "gemma2" && layers == 46 || c.arch == "gemma3" && layers == 62 {
@@ -324,8 +325,8 @@ func (c *config) scaling(factors []float64) error {
 	return nil
 }
 
-// llama3 finds the scaling of Llama 3.1 that gives these factors: converters store what each frequency is divided by. The bands are those of
-// all published models.
+// llama3 finds the scaling of Llama 3.1 that gives these factors: converters store what each frequency is divided by.
+// The bands are those of all published models.
 func (c *config) llama3(factors []float64) (map[string]any, error) {
 	const low, high, original = 1, 4, 8192
 	base := 10000.0
@@ -364,8 +365,8 @@ func (c *config) unknown() error {
 	return nil
 }
 
-// reorder puts the rows of q and k in Transformers' order: in every head of d rows, row j is row 2j of the file for the first half, and row
-// 2(j-d/2)+1 for the second.
+// reorder puts the rows of q and k in Transformers' order: in every head of d rows, row j is row 2j of the file for the
+// first half, and row 2(j-d/2)+1 for the second.
 func (c *config) reorder(p *weights.Part) error {
 	stem, _, _ := cutLast(p.Name)
 	heads := 0

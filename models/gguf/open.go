@@ -1,9 +1,10 @@
-// Package gguf opens GGUF files as checkpoints in the names of the Transformers library: tensors, configuration, tokenizer and chat
-// template, so that a family of models needs to know one form only.
+// Package gguf opens GGUF files as checkpoints in the names of the Transformers library: tensors, configuration,
+// tokenizer and chat template, so that a family of models needs to know one form only.
 //
-// The rows of q and k, which the format's llama files have in another order, are read in Transformers' order. The alternative, rotary
-// embedding of neighbouring pairs on the rows as they are, would need a second form of every graph; a row of any element type, packed
-// ones too, is contiguous, so that moving rows costs nothing but the order of reading.
+// The rows of q and k, which the format's llama files have in another order, are read in Transformers' order. The
+// alternative, rotary embedding of neighbouring pairs on the rows as they are, would need a second form of every graph;
+// a row of any element type, packed ones too, is contiguous, so that moving rows costs nothing but the order of
+// reading.
 package gguf
 
 import (
@@ -32,8 +33,8 @@ var types = map[string]dtype.DType{
 	"Q4_K": dtype.Q4_K, "Q5_K": dtype.Q5_K, "Q6_K": dtype.Q6_K, "Q8_K": dtype.Q8_K, "IQ4_NL": dtype.IQ4_NL, "IQ4_XS": dtype.IQ4_XS, "MXFP4": dtype.MXFP4,
 }
 
-// Open opens a GGUF file, or the first of those that one was split into. Errors are *diag.Error with code.GGUF, code.GGUFFeature or
-// code.CheckpointRead.
+// Open opens a GGUF file, or the first of those that one was split into. Errors are *diag.Error with code.GGUF,
+// code.GGUFFeature or code.CheckpointRead.
 func Open(path string) (*weights.Checkpoint, error) {
 	var files []weights.File
 	closeAll := func() {

@@ -1,5 +1,6 @@
-// Package llm builds decoder-only language models from checkpoints in the names of the Transformers library. Method forward turns whole
-// sequences into logits; method extend appends tokens to a sequence whose keys and values are kept in states, and chooses the next token.
+// Package llm builds decoder-only language models from checkpoints with the names of the Transformers library. Method
+// forward turns whole sequences into logits. Method extend appends tokens to a sequence, whose keys and values are in
+// states, and chooses the next token.
 //
 // It imports models/nn and below; it reads no bytes and knows no device.
 package llm

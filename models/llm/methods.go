@@ -40,8 +40,8 @@ func forward(c config, root nn.Scope) {
 	root.G.Return("logits", d.logits(x, d.head(), "lm_head"))
 }
 
-// extend appends input_ids i64[1,T] to the sequence in the states. Position is the number of tokens before them, dropped how many of these slide has
-// removed from the states.
+// extend appends input_ids i64[1,T] to the sequence in the states. Position is the number of tokens before them,
+// dropped how many of these slide has removed from the states.
 func extend(c config, root nn.Scope) {
 	g := root.G
 	in := declare(g, ir.Static(1))
@@ -83,7 +83,7 @@ type inputs struct {
 	recent, seed, step                     *ir.Node
 }
 
-// declare adds the inputs for B sequences. Of a single one, those that others have for each sequence have no axis for it, but for the ids.
+// declare adds the inputs for B sequences. For a single sequence, inputs other than the ids have no axis for sequences.
 func declare(g *ir.Graph, sequences ir.Dim) inputs {
 	input := func(name string, d dtype.DType, shape ...ir.Dim) *ir.Node {
 		return op.Input(g, name, ir.Type{DType: d, Shape: append(ir.Shape{}, shape...)})
@@ -101,7 +101,8 @@ func declare(g *ir.Graph, sequences ir.Dim) inputs {
 	}
 }
 
-// choose draws a token for each sequence from x [B,1,width], what the layers make of its last token: logits [B,vocab], i32[B] and its log probability, f32[B].
+// choose draws a token for each sequence from x [B,1,width], the layers' output for its last token. It returns logits
+// [B,vocab], the token i32[B] and its log probability f32[B].
 func (in inputs) choose(d *decoder, x *ir.Node) (logits, token, logprob *ir.Node) {
 	sequences := x.Type.Shape[0]
 	logits = d.logits(d.finalNorm(x).Named("last"), d.head(), "lm_head")
@@ -111,7 +112,8 @@ func (in inputs) choose(d *decoder, x *ir.Node) (logits, token, logprob *ir.Node
 	return logits, token, op.Sub(chosen, op.LogSumExp(logits, false, 1))
 }
 
-// token draws from logits [B,vocab] with the penalty and the limits of Transformers' generation: i32[B]. Each sequence draws what it would draw alone.
+// token samples i32[B] from logits [B,vocab] with the penalty and limits of Transformers' generation. Each sequence
+// gets the token that it would get alone.
 func (in inputs) token(c config, logits *ir.Node) *ir.Node {
 	number := func(v float64) *ir.Node { return op.Const(logits.Graph, v, ir.TypeOf(dtype.F32)) }
 	sequences := logits.Type.Shape[0]
@@ -126,8 +128,8 @@ func (in inputs) token(c config, logits *ir.Node) *ir.Node {
 	return op.Sample(x, in.temperature, in.topK, in.topP, in.seed, in.step, in.minP, op.SampleAttrs{Alone: !sequences.Is(1)})
 }
 
-// occurrences counts ids i32[B,R] by sequence and token: f32[B,vocab]. scatter_add takes longer for many rows than for wide ones, so a row is a stretch of the
-// vocabulary, to which each id adds a 1 in one column.
+// occurrences counts ids i32[B,R] by sequence and token: f32[B,vocab]. scatter_add takes longer for many rows than for
+// wide ones, so a row is a stretch of the vocabulary, to which each id adds a 1 in one column.
 func (c config) occurrences(ids *ir.Node) *ir.Node {
 	const stretch = 256
 	g, rows := ids.Graph, (c.vocab+stretch-1)/stretch
@@ -148,8 +150,8 @@ func (c config) occurrences(ids *ir.Node) *ir.Node {
 	return op.Narrow(op.Reshape(counts, ir.Shape{sequences, ir.Static(rows * stretch)}), 1, 0, int(c.vocab))
 }
 
-// choices is the largest logit's index in every row of x [1,T,width], i32[1,T], and the logarithm of its probability, f32[1,T]. A large vocabulary is
-// taken in parts, so that the logits of all rows are never in memory together.
+// choices is the largest logit's index in every row of x [1,T,width], i32[1,T], and the logarithm of its probability,
+// f32[1,T]. A large vocabulary is taken in parts, so that the logits of all rows are never in memory together.
 func (d *decoder) choices(x *ir.Node) (index, logprob *ir.Node) {
 	rows, head := min(d.vocab, max(1, maxChoices/d.extendTokens())), d.head()
 	var best *ir.Node

@@ -15,9 +15,13 @@ func (c config) mtpSyms() ir.Syms {
 	return ir.Syms{{Name: "B", Min: 1, Max: min(maxDrafts, rows)}, {Name: "S", Min: 1, Max: c.context}}
 }
 
-// mtp builds the head that predicts one token more (multi-token prediction) without state: hidden f32[B,S,width], the trunk's state after its
-// final norm, input_ids i64[B,S], the tokens that follow those of hidden, position i64[B] of the first and last i64[B], the row to predict from, to
-// logits f32[B,1,vocab] and hidden f32[B,1,width], which stands for the trunk's state where a further token is predicted.
+// mtp builds the head that predicts one more token (multi-token prediction), without state. Its inputs are
+//   - hidden f32[B,S,width]: the trunk's hidden state after its final norm
+//   - input_ids i64[B,S]: the tokens that follow those of hidden
+//   - position i64[B]: the position of the first token
+//   - last i64[B]: the row to predict from
+//
+// It gives logits f32[B,1,vocab] and hidden f32[B,1,width], which replaces the trunk's hidden state to predict a further token.
 func mtp(c config, root nn.Scope) {
 	batch, tokens := ir.Named("B"), ir.Named("S")
 	hidden, ids := c.mtpInputs(root.G, batch, tokens)
@@ -30,8 +34,9 @@ func mtp(c config, root nn.Scope) {
 	root.G.Return("hidden", x)
 }
 
-// draft is mtp for one sequence whose keys and values stay in states: hidden f32[1,T,width], input_ids i64[1,T] and position i32[], the number of
-// rows before them, to logits f32[1,vocab] of the last row, greedy i32[1] and hidden f32[1,1,width].
+// draft is mtp for one sequence whose keys and values stay in states. Its inputs are hidden f32[1,T,width], input_ids
+// i64[1,T] and position i32[], the number of rows before them. It gives logits f32[1,vocab] of the last row, greedy
+// i32[1] and hidden f32[1,1,width].
 func draft(c config, root nn.Scope) {
 	g := root.G
 	hidden, ids := c.mtpInputs(g, ir.Static(1), ir.Named("T"))
@@ -44,8 +49,8 @@ func draft(c config, root nn.Scope) {
 	g.Return("hidden", x)
 }
 
-// rewind replaces what recurrent layers carry from token to token: each input is the new value of the state whose name follows text.StatePrefix. Keys and
-// values need no such method, since rows that come after a position are not read.
+// rewind restores the states of recurrent layers: each input is the new value of the state whose name follows
+// text.StatePrefix. Keys and values need no such method, because rows after the current position are not read.
 func rewind(c config, root nn.Scope) {
 	d := &decoder{config: c, root: root}
 	start := op.Const(root.G, 0, ir.TypeOf(dtype.I32))

@@ -1,5 +1,5 @@
-// Package nn is what model builders share: access to the checkpoint's tensors by path, with every missing, misshapen or
-// unused tensor reported by name.
+// Package nn gives model builders access to the checkpoint's tensors by path. It reports every missing, misshapen or
+// unused tensor by name.
 //
 // It imports core/hir, models/arch and below, never a model or a reader.
 package nn
@@ -17,7 +17,7 @@ import (
 	"github.com/rlx-go/rlx/models/arch"
 )
 
-// Weights keeps account of the tensors that the graphs of one model use.
+// Weights records which tensors of the checkpoint the graphs of a model use.
 type Weights struct {
 	c      arch.Checkpoint
 	rename func(name string) []string // our name -> names it may have in the checkpoint, best first
@@ -25,7 +25,8 @@ type Weights struct {
 	known  map[string]string          // checkpoint names that belong to the family, and why no graph would use them
 }
 
-// NewWeights starts the record of a checkpoint's tensors. rename returns the names that one of our tensors may have in the checkpoint.
+// NewWeights starts the record of a checkpoint's tensors. rename returns the names that one of our tensors may have in
+// the checkpoint.
 func NewWeights(c arch.Checkpoint, rename func(string) []string) *Weights {
 	return &Weights{c: c, rename: rename, used: map[string]string{}, known: map[string]string{}}
 }
@@ -65,7 +66,8 @@ func (w *Weights) Skip(reason string, names ...string) {
 	}
 }
 
-// SkipAll marks the tensors whose names in the checkpoint begin like this: parts of a larger model that the family does not build.
+// SkipAll marks the tensors whose names in the checkpoint begin like this: parts of a larger model that the family does
+// not build.
 func (w *Weights) SkipAll(reason, prefix string) {
 	for _, n := range w.c.Names() {
 		if strings.HasPrefix(n, prefix) {
@@ -232,8 +234,8 @@ func (s Scope) Has(name string) bool {
 	return ok
 }
 
-// RmsNorm applies the norm at this scope over the last axis, with a bias where the checkpoint has one. Gains are stored as their difference
-// from offset.
+// RmsNorm applies the norm at this scope over the last axis, with a bias where the checkpoint has one. Gains are stored
+// as their difference from offset.
 func (s Scope) RmsNorm(x *ir.Node, eps, offset float64) *ir.Node {
 	t := ir.TypeOf(dtype.F32, width(x))
 	gain, bias := s.F32("weight", width(x)), op.Const(s.G, 0, t)

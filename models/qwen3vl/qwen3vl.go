@@ -1,6 +1,7 @@
-// Package qwen3vl builds the patch embedding of Qwen3-VL (Bai et al., arXiv:2511.21631) from a checkpoint with the names of the Transformers library:
-// method patch_embed makes embeddings of patches, in the order that the published processor gives them, and the task "patches" makes these of an image. The
-// rest of the vision encoder and the language model are not built yet; their tensors are listed as unused.
+// Package qwen3vl builds the patch embedding of Qwen3-VL (Bai et al., arXiv:2511.21631) from a checkpoint with the
+// names of the Transformers library: method patch_embed makes embeddings of patches, in the order that the published
+// processor gives them, and the task "patches" makes these of an image. The rest of the vision encoder and the language
+// model are not built yet; their tensors are listed as unused.
 //
 // It imports models/nn and below; it reads no bytes and knows no device.
 package qwen3vl
@@ -33,7 +34,8 @@ const proj = "patch_embed.proj"
 // names are those that one of our tensors may have.
 func names(name string) []string { return []string{"model.visual." + name, "visual." + name} }
 
-// recognise looks for a patch embedding without a language model: one with it is of the language model's family, unless the user says otherwise.
+// recognise looks for a patch embedding without a language model. A checkpoint with both belongs to the language
+// model's family, unless the user says otherwise.
 func recognise(c arch.Checkpoint) (e arch.Evidence) {
 	find := func(names ...string) (string, bool) {
 		i := slices.IndexFunc(names, func(n string) bool { _, ok := c.Type(n); return ok })

@@ -96,7 +96,15 @@ func dims(w *nn.Weights, name, want string, rank int) ([]int64, error) {
 
 // readConfig derives the sizes from shapes and checks the configuration against them.
 func readConfig(w *nn.Weights, n naming, p parts, cfg arch.Config) (config, error) {
-	c := config{parts: p}
+	c := config{parts: p, images: 1}
+	if n, ok, err := cfg.Int(keyBatch, 1, maxImages); err != nil {
+		return c, err
+	} else if ok {
+		c.images = n
+	}
+	if c.images > 1 && !p.encoder {
+		return c, diag.New(arch.ErrConfig, cfg.Origin(keyBatch), "%s is %d images, and the checkpoint has no image encoder; leave it out, for decode_batch takes up to %d prompts in any case", keyBatch, c.images, maxPrompts)
+	}
 	if p.encoder {
 		if err := c.readEncoder(w, cfg); err != nil {
 			return c, err

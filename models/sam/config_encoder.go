@@ -28,12 +28,6 @@ func (c *config) readEncoder(w *nn.Weights, cfg arch.Config) error {
 	}
 	c.grid, c.width, c.patch = pos[1], pos[3], patch[2]
 	c.imageSize = c.grid * c.patch
-	c.images = 1
-	if n, ok, err := cfg.Int(keyBatch, 1, maxImages); err != nil {
-		return err
-	} else if ok {
-		c.images = n
-	}
 	for key, flag := range map[string]*bool{keyRelPos: &c.relPos, keyQKVBias: &c.qkvBias} {
 		v, ok, err := cfg.Bool(key)
 		if err != nil {

@@ -281,6 +281,7 @@ func TestRefused(t *testing.T) {
 		"half a mask prompt":    {func(n string) bool { return n != "prompt_encoder.mask_downscaling.3.weight" }, nil, nil, arch.ErrTensor, "mask_downscaling.3.weight: tensor is missing"},
 		"no IoU head":           {func(n string) bool { return !strings.Contains(n, "iou_prediction_head") }, nil, nil, arch.ErrTensor, "iou_prediction_head.layers.0.weight: tensor is missing"},
 		"half an encoder":       {func(n string) bool { return n != "image_encoder.neck.0.weight" }, nil, nil, arch.ErrUnknown, "image_encoder.neck.0.weight"},
+		"a batch of no images":  {func(n string) bool { return !encoder(n) }, nil, []string{keyBatch + "=2"}, arch.ErrConfig, "has no image encoder"},
 		"another configuration": {all, nil, []string{keyGrid + "=64"}, arch.ErrConfig, "the tensors say 8"},
 	} {
 		s := edit(t, c.keep)

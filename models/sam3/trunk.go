@@ -12,9 +12,10 @@ import (
 
 // encode builds image [1,3,S,S], normalised pixels, to tokens [1,g*g,C] and the levels of the neck.
 //
-// Where windows tile the grid, as in the published model, the trunk has its tokens window by window, [windows,w,w,C], from the pixels to the last block. A
-// window is then a run of rows, so that no block copies tokens to cut windows or to join them. What works on single tokens does not mind the order, and
-// global attention needs its rotations in the same order and nothing else. Otherwise tokens are [1,g,g,C], and windows are cut in each block.
+// Where windows tile the grid, as in the published model, the trunk has its tokens window by window, [windows,w,w,C],
+// from the pixels to the last block. A window is then a run of rows, so that no block copies tokens to cut windows or
+// to join them. What works on single tokens does not mind the order, and global attention needs its rotations in the
+// same order and nothing else. Otherwise tokens are [1,g,g,C], and windows are cut in each block.
 func encode(c config, root nn.Scope) {
 	g, s := root.G, root.At("trunk")
 	side := c.grid * c.patch
@@ -37,8 +38,8 @@ func encode(c config, root nn.Scope) {
 	returnLevels(g, neck(c, root.At("convs"), x))
 }
 
-// positions are the learned position embeddings, repeated (not resized) from the side they were trained with to the grid: [1,g,g,C], or of windows, which
-// may all have the same.
+// positions are the learned position embeddings, repeated (not resized) from the side they were trained with to the
+// grid: [1,g,g,C], or of windows, which may all have the same.
 func positions(c config, s nn.Scope) *ir.Node {
 	p := s.F32("pos_embed", 1, c.positions, c.width)
 	n := c.pretrained * c.pretrained
@@ -67,8 +68,8 @@ func block(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
 	return op.Add(x, s.At("mlp").MLP(h, "fc1", "fc2", c.hidden, c.width, c.act)).Named(s.Path())
 }
 
-// attention is self-attention over the grid, or inside windows of it. Windows that stick out are padded with zero tokens after the norm, which
-// are keys like any other.
+// attention is self-attention over the grid, or inside windows of it. Windows that stick out are padded with zero
+// tokens after the norm, which are keys like any other.
 func attention(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
 	shape, side := x.Type.Shape, c.grid
 	if window > 0 {
@@ -100,9 +101,10 @@ func attention(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
 	return s.At("proj").Linear(o, c.width, "")
 }
 
-// rotation are cosine and sine [side*side, D/2] of the angles by which pairs of a head of D elements turn (Heo et al., arXiv:2403.13298, axial): the first
-// half of the pairs by the token's x, the others by its y, at frequencies theta^(-2j/(D/2)). Positions are those in the window; of the whole grid they are
-// scaled as if it were as large as a window. They fold to constants.
+// rotation are cosine and sine [side*side, D/2] of the angles by which pairs of a head of D elements turn (Heo et al.,
+// arXiv:2403.13298, axial): the first half of the pairs by the token's x, the others by its y, at frequencies
+// theta^(-2j/(D/2)). Positions are those in the window; of the whole grid they are scaled as if it were as large as a
+// window. They fold to constants.
 func rotation(c config, g *ir.Graph, side int64) (cos, sin *ir.Node) {
 	quarter := c.width / c.heads / 4
 	number := func(v float64) *ir.Node { return op.Const(g, v, ir.TypeOf(dtype.F64)) }

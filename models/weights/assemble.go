@@ -15,16 +15,16 @@ type File struct {
 	F    *os.File
 }
 
-// Part is a tensor of such a checkpoint. File is the base name of a file, Source has the tensor's bytes from Offset on. The shape of
-// a packed type counts blocks in its last dim.
+// Part is a tensor of such a checkpoint. File is the base name of a file, Source has the tensor's bytes from Offset on.
+// The shape of a packed type counts blocks in its last dim.
 type Part struct {
 	Info
 	Source io.ReaderAt
 	Offset int64
 }
 
-// Assemble makes a checkpoint of tensors that another package found; path is what errors name, and own are files that it holds, such as a
-// config.json. The checkpoint closes the files, also where Assemble fails.
+// Assemble makes a checkpoint of tensors that another package found; path is what errors name, and own are files that
+// it holds, such as a config.json. The checkpoint closes the files, also where Assemble fails.
 func Assemble(path string, files []File, parts []Part, own map[string][]byte) (*Checkpoint, error) {
 	c := &Checkpoint{path: path, tensors: map[string]tensor{}, own: own}
 	var failed error
@@ -47,8 +47,8 @@ func Assemble(path string, files []File, parts []Part, own map[string][]byte) (*
 	return c, nil
 }
 
-// Own is a file that the checkpoint holds in itself, under the name that Transformers gives it; ok is false if it has none. A checkpoint
-// of safetensors has none at all.
+// Own is a file that the checkpoint holds in itself, under the name that Transformers gives it; ok is false if it has
+// none. A checkpoint of safetensors has none at all.
 func (c *Checkpoint) Own(name string) (data []byte, ok bool) {
 	data, ok = c.own[name]
 	return data, ok

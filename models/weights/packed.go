@@ -16,8 +16,8 @@ import (
 	"github.com/rlx-go/rlx/core/quant"
 )
 
-// Mixed is the scheme that has more bits where they count most, as llama.cpp's q4_k_m: q6_k for the last layer, and for the values and the second
-// feed-forward layer of half of the blocks; q4_k for the rest.
+// Mixed is the scheme that has more bits where they count most, as llama.cpp's q4_k_m: q6_k for the last layer, and for
+// the values and the second feed-forward layer of half of the blocks; q4_k for the rest.
 const Mixed = "q4_k_m"
 
 // Quantizations lists what Quantize takes.
@@ -30,9 +30,9 @@ func Quantizations() []string {
 	return out
 }
 
-// Quantize chooses packed types for the matrices of a checkpoint: tensors [n,k] whose names end in .weight, but for those that choose experts, and the matrices
-// [e,n,k] of experts.
-// Where k is no multiple of 256, but of 32, q8_0 stands in for the types of 256 values. Other tensors stay as they are.
+// Quantize chooses packed types for the matrices of a checkpoint: tensors [n,k] whose names end in .weight, except
+// those that choose experts, and the matrices [e,n,k] of experts. If k is a multiple of 32 but not of 256, q8_0
+// replaces types with blocks of 256 values. Other tensors keep their type.
 func Quantize(c *Checkpoint, scheme string) map[string]dtype.DType {
 	out := map[string]dtype.DType{}
 	layers := 0
