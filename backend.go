@@ -22,8 +22,8 @@ type Backend struct {
 	Path string // of the executable
 	Dir  string // that FindBackends found it in; otherwise empty
 
-	// SHA256 must be that of the executable, or it is not started; zero means any. On Linux the bytes that were compared are those that run:
-	// a copy in memory, which nobody can change and which is in no folder.
+	// SHA256, if not zero, must be the digest of the executable, or it is not started. On Linux the backend then runs
+	// as the copy in memory that was compared, which nobody can change. That copy is in no folder.
 	SHA256 [sha256.Size]byte
 	Folder *BackendFolder // of an installed plugin; nil for a backend that is one file
 }
@@ -38,8 +38,8 @@ func (b Backend) options(o Options) rpc.Options {
 
 const backendPrefix = "rlx-backend-"
 
-// FindBackends lists the executables called rlx-backend-NAME in directories, in their order. Without directories it searches that
-// of the running program. A directory that cannot be read counts as empty.
+// FindBackends lists the executables called rlx-backend-NAME in directories, in their order. Without directories it
+// searches the one of the running program. A directory that cannot be read counts as empty.
 func FindBackends(dirs ...string) []Backend {
 	var out []Backend
 	for i, dir := range searched(dirs) {
@@ -140,8 +140,8 @@ type BackendInfo struct {
 	Sandbox       Confinement
 }
 
-// Describe starts the backend, asks for its description, and ends it. Of the options it uses Log and Sandbox. Errors match ErrLost or
-// ErrDevice.
+// Describe starts the backend, asks for its description, and ends it. Of the options it uses Log and Sandbox. Errors
+// match ErrLost or ErrDevice.
 func (b Backend) Describe(ctx context.Context, o Options) (BackendInfo, error) {
 	s, err := rpc.Start(ctx, b.options(o))
 	if err != nil {

@@ -12,8 +12,9 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// execution is one run of a method: its segments in turn. Most methods have one. What one segment computes and another reads passes through
-// the host: out of the memory that the one backend shares with it, and into that of the other.
+// execution is one run of a method: its segments in turn. Most methods have one segment. A value that one segment
+// computes and another reads passes through the host: it is copied from the memory shared with one backend to the
+// memory shared with the other.
 type execution struct {
 	s     *Session
 	l     *loaded
@@ -87,7 +88,7 @@ func (x *execution) run(ctx context.Context) error {
 // inPieces reports whether a method of the model may run in pieces.
 func (m *Model) inPieces() bool { return len(m.v.Splits()) > 0 }
 
-// piece runs one segment. The host gets the outputs of need.
+// piece runs one segment and returns the outputs that need names.
 func (x *execution) piece(ctx context.Context, k int, need []bool) error {
 	seg, r := x.l.pieces[k], x.r
 	in, fed, err := x.inputs(ctx, seg)

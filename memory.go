@@ -11,10 +11,10 @@ import (
 	"github.com/rlx-go/rlx/internal/units"
 )
 
-// A Budget adds up the memory that is about to be allocated, in this process and in backends, and refuses more than its limit. Without
-// one, the system would kill a process when memory runs out. Models and sessions reserve what they need. A program reserves its own
-// data, such as images, with Reserve. One budget may serve several models and sessions, and be used
-// from several goroutines.
+// A Budget limits the memory of this process and its backends: memory is reserved before it is allocated, and a
+// reservation beyond the limit fails. Without a budget, the system would kill a process when memory runs out. Models
+// and sessions reserve what they need; a program reserves its own data, such as images, with Reserve. Models, sessions
+// and goroutines may share a budget.
 type Budget struct {
 	mu    sync.Mutex
 	limit int64  // 0 means what was free
@@ -38,11 +38,11 @@ func NewBudget(limit int64) *Budget {
 	return b
 }
 
-// Reserve counts bytes until they are released. The error matches ErrMemory, lists what was counted, and leaves the budget as it
-// was. what names their purpose in a word or two; reservations of the same name are added up.
+// Reserve counts bytes until they are released. The error matches ErrMemory, lists what was counted, and leaves the
+// budget as it was. what names their purpose in a word or two; reservations of the same name are added up.
 func (b *Budget) Reserve(what string, bytes int64) error { return b.reserve(part{what, bytes}) }
 
-// Fits checks bytes that something else will reserve. It reserves nothing.
+// Fits checks whether bytes could be reserved, without reserving them.
 func (b *Budget) Fits(what string, bytes int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -18,8 +18,8 @@ type Method struct {
 	Inputs, Outputs []Value
 	Symbols         []Symbol // the sizes that others may depend on
 	Stateful        bool     // runs need a State
-	// Schedules are the compiled forms of the method, one for each target. A session uses the best one for its backend. Those that were
-	// compiled with rlxc --fallback, for a target that lacks some ops, need other backends too (Schedule.Backends).
+	// Schedules are the compiled forms of the method, one for each target. A session uses the best one for its backend.
+	// A schedule that was compiled with rlxc --fallback may need other backends too (Schedule.Backends).
 	Schedules []*Schedule
 
 	model *Model
@@ -37,7 +37,7 @@ type Value struct {
 	Name     string
 	DType    DType
 	Shape    []Dim
-	Optional bool // an input that a run may leave out, because the model's task says what that means
+	Optional bool // an input that a run may leave out; the model's task gives its default
 
 	typ  ir.Type
 	syms ir.Syms
@@ -64,7 +64,7 @@ func (v Value) MaxBytes() int64 { return v.syms.MaxBytes(v.typ) }
 // ShapeAt is the shape for the given values of the symbols. A symbol that is not given is 0.
 func (v Value) ShapeAt(sizes map[string]int64) []int { return v.typ.Shape.Eval(sizes) }
 
-// ShapeOf is the one shape of the value that has n elements. There is none, or more than one, where the error is not nil.
+// ShapeOf returns the shape of the value that has n elements. It fails if there is no such shape or more than one.
 func (v Value) ShapeOf(n int) ([]int, error) {
 	s := v.typ.Shape
 	numel, ok := s.Numel()
@@ -118,13 +118,13 @@ func (m *Method) Input(name string) (Value, bool) {
 // A Schedule is a method compiled for one target: the steps that a backend runs.
 type Schedule struct {
 	Target string // "cpu", "wgpu", "cpu:x86-64-v4"
-	// Lowering lists the ops of the model that the compiler rewrote for the target, those that it left to the reference, and those that
-	// another backend runs. It is empty if there are none.
+	// Lowering lists the ops of the model that the compiler rewrote for the target, those that it left to the
+	// reference, and those that another backend runs. It is empty if there are none.
 	Lowering string
-	// Backends names the backends of its parts, which run in turn, where the target lacks ops. It is empty if one backend runs all.
+	// Backends names the backends that run the segments, in turn. It is empty if one backend runs the whole method.
 	Backends []string
-	// Arena and IO are the memory of a loaded schedule at the upper bounds of its sizes, in bytes: of intermediate values, and of
-	// inputs and outputs together.
+	// Arena and IO are the memory of a loaded schedule at the upper bounds of its sizes, in bytes: of intermediate
+	// values, and of inputs and outputs together.
 	Arena, IO int64
 
 	method *Method
@@ -184,8 +184,8 @@ func (s *Schedule) FLOPs(sizes map[string]int64) (n int64, err error) {
 	return n, nil
 }
 
-// Activations is what products with packed weights do with the other operand: "f32" takes it as it is, "q8" rounds it to 8 bits, as
-// rlxc's --activations says. It is both names where they differ, and empty without such products.
+// Activations is how products with packed weights treat the other operand: "f32" keeps it, "q8" rounds it to 8 bits
+// (rlxc --activations). It is both names if products differ, and empty without such products.
 func (s *Schedule) Activations() string {
 	var names []string
 	for _, p := range s.split.Segments {
@@ -201,9 +201,9 @@ func (s *Schedule) Activations() string {
 	return strings.Join(names, ", ")
 }
 
-// Reads is a lower bound of the bytes of weights and of states that one run reads for some outputs, at sizes within the method's
-// ranges. A step that picks rows of a weight reads these rows; of a state all of it counts. The error matches ErrInput if the sizes are
-// invalid.
+// Reads is a lower bound of the bytes of weights and states that one run reads to compute the given outputs at the
+// given sizes. A step that gathers rows of a weight counts only these rows; a state counts in full. The error matches
+// ErrInput if the sizes are invalid.
 func (s *Schedule) Reads(sizes map[string]int64, outputs ...string) (weights, state int64, err error) {
 	wanted := make([]bool, len(s.method.Outputs))
 	for i, o := range s.method.Outputs {

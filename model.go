@@ -25,19 +25,19 @@ type OpenOptions struct {
 	// Lazy defers the digests of the weights to Verify, or to sessions, which check those of a method before they load it. Open
 	// verifies everything else.
 	Lazy bool
-	// Remember, if not empty, is a folder that remembers which files were verified in full: by the file's digest, its device and inode, its
-	// size, and when it was written to and changed. The weights of a file that is remembered are not verified again. The folder must be
-	// one that only the user can write to. A change that leaves all of these as they were is not noticed: of the disk itself, or by an
-	// administrator.
+	// Remember, if not empty, is a folder that records which files were verified in full, by digest, device, inode,
+	// size and times. The weights of a recorded file are not verified again. Only the user may be able to write to the
+	// folder. A change that leaves all of these as they were, such as by a failing disk or an administrator, is not
+	// noticed.
 	Remember string
-	// Unverified trusts the weights: their digests are never checked. Damage to them is not noticed, and the structure is verified all the same.
+	// Unverified skips the digests of the weights, so damage to them is not noticed. The structure is still verified.
 	Unverified bool
 	// Memory bounds the memory for the artifact's structure; nil means what is free.
 	Memory *Budget
 }
 
-// A Model is an open, verified artifact. Its methods may be called from several goroutines. What they return belongs to the
-// model and must not be changed.
+// A Model is an open, verified artifact. Its methods may be called from several goroutines. Callers must not change
+// what they return.
 type Model struct {
 	path    string
 	v       *format.Verified
@@ -51,7 +51,7 @@ type Model struct {
 	parsed  *tokenizer.Tokenizer // of the task "text"; nil before the first use
 
 	remember string // OpenOptions.Remember
-	trusted  bool   // the weights were not verified, or not now
+	trusted  bool   // the weights were not verified, or not by this process
 
 	mu     sync.Mutex
 	users  int // the opener and the sessions
@@ -61,9 +61,9 @@ type Model struct {
 // checkpoints are the extensions of files that rlxc compiles.
 var checkpoints = []string{".safetensors", ".json"}
 
-// Open opens and verifies the artifact at path. Nothing of it is executed, and sizes in the file are checked before memory is
-// allocated by them. The file must not be written to while the model is open; a write is detected and reported as ErrChanged. Close
-// the model after use.
+// Open opens and verifies the artifact at path. It executes nothing, and checks sizes in the file before it allocates
+// memory. The file must not be written to while the model is open; a write is reported as ErrChanged. Close the model
+// after use.
 //
 // Errors match ErrArtifact, fs.ErrNotExist or another error of the file system, ErrMemory, or the context's cause.
 func Open(ctx context.Context, path string, o OpenOptions) (*Model, error) {
@@ -98,8 +98,8 @@ func Open(ctx context.Context, path string, o OpenOptions) (*Model, error) {
 	return m, nil
 }
 
-// Verify checks the digests of all weights, on all cores, each once. It is for models that were opened with OpenOptions.Lazy,
-// and can run concurrently with NewSession. The error matches ErrArtifact, or the context's cause.
+// Verify checks the digests of all weights, on all cores, each once. Call it for models opened with OpenOptions.Lazy.
+// It may run concurrently with NewSession. The error matches ErrArtifact, or the context's cause.
 func (m *Model) Verify(ctx context.Context) error {
 	if err := m.retain(); err != nil {
 		return err
@@ -181,7 +181,7 @@ func (m *Model) Path() string { return m.path }
 type Facts struct {
 	Name         string // for display, such as "sam-vit-b"
 	Architecture string // "sam"
-	Task         string // that the artifact declares: "segment"; empty: none
+	Task         string // declared by the artifact: "segment"; empty: none
 	Compiler     string // "rlxc 0.1.0"
 	Identity     string // "sha256:..." over all of the file
 	Weights      int64  // bytes

@@ -37,7 +37,7 @@ func (s *Session) watch(ctx context.Context, l *loaded, x *piece, r Request, siz
 		return w, nil
 	}
 	if r.Check && s.precision != device.DefaultPrecision {
-		return nil, usage("Request.Check", "does not go together with precision %s: it compares with the tolerances of %s", s.precision, device.DefaultPrecision)
+		return nil, usage("Request.Check", "cannot be combined with precision %s: it compares with the tolerances of %s", s.precision, device.DefaultPrecision)
 	}
 	if err := s.memory.Fits("values of steps", l.schedule.observeMemory(r.Check)); err != nil {
 		return nil, about(s.model.path, err)
@@ -83,9 +83,9 @@ func (s *Session) watch(ctx context.Context, l *loaded, x *piece, r Request, siz
 	return w, nil
 }
 
-// observeMemory estimates the peak memory for step values in a run with Observe or Check, at the upper bounds of its sizes. A value in
-// transit takes twice its size, because it arrives in chunks. A value to compare is held as 64-bit numbers, beside the reference's.
-// Garbage is assumed to be as large as the operands and results of a step.
+// observeMemory estimates the peak memory for step values in a run with Observe or Check, at the upper bounds of its
+// sizes. A value in transit takes twice its size, because it arrives in chunks. A value to compare is held in 64-bit
+// numbers, beside the reference's. We assume that garbage is as large as the operands and results of a step.
 func (s *Schedule) observeMemory(check bool) (peak int64) {
 	for _, x := range s.split.Segments {
 		peak = max(peak, observeMemory(x.Program, check))

@@ -7,8 +7,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// A Patcher translates images to the tensors of a model that declares the task "patches": one method makes an embedding of each patch of an image.
-// It runs nothing.
+// A Patcher converts images to the tensors of a model that declares the task "patches", which computes an embedding of
+// each patch of an image. It runs nothing.
 type Patcher struct {
 	Task patches.Task // as the artifact declares it
 }
@@ -22,8 +22,9 @@ func (m *Model) Patcher() (p *Patcher, ok bool) {
 	return &Patcher{*t}, true
 }
 
-// Embed is the run that embeds the patches of an image, resized and normalised as the model was trained. grid is the number of patches across (X) and down
-// (Y); the output Task.Embeddings is f32[X*Y,width], by block of Task.Merge x Task.Merge patches. The error is about images that have no patches.
+// Embed is the run that embeds the patches of an image, resized and normalised as the model was trained. grid is the
+// number of patches across (X) and down (Y); the output Task.Embeddings is f32[X*Y,width], by block of Task.Merge x
+// Task.Merge patches. The error is about images that have no patches.
 func (p *Patcher) Embed(img image.Image) (r Request, grid image.Point, err error) {
 	values, rows, columns, err := p.Task.Rows(img)
 	if err != nil {

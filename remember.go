@@ -9,9 +9,9 @@ import (
 	"github.com/rlx-go/rlx/internal/regular"
 )
 
-// A file that was verified in full is remembered by a small file in the folder OpenOptions.Remember. Its name is the artifact's digest, and
-// its text the stamp of the very file that was verified, so that a copy, a file that was replaced and one that was written to are
-// verified again.
+// The folder OpenOptions.Remember has a small file, a record, for each file that was verified in full. The record's
+// name is the artifact's digest and its text the stamp (device, inode, size, times) of the verified file. So a copy, a
+// replaced file and a file that was written to are verified again.
 
 // recordSize bounds the text of a record, in bytes.
 const recordSize = 1 << 10
@@ -22,7 +22,7 @@ func (m *Model) recordOf() (path, text string) {
 	return filepath.Join(m.remember, hex.EncodeToString(root[:])), m.v.Stamp().Text()
 }
 
-// remembered reports that the very file was verified in full before. Whatever goes wrong means that it was not.
+// remembered reports whether this file was verified in full before. If anything goes wrong, it reports false.
 func (m *Model) remembered() bool {
 	if m.remember == "" {
 		return false
@@ -35,7 +35,7 @@ func (m *Model) remembered() bool {
 	return err == nil && string(b) == text
 }
 
-// record remembers a file that was verified in full. It may fail: then the file is verified again next time.
+// record notes that a file was verified in full. If it fails, the file is verified again next time.
 func (m *Model) record() {
 	if m.remember == "" || m.trusted || !m.v.Stamp().Settled(time.Now()) || m.v.Unchanged() != nil {
 		return

@@ -17,9 +17,9 @@ type Request struct {
 	State *State
 	// Feeds are inputs that are already on the device. They need not be in Inputs.
 	Feeds map[string]*Resident
-	// Keep names outputs that stay on the device, in Result.Kept, beside being returned.
+	// Keep names outputs that also stay on the device, in Result.Kept.
 	Keep []string
-	// Outputs names the outputs that are returned; nil means all. Steps that only the others need are not run.
+	// Outputs names the outputs to return; nil means all. Steps that only other outputs need are not run.
 	Outputs []string
 
 	// Progress, if not nil, is called with the number of steps that are done, at most ten times a second and once at the end.
@@ -29,8 +29,8 @@ type Request struct {
 	Profile bool
 	// CheckNaN ends the run at the first step whose result holds a NaN, with an error that matches ErrNaN and names the step.
 	CheckNaN bool
-	// Check compares each step with the reference evaluation of its op, which is very slow. The error of a step that differs by more
-	// than its op allows matches ErrCheck. Only in precision f32.
+	// Check compares each step with the reference evaluation of its op, which is very slow. The error of a step that
+	// differs by more than its op allows matches ErrCheck. Only in precision f32.
 	Check bool
 	// Observe, if not nil, gets the values of steps in their order, as they are computed. The tensor's bytes are valid until it
 	// returns. An error ends the run, which returns it.
@@ -55,12 +55,13 @@ type Result struct {
 	DeviceMemory int64      // size of the method's buffers in a device's own memory, in bytes; 0 if the device uses the host's
 }
 
-// Crossings are what it costs that several backends run a method in turn.
+// Crossings are the costs of running a method on several backends in turn.
 type Crossings struct {
 	Switches int   // from one backend to the next
 	Values   int   // that one backend computed and another read
 	Bytes    int64 // of these values, each read counted
-	// Time is the part of Result.Duration in which no backend computed: calls, and copies of inputs, outputs and the values that cross.
+	// Time is the part of Result.Duration in which no backend computed: calls, and copies of inputs, outputs and the
+	// values that cross.
 	Time time.Duration
 }
 
@@ -79,11 +80,12 @@ type StepTime struct {
 	Bytes     int64 // of operands and results, each once
 }
 
-// Run executes a method once, and loads it first if necessary. Runs of one session are serialised, so that several goroutines may share
-// it. A context that is done ends a run that waits, and one that is executing between two steps. The session stays usable, unless the
-// error matches ErrLost.
+// Run executes a method once and loads it first if necessary. Several goroutines may call it; the session runs one
+// method at a time. When ctx is done, a waiting run ends at once and a running one between two steps. The session stays
+// usable unless the error matches ErrLost.
 //
-// Errors match ErrInput, ErrUsage, ErrState, ErrNaN, ErrCheck, ErrDevice, ErrMemory, ErrChanged, ErrLost, those of Load, or the context's cause.
+// Errors match ErrInput, ErrUsage, ErrState, ErrNaN, ErrCheck, ErrDevice, ErrMemory, ErrChanged, ErrLost, those of
+// Load, or the context's cause.
 func (s *Session) Run(ctx context.Context, r Request) (*Result, error) {
 	m, err := s.model.Method(r.Method)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Prompts are what a user points at in an image: points on the object and beside it, a box around it, or both, and perhaps a first
-// guess of its mask. Coordinates are pixels of the image.
+// Prompts select an object in an image: points on it and beside it, a box around it, or both, and optionally a rough
+// mask. Coordinates are pixels of the image.
 type Prompts = segment.Prompts
 
 // A Point is a prompt point.
@@ -23,12 +23,13 @@ type Mask = segment.Mask
 
 // The masks to return, beside the number of one ("0").
 const (
-	MaskBest = segment.MaskBest // the one of the highest predicted quality
-	MaskAll  = segment.MaskAll  // all that the model gives
+	MaskBest = segment.MaskBest // the one with the highest predicted quality
+	MaskAll  = segment.MaskAll  // all masks of the model
 )
 
-// A Segmenter translates between images, prompts and masks, and the tensors of a model that declares the task "segment": one method
-// encodes an image, another finds the objects of prompts in the encoded image. It runs nothing; see Session.EncodeImage.
+// A Segmenter converts images and prompts to the tensors of a model that declares the task "segment", and tensors to
+// masks. One method of such a model encodes an image, another finds objects in the encoded image. A Segmenter runs
+// nothing; see Session.EncodeImage.
 type Segmenter struct {
 	Task segment.Task // as the artifact declares it
 }
@@ -49,8 +50,8 @@ func (g *Segmenter) Encode(img image.Image) Request {
 	return Request{Method: g.Task.ImageMethod, Inputs: map[string]Tensor{g.Task.ImageInput: t}}
 }
 
-// Prompt is the run that finds the object of prompts in an image of the given size. Its input Task.EmbeddingInput is missing: it is
-// the output Task.Embedding of the run that encoded the image. The error is about invalid prompts.
+// Prompt is the run that finds the object of prompts in an image of the given size. Its input Task.EmbeddingInput is
+// missing: it is the output Task.Embedding of the run that encoded the image. The error is about invalid prompts.
 func (g *Segmenter) Prompt(p Prompts, size image.Point) (Request, error) {
 	points, labels, err := g.Task.Prompt(p, g.Task.Geometry(size.X, size.Y))
 	if err != nil {
@@ -109,8 +110,8 @@ type EncodedImage struct {
 	size      image.Point
 }
 
-// EncodeImage encodes an image, for models that declare the task "segment". The error matches ErrUsage if the model does not, or
-// is one of Run.
+// EncodeImage encodes an image, for models that declare the task "segment". The error matches ErrUsage if the model
+// does not, or is one of Run.
 func (s *Session) EncodeImage(ctx context.Context, img image.Image) (*EncodedImage, error) {
 	g, ok := s.model.Segmenter()
 	if !ok {
@@ -123,8 +124,8 @@ func (s *Session) EncodeImage(ctx context.Context, img image.Image) (*EncodedIma
 	return &EncodedImage{r.Outputs[g.Task.Embedding], s, g, img.Bounds().Size()}, nil
 }
 
-// Masks finds the object of prompts. which is MaskBest, MaskAll, or the number of a mask. The error matches ErrUsage if there is no such
-// mask or a prompt is outside of the image, or is one of Run.
+// Masks finds the object of prompts. which is MaskBest, MaskAll, or the number of a mask. The error matches ErrUsage if
+// there is no such mask or a prompt is outside of the image, or is one of Run.
 func (e *EncodedImage) Masks(ctx context.Context, p Prompts, which string) ([]Mask, error) {
 	if err := e.segmenter.Task.CheckMask(which); err != nil {
 		return nil, err

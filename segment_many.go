@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Everything says how all objects of an image are found. EverythingDefault is what the model's authors use.
+// Everything holds the parameters for finding all objects of an image. EverythingDefault has the values of the model's authors.
 type Everything = segment.Everything
 
 // EverythingDefault are the authors' values: 32 x 32 points, quality 0.88, stability 0.95, box overlap 0.7.
@@ -27,9 +27,10 @@ type Segmentation struct {
 // A Runner makes a run, as Session.Run does.
 type Runner func(context.Context, Request) (*Result, error)
 
-// MasksOf finds the objects of several prompts in one image, whose embedding is that of the run made by Encode. Prompts with as many points, and without
-// a mask, share runs where the model has a method for it. each gets the masks of prompt i, in any order of prompts; its error ends the work. Errors are also
-// those of Prompt, which name the prompt's number, and of run.
+// MasksOf finds the objects of several prompts in one image. embedding is the output of the run made by Encode. If the
+// model has a method for it, prompts with the same number of points and without a mask share runs. each gets the masks
+// of prompt i, in any order of prompts; its error ends the work. Other errors are those of Prompt, with the prompt's
+// number, and of run.
 func (g *Segmenter) MasksOf(ctx context.Context, run Runner, embedding Tensor, prompts []Prompts, size image.Point, which string, each func(i int, masks []Mask) error) error {
 	return g.decode(ctx, run, embedding, prompts, size, func(prompt int, r *Result, i int) error {
 		masks, err := g.masks(r, i, size, which)
@@ -40,7 +41,7 @@ func (g *Segmenter) MasksOf(ctx context.Context, run Runner, embedding Tensor, p
 	})
 }
 
-// decode makes the runs for prompts; each gets the number of a prompt, the run and its place in it.
+// decode makes the runs for prompts; each gets the number of a prompt, its run and its index in the run.
 func (g *Segmenter) decode(ctx context.Context, run Runner, embedding Tensor, prompts []Prompts, size image.Point, each func(prompt int, r *Result, i int) error) error {
 	t := &g.Task
 	type group struct {
@@ -100,8 +101,9 @@ func (g *Segmenter) decode(ctx context.Context, run Runner, embedding Tensor, pr
 	return nil
 }
 
-// Everything finds all objects of an image, whose embedding is that of the run made by Encode. The points that found a region are decoded again to draw
-// it, so that masks need not be kept. Errors are those of run, and ErrUsage for values of o that are not allowed.
+// Everything finds all objects of an image. embedding is the output of the run made by Encode. To save memory, masks
+// are not kept: the points that found a region are decoded again to draw it. Errors are those of run, and ErrUsage for
+// values of o that are not allowed.
 func (g *Segmenter) Everything(ctx context.Context, run Runner, embedding Tensor, size image.Point, o Everything) (*Segmentation, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err

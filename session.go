@@ -22,8 +22,8 @@ type Options struct {
 	Device    string // Device.ID; empty means the backend's first
 	Threads   int    // of the backend; 0 means all that the process may use
 	Precision string // of the operands of products, one of Facts.Precisions; empty means the first of them
-	// Fallbacks are the backends that may run segments of methods that Backend cannot run whole, found by their names; see
-	// Method.Schedules. A session starts one, on its first device, when it loads a method that needs it.
+	// Fallbacks are backends that may run segments of methods that Backend cannot run alone (see Method.Schedules). A
+	// session finds them by name, and starts one on its first device when it loads a method that needs it.
 	Fallbacks []Backend
 
 	// Memory bounds the memory of the session and its backend; nil means what is free when the session begins.
@@ -34,8 +34,8 @@ type Options struct {
 	Timeouts Timeouts
 }
 
-// Timeouts bound the time that a backend may take, for any context of the caller. A backend that exceeds one is ended, and its session
-// is lost. Zero values mean the defaults.
+// Timeouts bound the time that a backend may take, whatever the caller's context allows. A backend that exceeds one is
+// stopped, and its session is lost. Zero values mean the defaults.
 type Timeouts struct {
 	Start time.Duration // of the process, until it has sent its description: 10 s
 	Load  time.Duration // of a method: 2 min
@@ -45,9 +45,9 @@ type Timeouts struct {
 	Cancel time.Duration
 }
 
-// A Session is a running backend that executes methods of one model. Its methods may be called from several goroutines; runs are
-// serialised. When the backend is lost, Done is closed and every call returns an error that matches ErrLost: close the session, and
-// make another.
+// A Session is a running backend that executes methods of one model. Its methods may be called from several goroutines;
+// runs are serialised. When the backend is lost, Done is closed and every call returns an error that matches ErrLost:
+// close the session and make another.
 type Session struct {
 	model     *Model
 	options   Options
@@ -74,11 +74,12 @@ type worker struct {
 
 const maxThreads = 1 << 16
 
-// NewSession starts a backend, and returns when it has sent its description. It loads nothing: Run loads what it needs, and Load does
-// so in advance. Close the session to end the backend.
+// NewSession starts a backend and returns when the backend has sent its description. It loads no method: Run does that
+// when needed, and Load in advance. Close the session to stop the backend.
 //
-// Errors match ErrUsage, ErrLost, ErrDevice (no such device), ErrUnsupported (it does not have the precision), or the context's
-// cause. After a recent crash the backend is started with a delay, and after three crashes in a minute not at all (ErrCrashing).
+// Errors match ErrUsage, ErrLost, ErrDevice (no such device), ErrUnsupported (it does not have the precision), or the
+// context's cause. After a recent crash the backend is started with a delay, and after three crashes in a minute not at
+// all (ErrCrashing).
 func (m *Model) NewSession(ctx context.Context, o Options) (*Session, error) {
 	if o.Backend.Path == "" {
 		return nil, usage("backend", "Options.Backend has no path")
@@ -199,8 +200,8 @@ func (s *Session) end() {
 	}
 }
 
-// Done is closed when the backend has ended, for any reason. That one of Options.Fallbacks has ended shows in the next run that needs it,
-// which then ends the session.
+// Done is closed when the backend has ended, for any reason. If a backend of Options.Fallbacks has ended, the next run
+// that needs it fails and ends the session.
 func (s *Session) Done() <-chan struct{} { return s.backend.Done() }
 
 // Err is why the backend has ended, an error that matches ErrLost. It is nil while the backend runs.
@@ -245,8 +246,8 @@ func (s *Session) PeakMemory() (n int64) {
 	return n
 }
 
-// changed is err, or ErrChanged if the artifact was written to and the context is not the cause: truncating the weights crashes the
-// backend that has them mapped.
+// changed returns ErrChanged instead of err if the artifact was written to and the context is not the cause. Truncating
+// the weights crashes a backend that has mapped them, so this may be the reason for err.
 func (s *Session) changed(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -257,8 +258,8 @@ func (s *Session) changed(ctx context.Context, err error) error {
 	return err
 }
 
-// orderly returns ctx without its deadline; it is cancelled when ctx is done. In the backend's protocol a deadline that passes ends the
-// backend, but a run that is cancelled ends between two steps, and the session stays usable.
+// orderly returns a context without ctx's deadline that is cancelled when ctx is done. In the backend's protocol a
+// missed deadline stops the backend, whereas a cancelled run ends between two steps and leaves the session usable.
 func orderly(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); !ok {
 		return context.WithCancel(ctx)

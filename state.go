@@ -11,19 +11,20 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
-// A State is one copy of the data that a model keeps between runs, such as a cache of keys and values, on the device of a session. Runs
-// name it in Request.State, and read what the last of them wrote. A session may have several, for example one for each conversation.
-// Its methods and the runs of its session are serialised. Close it after use; closing the session frees it too.
+// A State is one copy of the data that a model keeps between runs, such as a cache of keys and values, on the device of
+// a session. A run names it in Request.State and reads what the run before wrote. A session may have several states,
+// for example one per conversation. The methods of a state and the runs of its session are serialised. Close it after
+// use; closing the session frees it too.
 //
-// A run that updates a state and fails, or is cancelled, leaves neither the old values nor the new ones. The state is then invalid:
-// runs and Export fail with an error that matches ErrState until Reset.
+// If a run that updates a state fails or is cancelled, the state is invalid, because some of its values are old and
+// some new. Runs and Export then fail with an error that matches ErrState until Reset.
 type State struct {
 	*memory
 	tensors []program.StateTensor
 }
 
-// A Resident is a tensor on the device of a session: an output that Request.Keep kept, or a tensor of a State. Request.Feeds uses it as
-// an input, without a copy to the host.
+// A Resident is a tensor on the device of a session: an output that Request.Keep kept, or a tensor of a State.
+// Request.Feeds uses it as an input, without a copy to the host.
 type Resident struct {
 	DType DType
 	Shape []int
@@ -88,7 +89,8 @@ func (s *Session) NewState(ctx context.Context) (*State, error) {
 	}
 	ctx, cancel := orderly(ctx)
 	defer cancel()
-	// The memory is zeroed: to clear it would make the system provide all of it, where a short text needs little.
+	// The memory is already zero. Clearing it again would make the system provide all of it, although a short text
+	// needs little.
 	if err := st.dev.Fill(ctx, s.model.states); err != nil {
 		st.Close()
 		return nil, err
@@ -98,7 +100,7 @@ func (s *Session) NewState(ctx context.Context) (*State, error) {
 
 func (s *Session) makeState(ctx context.Context) (*State, error) {
 	if len(s.model.states) == 0 {
-		return nil, usage(s.model.path, "keeps nothing from run to run, so it has no state")
+		return nil, usage(s.model.path, "has no state")
 	}
 	m, err := s.allocate(ctx, s.worker, "state", s.model.stateSize)
 	if err != nil {
@@ -133,8 +135,8 @@ func (st *State) Clone(ctx context.Context) (*State, error) {
 	return c, nil
 }
 
-// Tensor is one of the state's tensors on the device, for use as an input of a run. It is valid as long as the state is open; closing it
-// does nothing. The error, which lists the existing tensors, matches ErrUsage.
+// Tensor is one of the state's tensors on the device, for use as an input of a run. It is valid as long as the state is
+// open; closing it does nothing. The error, which lists the existing tensors, matches ErrUsage.
 func (st *State) Tensor(name string) (*Resident, error) {
 	t, err := st.find(name)
 	if err != nil {
@@ -177,7 +179,7 @@ func (r *Resident) bytes() int64 {
 // kept is the name of outputs that stay on the device, in the budget.
 const kept = "kept outputs"
 
-// wants are the names of a request, as the method's outputs.
+// wants says which of the method's outputs a request names.
 type wants struct {
 	returned, kept []bool // by output; nil for all, and for none
 }

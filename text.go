@@ -18,10 +18,11 @@ import (
 // Sampling is how the next token of a text is drawn; the zero value chooses the most probable one.
 type Sampling = text.Sampling
 
-// TextOptions are the options of Generate and Stream. The zero value chooses the most probable token each time, until a token ends
-// the text or the context is full. The context of a model that sees a window of the last tokens alone is never full.
+// TextOptions are the options of Generate and Stream. The zero value chooses the most probable token each time, until a
+// token ends the text or the context is full. If all layers of a model have a sliding window, the context is never
+// full.
 type TextOptions struct {
-	Tokens    int      // at most so many are generated; 0: no limit
+	Tokens    int      // maximum number of generated tokens; 0: no limit
 	Sampling  Sampling // Generator.Task.Sampling is what the model's authors recommend
 	Seed      uint64   // the same seed draws the same tokens, on every backend
 	Stop      []string // texts that end generation; they are not part of the result
@@ -29,7 +30,7 @@ type TextOptions struct {
 	Logits    bool     // keep the logits, in Text.Logits
 	// Each, if not nil, is called with every token as it is chosen. Its error ends the text, and is returned beside it.
 	Each func(Token) error
-	// Run, if not nil, makes the runs in place of Session.Run, for example to change a request to one with CheckNaN.
+	// Run, if not nil, replaces Session.Run, for example to set CheckNaN in each request.
 	Run func(context.Context, Request) (*Result, error)
 }
 
@@ -76,9 +77,9 @@ const (
 	StopCancelled Stop = "cancelled" // an error, such as that of a context that is done
 )
 
-// A Generator continues a sequence of tokens with a model that declares the task "text". It owns a State and what was generated stays
-// in the sequence: a second call continues it, as a conversation does. Its methods must not be called concurrently; several generators of
-// one session may be.
+// A Generator continues a sequence of tokens with a model that declares the task "text". It owns a State. Generated
+// tokens stay in the sequence, so a second call continues it, as in a conversation. A Generator is not safe for
+// concurrent use, but several generators of one session may be used concurrently.
 type Generator struct {
 	Task text.Task // as the artifact declares it
 
@@ -86,22 +87,23 @@ type Generator struct {
 	state     *State
 	tokenizer *Tokenizer // nil if the artifact has none
 	seen      []int      // tokens that the state has seen
-	dropped   int        // rows that it has no more
+	dropped   int        // rows that were dropped from the state
 	last      []int      // the last tokens, which are not in the state yet: one, more after drafts, or none
 	run       textRun
 	draft     drafter
 }
 
-// TextTask is what a model that declares the task "text" says about itself; ok is false for others.
+// TextTask returns the description of the task "text"; ok is false for models that do not declare it.
 func (m *Model) TextTask() (t *text.Task, ok bool) {
 	t, ok = m.v.Meta().Task.(*text.Task)
 	return t, ok
 }
 
-// NewGenerator loads the model's method and makes a state. Close the generator after use; closing the session frees its memory too.
+// NewGenerator loads the model's method and makes a state. Close the generator after use; closing the session frees its
+// memory too.
 //
-// Errors match ErrUsage (the model does not declare the task "text"), ErrArtifact (its tokenizer is damaged), or are those of Load and
-// NewState.
+// Errors match ErrUsage (the model does not declare the task "text"), ErrArtifact (its tokenizer is damaged), or are
+// those of Load and NewState.
 func (s *Session) NewGenerator(ctx context.Context) (*Generator, error) {
 	about, ok := s.model.TextTask()
 	if !ok {
@@ -148,8 +150,9 @@ func (g *Generator) Reset(ctx context.Context) error {
 	return g.state.Reset(ctx)
 }
 
-// Encode turns text into tokens. Special tokens that begin a text are added if the sequence is empty. The error matches ErrUsage if the
-// artifact has no tokenizer, or ErrInput if the text cannot be tokenized, as where it is not valid UTF-8.
+// Encode turns text into tokens. Special tokens that begin a text are added if the sequence is empty. The error matches
+// ErrUsage if the artifact has no tokenizer, or ErrInput if the text cannot be tokenized, as where it is not valid
+// UTF-8.
 func (g *Generator) Encode(text string) ([]int, error) {
 	t, err := g.session.model.Tokenizer()
 	if err != nil {
@@ -184,10 +187,10 @@ func (g *Generator) Append(ctx context.Context, ids []int) error {
 
 // Generate appends ids to the sequence and continues it.
 //
-// A context that is done ends it within a second and returns what was generated beside the context's cause; the sequence stays usable
-// unless a run had to be stopped for that, which the error then says (ErrState). Other errors match ErrUsage (options, ids that the
-// vocabulary lacks, none at all), ErrContext (prompt and Tokens exceed the model's context), ErrNaN, or are those of Run. Where some
-// tokens were generated, the Text is returned beside the error.
+// When ctx is done, Generate ends within a second and returns what was generated together with the context's cause. The
+// sequence stays usable, unless a run had to be cancelled; the error then matches ErrState. Other errors match ErrUsage
+// (bad options, ids outside the vocabulary, no ids at all), ErrContext (prompt and Tokens exceed the model's context),
+// ErrNaN, or are those of Run. If some tokens were generated, the Text is returned with the error.
 func (g *Generator) Generate(ctx context.Context, ids []int, o TextOptions) (*Text, error) {
 	start := time.Now()
 	if err := checkTextOptions(&g.Task, o); err != nil {
@@ -248,7 +251,7 @@ func (g *Generator) Generate(ctx context.Context, ids []int, o TextOptions) (*Te
 	}
 }
 
-// take adds a token to a text; over reports that it is the last. Full says that the sequence has no room for it.
+// take adds a token to a text; over reports whether it is the last. full says that the sequence has no room for it.
 func (t *Text) take(about *text.Task, x Token, full bool, out *textStream, o *TextOptions) (over bool, err error) {
 	x.Time = time.Since(t.Start)
 	if len(t.Tokens) == 0 {
@@ -289,8 +292,8 @@ func checkTextOptions(t *text.Task, o TextOptions) error {
 // errLeft ends a text whose loop was left.
 var errLeft = errors.New("the loop was left")
 
-// Stream is Generate that gives every token as it is chosen. The loop may be left at any time. After an error, which comes last, with a
-// Token that holds the rest of the text, there are no more tokens.
+// Stream is like Generate, but yields every token as it is chosen. The loop may be left at any time. An error comes
+// last, with a Token that holds the rest of the text.
 func (g *Generator) Stream(ctx context.Context, ids []int, o TextOptions) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		given, each := 0, o.Each
@@ -323,8 +326,8 @@ const (
 	droppedKey = "rlx.text.dropped"
 )
 
-// Save writes the sequence, tokens and state, in the safetensors format: Load continues it, and what all prompts begin with is computed
-// only once. Errors are those of State.Export.
+// Save writes the sequence, tokens and state, in the safetensors format. Load restores it, so a common beginning of
+// many prompts is computed only once. Errors are those of State.Export.
 func (g *Generator) Save(ctx context.Context, w io.Writer) error {
 	if n := len(g.last); n > 1 { // Load expects all but the last in the state
 		g.run.set(g.session, &g.Task, TextOptions{}, g.draft.n > 0)
@@ -343,8 +346,8 @@ func (g *Generator) Save(ctx context.Context, w io.Writer) error {
 	return g.state.export(ctx, w, meta)
 }
 
-// Load replaces the sequence by one that Save has written for the same model. Errors match ErrInput if the file does not fit, or are those
-// of ImportState; the sequence is then unchanged.
+// Load replaces the sequence by one that Save wrote for the same model. Errors match ErrInput if the file does not fit,
+// or are those of ImportState; the sequence is then unchanged.
 func (g *Generator) Load(ctx context.Context, path string) error {
 	st, meta, err := g.session.importState(ctx, path)
 	if err != nil {

@@ -10,13 +10,15 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// GenerateBatch continues several sequences of tokens, each of its own length, many in one run: up to Task.Batch.Sequences at a time, and the next prompt where
-// one has ended. A run computes the sequences that there are. Each text is what Generator.Generate gives of its prompt alone with the same options and seed. Each, if not nil, is called with every token
-// as it is chosen and the number of its prompt, in place of TextOptions.Each; its error ends all texts.
+// GenerateBatch continues several prompts together, up to Task.Batch.Sequences in each run. When a text ends, the next
+// prompt takes its place. Each text is the one that Generator.Generate would give for its prompt alone with the same
+// options and seed. each, if not nil, replaces TextOptions.Each: it is called with every token as it is chosen and the
+// number of its prompt. Its error ends all texts.
 //
-// The texts are in the order of prompts. Errors match ErrUsage (the model was compiled for one sequence, options, a prompt that is empty or has ids that the
-// vocabulary lacks), ErrContext (a prompt and Tokens exceed the context), or are those of Generator.Generate and NewState. A text whose context is full does not end the
-// others; its error comes last. Where some tokens were generated, the texts are returned beside the error.
+// The texts are in the order of prompts. Errors match ErrUsage (the model was compiled for one sequence, bad options,
+// an empty prompt, or ids outside the vocabulary), ErrContext (a prompt and Tokens exceed the context), or are those of
+// Generator.Generate and NewState. A text whose context is full does not end the others; its error is returned at the
+// end. If some tokens were generated, the texts are returned with the error.
 func (s *Session) GenerateBatch(ctx context.Context, prompts [][]int, o TextOptions, each func(prompt int, t Token) error) ([]*Text, error) {
 	t, ok := s.model.TextTask()
 	switch {
@@ -110,7 +112,7 @@ func newTextBatch(s *Session, t *text.Task, state *State, o TextOptions, prompts
 	return b
 }
 
-// fill begins prompts where sequences have ended. Where no prompt is left, the last sequence takes the place of one that has ended.
+// fill starts prompts in slots whose sequences have ended. If no prompt is left, the last sequence moves there.
 func (b *textBatch) fill(ctx context.Context, tok *Tokenizer) error {
 	for i := 0; i < len(b.slots); i++ {
 		q, last := &b.slots[i], len(b.slots)-1
@@ -132,7 +134,7 @@ func (b *textBatch) fill(ctx context.Context, tok *Tokenizer) error {
 	return nil
 }
 
-// move copies what the state has of a sequence over another.
+// move copies the state of one sequence over that of another.
 func (b *textBatch) move(ctx context.Context, from, to int) error {
 	index := func(i int) Tensor { return Tensor{I32, []int{}, tensor.Bytes([]int32{int32(i)})} }
 	m := &b.task.Batch
@@ -140,7 +142,8 @@ func (b *textBatch) move(ctx context.Context, from, to int) error {
 	return err
 }
 
-// step makes one run, in which sequences that are short of tokens are filled up with others: what stands behind the tokens that count is overwritten before it is read.
+// step makes one run. Sequences with fewer tokens than others are padded; the padding in the state is overwritten
+// before it is read.
 func (b *textBatch) step(ctx context.Context, each func(int, Token) error) error {
 	in, r := &b.task.Inputs, &b.run
 	tokens, room := 1, b.task.Chunk

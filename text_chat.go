@@ -11,11 +11,11 @@ import (
 // A Message is one turn of a conversation: what the "system", "user" or "assistant" says.
 type Message = chat.Message
 
-// ChatPrompt makes a prompt of a conversation with the model's own template: text that ends where the assistant's turn begins. It has the
-// special tokens written out, so none are to be added when it is encoded.
+// ChatPrompt applies the model's chat template to a conversation. The prompt ends where the assistant's turn begins. It
+// contains the special tokens as text, so encode it without adding any.
 //
-// The error matches ErrUsage if the artifact has no template, ErrArtifact if it is damaged, or ErrInput's class (RLX3085, RLX3086) if the
-// template has something that is not known or refuses the conversation.
+// The error matches ErrUsage if the artifact has no template, ErrArtifact if it is damaged, or ErrInput's class
+// (RLX3085, RLX3086) if the template is not supported or rejects the conversation.
 func (m *Model) ChatPrompt(messages []Message) (string, error) {
 	t, ok := m.TextTask()
 	if !ok || t.ChatTemplate == "" {
@@ -32,8 +32,9 @@ func (m *Model) ChatPrompt(messages []Message) (string, error) {
 	return template.Render(chat.Input{Messages: messages, AddGenerationPrompt: true, BOS: t.BOS, EOS: t.EOS})
 }
 
-// EncodeChat turns a conversation into tokens. If the sequence is not empty, the conversation must begin with it, and the tokens are those
-// that follow. Errors are those of Model.ChatPrompt and Encode, or match ErrUsage if the conversation does not continue the sequence.
+// EncodeChat turns a conversation into tokens. If the sequence is not empty, the conversation must begin with it, and
+// EncodeChat returns the tokens that follow it. Errors are those of Model.ChatPrompt and Encode, or match ErrUsage if
+// the conversation does not continue the sequence.
 func (g *Generator) EncodeChat(messages []Message) ([]int, error) {
 	prompt, err := g.session.model.ChatPrompt(messages)
 	if err != nil {

@@ -13,12 +13,12 @@ import (
 // MaxDrafts bounds Generator.Draft.
 const MaxDrafts = 16
 
-// drafter proposes tokens by the model's draft head, which predicts one token more from the model's last hidden state.
+// drafter proposes tokens with the model's draft head, which predicts one more token from the model's last hidden state.
 type drafter struct {
 	n      int      // tokens to propose at a time; 0: none
-	spare  *State   // a copy of the states that do not go by position; nil: there are none
+	spare  *State   // a copy of the recurrent states, which have no positions; nil: there are none
 	fed    []string // the inputs of Task.Draft.Rewind
-	copied bool     // spare has their present values
+	copied bool     // spare is up to date
 
 	request  Request // of the head
 	ids      []int64
@@ -31,10 +31,11 @@ type drafter struct {
 	drafts  []int // the proposals
 }
 
-// Draft makes Generate decode speculatively: the model's draft head proposes n tokens at a time, and one run of the model checks them all. Proposals that are not
-// what the model itself finds most probable are dropped, and the state is as if they had never been seen, so the text is the same. (A backend may round a product
-// of several rows otherwise than one of a single row, so that two tokens that are equally probable may be exchanged.) n is 1 to MaxDrafts; 0 ends it. Call it before
-// the first tokens: the head has not seen those of earlier calls, and proposes worse.
+// Draft makes Generate decode speculatively: the model's draft head proposes n tokens at a time, and one run of the
+// model checks them all. Proposals that the model itself would not choose are dropped from text and state, so the text
+// is the same. (A backend may round a product of several rows differently from one of a single row, which may swap two
+// equally probable tokens.) n is 1 to MaxDrafts; 0 turns drafts off. Call Draft before the first tokens: the head
+// proposes worse if it has not seen them.
 //
 // Errors match ErrUsage (the model has no draft head), or are those of Load and NewState.
 func (g *Generator) Draft(ctx context.Context, n int) error {
@@ -83,7 +84,7 @@ func (d *drafter) close() error {
 	return d.spare.Close()
 }
 
-// rewind copies the states that do not go by position from one state to another.
+// rewind copies the recurrent states from one state to another.
 func (g *Generator) rewind(ctx context.Context, to, from *State) error {
 	r := Request{Method: g.Task.Draft.Rewind, State: to, Feeds: map[string]*Resident{}, Outputs: []string{}}
 	for _, name := range g.draft.fed {
@@ -118,14 +119,15 @@ func (g *Generator) propose(ctx context.Context, hidden []float32, ids []int, po
 	return nil
 }
 
-// speculate makes one run of the tokens that are not in the state yet and of proposals, and returns the tokens that the model chooses: one more than there are
-// proposals that it agrees with. The caller takes some of them, and calls accept.
+// speculate makes one run with the tokens that are not in the state yet and the proposals. It returns the tokens that
+// the model chooses: one more than the number of proposals that it agrees with. The caller takes some of them and calls
+// accept.
 func (g *Generator) speculate(ctx context.Context, t *Text) (chosen []Token, err error) {
 	d, out := &g.draft, &g.Task.Draft
 	d.base, d.pending, d.drafts = len(g.seen), slices.Clone(g.last), nil
 	room := min(d.n, g.Task.Context-len(g.seen)-len(g.last))
 	if len(d.pending) > d.n+1 {
-		room = 0 // what was repeated after wrong proposals goes into the state
+		room = 0 // put the tokens repeated after wrong proposals into the state first
 	}
 	for i := range room {
 		if i > 0 {
@@ -167,12 +169,12 @@ func (g *Generator) speculate(ctx context.Context, t *Text) (chosen []Token, err
 	return chosen, nil
 }
 
-// ran notes a run without proposals.
+// ran records a run without proposals.
 func (d *drafter) ran(base int, ids []int, hidden []float32) {
 	d.base, d.pending, d.drafts, d.hidden = base, ids, nil, hidden
 }
 
-// accept makes the state and the sequence those after the tokens that were taken of what speculate returned, and makes the next proposal.
+// accept updates state and sequence with the tokens that the caller took from speculate, and makes the next proposal.
 func (g *Generator) accept(ctx context.Context, taken []int) error {
 	d := &g.draft
 	switch {
@@ -198,7 +200,7 @@ func (g *Generator) accept(ctx context.Context, taken []int) error {
 	return g.propose(ctx, d.hidden[:width*len(next)], next, d.base)
 }
 
-// checkDrafts fails for options that do not go together with drafts.
+// checkDrafts fails for options that cannot be combined with drafts.
 func (g *Generator) checkDrafts(o TextOptions) error {
 	switch s := o.Sampling; {
 	case g.draft.n == 0:
@@ -207,7 +209,7 @@ func (g *Generator) checkDrafts(o TextOptions) error {
 		return usage("drafts", "are for the most probable tokens; the temperature is %v and the repeat penalty %v", s.Temperature, s.RepeatPenalty).
 			WithHint("set the temperature to 0 and the penalty to 1, or decode without drafts")
 	case o.Logits:
-		return usage("drafts", "do not go together with TextOptions.Logits")
+		return usage("drafts", "cannot be combined with TextOptions.Logits")
 	}
 	return nil
 }

@@ -19,7 +19,8 @@ import (
 // A Tokenizer turns text into tokens and back. It is safe for concurrent use.
 type Tokenizer = tokenizer.Tokenizer
 
-// Tokenizer is the tokenizer of a model that declares the task "text". The error matches ErrUsage if it has none, or ErrArtifact.
+// Tokenizer is the tokenizer of a model that declares the task "text". The error matches ErrUsage if it has none, or
+// ErrArtifact.
 func (m *Model) Tokenizer() (*Tokenizer, error) {
 	t, ok := m.TextTask()
 	if !ok || t.Tokenizer == "" {
@@ -39,7 +40,7 @@ func (m *Model) Tokenizer() (*Tokenizer, error) {
 	return m.parsed, nil
 }
 
-// attachment reads a file that travels in the artifact, of at most so many bytes, once its digests are verified. The error matches
+// attachment reads an attachment of the artifact, a stored file of limited size, after verifying its digests. The error matches
 // ErrArtifact.
 func (m *Model) attachment(name string, most int64) ([]byte, error) {
 	t, ok := m.v.Weights().Find(name)
@@ -55,7 +56,7 @@ func (m *Model) attachment(name string, most int64) ([]byte, error) {
 	return m.weight(t.Offset, t.Size)
 }
 
-// textRun is a run of the method, whose memory all runs of a generator share.
+// textRun is the request of a run of the method. All runs of a generator reuse it.
 type textRun struct {
 	request           Request
 	ids, recent       []int64
@@ -114,7 +115,8 @@ func (r *textRun) set(s *Session, t *text.Task, o TextOptions, hidden bool) {
 	}
 }
 
-// check compares ids with the vocabulary and the context, and returns all that are to be computed before a token can be chosen.
+// check compares ids with the vocabulary and the context, and returns all ids that must be computed before a token can
+// be chosen.
 func (g *Generator) check(ids []int) ([]int, error) {
 	if err := g.Task.CheckPrompt(ids, len(g.seen)+len(g.last)); err != nil {
 		return nil, err
@@ -147,7 +149,7 @@ func graceful(ctx context.Context) (run context.Context, end func()) {
 	}
 }
 
-// feed adds the first n of ids to the state, between which ctx may end it; others follow.
+// feed adds the first n of ids to the state, in several runs; ctx may end it between two runs.
 func (g *Generator) feed(ctx, run context.Context, ids []int, n int) error {
 	for at := 0; at < n; {
 		if ctx.Err() != nil {
@@ -216,7 +218,8 @@ func (g *Generator) slide(ctx context.Context) error {
 	return err
 }
 
-// recent is the last tokens of the sequence that ends with ids, a full window of them, so that all runs have one size.
+// recent returns the last tokens of the sequence that ends with ids. It is always a full window, so all runs have the
+// same size.
 func (g *Generator) recent(ids []int) []int64 {
 	fillRecent(g.run.recent, g.run.ids[:len(ids)], g.seen)
 	return g.run.recent
@@ -234,7 +237,7 @@ func fillRecent(w, ids []int64, seen []int) {
 	}
 }
 
-// ended is a text that ends before its time: what was held back belongs to it.
+// ended completes a text that ends early with the characters that were held back.
 func (t *Text) ended(out *textStream) *Text {
 	t.Text += out.flush()
 	return t

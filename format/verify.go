@@ -112,7 +112,7 @@ func openRegular(path string, p Policy) (*os.File, error) {
 
 // CodeMissing is reported by Open.
 var CodeMissing = diag.Define("RLX3041", "artifact cannot be opened", `
-The path given for the artifact does not exist or may not be read.`)
+The artifact does not exist, or you may not read it.`)
 
 func checkUnshared(path string, st os.FileInfo) error {
 	const others, sticky = 0o002, os.ModeSticky
@@ -304,11 +304,11 @@ func (v *Verified) Stamp() regular.Stamp {
 
 // CodeChanged is reported by Unchanged.
 var CodeChanged = diag.Define("RLX4051", "artifact changed while it was used", `
-Somebody wrote to the file, or cut it short, after it had been verified. What was computed from it is not given out. To exchange
-an artifact that may be in use, write the new one beside it and rename it: runs that have begun keep the old one. rlxc does so.`)
+Something wrote to or truncated the file after it was verified, so the results are discarded. To replace an artifact that may be in
+use, write the new one beside it and rename it, as rlxc does: runs that have begun keep the old one.`)
 
-// Unchanged checks that the file was not written to since Open began to verify it. Call it after the weights were used: a backend
-// maps them, so writes to the file change them. It detects what regular.Stamp shows.
+// Unchanged checks that the file was not written to since Open began to verify it. Call it after the weights were used:
+// a backend maps them, so writes to the file change them. It detects what regular.Stamp shows.
 func (v *Verified) Unchanged() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -15,9 +15,9 @@ import (
 
 func checkCommand() *cli.Command {
 	return &cli.Command{
-		Name: "check", Args: "FILE.rlx", Short: "verify an artifact in full, without executing it",
-		Long:     "Runs every check of the verifier, weights included, and exits with status 4 at the first one that fails.",
-		Examples: []cli.Example{{About: "is this file sound?", Line: "rlxc check sam.rlx"}},
+		Name: "check", Args: "FILE.rlx", Short: "verify an artifact in full, without running it",
+		Long:     "Runs every check of the verifier, including the weights. Exits with status 4 at the first check that fails.",
+		Examples: []cli.Example{{About: "verify a file", Line: "rlxc check sam.rlx"}},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var r reading
 			r.declare(fs)
@@ -47,13 +47,13 @@ type reading struct{ memory string }
 const readingMemory = "2G"
 
 func (r *reading) declare(fs *cli.FlagSet) {
-	fs.StringVar(&r.memory, "memory", readingMemory, "`SIZE` that reading the artifact's structure may take")
+	fs.StringVar(&r.memory, "memory", readingMemory, "`SIZE` memory limit for reading the artifact's structure")
 }
 
 // openOne opens the artifact that is the first and only argument.
 func (r *reading) openOne(args []string) (*format.Verified, error) {
 	if len(args) != 1 {
-		return nil, cli.Usagef("", "wants one artifact; found %d arguments", len(args))
+		return nil, cli.Usagef("", "takes one artifact; found %d arguments", len(args))
 	}
 	most, ok := units.ParseBytes(r.memory)
 	if !ok {

@@ -43,45 +43,45 @@ type compileFlags struct {
 func compileCommand() *cli.Command {
 	return &cli.Command{
 		Name: "compile", Args: "CHECKPOINT -o OUT.rlx [flags]", Short: "compile a checkpoint to an artifact",
-		Long: "CHECKPOINT is a .safetensors file, the index of a sharded one, a folder that holds either, or a .gguf file (of several, the first). The architecture is " +
-			"recognised from tensor names and shapes; what they cannot tell comes from a config.json beside the checkpoint, " +
-			"--model-config or --set, the last one winning. A file that ends in .txt or .rlxg has graphs in text form instead, as --dump prints them, each a method: " +
-			"so any op can be tried by hand.",
+		Long: "Compiles a checkpoint to an artifact. CHECKPOINT is a .safetensors file, the index of a sharded one, a folder with either, or a .gguf file (of a split one, " +
+			"the first part). rlxc recognises the architecture from tensor names and shapes. Values that shapes do not determine come from a config.json beside the " +
+			"checkpoint, --model-config or --set; later ones override earlier ones. A file that ends in .txt or .rlxg holds graphs in text form instead, as --dump prints " +
+			"them; each becomes a method. Use one to try an op by hand.",
 		Examples: []cli.Example{
-			{About: "the usual", Line: "rlxc sam.safetensors -o sam.rlx"},
-			{About: "a value that shapes cannot tell", Line: "rlxc model.safetensors --set mask_decoder_config.num_attention_heads=2 -o sam.rlx"},
-			{About: "a language model, from a folder of Hugging Face", Line: "rlxc llama-3.2-1b/ --context 8192 -o llama.rlx"},
-			{About: "a language model, from a GGUF file", Line: "rlxc llama-3.2-1b-f16.gguf -o llama.rlx"},
-			{About: "half the size, with weights rounded to f16", Line: "rlxc sam.safetensors --dtype f16 -o sam.rlx"},
-			{About: "a language model in about 5 bits for each weight", Line: "rlxc llama-3.2-1b/ --quantize q4_k_m -o llama.rlx"},
-			{About: "for processors with AVX-512: on less, the cpu backend refuses", Line: "rlxc sam.safetensors --target cpu:x86-64-v4 -o sam.rlx"},
-			{About: "for a backend of your own, whose description rlxrun plugins describe wrote", Line: "rlxc sam.safetensors --target cpu,./npu.target -o sam.rlx"},
-			{About: "on the GPU, but for the ops that wgpu lacks: those run on the processor", Line: "rlxc model.safetensors --target wgpu --fallback cpu -o model.rlx"},
-			{About: "a graph written by hand, run on made-up inputs and compared with the reference", Line: "rlxc softmax.txt -o softmax.rlx && rlxrun softmax.rlx --random 1 --check"},
-			{About: "the graph after a pass", Line: "rlxc sam.safetensors -o sam.rlx --stop-after fuse-grid-attention --dump fuse-grid-attention=-"},
+			{About: "compile a checkpoint", Line: "rlxc sam.safetensors -o sam.rlx"},
+			{About: "set a value that shapes do not determine", Line: "rlxc model.safetensors --set mask_decoder_config.num_attention_heads=2 -o sam.rlx"},
+			{About: "a language model from a Hugging Face folder", Line: "rlxc llama-3.2-1b/ --context 8192 -o llama.rlx"},
+			{About: "a language model from a GGUF file", Line: "rlxc llama-3.2-1b-f16.gguf -o llama.rlx"},
+			{About: "halve the size: round weights to f16", Line: "rlxc sam.safetensors --dtype f16 -o sam.rlx"},
+			{About: "a language model with about 5 bits per weight", Line: "rlxc llama-3.2-1b/ --quantize q4_k_m -o llama.rlx"},
+			{About: "require AVX-512: the cpu backend refuses to run it on lesser processors", Line: "rlxc sam.safetensors --target cpu:x86-64-v4 -o sam.rlx"},
+			{About: "for your own backend, described by rlxrun plugins describe", Line: "rlxc sam.safetensors --target cpu,./npu.target -o sam.rlx"},
+			{About: "on the GPU; ops that wgpu lacks run on the processor", Line: "rlxc model.safetensors --target wgpu --fallback cpu -o model.rlx"},
+			{About: "a graph written by hand, run on generated inputs and compared with the reference", Line: "rlxc softmax.txt -o softmax.rlx && rlxrun softmax.rlx --random 1 --check"},
+			{About: "print the graph after a pass", Line: "rlxc sam.safetensors -o sam.rlx --stop-after fuse-grid-attention --dump fuse-grid-attention=-"},
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f compileFlags
-			fs.StringVarP(&f.output, "output", "o", "", "`FILE` artifact to write (default the checkpoint's name with .rlx, here)")
+			fs.StringVarP(&f.output, "output", "o", "", "`FILE` artifact to write (default the checkpoint's name with .rlx, in the current directory)")
 			fs.Group("Model")
-			fs.StringVar(&f.arch, "arch", "auto", "`NAME` architecture; auto recognises it")
-			fs.StringVar(&f.config, "model-config", "", "`FILE` a Transformers config.json of the model")
-			fs.IntVar(&f.batch, "batch", 0, "`N` of a language model: sequences that can be continued at a time, each with caches of its own; of SAM: images that encode_batch takes (default 1)")
-			fs.IntVar(&f.context, "context", 0, "`TOKENS` of a language model: what its caches have room for (default what the model was made for, at most 4096)")
-			fs.ListVarP(&f.set, "set", "", "`KEY=VALUE` a value of the configuration (repeatable)")
-			fs.ChoiceVar(&f.dtype, "dtype", "element type in which weights are stored", "keep", "f32", "f16", "bf16")
-			fs.ChoiceVar(&f.quantize, "quantize", "of a language model: store matrices as blocks of few bits; q4_k_m mixes q4_k and q6_k", append([]string{"none"}, weights.Quantizations()...)...)
-			fs.ChoiceVar(&f.activations, "activations", "what products with blocks of few bits multiply them by: f32 takes activations as they are; q8 rounds each 32 of them to 8 bits, which is faster for prompts; a target without kernels for q8 keeps f32", op.ActivationsF32, op.ActivationsQ8)
+			fs.StringVar(&f.arch, "arch", "auto", "`NAME` architecture; auto recognises it from the checkpoint")
+			fs.StringVar(&f.config, "model-config", "", "`FILE` the model's Transformers config.json")
+			fs.IntVar(&f.batch, "batch", 0, "`N` language models: sequences that one run can continue; SAM: images that encode_batch takes (default 1)")
+			fs.IntVar(&f.context, "context", 0, "`TOKENS` language models: how many tokens the caches hold (default what the model was made for, at most 4096)")
+			fs.ListVarP(&f.set, "set", "", "`KEY=VALUE` set a configuration value (repeatable)")
+			fs.ChoiceVar(&f.dtype, "dtype", "element type of stored weights", "keep", "f32", "f16", "bf16")
+			fs.ChoiceVar(&f.quantize, "quantize", "language models: store matrices in blocks of few bits (q4_k_m mixes q4_k and q6_k)", append([]string{"none"}, weights.Quantizations()...)...)
+			fs.ChoiceVar(&f.activations, "activations", "activations of products with quantized weights: f32 keeps them; q8 rounds each group of 32 to 8 bits, which is faster for prompts. Targets without q8 kernels keep f32", op.ActivationsF32, op.ActivationsQ8)
 			fs.Group("A graph in text form")
-			fs.StringVar(&f.weights, "weights", "", "`FILE` a safetensors file that has its params by name, in their types (default: they are made up)")
-			fs.Uint64Var(&f.seed, "seed", 1, "`N` from which params are made up")
+			fs.StringVar(&f.weights, "weights", "", "`FILE` a safetensors file with the graph's params, by name and in their types (default generated)")
+			fs.Uint64Var(&f.seed, "seed", 1, "`N` seed of the generated params")
 			fs.Group("Compiler")
-			fs.StringSliceVar(&f.targets, "target", nil, "`NAME|FILE,...` whom to write schedules for: "+strings.Join(compile.TargetNames(), ", ")+", or files with target descriptions, such as ./npu.target (default cpu,wgpu). With a level such as x86-64-v4 the cpu backend refuses to run on less; its kernels are chosen by the processor either way")
-			fs.StringSliceVar(&f.fallbacks, "fallback", nil, "`NAME|FILE,...` backends that may run the ops that a target lacks, the first that can; without it such an op is an error")
-			fs.StringSliceVar(&f.precisions, "precision", nil, "`NAME,...` precisions that a run may choose for the operands of products, its default first (default "+strings.Join(device.Precisions(), ",")+")")
-			fs.ListVarP(&f.dump, "dump", "", "`PHASE=PATH` write the graphs after a phase as text, - to standard output (repeatable)")
-			fs.StringVar(&f.stopAfter, "stop-after", "", "`PASS` stop after it: "+strings.Join(pass.Names(), ", "))
-			fs.StringVar(&f.report, "report", "", "`PATH` write what became of the ops for each target: fusions made, or missed with the reason, ops rewritten or left to the reference (- is standard output)")
+			fs.StringSliceVar(&f.targets, "target", nil, "`NAME|FILE,...` targets to compile for: "+strings.Join(compile.TargetNames(), ", ")+", or target description files such as ./npu.target (default cpu,wgpu). With a level such as x86-64-v4 the cpu backend refuses lesser processors; it chooses kernels for the processor either way")
+			fs.StringSliceVar(&f.fallbacks, "fallback", nil, "`NAME|FILE,...` backends that run the ops that a target lacks; the first that can runs the op. Without it such an op is an error")
+			fs.StringSliceVar(&f.precisions, "precision", nil, "`NAME,...` precisions that a run may choose for the operands of products; the first is the run's default (default "+strings.Join(device.Precisions(), ",")+")")
+			fs.ListVarP(&f.dump, "dump", "", "`PHASE=PATH` write the graphs after a phase as text; - is stdout (repeatable)")
+			fs.StringVar(&f.stopAfter, "stop-after", "", "`PASS` stop after this pass: "+strings.Join(pass.Names(), ", "))
+			fs.StringVar(&f.report, "report", "", "`PATH` for each target, write which ops were fused, rewritten or left to the reference, and why fusions were missed; - is stdout")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				for _, name := range []string{"output", "target", "fallback", "precision"} {
 					if fl := fs.Lookup(name); fl.Changed && (fl.Value.String() == "" || fl.Value.String() == "[]") {
@@ -89,17 +89,17 @@ func compileCommand() *cli.Command {
 					}
 				}
 				if len(args) != 1 {
-					return cli.Usagef("compile", "wants one checkpoint; found %d arguments", len(args)).WithHint("try: rlxc model.safetensors -o model.rlx")
+					return cli.Usagef("compile", "takes one checkpoint; found %d arguments", len(args)).WithHint("try: rlxc model.safetensors -o model.rlx")
 				}
 				graph := isGraph(args[0])
 				for _, name := range []string{"arch", "model-config", "context", "set", "dtype", "quantize"} {
 					if graph && fs.Lookup(name).Changed {
-						return cli.Usagef("--"+name, "is about checkpoints; %s is a graph in text form", args[0])
+						return cli.Usagef("--"+name, "applies to checkpoints only; %s is a graph in text form", args[0])
 					}
 				}
 				for _, name := range []string{"weights", "seed"} {
 					if !graph && fs.Lookup(name).Changed {
-						return cli.Usagef("--"+name, "is about graphs in text form, which end in .txt or .rlxg; %s is a checkpoint", args[0])
+						return cli.Usagef("--"+name, "applies to graphs in text form only (.txt or .rlxg); %s is a checkpoint", args[0])
 					}
 				}
 				if graph {
@@ -262,13 +262,14 @@ func withCode(ctx context.Context, err error, blame func(error) error) error {
 	return blame(err)
 }
 
-// badSizes is an error of the compiler without a code as one of the checkpoint: its tensors determine a size that exceeds a limit of the
-// IR or of the file format.
+// badSizes is an error of the compiler without a code as one of the checkpoint: its tensors determine a size that
+// exceeds a limit of the IR or of the file format.
 func badSizes(src string, err error) error {
 	return diag.New(arch.ErrTensor, src, "the sizes of its tensors cannot be compiled: %w", err)
 }
 
-// modelName is the checkpoint's name without folder and extension. For model.safetensors and for folders it is the folder's name.
+// modelName is the checkpoint's name without folder and extension. For model.safetensors and for folders it is the
+// folder's name.
 func modelName(src string) string {
 	abs, err := filepath.Abs(src)
 	if err != nil {
@@ -398,7 +399,8 @@ func reportCompiled(env *cli.Env, c compiled) error {
 		// Ops that the target does not run natively, each with its number of nodes.
 		Rewritten map[string]int `json:"rewritten"`
 		Reference map[string]int `json:"reference"`
-		// Of a method that several backends run in turn: how often they change, and what passes between them at the largest sizes.
+		// Of a method that several backends run in turn: how often they change, and what passes between them at the
+		// largest sizes.
 		Backends      []string       `json:"backends,omitempty"`
 		Elsewhere     map[string]int `json:"elsewhere,omitempty"`
 		CrossingBytes int64          `json:"crossing_bytes,omitempty"`

@@ -14,8 +14,8 @@ import (
 	"github.com/rlx-go/rlx/internal/cli"
 )
 
-// dumpSet collects the graphs that --dump requests. Several phases may have the same path; their texts are appended in the order in
-// which they are made.
+// dumpSet collects the graphs that --dump requests. Several phases may have the same path; their texts are appended in
+// the order in which they are made.
 type dumpSet struct {
 	paths map[string]string           // phase -> path
 	text  map[string]*strings.Builder // path -> text
@@ -37,7 +37,7 @@ func parseDumps(args []string, stopAfter string) (*dumpSet, error) {
 			return nil, cli.Usagef("--dump", "unknown phase %q; known are %s", phase, strings.Join(known, ", "))
 		}
 		if stopAfter != "" && slices.Index(known, phase) > slices.Index(known, stopAfter) {
-			return nil, cli.Usagef("--dump "+a, "is after --stop-after %s and never reached", stopAfter)
+			return nil, cli.Usagef("--dump "+a, "comes after --stop-after %s, so it is never reached", stopAfter)
 		}
 		d.paths[phase] = path
 		if d.text[path] == nil {

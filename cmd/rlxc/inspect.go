@@ -22,11 +22,11 @@ type view struct {
 
 // views in the order of the help text; the first one is the default.
 var views = []view{
-	{"signature", "methods with their inputs and outputs, and the task", signatureText, signatureJSON},
+	{"signature", "methods with inputs and outputs, and the task", signatureText, signatureJSON},
 	{"graph", "the final graph of each program", graphText, graphJSON},
-	{"plan", "where every value lives", placesText, placesJSON},
-	{"schedule", "the steps in order, with their operations, and which ops were rewritten or run by reference", stepsText, stepsJSON},
-	{"weights", "the directory of weights", weightsText, weightsJSON},
+	{"plan", "the place of every value in memory", placesText, placesJSON},
+	{"schedule", "the steps in order, and which ops were rewritten or run by the reference", stepsText, stepsJSON},
+	{"weights", "the list of weights", weightsText, weightsJSON},
 	{"meta", "producer, sources, configuration, sections", metaText, metaJSON},
 }
 
@@ -44,9 +44,9 @@ func inspectCommand() *cli.Command {
 		long += fmt.Sprintf("\n  %-10s %s", v.name, v.about)
 	}
 	return &cli.Command{
-		Name: "inspect", Args: "FILE.rlx [" + viewNames() + "] [flags]", Short: "show what is in an artifact", Long: long,
+		Name: "inspect", Args: "FILE.rlx [" + viewNames() + "] [flags]", Short: "show a part of an artifact", Long: long,
 		Examples: []cli.Example{
-			{About: "what goes in and what comes out", Line: "rlxc inspect sam.rlx"},
+			{About: "inputs and outputs", Line: "rlxc inspect sam.rlx"},
 			{About: "the graph that the cpu backend runs for decode", Line: "rlxc inspect sam.rlx graph --method decode --target cpu"},
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
@@ -57,7 +57,7 @@ func inspectCommand() *cli.Command {
 					args = append(args, views[0].name)
 				}
 				if len(args) != 2 {
-					return cli.Usagef("inspect", "wants an artifact, and may name one of %s; found %d arguments", viewNames(), len(args))
+					return cli.Usagef("inspect", "takes an artifact and optionally one of %s; found %d arguments", viewNames(), len(args))
 				}
 				var chosen *view
 				for i := range views {
@@ -66,7 +66,7 @@ func inspectCommand() *cli.Command {
 					}
 				}
 				if chosen == nil {
-					return cli.Usagef("inspect", "%q is no part of an artifact; known are %s", args[1], viewNames())
+					return cli.Usagef("inspect", "%q is not a part of an artifact; allowed are %s", args[1], viewNames())
 				}
 				v, err := f.openOne(args[:1])
 				if err != nil {

@@ -17,7 +17,7 @@ import (
 func main() {
 	cli.Main(cli.Program{
 		Name:     "rlxc",
-		Short:    "rlxc compiles checkpoints to artifacts (.rlx) and looks into artifacts.",
+		Short:    "rlxc compiles checkpoints to artifacts (.rlx) and inspects artifacts.",
 		Default:  "compile",
 		Commands: []*cli.Command{compileCommand(), inspectCommand(), planCommand(), checkCommand()},
 		Versions: []cli.Version{{Name: "artifact format", Version: fmt.Sprintf("%d.%d", format.Major, format.Minor)}},

@@ -33,12 +33,12 @@ func outputsOf(f compileFlags, d *dumpSet) []output {
 	return out
 }
 
-// checkOutputs finds errors before the work begins that would otherwise lose data or appear at its end: an output that is one of
-// the inputs, two outputs in one file, a folder that is missing or cannot be written to.
+// checkOutputs finds errors before the work begins that would otherwise lose data or appear at its end: an output that
+// is one of the inputs, two outputs in one file, a folder that is missing or cannot be written to.
 func checkOutputs(ctx context.Context, outs []output, inputs []string) error {
 	for i, o := range outs {
 		if o.path == "-" {
-			return cli.Usagef(o.flag+" -", "an artifact goes to a file").WithHint("name one that ends in .rlx")
+			return cli.Usagef(o.flag+" -", "an artifact cannot go to stdout").WithHint("name one that ends in .rlx")
 		}
 		for _, in := range inputs {
 			if sameFile(o.path, in) {
@@ -62,8 +62,8 @@ func checkOutputs(ctx context.Context, outs []output, inputs []string) error {
 	return nil
 }
 
-// place is the canonical name of the file that writing to path creates or replaces. It follows links, also those whose target does
-// not exist yet.
+// place is the canonical name of the file that writing to path creates or replaces. It follows links, also those whose
+// target does not exist yet.
 func place(path string) string {
 	path = atomicfile.Target(path)
 	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {

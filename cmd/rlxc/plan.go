@@ -15,21 +15,21 @@ func planCommand() *cli.Command {
 	return &cli.Command{
 		Name: "plan", Args: "FILE.rlx [flags]", Short: "show the memory plan: arena, peak, reuse, the largest tensors, a picture",
 		Examples: []cli.Example{
-			{About: "numbers", Line: "rlxc plan sam.rlx"},
+			{About: "sizes and the largest tensors", Line: "rlxc plan sam.rlx"},
 			{About: "a picture of the arena over time", Line: "rlxc plan sam.rlx --method encode --target cpu --view html > plan.html"},
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f programFlags
 			var picture cli.Choice
 			f.declare(fs)
-			fs.ChoiceVar(&picture, "view", "what to print; a picture goes to standard output", "text", "svg", "html")
+			fs.ChoiceVar(&picture, "view", "what to print to stdout", "text", "svg", "html")
 			top := fs.Int("top", 10, "`N` how many of the largest tensors to list")
 			return func(_ context.Context, env *cli.Env, args []string) error {
 				if *top < 0 {
 					return cli.Usagef("--top", "%d tensors; allowed are 0 and more", *top)
 				}
 				if env.JSON && picture.Value != "text" {
-					return cli.Usagef("--view "+picture.Value, "does not go together with --json")
+					return cli.Usagef("--view "+picture.Value, "cannot be combined with --json")
 				}
 				v, err := f.openOne(args)
 				if err != nil {

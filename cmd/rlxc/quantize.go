@@ -24,7 +24,7 @@ func (p *packings) add(x weights.Packing) {
 	p.list = append(p.list, x)
 }
 
-// takePacked leaves out targets that have not the packed types of the models' weights. It is for targets that nobody asked for.
+// takePacked drops targets that lack the packed types of the models' weights. It applies to the default targets only.
 func takePacked(targets []compile.Target, methods []*ir.Graph) []compile.Target {
 	return slices.DeleteFunc(slices.Clone(targets), func(t compile.Target) bool {
 		return slices.ContainsFunc(methods, func(g *ir.Graph) bool {

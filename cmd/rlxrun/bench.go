@@ -20,38 +20,37 @@ import (
 
 func benchCommand() *cli.Command {
 	return &cli.Command{
-		Name: "bench", Args: "FILE [flags]", Short: "measure a method on made-up inputs",
-		Long: `Measures a method, or with --prompt-tokens and --tokens how fast a language model takes a prompt and continues it. The inputs are made up: floats from -1 to 1, integers 0 and 1, the same in every run; sizes that
-are known at run time only are 2 unless --size says otherwise. The time of a run is that of the host's clock, from inputs
-handed in to outputs readable, so that the ways to a GPU and back count. The first run is reported apart; it and the rest
-of --warmup do not count.`,
+		Name: "bench", Args: "FILE [flags]", Short: "measure the speed of a method",
+		Long: `Measures a method, or the speed of a language model with --prompt-tokens and --tokens. Inputs are generated: floats from -1 to 1, integers 0 and 1, the
+same in every run. Sizes known only at run time are 2 unless --size says otherwise. The host's clock measures from handing in inputs to readable outputs, so transfers to and
+from a GPU count. The first run is reported separately; it and the other --warmup runs do not count.`,
 		Examples: []cli.Example{
 			{About: "the image encoder", Line: "rlxrun bench sam.rlx -b cpu --method encode -n 5 --json"},
 			{About: "on a GPU, whose clock rises over the first runs", Line: "rlxrun bench sam.rlx -b wgpu --method encode --warmup 5 -n 20"},
-			{About: "a language model: a prompt of 512 tokens and 64 that follow", Line: "rlxrun bench llama.rlx --prompt-tokens 512 --tokens 64"},
+			{About: "a language model: a prompt of 512 tokens, then 64 generated ones", Line: "rlxrun bench llama.rlx --prompt-tokens 512 --tokens 64"},
 			{About: "the mask decoder with 10 prompt points on one thread", Line: "rlxrun bench sam.rlx --method decode --size N=10 --threads 1"},
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f benchFlags
 			fs.Group("What is measured")
-			fs.StringVar(&f.method, "method", "", "`NAME` the method; may be left out where there is one only")
-			fs.IntVarP(&f.runs, "runs", "n", 5, "`N` runs that count")
-			fs.IntVar(&f.warmup, "warmup", 1, "`N` runs before them, the first included")
-			fs.ListVarP(&f.sizes, "size", "", "`SYMBOL=N` a size that is known at run time only (repeatable)")
-			fs.IntVar(&f.prompt, "prompt-tokens", 512, "`N` of a language model, a prompt of so many made-up tokens")
-			fs.IntVar(&f.tokens, "tokens", 64, "`N` and so many tokens that follow it, at the model's most probable")
+			fs.StringVar(&f.method, "method", "", "`NAME` the method (default the only one)")
+			fs.IntVarP(&f.runs, "runs", "n", 5, "`N` number of timed runs")
+			fs.IntVar(&f.warmup, "warmup", 1, "`N` runs before the timed ones, including the first run")
+			fs.ListVarP(&f.sizes, "size", "", "`SYMBOL=N` a size known only at run time (repeatable)")
+			fs.IntVar(&f.prompt, "prompt-tokens", 512, "`N` language models: length of the generated prompt")
+			fs.IntVar(&f.tokens, "tokens", 64, "`N` language models: tokens to generate after the prompt, greedily")
 			f.draft.declare(fs)
 			f.host.declare(fs)
 			f.debug.declare(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if fs.Changed("prompt-tokens") || fs.Changed("tokens") {
 					if f.method != "" || len(f.sizes.Values) > 0 || f.debug.any() {
-						return cli.Usagef("--prompt-tokens", "does not go together with --method, --size and what watches single runs")
+						return cli.Usagef("--prompt-tokens", "cannot be combined with --method, --size and what watches single runs")
 					}
 					f.text = true
 				}
 				if f.draft.fs.Changed("draft") && !f.text {
-					return cli.Usagef("--draft", "is for --prompt-tokens and --tokens")
+					return cli.Usagef("--draft", "requires --prompt-tokens or --tokens")
 				}
 				if err := cmp.Or(f.check(), f.draft.settle()); err != nil {
 					return err

@@ -25,11 +25,11 @@ type debugFlags struct {
 
 func (d *debugFlags) declare(fs *cli.FlagSet) {
 	fs.Group("Looking inside")
-	fs.BoolVar(&d.profile, "profile", false, "time per kind of op, with GFLOP/s and GB/s")
+	fs.BoolVar(&d.profile, "profile", false, "print the time per kind of op, with GFLOP/s and GB/s")
 	fs.StringVar(&d.trace, "trace", "", "`FILE` write a trace of load and steps, for ui.perfetto.dev or chrome://tracing")
-	fs.BoolVar(&d.checkNaN, "check-nan", false, "stop at the first step whose result holds a NaN, and name it")
-	fs.BoolVar(&d.check, "check", false, "compare each step with the reference evaluation of its op (very slow)")
-	fs.ListVarP(&d.dumps, "dump-tensors", "", "`GLOB=DIR` write the results of steps whose name or op matches to DIR as METHOD.STEP.NAME.npy (repeatable)")
+	fs.BoolVar(&d.checkNaN, "check-nan", false, "stop at the first step whose result has a NaN, and name it")
+	fs.BoolVar(&d.check, "check", false, "compare each step with the reference definition of its op (very slow)")
+	fs.ListVarP(&d.dumps, "dump-tensors", "", "`GLOB=DIR` write the results of steps whose name or op matches GLOB to DIR, as METHOD.STEP.NAME.npy (repeatable)")
 }
 
 // any reports whether a run without outputs is useful.
@@ -40,7 +40,7 @@ func (d *debugFlags) any() bool {
 // prepare checks the values and makes the directories of --dump-tensors.
 func (d *debugFlags) prepare() error {
 	if d.trace == "-" {
-		return cli.Usagef("--trace -", "a trace goes to a file").WithHint("for example --trace trace.json")
+		return cli.Usagef("--trace -", "a trace cannot go to stdout").WithHint("for example --trace trace.json")
 	}
 	for _, v := range d.dumps.Values {
 		glob, dir, ok := strings.Cut(v, "=")
@@ -48,10 +48,10 @@ func (d *debugFlags) prepare() error {
 			return cli.Usagef("--dump-tensors "+v, "is not GLOB=DIR with a pattern such as 'encoder.*'")
 		}
 		if err := os.Mkdir(dir, 0o777); err != nil && !os.IsExist(err) {
-			return cli.Usagef("--dump-tensors "+v, "directory cannot be made: %w", unpath(err))
+			return cli.Usagef("--dump-tensors "+v, "cannot create the directory: %w", unpath(err))
 		}
 		if st, err := os.Stat(dir); err != nil || !st.IsDir() {
-			return cli.Usagef("--dump-tensors "+v, "%s is there and is not a directory", dir)
+			return cli.Usagef("--dump-tensors "+v, "%s exists and is not a directory", dir)
 		}
 	}
 	return nil

@@ -53,7 +53,7 @@ func probeAll(ctx context.Context, env *cli.Env, f *hostFlags) ([]probed, *regis
 func devicesCommand() *cli.Command {
 	return &cli.Command{
 		Name: "devices", Args: "[flags]", Short: "list the devices of all backends",
-		Examples: []cli.Example{{About: "what this machine has, with the flag that chooses it", Line: "rlxrun devices"}},
+		Examples: []cli.Example{{About: "list devices, each with the flag that selects it", Line: "rlxrun devices"}},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f hostFlags
 			fs.StringVarP(&f.backend, "backend", "b", "", "`NAME` only the devices of this backend")
@@ -132,10 +132,10 @@ func devices(ctx context.Context, env *cli.Env, f *hostFlags) error {
 func pluginsCommand() *cli.Command {
 	return &cli.Command{
 		Name: "plugins list", Args: "[flags]", Short: "list the backends found, and whether they work",
-		Long: `Lists the backends found, in the order of the search: those given with --plugin; plugins installed with --hide-built-in; executables
-called rlx-backend-NAME beside rlxrun's own; those in the directories of RLX_PLUGIN_PATH; and the other installed plugins. The first of a name
-is the one that is used. Each is started and asked what it is, unless it is skipped: because every user can write to it or its directory, because
-it is installed and for another platform or protocol, or because RLX_PLUGIN_PATH names its directory relative to the current one.`,
+		Long: `Lists the backends in the order in which they are searched: those given with --plugin; plugins installed with --hide-built-in; executables called
+rlx-backend-NAME beside rlxrun; those in the directories of RLX_PLUGIN_PATH; the other installed plugins. The first of a name is used. Each backend is started and asked
+what it is. A backend is skipped if every user can write to it or its directory, if it was installed and is for another platform or protocol, or if RLX_PLUGIN_PATH
+names its directory relative to the current one.`,
 		Examples: []cli.Example{{About: "does my backend start?", Line: "rlxrun plugins list --plugin mine=./my-backend"}},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f hostFlags

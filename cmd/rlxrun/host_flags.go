@@ -51,21 +51,21 @@ func (f *hostFlags) openOptions(memory *rlx.Budget) rlx.OpenOptions {
 
 func (f *hostFlags) declare(fs *cli.FlagSet) {
 	fs.Group("Where it runs")
-	fs.StringVarP(&f.backend, "backend", "b", "", "`NAME` the backend (default "+defaultBackend+", or that of --device)")
-	fs.StringVar(&f.device, "device", "", "`[BACKEND:]ID` the device, as \"rlxrun devices\" lists them (default the backend's first)")
-	fs.StringVar(&f.threads, "threads", "auto", "`N|auto` threads of the backend")
+	fs.StringVarP(&f.backend, "backend", "b", "", "`NAME` the backend (default "+defaultBackend+", or the one in --device)")
+	fs.StringVar(&f.device, "device", "", "`[BACKEND:]ID` the device, as \"rlxrun devices\" lists it (default the backend's first)")
+	fs.StringVar(&f.threads, "threads", "auto", "`N|auto` number of threads")
 	f.declarePlugins(fs)
-	fs.DurationVar(&f.timeout, "timeout", 0, "`TIME` give up after so long, such as 90s or 5m (default never)")
-	fs.StringVar(&f.memory, "memory", "", "`SIZE` refuse to run where more is needed, such as 300M or 2Gi (default what is free)")
-	fs.StringVar(&f.precision, "precision", "", "`NAME` what the operands of products are rounded to, f32 or bf16; one of those the artifact allows (default the first of them)")
-	fs.ChoiceVar(&f.verify, "verify", "when the digests of the weights are checked: before the run unless this very file was before and has not changed; always before the run; as they are used; or not at all", verifyCached, verifyFull, verifyLazy, verifyStructure)
+	fs.DurationVar(&f.timeout, "timeout", 0, "`TIME` give up after this time, such as 90s or 5m (default never)")
+	fs.StringVar(&f.memory, "memory", "", "`SIZE` refuse to run if more memory is needed, such as 300M or 2Gi (default what is free)")
+	fs.StringVar(&f.precision, "precision", "", "`NAME` round the operands of products to f32 or bf16; the artifact must allow it (default its first)")
+	fs.ChoiceVar(&f.verify, "verify", "when to check the digests of the weights: before the run unless the file passed before and has not changed; before every run; as they are used; never", verifyCached, verifyFull, verifyLazy, verifyStructure)
 }
 
 // declarePlugins declares the flags of every command that starts backends.
 func (f *hostFlags) declarePlugins(fs *cli.FlagSet) {
-	fs.ListVarP(&f.plugins, "plugin", "", "`NAME=PATH` a backend that is elsewhere, by its executable (repeatable)")
-	fs.ChoiceVar(&f.sandbox, "sandbox", "keep backends from the network, other processes and your files (Linux): by what the system has, not at all, or fail where a part is missing", string(rlx.SandboxOn), string(rlx.SandboxOff), string(rlx.SandboxRequire))
-	fs.ChoiceVar(&f.log, "log", "what to show of the backend's log on stderr", "warn", "off", "error", "info", "debug")
+	fs.ListVarP(&f.plugins, "plugin", "", "`NAME=PATH` use this executable as backend NAME (repeatable)")
+	fs.ChoiceVar(&f.sandbox, "sandbox", "keep backends from the network, other processes and your files (Linux): as far as the system can; not at all; or fail if it cannot", string(rlx.SandboxOn), string(rlx.SandboxOff), string(rlx.SandboxRequire))
+	fs.ChoiceVar(&f.log, "log", "which messages of the backend's log to show on stderr", "warn", "off", "error", "info", "debug")
 }
 
 // options converts the flags to options of a session. The backend is not chosen yet.

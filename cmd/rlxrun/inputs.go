@@ -87,7 +87,7 @@ func readInput(ctx context.Context, v rlx.Value, value string, accept func(dtype
 	file, isFile := strings.CutPrefix(value, "@")
 	switch path, key, _ := strings.Cut(file, ".safetensors:"); {
 	case !isFile && (strings.HasSuffix(value, ".npy") || key != ""):
-		return tensor.Tensor{}, cli.Usagef("-i "+v.Name+"="+value, "is no list of numbers").WithHint("a file is named with an @: -i %s=@%s", v.Name, value)
+		return tensor.Tensor{}, cli.Usagef("-i "+v.Name+"="+value, "is not a list of numbers").WithHint("a file is named with an @: -i %s=@%s", v.Name, value)
 	case !isFile:
 		return parseNumbers(v, value)
 	case strings.HasSuffix(file, ".npy"):

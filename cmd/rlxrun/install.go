@@ -16,27 +16,25 @@ var shipped = []string{"cpu", "wgpu"}
 
 func installCommand() *cli.Command {
 	return &cli.Command{
-		Name: "plugins install", Args: "FILE|DIR|ARCHIVE [flags]", Short: "install a backend for yourself, from a file that you have",
-		Long: `Installs a backend from an executable called rlx-backend-NAME, or a directory or archive (tar, tar.gz, zip) with one at its top, into
-your folder of plugins: rlx/plugins in XDG_DATA_HOME or ~/.local/share. Nothing is fetched. The plugin is started once, in its sandbox, to see that it
-works, and a manifest records its name, version, protocol, platform and the SHA-256 of each file. From then on it is executed only if its
-files are those, and as a copy in memory of what was compared (Linux).
-
-The digests find damage and changed files. They do not say who made the plugin: install what you trust, and see --sandbox=require.`,
+		Name: "plugins install", Args: "FILE|DIR|ARCHIVE [flags]", Short: "install a backend from a local file",
+		Long: `Installs a backend from an executable called rlx-backend-NAME, or from a directory or archive (tar, tar.gz, zip) with one at its top. It goes into your plugin
+folder: rlx/plugins in XDG_DATA_HOME or ~/.local/share. Nothing is downloaded. The plugin is started once, in its sandbox, to see that it works. A manifest records its name,
+version, protocol, platform and the SHA-256 of each file. From then on it runs only if its files match, and on Linux as the copy in memory that was checked.
+The digests detect damage and changed files. They do not say who made the plugin: install only what you trust, and see --sandbox=require.`,
 		Examples: []cli.Example{
-			{About: "a backend in a directory with its modules", Line: "rlxrun plugins install ./rlx-backend-npu"},
-			{About: "a newer version of one that is installed", Line: "rlxrun plugins install npu-1.1.tar.gz --replace"},
+			{About: "a backend in a directory with other files", Line: "rlxrun plugins install ./rlx-backend-npu"},
+			{About: "replace an installed backend by a newer version", Line: "rlxrun plugins install npu-1.1.tar.gz --replace"},
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f hostFlags
 			var replace, hide, noStart bool
-			fs.BoolVar(&replace, "replace", false, "in place of an installed plugin of the same name")
-			fs.BoolVar(&hide, "hide-built-in", false, "allow the name of a built-in backend, which is then not used any more")
-			fs.BoolVar(&noStart, "no-start", false, "do not start it; its plugin.json must have version and protocol")
+			fs.BoolVar(&replace, "replace", false, "replace an installed plugin of the same name")
+			fs.BoolVar(&hide, "hide-built-in", false, "allow the name of a built-in backend, which is then no longer used")
+			fs.BoolVar(&noStart, "no-start", false, "do not start the plugin; its plugin.json must have version and protocol")
 			f.declarePlugins(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if len(args) != 1 {
-					return cli.Usagef("plugins install", "wants one file, directory or archive; found %d arguments", len(args))
+					return cli.Usagef("plugins install", "takes one file, directory or archive; found %d arguments", len(args))
 				}
 				o := installed.Options{Replace: replace, BuiltIn: namesBesideUs(), HideBuiltIn: hide}
 				if !noStart {
@@ -98,9 +96,9 @@ func install(ctx context.Context, env *cli.Env, source string, o installed.Optio
 func verifyCommand() *cli.Command {
 	return &cli.Command{
 		Name: "plugins verify", Args: "[NAME...] [flags]", Short: "check the files of installed plugins",
-		Long: `Compares every file of the installed plugins, or of those named, with the digests in the manifest, and says which would be skipped. Nothing is
-started. A plugin is also checked each time before it is started.`,
-		Examples: []cli.Example{{About: "is what is installed still what was?", Line: "rlxrun plugins verify"}},
+		Long: `Compares every file of the installed plugins, or of those named, with the digests in the manifest, and says which would be skipped. Starts
+nothing. Each start of a plugin makes the same check.`,
+		Examples: []cli.Example{{About: "check all installed plugins", Line: "rlxrun plugins verify"}},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			return func(ctx context.Context, env *cli.Env, args []string) error { return verify(env, args) }
 		},
@@ -175,12 +173,12 @@ func pluginsNamed(names []string) (store installed.Store, list []*installed.Plug
 func removeCommand() *cli.Command {
 	return &cli.Command{
 		Name: "plugins remove", Args: "NAME... [flags]", Short: "remove installed plugins",
-		Long:     `Removes installed plugins with all their files. A backend that is running goes on.`,
-		Examples: []cli.Example{{About: "away with it", Line: "rlxrun plugins remove npu"}},
+		Long:     `Removes installed plugins with all their files. Running backends continue.`,
+		Examples: []cli.Example{{About: "remove a backend", Line: "rlxrun plugins remove npu"}},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if len(args) == 0 {
-					return cli.Usagef("plugins remove", "wants the names of plugins; found none").WithHint("rlxrun plugins verify shows those that are installed")
+					return cli.Usagef("plugins remove", "takes the names of plugins; found none").WithHint("rlxrun plugins verify shows those that are installed")
 				}
 				store, list, err := pluginsNamed(args)
 				if err != nil {

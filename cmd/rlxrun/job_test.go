@@ -113,7 +113,7 @@ func TestSegmentJobRefuses(t *testing.T) {
 		text                    string
 	}{
 		{"", "1,1", "", "best", diag.Usage, "--image photo.jpg"},
-		{path, "", "", "best", diag.Usage, "neither a point nor a box"},
+		{path, "", "", "best", diag.Usage, "no point or box is given"},
 		{path, "33,1", "", "best", segment.CodePrompt, "outside the image, which has 32 x 16 pixels"},
 		{path, "a,1", "", "best", segment.CodePrompt, "X,Y"},
 		{path, "", "5,5,5,9", "best", segment.CodePrompt, "is empty"},
@@ -155,7 +155,7 @@ func TestNewJob(t *testing.T) {
 		{plain, segmentRun(segmentFlags{mask: "best", image: "x.png"}), "declares no task that takes images and prompts; it offers the methods encode, decode"},
 		{plain, segmentRun(segmentFlags{mask: "best"}), "--method: is missing; methods are encode, decode"},
 		{plain, method("run", segmentFlags{mask: "best"}), "no such method; methods are encode, decode"},
-		{segment, method("encode", segmentFlags{mask: "best", image: "x"}), "does not go together with --method"},
+		{segment, method("encode", segmentFlags{mask: "best", image: "x"}), "cannot be combined with --method"},
 	} {
 		_, err := newJob(t.Context(), c.s, c.flags)
 		wantError(t, c.text, err, diag.Usage, c.text)

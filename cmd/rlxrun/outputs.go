@@ -54,7 +54,7 @@ func parseSinks(given []string, offers []offer, primary string) ([]sink, error) 
 			name, dest = primary, arg
 		}
 		if name == "" && !ok {
-			return nil, cli.Usagef("-o "+arg, "does not say which output; outputs are %s", strings.Join(names, ", ")).WithHint("write -o %s=%s", names[0], arg)
+			return nil, cli.Usagef("-o "+arg, "does not name an output; outputs are %s", strings.Join(names, ", ")).WithHint("write -o %s=%s", names[0], arg)
 		}
 		i := slices.Index(names, name)
 		if i < 0 {
@@ -81,7 +81,7 @@ func (s sink) checkKind(arg string) error {
 		return cli.Usagef("-o "+arg, "the masks are several files; name a folder")
 	case s.offer.folder:
 	case s.dest == "-" && len(s.offer.pictures) > 1:
-		return cli.Usagef("-o "+arg, "%d images do not go to stdout together; name a file", len(s.offer.pictures))
+		return cli.Usagef("-o "+arg, "%d images cannot go to stdout together; name a file", len(s.offer.pictures))
 	case s.dest == "-" || device:
 	case s.offer.pictures != nil && ext != ".png":
 		return cli.Usagef("-o "+arg, "images are written as PNG; name a file that ends in .png")
@@ -120,9 +120,9 @@ func checkStdout(env *cli.Env, sinks []sink) error {
 	}
 	switch {
 	case image != "" && env.JSON:
-		return cli.Usagef("-o "+image+"=-", "an image does not go to stdout together with --format json")
+		return cli.Usagef("-o "+image+"=-", "an image cannot go to stdout together with --format json")
 	case image != "" && n > 1:
-		return cli.Usagef("-o "+image+"=-", "an image goes to stdout alone; %d outputs are asked for there", n)
+		return cli.Usagef("-o "+image+"=-", "an image goes to stdout alone; %d outputs are requested there", n)
 	}
 	return nil
 }
@@ -138,8 +138,8 @@ func realPath(path string) string {
 	return filepath.Clean(path)
 }
 
-// checkSinks finds errors before the run that would otherwise appear at its end: a directory that is missing or cannot be written
-// to, a file named twice, the artifact or an input as an output.
+// checkSinks finds errors before the run that would otherwise appear at its end: a directory that is missing or cannot
+// be written to, a file named twice, the artifact or an input as an output.
 func checkSinks(ctx context.Context, sinks []sink, more []string, artifact string, inputs ...string) error {
 	seen := map[string]bool{}
 	paths := slices.Clone(more)

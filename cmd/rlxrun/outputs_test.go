@@ -40,13 +40,13 @@ func TestParseSinks(t *testing.T) {
 		"iou=m.png": ".npy and .txt",
 		"what=x":    `no output "what"; outputs are mask, overlay, iou`,
 		"iou=":      "name is missing",
-		"mask=-":    "2 images do not go to stdout together",
+		"mask=-":    "2 images cannot go to stdout together",
 	} {
 		_, err := parseSinks([]string{arg}, testOffers, "mask")
 		wantError(t, arg, err, diag.Usage, text)
 	}
 	_, err = parseSinks([]string{"x.npy"}, testOffers, "")
-	wantError(t, "no primary", err, diag.Usage, "does not say which output", "-o mask=x.npy")
+	wantError(t, "no primary", err, diag.Usage, "does not name an output", "-o mask=x.npy")
 }
 
 func TestCheckSinks(t *testing.T) {

@@ -39,30 +39,30 @@ const (
 
 func testCommand() *cli.Command {
 	return &cli.Command{
-		Name: "plugins test", Args: "NAME|PATH [flags]", Short: "check that a backend is right",
-		Long: `Runs the conformance suite on a backend, found by its name, or any executable given by its path: what it says of itself, how it
-loads and runs, answers wrong requests, cancels and ends; programs of many ops; and every case of every op that its description takes,
-in its element types, with guards around the results. Results are compared with the definitions of spec/ops.md, within their tolerances. An
-op that the description does not take must be refused, and counts as not claimed. It ends with a table, and with status 1 if a check failed.
+		Name: "plugins test", Args: "NAME|PATH [flags]", Short: "run the conformance suite on a backend",
+		Long: `Runs the conformance suite on a backend, given by its name or by the path of an executable. The suite checks what the backend reports, how it loads and
+runs programs, answers wrong requests, cancels and ends. It runs programs of many ops, and every case of every op that the backend claims, in each of its element types,
+with guards around the results. Results must agree with spec/ops.md within its tolerances. The backend must refuse an op that it does not claim; such checks count as "not
+claimed". The command ends with a table, and with status 1 if a check failed.
 
---mode support lists what the description claims; --mode perf times one step of each op that it claims, beside the cpu backend.`,
+--mode support lists what the backend claims. --mode perf times one step of each op that it claims, beside the cpu backend.`,
 		Examples: []cli.Example{
-			{About: "is my backend right?", Line: "rlxrun plugins test ./rlx-backend-mine"},
-			{About: "one op, all its checks", Line: "rlxrun plugins test ./rlx-backend-mine -o matmul --full"},
-			{About: "the same sample of checks again", Line: "rlxrun plugins test cpu --seed 7"},
+			{About: "test a backend", Line: "rlxrun plugins test ./rlx-backend-mine"},
+			{About: "all checks of one op", Line: "rlxrun plugins test ./rlx-backend-mine -o matmul --full"},
+			{About: "another sample of the checks", Line: "rlxrun plugins test cpu --seed 7"},
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f conformanceFlags
 			fs.ListVarP(&f.ops, "op", "o", "`OP` only the checks of this op (repeatable)")
 			fs.BoolVar(&f.quick, "quick", false, "fewer cases, shapes and values")
-			fs.BoolVar(&f.all, "full", false, "every check; otherwise a sample of about an eighth of those of each op")
-			fs.StringVar(&f.seed, "seed", "1", "`N|random` which sample")
-			fs.ChoiceVar(&f.transport, "transport", "how tensors travel: in shared memory, in messages, or both ways, one after the other", transportShared, transportChunks, transportBoth)
-			fs.ChoiceVar(&f.mode, "mode", "make checks, list what is claimed, or time it", modeTest, modeSupport, modePerf)
+			fs.BoolVar(&f.all, "full", false, "every check (default a sample of about an eighth of each op's checks)")
+			fs.StringVar(&f.seed, "seed", "1", "`N|random` seed of the sample")
+			fs.ChoiceVar(&f.transport, "transport", "how to send tensors: in shared memory, in messages, or both, one after the other", transportShared, transportChunks, transportBoth)
+			fs.ChoiceVar(&f.mode, "mode", "run checks, list what the backend claims, or time it", modeTest, modeSupport, modePerf)
 			f.declarePlugins(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if len(args) != 1 {
-					return cli.Usagef("plugins test", "wants one backend, by its name or path; found %d arguments", len(args)).WithHint("rlxrun plugins list shows those there are")
+					return cli.Usagef("plugins test", "takes one backend, by its name or path; found %d arguments", len(args)).WithHint("rlxrun plugins list shows them")
 				}
 				return f.run(ctx, env, args[0])
 			}
@@ -73,7 +73,7 @@ op that the description does not take must be refused, and counts as not claimed
 func (f *conformanceFlags) run(ctx context.Context, env *cli.Env, name string) error {
 	c := devicetest.Config{Ops: f.ops.Values, Brief: f.quick, All: f.all}
 	if f.quick && f.all {
-		return cli.Usagef("--quick", "and --full exclude each other")
+		return cli.Usagef("--quick", "cannot be combined with --full")
 	}
 	if f.seed == "random" {
 		c.Seed = rand.Uint64()
@@ -111,7 +111,8 @@ func (r *registry) findOrOpen(name string) (found, error) {
 	return found{Backend: rlx.Backend{Name: base, Path: name}, from: "argument"}, nil
 }
 
-// argument names the backend on a command line: by its name if it is installed, since it is started only as that, and else by its path.
+// argument names the backend on a command line: by its name if it is installed, since it is started only as that, and
+// else by its path.
 func (f found) argument() string {
 	if f.Folder != nil {
 		return f.Name

@@ -33,7 +33,7 @@ Outputs are written when the run has succeeded, all or none; an output that is a
 "rlxrun FILE --help" also lists what that artifact offers.`,
 		Examples: append(taskExamples(), []cli.Example{
 			{About: "one method on tensors", Line: "rlxrun sam.rlx -b cpu --method encode -i image=@image.npy -o embeddings=emb.npy"},
-			{About: "small tensors may be written out; a tensor may come from a safetensors file", Line: "rlxrun sam.rlx --method decode -i embeddings=@x.safetensors:emb -i points=128,128,0,0 -i labels=1,-1 -o iou=-"},
+			{About: "small tensors can be given as text, others come from files", Line: "rlxrun sam.rlx --method decode -i embeddings=@x.safetensors:emb -i points=128,128,0,0 -i labels=1,-1 -o iou=-"},
 		}...),
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			image := new(imageFlag)
@@ -44,12 +44,12 @@ Outputs are written when the run has succeeded, all or none; an output that is a
 			}
 			fs.Group("Running a method on tensors")
 			fs.StringVar(&f.method, "method", "", "`NAME` the method to run")
-			fs.ListVarP(&f.inputs, "input", "i", "`NAME=VALUE` one input, as @FILE.npy, @FILE.safetensors:KEY or 1,2,3 (repeatable)")
-			fs.StringVar(&f.random, "random", "", "`SEED` make up the inputs that -i does not give: floats from -1 to 1, integers 0 and 1")
-			fs.ListVarP(&f.sizes, "size", "", "`SYMBOL=N` with --random: a size that is known at run time only (default 2, or the nearest that is allowed; repeatable)")
+			fs.ListVarP(&f.inputs, "input", "i", "`NAME=VALUE` an input: @FILE.npy, @FILE.safetensors:KEY or 1,2,3 (repeatable)")
+			fs.StringVar(&f.random, "random", "", "`SEED` generate the inputs that -i does not give: floats from -1 to 1, integers 0 and 1")
+			fs.ListVarP(&f.sizes, "size", "", "`SYMBOL=N` with --random: a size known only at run time (default 2, or the nearest allowed; repeatable)")
 			f.state.declare(fs)
 			fs.Group("Results")
-			fs.ListVarP(&f.outputs, "output", "o", "`[NAME=]FILE` one output; FILE - is stdout; without NAME the task's main output, or the method's only one (repeatable)")
+			fs.ListVarP(&f.outputs, "output", "o", "`[NAME=]FILE` write an output; FILE - is stdout. Without NAME: the task's main output, or the method's only one (repeatable)")
 			f.host.declare(fs)
 			f.debug.declare(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
@@ -81,8 +81,8 @@ type job interface {
 	json(sum *summary) any // the summary, with what the job adds to it, once it has run
 }
 
-// execute does what the flags request. It checks everything it can before the model runs, and writes nothing before all of it has
-// succeeded.
+// execute does what the flags request. It checks everything it can before the model runs, and writes nothing before all
+// of it has succeeded.
 func (s *session) execute(ctx context.Context, f *runFlags) error {
 	s.files = f.state
 	j, err := newJob(ctx, s, f)
@@ -98,7 +98,7 @@ func (s *session) execute(ctx context.Context, f *runFlags) error {
 		for _, o := range j.offers() {
 			names = append(names, o.name)
 		}
-		return cli.Usagef("-o", "no output is asked for; outputs are %s", strings.Join(names, ", ")).WithHint("for example -o %s", exampleSink(j.offers()[0]))
+		return cli.Usagef("-o", "no output is requested; outputs are %s", strings.Join(names, ", ")).WithHint("for example -o %s", exampleSink(j.offers()[0]))
 	}
 	if err := checkStdout(s.env, sinks); err != nil {
 		return err
@@ -163,7 +163,7 @@ func newJob(ctx context.Context, s *session, f *runFlags) (job, error) {
 		switch {
 		case len(given) == 0:
 		case onTensors:
-			return nil, cli.Usagef(given[0], "does not go together with --method, -i and --random")
+			return nil, cli.Usagef(given[0], "cannot be combined with --method, -i and --random")
 		case u.name != declared.name:
 			return nil, cli.Usagef(given[0], "%s declares no task that takes %s; it offers the methods %s", path, u.takes, methodNames(s.model)).
 				WithHint("use --method NAME -i NAME=@FILE.npy -o NAME=FILE.npy")
@@ -173,7 +173,7 @@ func newJob(ctx context.Context, s *session, f *runFlags) (job, error) {
 		return newMethodJob(ctx, s, f)
 	}
 	if len(own) == 0 {
-		return nil, cli.Usagef(path, "nothing is asked of it: give %s, or --method with its inputs", declared.usage).
+		return nil, cli.Usagef(path, "no task or method is requested: give %s, or --method with its inputs", declared.usage).
 			WithHint("for example rlxrun %s %s", path, declared.example)
 	}
 	return declared.flags.job(ctx, s)
@@ -196,7 +196,7 @@ func newMethodJob(ctx context.Context, s *session, f *runFlags) (*methodJob, err
 	fill := func([]rlx.Value) (map[string]rlx.Tensor, error) { return nil, nil }
 	switch seed, err := strconv.ParseUint(f.random, 10, 64); {
 	case f.random == "" && len(f.sizes.Values) > 0:
-		return nil, cli.Usagef("--size", "is for the inputs that --random makes up; those given by -i have their sizes")
+		return nil, cli.Usagef("--size", "sets sizes of the inputs that --random generates; inputs given with -i have their own")
 	case f.random == "":
 	case err != nil:
 		return nil, cli.Usagef("--random "+f.random, "is not a number")

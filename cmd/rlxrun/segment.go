@@ -24,14 +24,14 @@ import (
 var _ = registerTask(taskKind{
 	name: segment.Kind, takes: "images and prompts", usage: "--image with --point or --box", example: "--image photo.jpg --point 120,80 -o mask.png",
 	examples: []cli.Example{
-		{About: "the mask of what is at pixel (128,128)", Line: "rlxrun sam.rlx --backend cpu --image scene1.png --point 128,128 -o mask.png"},
-		{About: "what is in the box; the mask, a picture to look at, and the predicted quality", Line: "rlxrun sam.rlx --image coins.png --box 316,155,379,218 -o mask.png -o overlay=seen.png -o iou=-"},
-		{About: "all masks, to mask.0.png, mask.1.png and so on", Line: "rlxrun sam.rlx --image coins.png --point 203,203 --mask all -o mask.png"},
-		{About: "a better mask than one that is there already", Line: "rlxrun sam.rlx --image coins.png --point 203,203 --mask-prompt rough.png -o mask.png"},
+		{About: "the mask of the object at pixel (128,128)", Line: "rlxrun sam.rlx --backend cpu --image scene1.png --point 128,128 -o mask.png"},
+		{About: "the object in a box: its mask, an overlay to look at, and the predicted quality", Line: "rlxrun sam.rlx --image coins.png --box 316,155,379,218 -o mask.png -o overlay=seen.png -o iou=-"},
+		{About: "all masks: mask.0.png, mask.1.png and so on", Line: "rlxrun sam.rlx --image coins.png --point 203,203 --mask all -o mask.png"},
+		{About: "refine a rough mask", Line: "rlxrun sam.rlx --image coins.png --point 203,203 --mask-prompt rough.png -o mask.png"},
 		{About: "all objects in an image: out/labels.png and out/masks.json", Line: "rlxrun sam.rlx --image coins.png --everything -o out"},
-		{About: "all objects in each image of a folder; those that are done are skipped", Line: "rlxrun sam.rlx --images photos --everything -o out"},
+		{About: "all objects in each image of a folder; skips images that are already done", Line: "rlxrun sam.rlx --images photos --everything -o out"},
 		{About: "many prompts in one image, which is encoded once: out/0.png, out/1.png and so on", Line: "rlxrun sam.rlx --image coins.png --points-file prompts.json -o out"},
-		{About: "where the time goes", Line: "rlxrun sam.rlx --image scene1.png --point 128,128 --profile"},
+		{About: "show where the time goes", Line: "rlxrun sam.rlx --image scene1.png --point 128,128 --profile"},
 	},
 	flags: func(im *imageFlag) taskFlags { return &segmentFlags{shared: im} },
 })
@@ -52,15 +52,15 @@ type segmentFlags struct {
 
 func (f *segmentFlags) declare(fs *cli.FlagSet) {
 	fs.Group("Segmenting an image (artifacts that declare the task " + segment.Kind + ")")
-	fs.ListVarP(&f.points, "point", "", "`X,Y[,0|1]` a pixel of what is meant, or with 0 of what is not (repeatable)")
-	fs.ListVarP(&f.box, "box", "", "`X0,Y0,X1,Y1` a box around what is meant")
-	fs.StringVar(&f.maskPrompt, "mask-prompt", "", "`FILE` a first guess of the mask, beside a point or box: a PNG as large as the image, white inside, or .npy with its logits, f32[1,1,4*tokens,4*tokens]")
-	fs.StringVar(&f.pointsFile, "points-file", "", "`FILE` many prompts, as JSON: [{\"points\": [[120,80], [30,40,0]]}, {\"box\": [60,40,200,160]}]; -o names a folder for their masks")
-	fs.BoolVar(&f.everything, "everything", false, "all objects in the image: a label image and a list of them, in the folder of -o")
-	fs.IntVar(&f.grid, "grid", segment.EverythingDefault.Side, "`N` of --everything: N x N points look for objects")
-	fs.Float64Var(&f.minIoU, "min-iou", segment.EverythingDefault.MinIoU, "`0..1` of --everything: the least quality that the model predicts for a mask that is kept")
-	fs.StringVar(&f.folder, "images", "", "`DIR|GLOB` many images; -o names a folder, which gets one for each. Images that are there already are not done again")
-	fs.StringVar(&f.mask, "mask", segment.MaskBest, "`best|all|N` the mask of the highest predicted quality, all of them, or one by number")
+	fs.ListVarP(&f.points, "point", "", "`X,Y[,0|1]` a pixel of the object; with 0, a pixel outside it (repeatable)")
+	fs.ListVarP(&f.box, "box", "", "`X0,Y0,X1,Y1` a box around the object")
+	fs.StringVar(&f.maskPrompt, "mask-prompt", "", "`FILE` a rough mask, beside a point or box: a PNG of the image's size, white inside, or a .npy of logits, f32[1,1,4*tokens,4*tokens]")
+	fs.StringVar(&f.pointsFile, "points-file", "", "`FILE` many prompts as JSON: [{\"points\": [[120,80], [30,40,0]]}, {\"box\": [60,40,200,160]}]; -o names a folder for the masks")
+	fs.BoolVar(&f.everything, "everything", false, "find all objects; write a label image and a list to the folder of -o")
+	fs.IntVar(&f.grid, "grid", segment.EverythingDefault.Side, "`N` with --everything: search from N x N points")
+	fs.Float64Var(&f.minIoU, "min-iou", segment.EverythingDefault.MinIoU, "`0..1` with --everything: drop masks with a lower predicted quality")
+	fs.StringVar(&f.folder, "images", "", "`DIR|GLOB` many images; -o names a folder, which gets a folder per image. Images that are already done are skipped")
+	fs.StringVar(&f.mask, "mask", segment.MaskBest, "`best|all|N` write the mask with the highest predicted quality, all masks, or one by number")
 }
 
 func (f *segmentFlags) settle() error {
@@ -134,7 +134,7 @@ func (f *segmentFlags) job(ctx context.Context, s *session) (job, error) {
 		return nil, cli.Usagef("--image", "is missing").WithHint("for example --image photo.jpg --point 120,80 -o mask.png")
 	}
 	if len(f.points.Values)+len(f.box.Values) == 0 {
-		return nil, cli.Usagef("--point", "neither a point nor a box says what is meant").WithHint("for example --point 120,80 or --box 60,40,200,160")
+		return nil, cli.Usagef("--point", "no point or box is given").WithHint("for example --point 120,80 or --box 60,40,200,160")
 	}
 	if err := g.Task.CheckMask(f.mask); err != nil {
 		return nil, err

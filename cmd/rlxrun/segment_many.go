@@ -25,7 +25,8 @@ import (
 	"github.com/rlx-go/rlx/internal/regular"
 )
 
-// manyJob is a use of the task whose results go to a folder: the masks of many prompts in an image, all its objects, or either for many images.
+// manyJob is a use of the task whose results go to a folder: the masks of many prompts in an image, all its objects, or
+// either for many images.
 type manyJob struct {
 	segmenter *rlx.Segmenter
 	runs      []*rlx.Method
@@ -71,7 +72,7 @@ func (f *segmentFlags) many(g *rlx.Segmenter, s *session) (j *manyJob, ok bool, 
 	all := rlx.EverythingDefault
 	all.Side, all.MinIoU = f.grid, f.minIoU
 	if !f.everything && all != rlx.EverythingDefault {
-		return nil, true, cli.Usagef("--everything", "is missing: --grid and --min-iou say how it is done")
+		return nil, true, cli.Usagef("--everything", "is missing; --grid and --min-iou belong to it")
 	}
 	if f.pointsFile == "" && !f.everything && f.folder == "" {
 		return nil, false, nil
@@ -79,19 +80,19 @@ func (f *segmentFlags) many(g *rlx.Segmenter, s *session) (j *manyJob, ok bool, 
 	prompted := len(f.points.Values)+len(f.box.Values) > 0
 	switch {
 	case f.maskPrompt != "":
-		return nil, true, cli.Usagef("--mask-prompt", "is for one prompt in one image")
+		return nil, true, cli.Usagef("--mask-prompt", "takes one prompt in one image")
 	case f.everything && (prompted || f.pointsFile != ""):
-		return nil, true, cli.Usagef("--everything", "does not go together with --point, --box and --points-file")
+		return nil, true, cli.Usagef("--everything", "cannot be combined with --point, --box and --points-file")
 	case prompted && f.pointsFile != "":
-		return nil, true, cli.Usagef("--points-file", "does not go together with --point and --box")
+		return nil, true, cli.Usagef("--points-file", "cannot be combined with --point and --box")
 	case f.everything && f.mask != segment.MaskBest:
-		return nil, true, cli.Usagef("--mask", "does not go together with --everything, which looks at all masks")
+		return nil, true, cli.Usagef("--mask", "cannot be combined with --everything, which looks at all masks")
 	case f.folder != "" && f.image != "":
-		return nil, true, cli.Usagef("--images", "does not go together with --image")
+		return nil, true, cli.Usagef("--images", "cannot be combined with --image")
 	case f.folder == "" && f.image == "":
 		return nil, true, cli.Usagef("--image", "is missing").WithHint("for example --image photo.jpg --everything -o objects")
 	case !prompted && f.pointsFile == "" && !f.everything:
-		return nil, true, cli.Usagef("--images", "nothing says what is meant in them").WithHint("add --everything, --points-file, --point or --box")
+		return nil, true, cli.Usagef("--images", "no prompt is given").WithHint("add --everything, --points-file, --point or --box")
 	}
 	if err := g.Task.CheckMask(f.mask); err != nil {
 		return nil, true, err
@@ -148,7 +149,7 @@ func imagesOf(arg string) ([]string, error) {
 	seen := map[string]string{}
 	for _, p := range all {
 		if other, twice := seen[filepath.Base(p)]; twice {
-			return nil, cli.Usagef("--images "+arg, "%s and %s have one name, and so one folder of results", other, p)
+			return nil, cli.Usagef("--images "+arg, "%s and %s have the same name and would share a folder of results", other, p)
 		}
 		seen[filepath.Base(p)] = p
 	}
@@ -233,7 +234,8 @@ func (j *manyJob) prepare(_ *session, sinks []sink) error {
 	return nil
 }
 
-// run does the images one after another. What is wrong with one ends the run if it is the only one; of many it is reported, and the others are done.
+// run does the images one after another. What is wrong with one ends the run if it is the only one; of many it is
+// reported, and the others are done.
 func (j *manyJob) run(ctx context.Context, s *session) (map[string]product, error) {
 	if err := s.load(ctx, j.runs...); err != nil {
 		return nil, err

@@ -29,23 +29,20 @@ type serveFlags struct {
 
 func serveCommand() *cli.Command {
 	return &cli.Command{
-		Name: "serve", Args: "FILE [flags]", Short: "a page in your browser: click on an object, see its mask",
-		Long: `Prints the address of a page that segments images with an artifact that declares the task segment, and serves it until Ctrl-C. Open
-the address in a browser on this machine. An image is encoded once; then a click, a box, or the keyboard finds a mask in the time of the decoder alone. Masks
-can be saved.
-
-The page listens on 127.0.0.1 only, and its address has a random token: other machines, other users without the address and other
-pages in your browser cannot use it. It needs nothing from the network, and images stay on this machine. To use it on a machine that
-you reach by ssh, forward the port: ssh -L 8000:127.0.0.1:8000 MACHINE rlxrun serve sam.rlx --port 8000`,
+		Name: "serve", Args: "FILE [flags]", Short: "segment images in your browser: click an object, see its mask",
+		Long: `Serves a page that segments images, prints its address, and runs until Ctrl-C. Open the address in a browser on this machine. The artifact must declare the task
+segment. An image is encoded once; after that a click, a box or the keyboard finds a mask in the time of the decoder alone. You can save masks. The server listens on
+127.0.0.1 only, and the address has a random token, so other machines, other users and other pages in your browser cannot use it. The page loads nothing from the
+network, and images stay on this machine. To use it on a remote machine, forward the port: ssh -L 8000:127.0.0.1:8000 MACHINE rlxrun serve sam.rlx --port 8000`,
 		Examples: []cli.Example{
-			{About: "a page, which begins with an image", Line: "rlxrun serve sam.rlx --image coins.png"},
-			{About: "on a GPU, at a port that stays the same", Line: "rlxrun serve sam.rlx -b wgpu --port 8000"},
+			{About: "open the page with an image", Line: "rlxrun serve sam.rlx --image coins.png"},
+			{About: "run on a GPU, at a fixed port", Line: "rlxrun serve sam.rlx -b wgpu --port 8000"},
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f serveFlags
 			fs.Group("The page")
-			fs.StringVar(&f.image, "image", "", "`FILE` a PNG or JPEG that the page begins with; - is stdin")
-			fs.IntVar(&f.port, "port", 0, "`N` the port of the address (default any that is free)")
+			fs.StringVar(&f.image, "image", "", "`FILE` a PNG or JPEG to open the page with; - is stdin")
+			fs.IntVar(&f.port, "port", 0, "`N` the port (default any free one)")
 			f.host.declare(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if f.port < 0 || f.port > 1<<16-1 {

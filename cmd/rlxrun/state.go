@@ -13,15 +13,15 @@ import (
 type stateFlags struct{ from, to string }
 
 func (f *stateFlags) declare(fs *cli.FlagSet) {
-	fs.StringVar(&f.from, "state", "", "`FILE` begin with what --save-state wrote, rather than with the model's initial values")
-	fs.StringVar(&f.to, "save-state", "", "`FILE` write what the model keeps from run to run, as safetensors; may be that of --state")
+	fs.StringVar(&f.from, "state", "", "`FILE` start from a state that --save-state wrote (default the model's initial state)")
+	fs.StringVar(&f.to, "save-state", "", "`FILE` save the model's state after the run, as safetensors; may be the file of --state")
 }
 
 // check refuses flags that do not fit the methods of a run.
 func (f *stateFlags) check(methods []*rlx.Method) error {
 	for _, flag := range []struct{ name, value string }{{"--state", f.from}, {"--save-state", f.to}} {
 		if flag.value != "" && !slices.ContainsFunc(methods, func(m *rlx.Method) bool { return m.Stateful }) {
-			return cli.Usagef(flag.name, "%s keeps nothing from run to run", methods[0].Name)
+			return cli.Usagef(flag.name, "%s has no state", methods[0].Name)
 		}
 	}
 	return nil

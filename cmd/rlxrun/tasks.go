@@ -57,7 +57,7 @@ type imageFlag struct {
 }
 
 func (f *imageFlag) declare(fs *cli.FlagSet) {
-	fs.Group("Seeing an image (artifacts that declare a task that takes images)")
+	fs.Group("Image input (artifacts whose task takes images)")
 	fs.ListVarP(&f.values, "image", "", "`FILE` a PNG or JPEG of any size; - is stdin")
 }
 

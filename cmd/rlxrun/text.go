@@ -21,11 +21,11 @@ import (
 var _ = registerTask(taskKind{
 	name: text.Kind, takes: "text", usage: "--prompt, --prompt-file or --ids", example: "--prompt \"Once upon a time\"",
 	examples: []cli.Example{
-		{About: "continue a text; what follows is printed as it is generated", Line: "rlxrun llama.rlx --prompt \"ROMEO:\""},
-		{About: "a prompt from standard input, drawn at random; the same seed gives the same text", Line: "rlxrun llama.rlx --prompt-file - --temperature 0.8 --top-p 0.95 --seed 7 -n 200"},
-		{About: "a model with a draft head, which proposes tokens that one run checks: the same text, sooner", Line: "rlxrun qwen.rlx --prompt \"ROMEO:\" --temperature 0 --draft mtp"},
-		{About: "several texts at a time, of a model that rlxc --batch has compiled for them; a line of the file is a prompt", Line: "rlxrun llama.rlx --prompts-file prompts.txt -n 100"},
-		{About: "tokens in place of text, and everything about them", Line: "rlxrun llama.rlx --ids 5,7,9 -n 16 --temperature 0 --format json"},
+		{About: "continue a text; tokens are printed as they are generated", Line: "rlxrun llama.rlx --prompt \"ROMEO:\""},
+		{About: "a prompt from stdin, sampled at random; the same seed gives the same text", Line: "rlxrun llama.rlx --prompt-file - --temperature 0.8 --top-p 0.95 --seed 7 -n 200"},
+		{About: "speculative decoding with the model's draft head: the same text, sooner", Line: "rlxrun qwen.rlx --prompt \"ROMEO:\" --temperature 0 --draft mtp"},
+		{About: "several texts at a time, one prompt per line; the model was compiled with rlxc --batch", Line: "rlxrun llama.rlx --prompts-file prompts.txt -n 100"},
+		{About: "token ids instead of text, and everything about the result as JSON", Line: "rlxrun llama.rlx --ids 5,7,9 -n 16 --temperature 0 --format json"},
 	},
 	flags: func(*imageFlag) taskFlags { return new(textFlags) },
 })
@@ -55,23 +55,23 @@ var textFlagNames = []string{"prompt", "prompt-file", "prompts-file", "ids", "ch
 func (f *textFlags) declare(fs *cli.FlagSet) {
 	f.fs = fs
 	fs.Group("Continuing a text (artifacts that declare the task " + text.Kind + ")")
-	fs.ListVarP(&f.prompt, "prompt", "", "`TEXT` what to continue; - is stdin (repeatable: several texts at a time, of a model that rlxc --batch has compiled)")
-	fs.ListVarP(&f.file, "prompt-file", "", "`FILE` a file of UTF-8 text to continue; - is stdin")
-	fs.StringVar(&f.prompts, "prompts-file", "", "`FILE` a file of UTF-8 text of which each line is a prompt; - is stdin")
-	fs.StringVar(&f.ids, "ids", "", "`ID,ID,...` tokens to continue")
-	fs.BoolVar(&f.chat, "chat", false, "the prompt is what a user says: put it into the model's own template for conversations")
-	fs.StringVar(&f.system, "system", "", "`TEXT` with --chat, what the system says first")
-	fs.IntVarP(&f.tokens, "tokens", "n", 0, "`N` generate at most so many tokens (default 256, or what the context has room for)")
-	fs.Float64Var(&f.sampling.Temperature, "temperature", 0, "`T` above 0 draws at random, the more evenly the higher; 0 takes the most probable token (default the model's)")
-	fs.IntVar(&f.sampling.TopK, "top-k", 0, "`K` draw only among the K most probable tokens; 0 is off (default the model's)")
-	fs.Float64Var(&f.sampling.TopP, "top-p", 0, "`P` draw only among the most probable tokens that have probability P together; 0 and 1 are off (default the model's)")
-	fs.Float64Var(&f.sampling.MinP, "min-p", 0, "`P` draw only among tokens that have P times the largest probability; 0 is off (default the model's)")
-	fs.Float64Var(&f.sampling.RepeatPenalty, "repeat-penalty", 0, "`R` make tokens that occurred less likely; 0 and 1 are off (default the model's)")
-	fs.Uint64Var(&f.seed, "seed", 0, "`N` of what is drawn; the same seed gives the same text on every backend")
-	fs.ListVarP(&f.stop, "stop", "", "`TEXT` end before this text (repeatable)")
-	fs.BoolVar(&f.ignoreEnd, "ignore-end", false, "go on after tokens that end a text")
+	fs.ListVarP(&f.prompt, "prompt", "", "`TEXT` the prompt; - is stdin (repeatable if the model was compiled with rlxc --batch)")
+	fs.ListVarP(&f.file, "prompt-file", "", "`FILE` read the prompt from a UTF-8 file; - is stdin")
+	fs.StringVar(&f.prompts, "prompts-file", "", "`FILE` read one prompt per line from a UTF-8 file; - is stdin")
+	fs.StringVar(&f.ids, "ids", "", "`ID,ID,...` the prompt as token ids")
+	fs.BoolVar(&f.chat, "chat", false, "treat the prompt as a user's message: apply the model's chat template")
+	fs.StringVar(&f.system, "system", "", "`TEXT` with --chat, the system message")
+	fs.IntVarP(&f.tokens, "tokens", "n", 0, "`N` generate at most N tokens (default 256, or what fits the context)")
+	fs.Float64Var(&f.sampling.Temperature, "temperature", 0, "`T` sampling temperature; 0 takes the most probable token (default the model's)")
+	fs.IntVar(&f.sampling.TopK, "top-k", 0, "`K` sample among the K most probable tokens only; 0 is off (default the model's)")
+	fs.Float64Var(&f.sampling.TopP, "top-p", 0, "`P` sample among the most probable tokens whose probabilities add up to P; 0 and 1 are off (default the model's)")
+	fs.Float64Var(&f.sampling.MinP, "min-p", 0, "`P` sample among tokens with at least P times the largest probability; 0 is off (default the model's)")
+	fs.Float64Var(&f.sampling.RepeatPenalty, "repeat-penalty", 0, "`R` make tokens that already occurred less likely; 0 and 1 are off (default the model's)")
+	fs.Uint64Var(&f.seed, "seed", 0, "`N` seed of the sampling; the same seed gives the same text on every backend")
+	fs.ListVarP(&f.stop, "stop", "", "`TEXT` stop before this text (repeatable)")
+	fs.BoolVar(&f.ignoreEnd, "ignore-end", false, "continue after tokens that end a text")
 	f.draft.declare(fs)
-	fs.StringVar(&f.logits, "logits", "", "`FILE.npy` keep the logits that each token was chosen from, f32[n,vocabulary]; short for -o logits=FILE.npy")
+	fs.StringVar(&f.logits, "logits", "", "`FILE.npy` write the logits that each token was chosen from, f32[n,vocabulary]; short for -o logits=FILE.npy")
 }
 
 func (f *textFlags) settle() error {
@@ -83,9 +83,9 @@ func (f *textFlags) settle() error {
 	}
 	switch {
 	case f.chat && f.fs.Changed("ids"):
-		return cli.Usagef("--chat", "does not go together with --ids")
+		return cli.Usagef("--chat", "cannot be combined with --ids")
 	case f.fs.Changed("system") && !f.chat:
-		return cli.Usagef("--system", "is for --chat")
+		return cli.Usagef("--system", "requires --chat")
 	}
 	n := len(f.file.Values)
 	for _, given := range []bool{len(f.prompt.Values) > 0, f.fs.Changed("prompts-file"), f.fs.Changed("ids")} {
@@ -97,7 +97,7 @@ func (f *textFlags) settle() error {
 		return cli.Usagef("--prompt", "%d prompts are given, by --prompt, --prompt-file, --prompts-file and --ids; allowed is one of the flags", n)
 	}
 	if f.several() && (f.draft.head != "" || f.logits != "") {
-		return cli.Usagef("--prompt", "several prompts do not go together with --draft and --logits")
+		return cli.Usagef("--prompt", "several prompts cannot be combined with --draft and --logits")
 	}
 	return f.draft.settle()
 }
@@ -152,7 +152,7 @@ func (f *textFlags) job(ctx context.Context, s *session) (job, error) {
 		return nil, asFlag(err)
 	}
 	if f.draft.head != "" && (sampling.Temperature != 0 || sampling.RepeatPenalty > 0 && sampling.RepeatPenalty != 1 || f.logits != "") {
-		return nil, cli.Usagef("--draft", "is for the most probable tokens, without --logits").WithHint("add --temperature 0 --repeat-penalty 1")
+		return nil, cli.Usagef("--draft", "works only with the most probable tokens and without --logits").WithHint("add --temperature 0 --repeat-penalty 1")
 	}
 	if f.several() {
 		return f.batchJob(ctx, s, t, sampling)
@@ -188,7 +188,7 @@ func (f *textFlags) readPrompt(ctx context.Context, s *session) ([]int, error) {
 		for _, v := range strings.Split(f.ids, ",") {
 			id, err := strconv.Atoi(strings.TrimSpace(v))
 			if err != nil {
-				return nil, cli.Usagef("--ids", "%q is no token; want whole numbers such as 5,7,9", v)
+				return nil, cli.Usagef("--ids", "%q is not a token id; want whole numbers such as 5,7,9", v)
 			}
 			ids = append(ids, id)
 		}

@@ -30,7 +30,7 @@ func (f *textFlags) batchJob(ctx context.Context, s *session, t *text.Task, samp
 		return nil, cli.Usagef("--prompt", "several prompts are given; %s was compiled for one sequence at a time", s.model.Path()).WithHint("compile it with rlxc --batch N")
 	}
 	if s.files.from != "" || s.files.to != "" {
-		return nil, cli.Usagef("--prompt", "several prompts do not go together with --state and --save-state")
+		return nil, cli.Usagef("--prompt", "several prompts cannot be combined with --state and --save-state")
 	}
 	j := &textBatchJob{flags: f}
 	var err error

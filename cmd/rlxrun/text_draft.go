@@ -20,8 +20,8 @@ const defaultDrafts = 2
 
 func (f *draftFlags) declare(fs *cli.FlagSet) {
 	f.fs = fs
-	fs.StringVar(&f.head, "draft", "", "`mtp` the model's head for multi-token prediction proposes tokens that the model checks in one run: the same text, at temperature 0")
-	fs.IntVar(&f.tokens, "draft-tokens", defaultDrafts, "`N` with --draft, tokens that are proposed at a time")
+	fs.StringVar(&f.head, "draft", "", "`mtp` speculative decoding: the multi-token prediction head proposes tokens, and the model checks them in one run. The text is the same; needs --temperature 0")
+	fs.IntVar(&f.tokens, "draft-tokens", defaultDrafts, "`N` with --draft, number of tokens proposed at a time")
 }
 
 func (f *draftFlags) settle() error {
@@ -29,7 +29,7 @@ func (f *draftFlags) settle() error {
 	case f.fs.Changed("draft") && f.head != "mtp":
 		return cli.Usagef("--draft", "is %q; want mtp", f.head)
 	case f.fs.Changed("draft-tokens") && f.head == "":
-		return cli.Usagef("--draft-tokens", "is for --draft")
+		return cli.Usagef("--draft-tokens", "requires --draft")
 	case f.head != "" && (f.tokens < 1 || f.tokens > rlx.MaxDrafts):
 		return cli.Usagef("--draft-tokens", "%d tokens; allowed are 1 to %d", f.tokens, rlx.MaxDrafts)
 	}

@@ -21,15 +21,15 @@ const maxText = 1 << 30
 
 func tokenizeCommand() *cli.Command {
 	return &cli.Command{
-		Name: "tokenize", Args: "MODEL.rlx|tokenizer.json [flags]", Short: "the token ids of a text",
-		Long: `Reads text from standard input and prints the ids of its tokens, with the special tokens that the tokenizer puts around a text.
-Special tokens that are written out in the text become their ids.`,
+		Name: "tokenize", Args: "MODEL.rlx|tokenizer.json [flags]", Short: "print the token ids of a text",
+		Long: `Reads text from stdin and prints its token ids, with the special tokens that the tokenizer adds around a text. Special tokens
+written in the text become their ids.`,
 		Examples: []cli.Example{{About: "how many tokens a prompt has", Line: "rlxrun tokenize llama.rlx < prompt.txt | wc -w"}},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			plain := fs.Bool("plain", false, "add no special tokens")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if len(args) != 1 {
-					return cli.Usagef("tokenize", "wants one file; found %d arguments", len(args))
+					return cli.Usagef("tokenize", "takes one file; found %d arguments", len(args))
 				}
 				t, err := openTokenizer(ctx, args[0])
 				if err != nil {
@@ -79,14 +79,14 @@ func readText(ctx context.Context, path string, stdin io.Reader) (string, error)
 
 func detokenizeCommand() *cli.Command {
 	return &cli.Command{
-		Name: "detokenize", Args: "MODEL.rlx|tokenizer.json [flags] ID...", Short: "the text of token ids",
-		Long:     `Writes the text of the ids, as UTF-8 and without a line end. Bytes that are not UTF-8 become U+FFFD.`,
+		Name: "detokenize", Args: "MODEL.rlx|tokenizer.json [flags] ID...", Short: "print the text of token ids",
+		Long:     `Prints the text of the ids as UTF-8, without a final newline. Bytes that are not UTF-8 become U+FFFD.`,
 		Examples: []cli.Example{{About: "the text of three tokens", Line: "rlxrun detokenize llama.rlx --skip-special 1 15043 3186"}},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			skip := fs.Bool("skip-special", false, "leave special tokens out")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if len(args) == 0 {
-					return cli.Usagef("detokenize", "wants a file and ids; found no arguments")
+					return cli.Usagef("detokenize", "takes a file and ids; found no arguments")
 				}
 				t, err := openTokenizer(ctx, args[0])
 				if err != nil {

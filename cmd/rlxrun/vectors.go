@@ -20,23 +20,23 @@ import (
 
 func vectorsCommand() *cli.Command {
 	return &cli.Command{
-		Name: "plugins vectors", Args: "-o DIR [flags]", Short: "write the cases of the ops as files",
-		Long: `Writes the cases that plugins test makes of each op as files, for languages and machines without Go: DIR/index.json lists them. Of each case
-there is the program as a backend gets it ("A program on the wire", spec/format.md), its weights space, the bytes of its inputs, what its outputs
-should be, and how far they may differ: |got - want| <= abs + rel*|want|. Bytes are little-endian, tensors row-major. What an output should be is
-in f64 where it is of floats, and not rounded. A case with "refused" has values for which a run must fail with RLX3001 or RLX31nn.`,
-		Examples: []cli.Example{{About: "those of two ops", Line: "rlxrun plugins vectors --op softmax --op conv2d -o vectors"}},
+		Name: "plugins vectors", Args: "-o DIR [flags]", Short: "write the test cases of the ops as files",
+		Long: `Writes the test cases of each op as files, for backends in other languages and machines without Go. DIR/index.json lists the cases. For each case there is the program
+as a backend gets it ("A program on the wire", spec/format.md), its weights space, the bytes of its inputs, the expected outputs, and the tolerance: |got - want| <= abs +
+rel*|want|. Bytes are little-endian, tensors row-major. Expected outputs of floats are f64 and not rounded. A case with "refused" has values for which a run must fail with
+RLX3001 or RLX31nn.`,
+		Examples: []cli.Example{{About: "the cases of two ops", Line: "rlxrun plugins vectors --op softmax --op conv2d -o vectors"}},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var ops cli.List
 			var dir string
-			fs.StringVarP(&dir, "output", "o", "", "`DIR` a directory to make")
+			fs.StringVarP(&dir, "output", "o", "", "`DIR` directory to create")
 			fs.ListVarP(&ops, "op", "", "`OP` only this op (repeatable)")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if len(args) > 0 {
 					return cli.Usagef("plugins vectors", "takes no arguments; found %q", args[0])
 				}
 				if dir == "" {
-					return cli.Usagef("-o", "is missing: name a directory to make")
+					return cli.Usagef("-o", "is missing: name a directory to create")
 				}
 				if err := devicetest.CheckOps(ops.Values); err != nil {
 					return cli.Usagef("--op", "%w", err)
@@ -71,7 +71,7 @@ type vectorCase struct {
 
 func writeVectors(ctx context.Context, env *cli.Env, ops []string, dir string) error {
 	if err := os.Mkdir(dir, 0o777); err != nil {
-		return cli.Usagef("-o "+dir, "directory cannot be made: %w", unpath(err)).WithHint("name a directory that does not exist yet")
+		return cli.Usagef("-o "+dir, "cannot create the directory: %w", unpath(err)).WithHint("name a directory that does not exist yet")
 	}
 	var list []vectorCase
 	err := devicetest.Vectors(ctx, ops, func(v devicetest.Vector) error {

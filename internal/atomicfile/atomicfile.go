@@ -23,8 +23,7 @@ import (
 
 // CodeWrite is reported if an output file cannot be written.
 var CodeWrite = diag.Define("RLX2020", "output cannot be written", `
-The place named for an output does not exist, may not be written to, or is full. Nothing was left behind: a file that was
-there before is unchanged.`)
+The directory of the output does not exist, is not writable, or is full. An older file of that name is unchanged.`)
 
 // File is a file under construction. It is an *os.File, so WriteAt and Seek work; call Commit or Abort instead of Close.
 type File struct {

@@ -74,8 +74,8 @@ type Env struct {
 // Binary is standard output for data that is not text, such as an image.
 func (e *Env) Binary() io.Writer { return unprinted(e.Stdout) }
 
-// Exact is standard output for text that is a result of its own, which goes to a file or pipe as it is. Terminal reports that it is a
-// terminal, which gets it as Stdout does.
+// Exact is standard output for text that must reach a file or pipe unchanged. terminal reports that standard output is
+// a terminal; control characters are then replaced, as in Stdout.
 func (e *Env) Exact() (w io.Writer, terminal bool) {
 	if c, ok := unprinted(e.Stdout).(*checked); ok {
 		if f, ok := c.to.(*os.File); ok && term.IsTerminal(int(f.Fd())) {

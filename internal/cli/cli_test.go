@@ -126,7 +126,7 @@ func TestErrors(t *testing.T) {
 		{"fail plain", 70, "tool: plain (RLX9001; see tool explain RLX9001)\n"},
 		{"fail plain --format=json", 70, `{"error":{"code":"RLX9001","exit":70,"message":"plain"}}` + "\n"},
 		{"x.bin --bogus --json", 2, `{"error":{"code":"RLX2001","exit":2,"subject":"--bogus","message":"no such flag"}}` + "\n"},
-		{"x.bin --json --format text", 2, `{"error":{"code":"RLX2001","exit":2,"subject":"--json","message":"does not go together with --format text"}}` + "\n"},
+		{"x.bin --json --format text", 2, `{"error":{"code":"RLX2001","exit":2,"subject":"--json","message":"cannot be combined with --format text"}}` + "\n"},
 		{"x.bin --bogus --format json", 2, `{"error":{"code":"RLX2001","exit":2,"subject":"--bogus","message":"no such flag"}}` + "\n"},
 		{"bogus --format=json", 2, `{"error":{"code":"RLX2001"`},
 	} {

@@ -74,7 +74,7 @@ const Release = "0.1.0"
 // versionCommand prints the versions of this executable.
 func versionCommand(p *Program) *Command {
 	return &Command{
-		Name: "version", Short: "say which version this is",
+		Name: "version", Short: "print the version",
 		Setup: func(*FlagSet) Run {
 			return func(_ context.Context, env *Env, args []string) error {
 				if len(args) > 0 {

@@ -50,7 +50,7 @@ type sharedFlags struct {
 func (fs *FlagSet) shared() *sharedFlags {
 	var s sharedFlags
 	fs.Group("General")
-	fs.StringVar(&s.format, "format", "text", "`text|json` form of results and errors")
+	fs.StringVar(&s.format, "format", "text", "`text|json` format of results and errors")
 	fs.BoolVar(&s.json, "json", false, "short for --format json")
 	fs.BoolVarP(&s.quiet, "quiet", "q", false, "no progress and no closing line on stderr")
 	fs.BoolVarP(&s.help, "help", "h", false, "show this text")
@@ -63,7 +63,7 @@ func (s *sharedFlags) check(fs *FlagSet) error {
 	case s.format != "text" && s.format != "json":
 		return Usagef("--format", "%q is not a format; allowed are text and json", s.format)
 	case s.json && s.format == "text" && fs.Changed("format"):
-		return Usagef("--json", "does not go together with --format text")
+		return Usagef("--json", "cannot be combined with --format text")
 	}
 	return nil
 }
@@ -231,7 +231,11 @@ type Choice struct {
 // ChoiceVar declares a Choice whose default is the first of the allowed values.
 func (fs *FlagSet) ChoiceVar(c *Choice, name, usage string, allowed ...string) {
 	*c = Choice{allowed[0], allowed}
-	fs.Var(c, name, "`"+strings.Join(allowed, "|")+"` "+usage)
+	values := strings.Join(allowed, "|")
+	if len(values) > helpWidth/3 { // would leave too little room for the texts of the group
+		values, usage = "NAME", usage+": "+strings.Join(allowed, ", ")
+	}
+	fs.Var(c, name, "`"+values+"` "+usage)
 }
 
 // Set accepts an allowed value.

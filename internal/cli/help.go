@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// helpWidth is the width of help texts, in columns. It does not follow the terminal, so that they read alike everywhere.
+// helpWidth is the width of help texts in columns. It does not depend on the terminal, so help looks the same everywhere.
 const helpWidth = 100
 
 // help is the text of `rlxrun --help`.
@@ -30,13 +30,13 @@ func (p *Program) help() string {
 		fmt.Fprintf(&b, "\nExample:\n  %s\n", d.Examples[0].Line)
 	}
 	fmt.Fprintf(&b, `
-%s COMMAND --help explains a command; every command takes --json.
+%s COMMAND --help explains a command. Every command takes --json.
 Results go to stdout, everything else to stderr.
 
 Exit status:
-  0 done            1 the answer is no    2 usage                   3 bad source or input file
+  0 ok              1 a check failed      2 wrong usage             3 bad source or input file
   4 bad artifact    5 backend             6 device                  7 unsupported op
-  8 memory          70 internal error     124 --timeout is over       128+N stopped by signal N (130: Ctrl-C)
+  8 memory          70 internal error     124 --timeout expired     128+N stopped by signal N (130: Ctrl-C)
 `, p.Name)
 	return b.String()
 }

@@ -17,8 +17,8 @@ import (
 
 // CodeHost is reported on a machine that the commands do not support.
 var CodeHost = diag.Define("RLX9002", "this kind of machine is not supported", `
-Artifacts and tensors are little-endian and are used where they are mapped, without a copy. A big-endian machine would
-read every number wrongly, so the commands refuse to start there.`)
+Artifacts and tensors are little-endian and are mapped without a copy. A big-endian machine would read every number wrongly, so the
+commands refuse to start there.`)
 
 // Main runs the process's command line and exits. The first Ctrl-C, SIGTERM or SIGHUP cancels the command's context, and
 // the command ends with status 128 + signal once it has cleaned up; a second one ends the process at once. A signal that

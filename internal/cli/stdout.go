@@ -12,7 +12,7 @@ import (
 
 // CodeStdout is reported if results cannot be written to standard output.
 var CodeStdout = diag.Define("RLX2003", "standard output cannot be written", `
-Standard output leads to a file on a full disk, or to something that was closed. What was printed so far is not complete.`)
+Standard output goes to a full disk or to something that was closed. What was printed so far is incomplete.`)
 
 // checked is standard output. It keeps the first error and returns it for every later write, so that a command can
 // print lines without checking each error: Exec checks once, at the end.
@@ -27,8 +27,8 @@ func newChecked(ctx context.Context, to io.Writer) *checked {
 	return &checked{to: to, w: ctxio.NewWriter(ctx, to)}
 }
 
-// Until makes writing to standard output end with ctx, for a command with a deadline: the reader of a pipe may block forever. ctx
-// must be derived from the command's.
+// Until makes writing to standard output end with ctx, for a command with a deadline: the reader of a pipe may block
+// forever. ctx must be derived from the command's.
 func (e *Env) Until(ctx context.Context) {
 	if c, ok := unprinted(e.Stdout).(*checked); ok {
 		c.w = ctxio.NewWriter(ctx, c.to)

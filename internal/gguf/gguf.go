@@ -1,5 +1,6 @@
-// Package gguf reads the header of GGUF files, versions 2 and 3: metadata, and where the tensors lie. Files come from anybody, so nothing
-// in them is believed: counts are compared with the bytes that are left, and tensors must follow one another as writers place them.
+// Package gguf reads the header of GGUF files, versions 2 and 3: metadata, and where the tensors lie. Files come from
+// anybody, so nothing in them is believed: counts are compared with the bytes that are left, and tensors must follow
+// one another as writers place them.
 //
 // Errors are plain and read as what follows the name of the file.
 package gguf
@@ -28,8 +29,8 @@ const (
 // Header is what precedes the tensors' bytes.
 type Header struct {
 	Version int
-	// Meta holds the metadata by key. Values are uint64, int64 (of signed types), float64, bool, string, []string, or for other arrays
-	// []uint64, []int64, []float64 and []bool.
+	// Meta holds the metadata by key. Values are uint64, int64 (of signed types), float64, bool, string, []string, or
+	// for other arrays []uint64, []int64, []float64 and []bool.
 	Meta    map[string]any
 	Tensors []Tensor
 }
@@ -188,7 +189,8 @@ func (p *parser) header(size int64) (*Header, error) {
 	return h, h.place(p.at, size)
 }
 
-// place checks that the tensors follow one another, each at the next multiple of the alignment, and moves their offsets to the file's.
+// place checks that the tensors follow one another, each at the next multiple of the alignment, and moves their offsets
+// to the file's.
 func (h *Header) place(at, size int64) error {
 	align := uint64(32)
 	if v, ok := h.Meta["general.alignment"]; ok {

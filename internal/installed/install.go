@@ -28,13 +28,14 @@ type Options struct {
 	// BuiltIn are names that a plugin may only have with HideBuiltIn, and then comes before the built-in backend.
 	BuiltIn     []string
 	HideBuiltIn bool
-	// Start starts the plugin and gives its version. If it is nil the plugin is not started, and plugin.json must have version and protocol.
+	// Start starts the plugin and gives its version. If it is nil the plugin is not started, and plugin.json must have
+	// version and protocol.
 	Start func(context.Context, *Plugin) (version string, err error)
 }
 
-// Install installs a plugin from an executable, a directory or an archive. The plugin is installed as a whole or not at all: it is made
-// in a folder of its own, started from there, and then takes its name. Errors match code.PluginSource if the source is at fault,
-// code.PluginTaken, code.PluginRefused, and those of Start.
+// Install installs a plugin from an executable, a directory or an archive. The plugin is installed as a whole or not at
+// all: it is made in a folder of its own, started from there, and then takes its name. Errors match code.PluginSource
+// if the source is at fault, code.PluginTaken, code.PluginRefused, and those of Start.
 func (s Store) Install(ctx context.Context, source string, o Options) (*Plugin, error) {
 	bad := func(err error) error {
 		var pe *fs.PathError
@@ -281,7 +282,8 @@ func (s Store) free(name string, o Options) error {
 	return diag.New(code.PluginTaken, "plugin "+name, "is installed already, %s", what).WithHint("--replace installs this one in its place")
 }
 
-// finish writes the manifest and makes the files read-only, so that nothing that the plugin's language does by itself changes them.
+// finish writes the manifest and makes the files read-only, so that nothing that the plugin's language does by itself
+// changes them.
 func (p *Plugin) finish() error {
 	if err := p.write(filepath.Join(p.Dir, manifestName)); err != nil {
 		return err
@@ -298,7 +300,8 @@ func (p *Plugin) finish() error {
 	})
 }
 
-// put gives a finished plugin its name. One that is replaced is kept until then, and recover puts it back if this process is killed.
+// put gives a finished plugin its name. One that is replaced is kept until then, and recover puts it back if this
+// process is killed.
 func (s Store) put(p *Plugin) error {
 	place, old := filepath.Join(s.Dir, p.Name), filepath.Join(s.Dir, oldPrefix+p.Name)
 	if err := os.Rename(place, old); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -1,13 +1,14 @@
-// Package installed keeps the user's plugins: backends that "rlxrun plugins install" unpacked from a file, a folder or an archive.
+// Package installed keeps the user's plugins: backends that "rlxrun plugins install" unpacked from a file, a folder or
+// an archive.
 //
 // A plugin NAME is a folder of the store:
 //
 //	NAME/manifest.json   what was installed: see Manifest
 //	NAME/files/          the executable rlx-backend-NAME and whatever came with it, read-only
 //
-// The manifest has the SHA-256 of every file, and a plugin is executed only if its files are those (Plugin.Options). That finds damage, an
-// update that was cut short and a file that was replaced. It is no signature: who may write to the store may write a manifest too, so a
-// store, a plugin or a file that others may write to is refused.
+// The manifest has the SHA-256 of every file. A plugin is executed only if its files match (Plugin.Options). That
+// detects damage, interrupted updates and replaced files. It is not a signature: whoever can write to the store can
+// write a manifest too. So a store, plugin or file that others can write to is refused.
 //
 // It imports core/code, core/diag, internal/regular, internal/strictjson, internal/atomicfile and plugins/rpc.
 package installed
@@ -59,11 +60,12 @@ func User() (Store, error) {
 	return Store{filepath.Join(base, "rlx", "plugins")}, nil
 }
 
-// A Plugin is one that is installed.
+// A Plugin is an installed plugin.
 type Plugin struct {
 	Manifest
 	Dir string // its folder in the store
-	// Skip is why the plugin is not executed on this machine; nil if it may be. Its files have not been looked at.
+	// Skip says why the plugin is not executed on this machine; nil if it may be. It does not depend on the digests of
+	// its files.
 	Skip error
 }
 
@@ -162,8 +164,8 @@ func (p *Plugin) Path() string {
 
 func (p *Plugin) files() string { return filepath.Join(p.Dir, filesName) }
 
-// Options start the plugin, if Skip is nil: only if its files are those that were installed, and from a copy in memory where the system
-// has that.
+// Options start the plugin, if Skip is nil: only if its files are those that were installed, and from a copy in memory
+// where the system has that.
 func (p *Plugin) Options() rpc.Options {
 	return rpc.Options{Path: p.Path(), Name: p.Name, SHA256: p.SHA256, Folder: p.Folder()}
 }

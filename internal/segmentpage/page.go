@@ -1,7 +1,9 @@
-// Package segmentpage is a page for a browser on the same machine: it shows an image, and a click in it shows the mask of what is there.
+// Package segmentpage serves a page for browsers on the same machine. It shows an image; a click shows the mask of the
+// object there.
 //
-// The page is for one user. Its URL has a random token. Requests that name another host than this machine, or that another page makes,
-// are refused: a page of the internet that is open in the same browser can neither read the images nor use the model.
+// The page is for one user. Its URL has a random token. Requests that name another host than this machine, or that
+// another page makes, are refused: a page of the internet that is open in the same browser can neither read the images
+// nor use the model.
 package segmentpage
 
 import (
@@ -40,8 +42,8 @@ const (
 type Image interface {
 	Picture() *image.NRGBA            // the pixels as they are shown, opaque, from (0,0)
 	Encode(ctx context.Context) error // comes before Masks, and is repeated if it fails
-	// Masks finds the object of prompts. which is segment.MaskBest or the number of a mask. quality is what the model predicts for each of
-	// its masks.
+	// Masks finds the object of prompts. which is segment.MaskBest or the number of a mask. quality is what the model
+	// predicts for each of its masks.
 	Masks(ctx context.Context, p segment.Prompts, which string) (mask segment.Mask, quality []float32, err error)
 	Close() // no page shows it any more
 }
@@ -125,8 +127,8 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isLocal reports whether a Host header names this machine by a loopback address or as localhost. Any name of the internet can be made to
-// lead to this machine (DNS rebinding), so it is the name that counts.
+// isLocal reports whether a Host header names this machine by a loopback address or as localhost. Any name of the
+// internet can be made to lead to this machine (DNS rebinding), so it is the name that counts.
 func isLocal(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {

@@ -22,10 +22,10 @@ func (Backend) Info(context.Context) (device.Info, error) {
 	}, nil
 }
 
-// Load prepares a program. If the backend lacks a kernel, Load and not a run returns the error, with the op's name, so that the
-// user can choose another backend before anything is computed. A real backend allocates l.Program.ArenaSize bytes, looks up a
-// kernel for each of l.Program.Steps, uploads or keeps l.Weights, and returns a device.Executable whose Run calls r.Progress(i)
-// before step i, checks ctx between steps, and reads and writes r.IO at the program's places.
+// Load prepares a program. If the backend lacks a kernel, Load returns an error with the op's name, so that the user
+// can choose another backend before anything is computed. A real backend allocates l.Program.ArenaSize bytes, looks up
+// a kernel for each of l.Program.Steps, uploads or keeps l.Weights, and returns a device.Executable whose Run calls
+// r.Progress(i) before step i, checks ctx between steps, and reads and writes r.IO at the program's places.
 func (Backend) Load(_ context.Context, l device.Load) (device.Executable, error) {
 	if l.Device != "" {
 		return nil, diag.New(device.ErrUnavailable, "null", "device %q: this backend has no devices", l.Device)

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -55,55 +56,105 @@ func run(t *testing.T, name string, args ...string) string {
 }
 
 func TestUnits(t *testing.T) {
+	t.Parallel()
 	run(t, python(t), "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
 }
 
-// TestExample: the numpy backend passes the suite over both transports, draws the demo's mask, and continues a text as Transformers does.
-func TestExample(t *testing.T) {
+// tools is a folder with rlxrun and rlxc, which are built once. TestMain removes it.
+var tools = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "rlx-python")
+	if err != nil {
+		panic(err)
+	}
+	built = dir
+	for _, name := range []string{"rlxrun", "rlxc"} {
+		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, name), "../../cmd/"+name)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			panic(fmt.Sprintf("%v: %s", err, out))
+		}
+	}
+	return dir
+})
+
+var built string // empty: no test needed it
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	if built != "" {
+		os.RemoveAll(built)
+	}
+	os.Exit(status)
+}
+
+func rlxrun() string { return filepath.Join(tools(), "rlxrun") }
+func rlxc() string   { return filepath.Join(tools(), "rlxc") }
+
+// numpy makes a folder with the example as an executable that finds the package.
+func numpy(t *testing.T) (dir, backend string) {
+	t.Helper()
 	py, dir := python(t), t.TempDir()
 	sdk, err := filepath.Abs(".")
 	if err != nil {
 		t.Fatal(err)
 	}
-	rlxrun, rlxc, backend := filepath.Join(dir, "rlxrun"), filepath.Join(dir, "rlxc"), filepath.Join(dir, "rlx-backend-numpy")
-	run(t, "go", "build", "-o", rlxrun, "../../cmd/rlxrun")
-	run(t, "go", "build", "-o", rlxc, "../../cmd/rlxc")
+	backend = filepath.Join(dir, "rlx-backend-numpy")
 	script := fmt.Sprintf("#!%s\nimport runpy, sys\nsys.path.insert(0, %q)\nrunpy.run_path(%q, run_name='__main__')\n", py, sdk, filepath.Join(sdk, "examples", "rlx-backend-numpy"))
 	if err := os.WriteFile(backend, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	test := []string{"plugins", "test", backend, "--sandbox=off", "--transport=both", "--quiet"} // the interpreter's packages may be anywhere
-	switch seed := os.Getenv("RLX_CONFORMANCE"); {
-	case seed == "all":
-		test = append(test, "--full")
-	default:
-		test = append(test, "--quick", "--seed", cmp.Or(seed, "1"))
+	return dir, backend
+}
+
+// TestConformance: the example passes every check of the suite in shared memory, and those of a sample in chunks, since how tensors travel is the package's
+// affair and no kernel's. RLX_CONFORMANCE=all makes every check both ways; -short, samples.
+func TestConformance(t *testing.T) {
+	_, backend := numpy(t)
+	seed := cmp.Or(os.Getenv("RLX_CONFORMANCE"), "1")
+	sample := []string{"--quick", "--seed", seed}
+	for transport, checks := range map[string][]string{"shm": {"--full"}, "chunks": sample} {
+		if testing.Short() {
+			checks = sample
+		}
+		if seed == "all" {
+			checks = []string{"--full"}
+		}
+		t.Run(transport, func(t *testing.T) {
+			t.Parallel()
+			out := run(t, rlxrun(), append([]string{"plugins", "test", backend, "--sandbox=off", "--quiet", "--transport", transport}, checks...)...) // the interpreter's packages may be anywhere
+			if !regexp.MustCompile(`(?m)^numpy 1\.0: [0-9]{4,} passed, 0 failed, `).MatchString(out) {
+				t.Errorf("plugins test: %s", out)
+			}
+		})
 	}
-	out := run(t, rlxrun, test...)
-	if !regexp.MustCompile(`(?m)^numpy 1\.0: [0-9]{4,} passed, 0 failed, `).MatchString(out) {
-		t.Errorf("plugins test: %s", out)
-	}
+}
+
+// TestExample: the numpy backend draws the demo's mask, and continues a text as Transformers does.
+func TestExample(t *testing.T) {
 	if testing.Short() {
-		return
+		t.Skip("compiles and runs the demo models")
 	}
+	t.Parallel()
+	dir, backend := numpy(t)
+	plugin := "--plugin=numpy=" + backend
 	target, artifact := filepath.Join(dir, "numpy.target"), filepath.Join(dir, "sam.rlx")
-	run(t, rlxrun, "plugins", "describe", "numpy", "--sandbox=off", "-o", target)
-	run(t, rlxc, "../../demo/sam-nano.safetensors", "--target", target, "-o", artifact)
+	run(t, rlxrun(), "plugins", "describe", "numpy", plugin, "--sandbox=off", "-o", target)
+	run(t, rlxc(), "../../demo/sam-nano.safetensors", "--target", target, "-o", artifact)
 	mask := filepath.Join(dir, "mask.png")
-	run(t, rlxrun, artifact, "-b", "numpy", "--sandbox=off", "--image", "../../demo/scene1.png", "--point", "128,128", "-o", mask)
+	run(t, rlxrun(), artifact, "-b", "numpy", plugin, "--sandbox=off", "--image", "../../demo/scene1.png", "--point", "128,128", "-o", mask)
 	if iou := overlap(t, mask, "../../demo/scene1.mask.png"); iou < 0.98 {
 		t.Errorf("the mask has an IoU of %g with the demo's", iou)
 	}
 
 	text := filepath.Join(dir, "llama.rlx")
-	run(t, rlxc, "../../demo/llama", "--dtype", "f32", "--target", target, "-o", text)
+	run(t, rlxc(), "../../demo/llama", "--dtype", "f32", "--target", target, "-o", text)
 	var want, got struct{ IDs []int }
 	golden, err := os.ReadFile("../../demo/llama/golden.json")
 	if err == nil {
 		err = json.Unmarshal(golden, &want)
 	}
 	if err == nil {
-		err = json.Unmarshal([]byte(run(t, rlxrun, text, "-b", "numpy", "--sandbox=off", "--prompt", "ROMEO:", "-n", "12", "--temperature", "0", "--format", "json")), &got)
+		err = json.Unmarshal([]byte(run(t, rlxrun(), text, "-b", "numpy", plugin, "--sandbox=off", "--prompt", "ROMEO:", "-n", "12", "--temperature", "0", "--format", "json")), &got)
 	}
 	if err != nil || len(got.IDs) != 12 || !slices.Equal(got.IDs, want.IDs[:12]) {
 		t.Errorf("tokens %v, %v; want %v", got.IDs, err, want.IDs)
@@ -147,14 +198,12 @@ func overlap(t *testing.T, paths ...string) float64 {
 
 // A kernel that raises an exception: the user sees the step, its op and what was raised.
 func TestKernelRaises(t *testing.T) {
+	t.Parallel()
 	py, dir := python(t), t.TempDir()
 	sdk, err := filepath.Abs(".")
 	if err != nil {
 		t.Fatal(err)
 	}
-	rlxrun, rlxc := filepath.Join(dir, "rlxrun"), filepath.Join(dir, "rlxc")
-	run(t, "go", "build", "-o", rlxrun, "../../cmd/rlxrun")
-	run(t, "go", "build", "-o", rlxc, "../../cmd/rlxc")
 	script := fmt.Sprintf(`#!%s
 import sys
 sys.path.insert(0, %q)
@@ -171,8 +220,8 @@ serve(b)
 			t.Fatal(err)
 		}
 	}
-	run(t, rlxc, filepath.Join(dir, "f.txt"), "--target", filepath.Join(dir, "raises.target"), "-o", filepath.Join(dir, "f.rlx"))
-	out, err := exec.Command(rlxrun, filepath.Join(dir, "f.rlx"), "-b", "raises", "--sandbox=off", "--random", "1", "-o", "-").CombinedOutput()
+	run(t, rlxc(), filepath.Join(dir, "f.txt"), "--target", filepath.Join(dir, "raises.target"), "-o", filepath.Join(dir, "f.rlx"))
+	out, err := exec.Command(rlxrun(), filepath.Join(dir, "f.rlx"), "-b", "raises", "--plugin", "raises="+filepath.Join(dir, "rlx-backend-raises"), "--sandbox=off", "--random", "1", "-o", "-").CombinedOutput()
 	if want := "backend raises: step 1 of 1 (neg y): KeyError: 'no such table' (RLX5111"; err == nil || !strings.Contains(string(out), want) {
 		t.Errorf("%v: %s; want %q", err, out, want)
 	}
@@ -180,18 +229,15 @@ serve(b)
 
 // TestTutorial: the program and the commands of docs/backend-tutorial.md, in its order.
 func TestTutorial(t *testing.T) {
+	t.Parallel()
 	py, dir := python(t), t.TempDir()
 	sdk, err := filepath.Abs(".")
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin := filepath.Join(dir, "bin") // not beside the backend
 	page, err := os.ReadFile("../../docs/backend-tutorial.md")
 	if err != nil {
 		t.Fatal(err)
-	}
-	for _, name := range []string{"rlxrun", "rlxc"} {
-		run(t, "go", "build", "-o", filepath.Join(bin, name), "../../cmd/"+name)
 	}
 	blocks := regexp.MustCompile("(?s)```(python|sh)\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	if len(blocks) < 6 {
@@ -211,7 +257,7 @@ func TestTutorial(t *testing.T) {
 		}
 		cmd := exec.Command("sh", "-ec", b[2])
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "SDK="+sdk, "XDG_DATA_HOME="+dir+"/data")
+		cmd.Env = append(os.Environ(), "PATH="+tools()+":"+os.Getenv("PATH"), "SDK="+sdk, "XDG_DATA_HOME="+dir+"/data")
 		out, err := cmd.CombinedOutput()
 		t.Logf("%s%s", b[2], out)
 		if err != nil || strings.Contains(string(out), "RLX5") {

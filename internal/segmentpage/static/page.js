@@ -300,7 +300,7 @@ $("save-cutout").addEventListener("click", () => save("cutout"));
 addEventListener("paste", (event) => {
   const file = event.clipboardData?.files[0];
   if (file) open(file);
-  else say("The clipboard holds no image.", true);
+  else say("The clipboard has no image.", true);
 });
 addEventListener("dragover", (event) => {
   event.preventDefault();
@@ -314,7 +314,7 @@ addEventListener("drop", (event) => {
   stage.classList.remove("over");
   const file = event.dataTransfer.files[0];
   if (file) open(file);
-  else say("That is no file.", true);
+  else say("That is not a file.", true);
 });
 
 try {
