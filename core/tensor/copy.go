@@ -6,26 +6,50 @@ import (
 	"sync/atomic"
 )
 
-// There is a goroutine for each copyChunk bytes: for less, starting one costs more than it gains. copyParts is how many there
-// are at most: one core moves some 12 GB/s, a handful reach what memory gives. They take copyGrain bytes at a time, since a
-// processor that slept comes late.
+// Large copies use several goroutines: one core moves some 12 GB/s, and a handful reach what the memory gives. A goroutine is started for
+// each copyChunk bytes, up to copyParts, because starting one for less costs more than it saves. They take copyGrain bytes at a time, so one
+// that starts late leaves more to the others.
 const (
 	copyChunk = 512 << 10
 	copyParts = 8
 	copyGrain = 128 << 10
 )
 
-// Copy copies src to dst, which must be as long, with several goroutines where that is faster. It is for the ways that images
-// and embeddings take between buffers and processes, which would otherwise cost more than small steps.
+// Copy copies src to dst, which must have the same length, on several cores if it is long.
 func Copy(dst, src []byte) {
-	if len(dst) != len(src) {
-		panic("BUG: tensor.Copy between lengths that differ")
-	}
+	checkCopy(dst, src)
 	inParts(len(src), func(from, to int) { copy(dst[from:to], src[from:to]) })
 }
 
-// Clear sets b to zero, as Copy copies.
+// Move copies src to dst, which must have the same length, and clears src. Each part is cleared while it is in the cache, which is faster than
+// Copy and Clear.
+func Move(dst, src []byte) {
+	checkCopy(dst, src)
+	inParts(len(src), func(from, to int) {
+		copy(dst[from:to], src[from:to])
+		clear(src[from:to])
+	})
+}
+
+func checkCopy(dst, src []byte) {
+	if len(dst) != len(src) {
+		panic("BUG: a copy between slices of different lengths")
+	}
+}
+
+// Clear sets b to zero, on several cores if it is long.
 func Clear(b []byte) { inParts(len(b), func(from, to int) { clear(b[from:to]) }) }
+
+// Touch makes the system provide the pages of b, which must be all zero, now and not when it is first written. A copy into new memory
+// otherwise spends most of its time on page faults.
+func Touch(b []byte) {
+	const page = 4096
+	inParts(len(b), func(from, to int) {
+		for i := from; i < to; i += page {
+			b[i] = 0
+		}
+	})
+}
 
 func inParts(n int, f func(from, to int)) {
 	parts := min(n/copyChunk, copyParts, runtime.GOMAXPROCS(0))

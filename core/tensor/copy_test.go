@@ -19,7 +19,13 @@ func TestCopy(t *testing.T) {
 		if !bytes.Equal(dst[1:n+1], src[:n]) || dst[0] != 0xaa || dst[n+1] != 0xbb {
 			t.Errorf("%d bytes are not copied as they are", n)
 		}
+		moved, from := make([]byte, n+2), bytes.Clone(src[:n])
+		moved[0], moved[n+1] = 0xaa, 0xbb
+		if tensor.Move(moved[1:n+1], from); !bytes.Equal(moved, dst) || !bytes.Equal(from, make([]byte, n)) {
+			t.Errorf("%d bytes are not moved as they are, or stay", n)
+		}
 		tensor.Clear(dst[1 : n+1])
+		tensor.Touch(dst[1 : n+1])
 		if !bytes.Equal(dst[1:n+1], make([]byte, n)) || dst[0] != 0xaa || dst[n+1] != 0xbb {
 			t.Errorf("%d bytes are not cleared, or more are", n)
 		}

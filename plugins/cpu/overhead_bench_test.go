@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -10,9 +11,49 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
+
+// BenchmarkLargeResults is a run that computes little and returns four results of 64 MB, as image encoders return hundreds of megabytes: what
+// the way of the results from the backend to the caller takes.
+func BenchmarkLargeResults(b *testing.B) {
+	const results, elements = 4, 16 << 20
+	g := ir.NewGraph("large")
+	x := op.Input(g, "x", ir.TypeOf(dtype.F32, results))
+	for i := range results {
+		g.Return(fmt.Sprint("y", i), op.Expand(op.Narrow(x, 0, i, 1), ir.Shape{ir.Static(elements)}))
+	}
+	p, _, err := sched.Build(g, sched.Options{Method: "large", Target: "portable", Weights: func(string) (int64, bool) { return 0, false }})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := rpc.Start(b.Context(), rpc.Options{Path: plugin, IOSize: p.IOSize, Encode: format.EncodeProgram})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	e, err := s.Load(b.Context(), device.Load{Program: p})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var total, inside []time.Duration
+	data := tensor.Bytes([]float32{1, 2, 3, 4})
+	for b.Loop() {
+		start := time.Now()
+		out, st, err := e.(*rpc.Executable).RunTensors(b.Context(), device.Run{}, [][]byte{data})
+		if err != nil || len(out) != results || tensor.View[float32](out[results-1])[elements-1] != 4 {
+			b.Fatal(err)
+		}
+		total, inside = append(total, time.Since(start)), append(inside, st.Total)
+	}
+	slices.Sort(total)
+	slices.Sort(inside)
+	b.ReportMetric(float64(total[len(total)/2].Microseconds())/1e3, "median-ms")
+	b.ReportMetric(float64(inside[len(inside)/2].Microseconds())/1e3, "backend-ms")
+	b.ReportMetric(0, "ns/op")
+}
 
 // BenchmarkHostOverhead is a run of one step with up to 4 KB in and out, from the call to the result, with the backend in its own
 // process: at the same sizes each time, and at sizes that were never seen. median-us is what docs/measurements.md quotes.

@@ -101,6 +101,7 @@ func decodeText(b []byte) (*program.Program, error) {
 type refBackend struct {
 	at         func(ctx context.Context, step int) error
 	precisions []string
+	lazy       bool // an odd number of rows leaves the outputs unwritten
 }
 
 func refTarget() *target.Description {
@@ -182,7 +183,9 @@ func (e *refExecutable) Run(ctx context.Context, r device.Run) (st device.Stats,
 		if err := s.Node.Op.Eval(s.Node.Attrs, in, out); err != nil {
 			return st, fmt.Errorf("%s: %w", s.Node.Label(), err)
 		}
-		copy(at(s.Outs[0]), out.Tensor().Data)
+		if !e.b.lazy || r.Syms["N"]%2 == 0 || s.Outs[0].Space != program.IO {
+			copy(at(s.Outs[0]), out.Tensor().Data)
+		}
 		if r.Opts.CheckNaN && slices.ContainsFunc(out.F, math.IsNaN) {
 			st.FirstNaN = s.Node.ID
 			return st, diag.New(device.ErrNaN, s.Node.Label(), "produced a NaN")

@@ -1,7 +1,9 @@
 package rpc
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/program"
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
@@ -12,6 +14,7 @@ import (
 type binding struct {
 	in, out         []program.Operand
 	inputs, outputs []*rlxv1.Range
+	aliased         []bool // outputs that share bytes with another output or an input
 }
 
 // binder makes the bindings of a program, and keeps those of the last few sizes.
@@ -50,8 +53,29 @@ func (x *binder) bind(syms map[string]int64) (*binding, error) {
 	if b.outputs, err = ranges("output", b.out); err != nil {
 		return nil, err
 	}
+	b.aliased = aliased(b.inputs, b.outputs)
 	x.recent.Put(syms, b)
 	return b, nil
+}
+
+// aliased reports for each output whether it overlaps another output or an input.
+func aliased(inputs, outputs []*rlxv1.Range) []bool {
+	all := slices.Concat(outputs, inputs)
+	order := make([]int, len(all))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(all[a].Offset, all[b].Offset) })
+	out, furthest, end := make([]bool, len(all)), -1, int64(0)
+	for _, i := range order {
+		if all[i].Offset < end {
+			out[i], out[furthest] = true, true
+		}
+		if e := all[i].Offset + all[i].Size; e > end {
+			furthest, end = i, e
+		}
+	}
+	return out[:len(outputs)]
 }
 
 // sameRanges compares the other side's ranges with ours.

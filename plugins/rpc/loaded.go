@@ -90,7 +90,9 @@ func (e *Executable) RunTensors(ctx context.Context, r device.Run, in [][]byte) 
 		return in, func() [][]byte {
 			for i, o := range b.outputs {
 				if r.Wants(i) {
-					out = append(out, tensor.AlignedBytes(int(o.Size)))
+					b := tensor.AlignedBytes(int(o.Size))
+					tensor.Touch(b)
+					out = append(out, b)
 				} else {
 					out = append(out, nil)
 				}

@@ -34,6 +34,7 @@ type region struct {
 	header []byte
 	words  []int64
 	data   []byte // nil until the size is known
+	dirty  spans  // parts of data that may hold something else than zeros; for the host, guarded by its session's runSlot
 }
 
 // newRegion makes the host's side. It is created with the header alone, so that the backend can be started before the

@@ -236,17 +236,7 @@ func (x *hostRun) cancel() {
 func (x *hostRun) stream(ctx context.Context) error {
 	s := x.e.s
 	if s.region != nil {
-		for i, b := range cut(s.region.data, x.bound.inputs) {
-			if !x.r.Fed(i) {
-				tensor.Copy(b, x.in[i])
-			}
-		}
-		for i, b := range cut(s.region.data, x.bound.outputs) {
-			if !x.r.Wants(i) {
-				continue
-			}
-			tensor.Clear(b) // bytes that the backend does not write must not come from an earlier run
-		}
+		x.prepareShared()
 	}
 	if s.directRuns && len(x.header.Dump) == 0 {
 		return x.runDirect(ctx)
@@ -281,11 +271,36 @@ func (x *hostRun) stream(ctx context.Context) error {
 	return nil
 }
 
-// takeShared copies the outputs out of the region.
-func (x *hostRun) takeShared(out [][]byte) {
-	for i, b := range cut(x.e.s.region.data, x.bound.outputs) {
+// prepareShared copies the inputs to the region. Before that it clears the outputs, unless they are zero already: what a backend does not
+// write must not show an earlier run.
+func (x *hostRun) prepareShared() {
+	r := x.e.s.region
+	for i, o := range x.bound.outputs {
 		if x.r.Wants(i) {
+			for _, p := range r.dirty.within(o.Offset, o.Offset+o.Size) {
+				tensor.Clear(r.data[p.from:p.to])
+			}
+		}
+	}
+	r.dirty = r.dirty.with(0, x.e.prog.IOSize)
+	for i, b := range cut(r.data, x.bound.inputs) {
+		if !x.r.Fed(i) {
+			tensor.Copy(b, x.in[i])
+		}
+	}
+}
+
+// takeShared copies the outputs out of the region and clears them there, for the next run.
+func (x *hostRun) takeShared(out [][]byte) {
+	r := x.e.s.region
+	for i, b := range cut(r.data, x.bound.outputs) {
+		switch o := x.bound.outputs[i]; {
+		case !x.r.Wants(i):
+		case x.bound.aliased[i]:
 			tensor.Copy(out[i], b)
+		default:
+			tensor.Move(out[i], b)
+			r.dirty = r.dirty.without(o.Offset, o.Offset+o.Size)
 		}
 	}
 }

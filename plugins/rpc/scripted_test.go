@@ -197,6 +197,7 @@ func playServe(mode string) {
 		}
 		return nil
 	}}
+	backend.lazy = s.action == "lazy"
 	if s.action == "precise" {
 		backend.precisions = []string{"f32", "bf16"}
 	}

@@ -89,6 +89,50 @@ func TestRun(t *testing.T) {
 
 // A host that holds much memory starts a backend that holds little: the system's own count at the end of a process begins with
 // that of its parent.
+// A backend that does not write its outputs gives zeros, never what an earlier run has left in the region: not one that succeeded, nor one
+// that failed, nor one of another size or executable.
+func TestUnwrittenOutputs(t *testing.T) {
+	t.Parallel()
+	opts, _ := testOptions(t, "lazy@run:99")
+	s := start(t, opts)
+	p := testProgram(t)
+	var exes [2]*Executable
+	for i := range exes {
+		var err error
+		if exes[i], err = s.LoadMapped(t.Context(), testLoad(p)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(e *Executable, n int64, o device.RunOptions) ([]byte, error) {
+		out, _, err := e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": n}, Opts: o}, [][]byte{testInput(int(n), 1)})
+		if err != nil {
+			return nil, err
+		}
+		return out[0], nil
+	}
+	y, _ := p.Graph.Find("y")
+	refuse := device.RunOptions{Dump: []int{y.ID}, Observe: func(int, []int, []byte) error { return errors.New("seen enough") }}
+	for _, c := range []struct {
+		exe int
+		n   int64
+		o   device.RunOptions
+		bad bool
+	}{{0, 64, device.RunOptions{}, false}, {0, 3, device.RunOptions{}, false}, {1, 63, device.RunOptions{}, false}, {0, 64, refuse, true}, {0, 63, device.RunOptions{}, false},
+		{1, 4, device.RunOptions{}, false}, {0, 7, device.RunOptions{}, false}} {
+		got, err := run(exes[c.exe], c.n, c.o)
+		want := make([]byte, 16*c.n)
+		if c.n%2 == 0 {
+			want = wantOutput(t, p, int(c.n), testInput(int(c.n), 1))
+		}
+		if (err != nil) != c.bad || !c.bad && !bytes.Equal(got, want) {
+			t.Errorf("%d rows: error %v, output as it should be: %v", c.n, err, bytes.Equal(got, want))
+		}
+	}
+	if s.region == nil || len(s.region.dirty.within(p.Places[p.Graph.Outputs[0].Node.ID].Offset, p.IOSize)) == 0 {
+		t.Error("no shared region was used, or all of it counts as zero; the test is void")
+	}
+}
+
 func TestPeakRSSIsTheBackends(t *testing.T) {
 	const held = 512 << 20
 	heap := bytes.Repeat([]byte{1}, held)

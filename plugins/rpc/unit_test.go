@@ -10,8 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -372,6 +374,67 @@ func TestCheckCall(t *testing.T) {
 	for _, m := range []string{"/plugin.GRPCBroker/StartStream", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"} {
 		if checkServed(ctx, m) == nil {
 			t.Errorf("%s is served", m)
+		}
+	}
+}
+
+// TestSpans compares spans with a bit for each byte.
+func TestSpans(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var s spans
+	var in [64]bool
+	for range 2000 {
+		from := rng.Int64N(64)
+		to, add := from+rng.Int64N(65-from), rng.IntN(2) == 0
+		if add {
+			s = s.with(from, to)
+		} else {
+			s = s.without(from, to)
+		}
+		for i := from; i < to; i++ {
+			in[i] = add
+		}
+		from, to = rng.Int64N(64), 64
+		var got [64]bool
+		for k, p := range s {
+			if k > 0 && p.from < s[k-1].to {
+				t.Fatalf("%v is not disjoint and in order", s)
+			}
+		}
+		for _, p := range s.within(from, to) {
+			for i := p.from; i < p.to; i++ {
+				got[i] = true
+			}
+		}
+		want := in
+		clear(want[:from])
+		if got != want {
+			t.Fatalf("%v within [%d, %d): got %v; want %v", s, from, to, got, want)
+		}
+	}
+}
+
+func TestAliased(t *testing.T) {
+	at := func(pairs ...int64) (out []*rlxv1.Range) {
+		for i := 0; i < len(pairs); i += 2 {
+			out = append(out, &rlxv1.Range{Offset: pairs[i], Size: pairs[i+1]})
+		}
+		return out
+	}
+	for _, c := range []struct {
+		in, out []*rlxv1.Range
+		want    []bool
+	}{
+		{nil, nil, []bool{}},
+		{at(0, 8), at(8, 8, 16, 8), []bool{false, false}},
+		{at(0, 8), at(16, 8, 16, 8), []bool{true, true}},
+		{at(0, 8), at(16, 100, 20, 4, 30, 4, 116, 4), []bool{true, true, true, false}},
+		{at(0, 20), at(16, 8, 24, 8), []bool{true, false}},
+		{at(0, 8), at(16, 10, 20, 20, 30, 5), []bool{true, true, true}},
+		{at(0, 8), at(16, 0, 16, 8), []bool{false, false}},
+	} {
+		if got := aliased(c.in, c.out); !slices.Equal(got, c.want) {
+			t.Errorf("%v, %v: %v; want %v", c.in, c.out, got, c.want)
 		}
 	}
 }
