@@ -12,7 +12,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// TestStepsAllocateNothing covers ops that pass more than slices to their kernel.
+// TestStepsAllocateNothing checks that a run allocates nothing, with ops that pass more than slices to their kernels.
 func TestStepsAllocateNothing(t *testing.T) {
 	g := ir.NewGraph("steps")
 	x := op.Input(g, "x", ir.TypeOf(dtype.F32, 4, 30, 50))

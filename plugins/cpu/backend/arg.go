@@ -17,7 +17,7 @@ func init() {
 	}
 }
 
-// args are the kernels of argmax and argmin, by element type.
+// args holds the kernels of argmax and argmin by element type. least selects argmin.
 var args = map[dtype.DType]func(least bool) func(*call) error{
 	dtype.F32: argFloats, dtype.F16: argFloats, dtype.BF16: argFloats, dtype.F64: arg[float64],
 	dtype.I8: arg[int8], dtype.I16: arg[int16], dtype.I32: arg[int32], dtype.I64: arg[int64], dtype.U8: arg[uint8], dtype.U32: arg[uint32],

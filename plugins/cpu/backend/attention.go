@@ -14,7 +14,7 @@ var (
 		scratch: attentionScratch, prepare: func(n *ir.Node) func(*call) error { return newAttention(n).run }})
 )
 
-// attentionWithoutMask is the rule where no operand is a mask: then the first further one may be a position or the number of keys.
+// attentionWithoutMask is the rule for nodes without a mask operand. Operand 3 may then be a position or the number of keys.
 const attentionWithoutMask = `(f32, f32|f16|bf16, f32|f16|bf16, f32|i32, f32|i32, f32) if mask = "causal"|"none"|"sliding"`
 
 func gridAttention(c *call) error {
@@ -57,7 +57,7 @@ func attentionScratch(p *kernels.Pool, n *ir.Node, precision kernels.Precision) 
 	return r
 }
 
-// attention runs one node. It is kept between runs, so that they allocate nothing.
+// attention runs one node. It lives as long as the program, so that runs allocate nothing.
 type attention struct {
 	op.AttentionAttrs
 	at   op.AttentionOperands
@@ -73,7 +73,7 @@ func newAttention(n *ir.Node) *attention {
 func (x *attention) run(c *call) error {
 	g := &x.args
 	q, k, v := c.in[0], c.in[1], c.in[2]
-	var shape []int // of the mask
+	var shape []int // the mask's
 	if i := x.at.Mask; i > 0 {
 		shape, g.MaskF32, g.MaskBool = c.in[i].Shape, nil, nil
 		if m := c.in[i]; m.DType == dtype.Bool {
@@ -101,7 +101,8 @@ func (x *attention) run(c *call) error {
 	return nil
 }
 
-// spans reads the operands that say how many keys there are, and where the first query stands among them.
+// spans reads the operands kv_len and position into args.Spans: per batch element, the number of keys, and the position of the first
+// query among them.
 func (x *attention) spans(c *call, at *op.AttentionGeometry) error {
 	g := &x.args
 	if g.Spans = g.Spans[:0]; x.at.Position < 0 && x.at.KVLen < 0 {
@@ -125,7 +126,7 @@ func (x *attention) spans(c *call, at *op.AttentionGeometry) error {
 	return nil
 }
 
-// from is what view gives of a tensor from one element on; of an empty tensor, all of it.
+// from returns view(t[first:]), where t is flat. Of an empty tensor it returns view(t).
 func from[V any](t tensor.Tensor, first int, view func(tensor.Tensor) V) V {
 	if len(t.Data) > 0 {
 		t.Data = t.Data[first*t.DType.Size():]

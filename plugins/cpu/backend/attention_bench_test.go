@@ -13,8 +13,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// BenchmarkGenerate runs attention of one query to a cache. The bytes are those of the keys and values that it sees. Sum reads as many, as
-// the bandwidth to compare with.
+// BenchmarkGenerate runs attention of one query over a key-value cache. MB/s counts the keys and values that the query sees. The case
+// sum adds up as much memory as 32,768 f32 positions take, for the bandwidth to compare with.
 func BenchmarkGenerate(b *testing.B) {
 	const heads, kv, d = 32, 8, 128
 	run := func(name string, bytes int64, threads int, make func(g *ir.Graph) *ir.Node) {
@@ -32,7 +32,7 @@ func BenchmarkGenerate(b *testing.B) {
 			defer e.Close()
 			r := device.Run{IO: tensor.AlignedBytes(int(p.IOSize))}
 			for i := range r.IO {
-				r.IO[i] = 0x3c // pages of their own, and numbers that are not denormal
+				r.IO[i] = 0x3c // touches every page, with numbers that are not denormal
 			}
 			b.SetBytes(bytes)
 			for b.Loop() {

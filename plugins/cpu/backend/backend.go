@@ -1,7 +1,7 @@
-// Package backend runs programs on the processor: it walks the steps of a program and runs each by the kernel that is
-// registered for its op. One file binds one family of ops to package kernels; there is no switch over ops.
+// Package backend runs programs on the CPU. It walks the steps of a program and calls the kernel registered for each step's op.
+// Each file registers the kernels of one family of ops; there is no switch over ops.
 //
-// It imports core and plugins/cpu/kernels, never format, plugins/rpc or the compiler, so that it can be tested in process.
+// It imports core and plugins/cpu/kernels, never format, plugins/rpc or the compiler, so tests can run it in their own process.
 package backend
 
 import (
@@ -22,50 +22,49 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-// Version of the backend.
+// Version is the version of the backend.
 const Version = "0.1.0"
 
-// kernel runs one op.
+// kernel says how to run one op.
 type kernel struct {
 	op string
-	// takes says which nodes the kernel runs: what follows the op's name in a rule of package target. The op's definition
-	// runs all others.
+	// takes is the rule for the nodes that the kernel runs, in the language of package target and without "run" and the op's name.
+	// The op's definition runs all other nodes.
 	takes string
-	also  string // another rule, or empty
+	also  string // a second rule, or empty
 	run   func(c *call) error
-	// prepare is called in place of run when a program is loaded. It returns the function that runs one node.
+	// prepare replaces run. It is called for each node when a program is loaded and returns the function that runs the node.
 	prepare func(n *ir.Node) func(c *call) error
-	// scratch is the size of the memory it computes in beside its operands, at the upper bounds of the node's sizes. Nil means that
-	// nothing grows with them.
+	// scratch returns how much memory the kernel needs beside its operands, at the upper bounds of the node's symbolic sizes. Nil
+	// means that the need does not grow with the sizes.
 	scratch func(p *kernels.Pool, n *ir.Node, precision kernels.Precision) kernels.ScratchSize
-	// takesBlocked reports whether operand 0 of a call may have the blocked layout, makesBlocked whether its result may; nil means no.
+	// takesBlocked reports whether operand 0 of a call may have the blocked layout, makesBlocked whether its result may. Nil means no.
 	takesBlocked, makesBlocked func(c *call) bool
 }
 
-// call is one step: operands and results, dense and row-major.
+// call is one step with its operands and results, which are dense and row-major.
 type call struct {
 	pool *kernels.Pool
 	node *ir.Node
-	// native is set if a kernel runs the step, and not the op's definition.
+	// native is set if a kernel runs the step, false if the op's definition does.
 	native bool
 	in     []tensor.Tensor
-	out    tensor.Tensor   // the result; the first of several
-	outs   []tensor.Tensor // all results of an op that has several, otherwise nil
-	wide   []byte          // memory for operands and results in the form that definitions take
+	out    tensor.Tensor   // the result, or the first of several
+	outs   []tensor.Tensor // all results if the op has several, otherwise nil
+	wide   []byte          // memory for operands and results widened to float64 or int64, for definitions; all calls share it
 
-	precision kernels.Precision // of products
+	precision kernels.Precision // that the host requested for matrix products and attention
 
-	inBlocked, outBlocked bool // of operand 0, of the result; see chooseBlocked
+	inBlocked, outBlocked bool // operand 0 or the result has the blocked layout; see chooseBlocked
 
-	dst, src any // the result and the operand of a cast; nil before its first run at these sizes
+	dst, src any // of a cast: result and operand as slices of their element types; nil before the first run at these sizes
 }
 
-// fewRows is the number of rows below which a product stays f32 whatever precision the host requested: its time goes into
-// reading the weights, so narrow operands save nothing. In the models so far these products are the heads that rank the
-// answers, where rounding is visible.
+// A product with fewer than fewRows rows is computed in f32 whatever precision the host requested. It spends its time on reading
+// the weights, so bfloat16 saves nothing. In the models so far, such products are the heads that rank answers, where rounding shows.
 const fewRows = 128
 
-// forRows is the precision of a product with so many rows.
+// forRows returns the precision of a product with n rows.
 func (c *call) forRows(n int) kernels.Precision {
 	if n < fewRows {
 		return kernels.Float32
@@ -75,10 +74,10 @@ func (c *call) forRows(n int) kernels.Precision {
 
 var registry = map[string]kernel{}
 
-// register binds a kernel to an op. It is called from package variables, once per op.
+// register binds a kernel to an op, once per op. It returns a value so that package variables can call it.
 func register(k kernel) struct{} {
 	if _, ok := ir.Find(k.op); !ok || registry[k.op].op != "" {
-		panic("BUG: cpu: kernel for " + k.op + ", which is no op or has a kernel already")
+		panic("BUG: cpu: kernel for " + k.op + ": no such op, or the op already has a kernel")
 	}
 	registry[k.op] = k
 	for _, takes := range []string{k.takes, k.also} {
@@ -89,7 +88,7 @@ func register(k kernel) struct{} {
 	return struct{}{}
 }
 
-// results are all results of the step, also where there is one.
+// results returns the results of the step, one or several.
 func (c *call) results() []tensor.Tensor {
 	if c.outs != nil {
 		return c.outs
@@ -97,7 +96,7 @@ func (c *call) results() []tensor.Tensor {
 	return []tensor.Tensor{c.out}
 }
 
-// find chooses what runs a node.
+// find returns the function that runs a node. native is true if it is a kernel, false if it is the op's definition.
 func find(n *ir.Node) (run func(*call) error, native bool, err error) {
 	how, why := Description().Takes(n)
 	switch k := registry[n.Op.Name]; {
@@ -112,13 +111,13 @@ func find(n *ir.Node) (run func(*call) error, native bool, err error) {
 	}
 }
 
-// precisions are the same on every processor: one without instructions for bfloat16 rounds the operands.
+// Every processor supports both precisions. One without instructions for bfloat16 rounds the operands and multiplies in f32.
 var precisions = []string{kernels.Float32.String(), kernels.BFloat16.String()}
 
 // Backend is the cpu backend.
 type Backend struct{}
 
-// Info describes the processor.
+// Info describes the backend and the processor.
 func (Backend) Info(context.Context) (device.Info, error) {
 	threads := "1 thread"
 	if n := runtime.GOMAXPROCS(0); n > 1 {
@@ -147,13 +146,13 @@ func (b Backend) Load(ctx context.Context, l device.Load) (device.Executable, er
 	if err != nil {
 		return nil, err
 	}
-	precision, _ := kernels.ParsePrecision(l.Precision) // f32 where it is empty
+	precision, _ := kernels.ParsePrecision(l.Precision) // empty means f32
 	pool, err := kernels.NewPool(l.Threads)
 	if err != nil {
 		return nil, err
 	}
 	x := &executable{p: l.Program, binder: program.NewBinder(l.Program), weights: l.Weights, pool: pool, precision: precision, native: make([]bool, len(l.Program.Steps))}
-	x.inputs, x.outputs = ends(l.Program)
+	x.inputs, x.outputs = inputsAndOutputs(l.Program)
 	if err := x.prepare(); err != nil {
 		x.Close()
 		return nil, err
@@ -161,8 +160,8 @@ func (b Backend) Load(ctx context.Context, l device.Load) (device.Executable, er
 	return x, nil
 }
 
-// prepare finds what runs each step, and allocates the arena and the scratch memory. The operating system takes pages only
-// when they are touched, so the host can compare Memory with its limit before a run.
+// prepare finds the function that runs each step, and allocates the arena and the scratch memory. The operating system backs this
+// with pages only when they are touched, so the host can still compare Memory with its limit before the first run.
 func (x *executable) prepare() error {
 	native := map[string]bool{}
 	var scratch kernels.ScratchSize

@@ -7,16 +7,17 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// A value that only products of bfloat16 read need not be float32. Where the processor multiplies in tiles, such a value is rounded
-// when it is written, and stored in the blocked layout of package kernels. The product would round it anyway, so results stay the
-// same, but for a gelu, which is less precise when its result is rounded at once.
+// A value that is read only by bfloat16 products need not be stored as float32. On processors with matrix tiles (AMX), the step that
+// writes such a value rounds it to bfloat16 and stores it in the blocked layout of package kernels (kernels/blocked.go). Results do
+// not change, because the product would round the value anyway. The exception is gelu, which is less precise if it is rounded at once.
 
-// reader is a step and the operand as which it reads a value. readersOf lists the readers of the first result of each step, or nil
-// where a view or an output of the program reads it too.
+// reader is an operand of a step.
 type reader struct{ step, operand int }
 
+// readersOf lists, for each step, the operands that read its first result. The list is nil if a view or an output of the program
+// reads the result too.
 func readersOf(p *program.Program) [][]reader {
-	steps, other := make([]int, len(p.Graph.Nodes)), make([]bool, len(p.Graph.Nodes)) // by node
+	steps, other := make([]int, len(p.Graph.Nodes)), make([]bool, len(p.Graph.Nodes)) // by node ID
 	for i := range steps {
 		steps[i] = -1
 	}
@@ -45,7 +46,7 @@ func readersOf(p *program.Program) [][]reader {
 	return out
 }
 
-// chooseBlocked picks the layout of every value: blocked where the step that writes it and all that read it can use that.
+// chooseBlocked picks the layout of every value: blocked if the step that writes it and all steps that read it support that.
 func (x *executable) chooseBlocked() {
 	if !x.pool.TakesBlocked(x.precision) {
 		return
@@ -74,8 +75,8 @@ func takesBlocked(c *call) bool {
 	return takes != nil && c.native && takes(c)
 }
 
-// overlaps reports whether the result of a node shares memory with an operand. Such a result cannot be blocked: an element would
-// overwrite another that is not read yet. Ops with several results make no blocked values.
+// overlaps reports whether the result of a node shares memory with an operand. Such a result cannot be blocked: it would overwrite
+// elements that are not read yet. Only the first result is checked, since ops with several results make no blocked values.
 func (x *executable) overlaps(n *ir.Node) bool {
 	out := &x.values.Operands[n.ID]
 	for _, in := range n.In {
@@ -87,13 +88,14 @@ func (x *executable) overlaps(n *ir.Node) bool {
 	return false
 }
 
-// blockSide is the number of rows and columns of a block. With fewer rows, the padding would not fit in the place of the value.
+// blockSide is the number of rows and columns of a block. Rows are padded to a multiple of it. bfloat16 halves the size, so the padded
+// value fits where the float32 value was planned if it has at least blockSide rows.
 const blockSide = 32
 
-// fitsBlocked reports whether a value of this many rows and columns can be stored blocked in its place.
+// fitsBlocked reports whether a [rows, cols] value can be stored blocked in the memory planned for it.
 func fitsBlocked(rows, cols int) bool { return rows >= blockSide && cols > 0 && cols%blockSide == 0 }
 
-// param follows views to a parameter, which never changes; nil if the value is no parameter.
+// param returns the parameter that n is, or is a view of; nil if there is none. A parameter never changes, so it can be packed once.
 func param(n *ir.Node) *ir.Node {
 	for {
 		if _, view := n.View(); !view {

@@ -13,14 +13,14 @@ import (
 
 func open(*testing.T) device.Backend { return Backend{} }
 
-// TestConformance runs every check of the suite on the backend in process.
+// TestConformance runs the conformance suite on the backend in this process.
 func TestConformance(t *testing.T) {
 	devicetest.Run(t, open, devicetest.Options{MustHave: true})
 }
 
 var (
 	randomSeed  = flag.Uint64("random-seed", 1, "seed of the first graph of TestRandom")
-	randomCount = flag.Int("random-count", 20, "graphs of TestRandom, as they are and compiled")
+	randomCount = flag.Int("random-count", 20, "number of graphs of TestRandom; each runs unchanged and compiled")
 )
 
 // TestRandom runs random graphs unchanged, and after the compiler's passes for this backend:
@@ -41,5 +41,5 @@ func compile(g *ir.Graph) (*ir.Graph, map[string]tensor.Tensor, error) {
 	return out, report.Folded, nil
 }
 
-// FuzzKernels looks for shapes and values on which a kernel differs from its op's definition.
+// FuzzKernels looks for shapes and values for which a kernel differs from its op's definition.
 func FuzzKernels(f *testing.F) { devicetest.Fuzz(f, open) }

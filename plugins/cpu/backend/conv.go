@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-// Convolutions of one, two and three axes are one kernel.
+// One kernel runs convolutions over one, two and three axes.
 func init() {
 	for axes := 1; axes <= 3; axes++ {
 		for _, name := range []string{fmt.Sprintf("conv%dd", axes), fmt.Sprintf("conv_transpose%dd", axes)} {
@@ -41,7 +41,7 @@ func convGeometry(attrs any) (g op.Geometry, transposed bool) {
 	return geometryOf(attrs.(op.ConvAttrs).Geometry()), false
 }
 
-// geometryOf is the geometry of a node, whose attributes were checked when its type was inferred.
+// geometryOf drops the error of a Geometry method, which cannot happen here: type inference has checked the attributes.
 func geometryOf(g op.Geometry, err error) op.Geometry {
 	if err != nil {
 		panic("BUG: cpu: " + err.Error())
@@ -49,7 +49,7 @@ func geometryOf(g op.Geometry, err error) op.Geometry {
 	return g
 }
 
-// convSizes are the arguments that follow from the shapes of image and weights.
+// convSizes returns the arguments that follow from the shapes of the image x and the weights w.
 func convSizes(x, w []int, g op.Geometry, transposed bool) kernels.ConvArgs {
 	n, cin, size := g.Sizes(x)
 	cout := w[0]

@@ -70,7 +70,7 @@ var (
 	}})
 )
 
-// schemeProduct multiplies by weights [k,n] with scales beside them.
+// schemeProduct multiplies by weights [k,n] whose scales are separate operands (every scheme but "packed").
 func schemeProduct(n *ir.Node) func(*call) error {
 	a := n.Attrs.(op.DequantMatMulAttrs)
 	product := &kernels.SchemeProduct{Rounds: a.Activations == op.ActivationsQ8}
@@ -98,7 +98,8 @@ func schemeProduct(n *ir.Node) func(*call) error {
 	}
 }
 
-// dequantScratch is what products with packed weights compute in: a product of all rows, or of the rows of each group, and rounded activations.
+// dequantScratch returns the scratch memory of products with quantised weights: that of a product of all rows, or of the rows of each
+// group, and the activations rounded to 8 bits.
 func dequantScratch(p *kernels.Pool, n *ir.Node, precision kernels.Precision) kernels.ScratchSize {
 	syms := n.Graph.Syms
 	x, w := syms.Largest(n.In[0].Type.Shape), syms.Largest(n.In[1].Type.Shape)

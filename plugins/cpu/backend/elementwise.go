@@ -12,11 +12,11 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-// byType is the kernels of an op by the element type of operand 0. Each prepares a node.
+// byType holds the prepare functions of an op's kernels (see kernel.prepare) by the element type of operand 0.
 type byType map[dtype.DType]func(n *ir.Node) func(*call) error
 
-// Elementwise functions have the names of their ops. Registering one in package kernels is enough: its kernel is made here, and
-// regions and the activations of products find it by name.
+// Package kernels registers elementwise functions under the names of their ops. Nothing else is needed for a new one: the kernel is
+// made here, and fused regions and the activations of products find the function by its name.
 func init() {
 	ops := map[string]byType{}
 	add := func(op string, d dtype.DType, prepare func(n *ir.Node) func(*call) error) {
@@ -69,7 +69,7 @@ func init() {
 	}
 }
 
-// plain is a kernel that needs nothing of the node and cannot fail.
+// plain returns the prepare function of a kernel that reads nothing from the node and cannot fail.
 func plain(run func(c *call)) func(*ir.Node) func(*call) error {
 	return func(*ir.Node) func(*call) error { return always(run) }
 }
@@ -81,16 +81,16 @@ func always(run func(c *call)) func(*call) error {
 	}
 }
 
-// takes is a rule for operands of the types that have a kernel, and that the op takes.
+// takes returns the rule for operands of the types that have a kernel.
 func (k byType) takes(name string) string {
 	d, ok := ir.Find(name)
 	if !ok {
-		panic("BUG: cpu: a kernel for " + name + ", which is no op")
+		panic("BUG: cpu: kernel for " + name + ": no such op")
 	}
 	return computes(d, func(t dtype.DType) bool { return k[t] != nil })
 }
 
-// parameters are the attributes of an elementwise function, all of them numbers, in the order of their names.
+// parameters returns the attributes of an elementwise function in the order of their names. All are numbers.
 func parameters(d *ir.OpDef, attrs any) (p []float64) {
 	for _, a := range d.Attrs(attrs) {
 		p = append(p, a.Value.(float64))
@@ -103,7 +103,7 @@ var (
 	_ = register(kernel{op: "cast", takes: "(any)", run: cast})
 )
 
-// computes is a rule for operands of those types that the op takes at all.
+// computes returns the rule for operands of the types that satisfy ok and that the op accepts.
 func computes(d *ir.OpDef, ok func(dtype.DType) bool) string {
 	var names []string
 	for _, t := range dtype.All() {
@@ -118,18 +118,18 @@ func computes(d *ir.OpDef, ok func(dtype.DType) bool) string {
 	return "(" + strings.Join(names, "|") + "...)"
 }
 
-// element is the kernels that compute with one element type.
+// element holds the kernels for one element type.
 type element struct {
 	binary  func(c *call, b kernels.BinaryOp) error
 	compare func(c *call, r kernels.CompareOp)
-	unary   func(c *call, op string) // of integers
+	unary   func(c *call, op string) // integers only
 
 	scatterAdd func(c *call) error
 	scan       func(c *call, f kernels.ScanOp)
 	windows    func(c *call, g kernels.WindowArgs)
 }
 
-// elements are the types that kernels compute with unconverted.
+// elements lists the types in which kernels compute. f16 and bf16 are not among them.
 var elements = map[dtype.DType]element{
 	dtype.F32: elementOf[float32](), dtype.F64: elementOf[float64](),
 	dtype.I8: integerOf[int8](), dtype.I16: integerOf[int16](), dtype.I32: integerOf[int32](), dtype.I64: integerOf[int64](),
@@ -170,7 +170,7 @@ func elementOf[T interface {
 
 func view[T tensor.Element](t tensor.Tensor) []T { return tensor.View[T](t.Data) }
 
-// wheres select and never compute: only the element size matters.
+// wheres has one variant per element size, since where copies elements without computing.
 var wheres = bySize{whereOf[uint8], whereOf[uint16], whereOf[float32], whereOf[int64]}
 
 func whereOf[T tensor.Element](c *call) {
@@ -178,7 +178,7 @@ func whereOf[T tensor.Element](c *call) {
 	kernels.Where(c.pool, view[T](c.out), kernels.Condition{Data: cond.Data, Shape: cond.Shape, DType: cond.DType}, view[T](t), t.Shape, view[T](f), f.Shape)
 }
 
-// bySize is a kernel's variants for results of 1, 2, 4 and 8 bytes per element.
+// bySize holds a kernel's variants for results of 1, 2, 4 and 8 bytes per element.
 type bySize [4]func(*call)
 
 func (k *bySize) run(c *call) error {
@@ -186,10 +186,10 @@ func (k *bySize) run(c *call) error {
 	return nil
 }
 
-// sizeClass is the place of a type's variant in a bySize.
+// sizeClass returns the index into a bySize of the variant for a type.
 func sizeClass(d dtype.DType) int { return bits.TrailingZeros(uint(d.Size())) }
 
-// cast keeps the operands in the form that kernels.Cast takes, since making it allocates.
+// cast keeps its operands as values of type any, as kernels.Cast takes them, because the conversion allocates.
 func cast(c *call) error {
 	if c.dst == nil {
 		c.dst, c.src = storage(c.out), storage(c.in[0])
@@ -198,7 +198,7 @@ func cast(c *call) error {
 	return nil
 }
 
-// storage is the data of a tensor as a slice of its element type, as kernels.Cast takes it.
+// storage returns the data of a tensor as a slice of its element type. f16 and bf16 give []uint16, bool gives []uint8.
 func storage(t tensor.Tensor) any {
 	switch t.DType {
 	case dtype.F32:
@@ -240,7 +240,7 @@ var _ = register(kernel{op: "gather", takes: "(any, i32|i64|u32)", run: func(c *
 func gather[I kernels.Index](c *call, index []I) (err error) {
 	table := c.in[0]
 	outer, n, inner := around(table.Shape, positive(c.node.Attrs.(op.GatherAttrs).Axis, len(table.Shape)))
-	switch size := table.DType.Size(); { // lone elements are moved as such, rows as bytes
+	switch size := table.DType.Size(); { // single elements are copied as numbers of their size, longer rows as bytes
 	case inner == 1 && size == 2:
 		return kernels.Gather(c.pool, view[uint16](c.out), view[uint16](table), outer, n, 1, index)
 	case inner == 1 && size == 4:

@@ -20,32 +20,32 @@ import (
 type executable struct {
 	p              *program.Program
 	weights, arena []byte
-	wide           []byte // see call
+	wide           []byte // see call.wide
 	free           []func()
 	pool           *kernels.Pool
-	run            []func(*call) error // per step
-	native         []bool              // per step: a kernel runs it
+	run            []func(*call) error // by step
+	native         []bool              // by step; see call.native
 	kernels        []device.Kernel
 	memory         int64 // see Memory
 	precision      kernels.Precision
 
-	inputs, outputs []int      // nodes
-	operands        int        // of all steps, results included
-	readers         [][]reader // see chooseBlocked; made by the first run that asks
+	inputs, outputs []int      // node IDs
+	operands        int        // number of operands and results of all steps
+	readers         [][]reader // see readersOf; nil until chooseBlocked first needs it
 
 	binder  *program.Binder
 	values  *program.Values
-	calls   []call  // per step, over the values
-	resized []value // what calls hold of values whose sizes change
-	bound   binding // what values and calls are for
+	calls   []call  // by step
+	resized []value // the operands and results in calls whose sizes depend on symbols
+	bound   binding // the run that values and calls were made for
 }
 
-// binding is what the operands of a run depend on. An executable keeps the calls of the last run only: other sizes change the
-// shapes in place and the lengths of slices, which costs less than to fetch the calls of another run into the cache.
+// binding is what the operands of a run depend on. An executable keeps the calls of the last run only. When the sizes change, it
+// updates shapes and slice lengths in place, which is faster than fetching another set of calls into the processor's cache.
 type binding struct {
-	valid     bool // something is bound
+	valid     bool // false until the first successful bind
 	syms      map[string]int64
-	plain     bool // an observer reads the values, so none are blocked
+	plain     bool // no value is blocked, because an observer reads them
 	io, state []byte
 }
 
@@ -61,7 +61,7 @@ func same(a, b []byte) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] =
 // Kernels reports which ops have a kernel of their own.
 func (x *executable) Kernels() []device.Kernel { return x.kernels }
 
-// Memory is an upper bound of the scratch memory of kernels and definitions, in bytes.
+// Memory returns an upper bound of the scratch memory of kernels and definitions, in bytes.
 func (x *executable) Memory() int64 { return x.memory }
 
 // allocate returns zeroed memory that Close frees.
@@ -73,7 +73,7 @@ func (x *executable) allocate(bytes int64) ([]byte, error) {
 	return b, err
 }
 
-// Close ends the workers and frees the memory.
+// Close stops the workers and frees the memory.
 func (x *executable) Close() error {
 	x.pool.Close()
 	for _, free := range x.free {
@@ -83,7 +83,8 @@ func (x *executable) Close() error {
 	return nil
 }
 
-// bind resolves every operand of every step to bytes.
+// bind gives every operand of every step its shape and memory for the run r. It does nothing if the last run had the same sizes and
+// memory.
 func (x *executable) bind(r device.Run) error {
 	was, state := x.bound, device.HostBytes(r.State)
 	plain := r.Opts.CheckNaN || len(r.Opts.Dump) > 0
@@ -102,7 +103,7 @@ func (x *executable) bind(r device.Run) error {
 	}
 	x.bound.valid = false
 	x.values = x.binder.Values(r.Syms, x.values)
-	if err := x.checkState(r); err != nil { // before anything is cut out of it
+	if err := x.checkState(r); err != nil { // before operands are sliced out of it
 		return err
 	}
 	spaces := [...][]byte{program.Weights: x.weights, program.Arena: x.arena, program.IO: r.IO, program.State: state}
@@ -128,10 +129,10 @@ func (x *executable) bind(r device.Run) error {
 	return nil
 }
 
-// makeCalls makes calls without values.
+// makeCalls allocates the calls. fill adds their operands.
 func (x *executable) makeCalls() {
 	x.calls = make([]call, len(x.p.Steps))
-	views := make([]tensor.Tensor, x.operands) // of all calls: one allocation
+	views := make([]tensor.Tensor, x.operands) // one allocation for all calls
 	take := func(n int) (out []tensor.Tensor) {
 		out, views = views[:n:n], views[n:]
 		return out
@@ -146,7 +147,7 @@ func (x *executable) makeCalls() {
 	}
 }
 
-// fill resolves the operands of all calls to bytes.
+// fill points the operands and results of all calls into spaces, which are indexed by program.Space.
 func (x *executable) fill(spaces [][]byte) {
 	x.resized = x.resized[:0]
 	set := func(t *tensor.Tensor, n *ir.Node) {
@@ -174,7 +175,7 @@ func (x *executable) fill(spaces [][]byte) {
 	}
 }
 
-// forget drops what a call keeps for the sizes of its operands.
+// forget drops what a call has stored for its last shapes and memory.
 func (c *call) forget() { c.inBlocked, c.outBlocked, c.dst, c.src = false, false, nil, nil }
 
 // Run executes the steps in order.
@@ -209,7 +210,7 @@ func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 			stats.Steps = append(stats.Steps, device.Step{Node: x.p.Steps[i].Node, Start: begin, Time: time.Since(start) - begin})
 		}
 		if x.bound.plain {
-			if err := x.look(i, r.Opts, &stats); err != nil {
+			if err := x.inspect(i, r.Opts, &stats); err != nil {
 				return stats, err
 			}
 		}
@@ -224,9 +225,9 @@ func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 	return stats, nil
 }
 
-// look passes the results of a step to the run's observer and searches them for NaN, where the run asks for it. It is called after
+// inspect passes the results of a step to the run's observer and searches them for NaN, if the run asks for that. It is called after
 // each step, because later steps reuse the memory.
-func (x *executable) look(i int, o device.RunOptions, stats *device.Stats) error {
+func (x *executable) inspect(i int, o device.RunOptions, stats *device.Stats) error {
 	c := &x.calls[i]
 	for k, n := range c.node.Values() {
 		out := c.results()[k]
@@ -243,7 +244,7 @@ func (x *executable) look(i int, o device.RunOptions, stats *device.Stats) error
 	return nil
 }
 
-// step runs one kernel. Errors and panics name the node and the op; the host, which counts steps, adds the number.
+// step runs step i. Errors, and panics of a kernel, name the node and the op. The host adds the step's number.
 func (x *executable) step(i int) (err error) {
 	c := &x.calls[i]
 	defer func() {
@@ -254,10 +255,10 @@ func (x *executable) step(i int) (err error) {
 	if err = x.run[i](c); err == nil {
 		return nil
 	}
-	code := device.ErrInput // errors that depend on values are an index out of range and a division by zero
+	code := device.ErrInput // kernels fail only for bad values: an index out of range, a division by zero
 	var coded *diag.Error
 	if errors.As(err, &coded) && coded.Code.Exit() != code.Exit() {
-		code = coded.Code // a finer code for bad input stays in the chain: callers and the protocol know device.ErrInput
+		code = coded.Code // more precise codes for bad input stay wrapped, since callers and the protocol test for device.ErrInput
 	}
 	return diag.New(code, c.node.Label(), "%s: %w", c.node.Op.Name, err)
 }

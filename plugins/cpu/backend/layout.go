@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-// These ops move elements without reading them. Where rows are contiguous they are moved as bytes.
+// These ops copy elements without computing, so only the element size matters. Contiguous rows are copied as bytes.
 var (
 	_ = register(kernel{op: "transpose", takes: "(any)", run: transposes.run})
 	_ = register(kernel{op: "expand", takes: "(any)", run: expands.run})
@@ -75,7 +75,7 @@ func concat(c *call) error {
 	return nil
 }
 
-// place writes the operands side by side.
+// place writes the operands side by side along axis. inner is the number of T per index of axis.
 func place[T tensor.Element](c *call, axis, outer, inner int) {
 	if len(c.in) == 2 && inner == 1 && c.in[0].Shape[axis] == 1 && c.in[1].Shape[axis] == 1 {
 		kernels.Interleave(c.pool, view[T](c.out), view[T](c.in[0]), view[T](c.in[1]))

@@ -8,8 +8,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-// features lists the instruction sets that kernels may use, the one in use last: those of the processor, up to the one that
-// RLX_CPU_FEATURES names.
+// features lists the instruction sets of the processor, up to the one that kernels use. RLX_CPU_FEATURES can choose a lower one.
 func features() []string {
 	all := kernels.Features()
 	if i := slices.Index(all, os.Getenv(kernels.FeaturesEnv)); i >= 0 {
@@ -18,16 +17,15 @@ func features() []string {
 	return all
 }
 
-// levels are what a schedule may require of the processor, the highest first: an architecture, and the instruction set whose
-// presence shows the level. An empty instruction set means that the architecture suffices.
+// levels lists the processor levels that an artifact can require, highest first. A processor has a level if it has this architecture
+// and this instruction set; an empty one means that the architecture suffices.
 var levels = []struct{ level, arch, features string }{
 	{"x86-64-v4", "amd64", "avx512"},
 	{"x86-64-v3", "amd64", "avx2"},
 	{"arm64", "arm64", ""},
 }
 
-// levelsHere lists the levels of this processor, best first. They do not choose kernels: a level is only a
-// requirement that an artifact states.
+// levelsHere lists the levels of this processor, highest first. They do not influence the choice of kernels.
 func levelsHere() []string {
 	var out []string
 	have := features()

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allocate maps the arena. Anonymous memory is zero and takes physical pages only where it is touched. Large pages save the
-// kernels most of their TLB misses.
+// allocate maps n bytes of zeroed memory and returns a function that unmaps it. Anonymous memory takes physical pages only where it
+// is touched. Huge pages save the kernels most of their TLB misses.
 func allocate(n int64) ([]byte, func(), error) {
 	if n == 0 {
 		return nil, nil, nil
@@ -17,7 +17,7 @@ func allocate(n int64) ([]byte, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // advice only
+	_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // works without, only slower
 	return b, func() { _ = unix.Munmap(b) }, nil
 }
 

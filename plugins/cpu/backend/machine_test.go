@@ -11,7 +11,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-// Masking the processor hides its levels; a program for a hidden level is refused before anything is allocated.
+// TestLevels checks that RLX_CPU_FEATURES hides levels, and that Load refuses a program for a hidden level.
 func TestLevels(t *testing.T) {
 	g, err := ir.Parse("graph f\nx = input : f32[4]\ny = neg x : f32[4]\nreturn y=y\n")
 	if err != nil {
@@ -35,7 +35,7 @@ func TestLevels(t *testing.T) {
 			t.Fatal(err)
 		}
 		if f := info.Devices[0].Features; f[len(f)-2] != set {
-			t.Errorf("%s: features %v; want it as the last set", set, f)
+			t.Errorf("RLX_CPU_FEATURES=%s: features %v; want that set just before the threads", set, f)
 		}
 		for _, l := range levels {
 			has := slices.Contains(info.Levels, l.level)
@@ -50,7 +50,7 @@ func TestLevels(t *testing.T) {
 			t.Errorf("%s: %v", set, err)
 		}
 	}
-	t.Setenv(kernels.FeaturesEnv, "mmx") // no such set, so no pool can be made
+	t.Setenv(kernels.FeaturesEnv, "mmx") // no such set: features ignores it
 	if got, want := features(), kernels.Features(); !slices.Equal(got, want) {
 		t.Errorf("features %v; want %v", got, want)
 	}

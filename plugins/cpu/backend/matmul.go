@@ -24,23 +24,24 @@ func plainAttrs(n *ir.Node) op.FusedMatMulAttrs {
 	return op.FusedMatMulAttrs{TransA: a.TransA, TransB: a.TransB}
 }
 
-// matmulScratch covers a product at the largest sizes, computed alone and as one of a batch.
+// matmulScratch returns the scratch memory of a product at the largest sizes. It covers both ways to compute one: as a single matrix
+// product and as a batch.
 func matmulScratch(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(*kernels.Pool, *ir.Node, kernels.Precision) kernels.ScratchSize {
 	return func(p *kernels.Pool, n *ir.Node, precision kernels.Precision) kernels.ScratchSize {
 		a, syms := attrs(n), n.Graph.Syms
 		if n.Type.DType == dtype.F64 {
 			return kernels.ScratchSize{}
 		}
-		act, _ := activation(a.Act) // known: the rule names it
+		act, _ := activation(a.Act) // exists: the rule lists it
 		x, out := syms.Largest(n.In[0].Type.Shape), syms.Largest(n.Type.Shape)
 		g := kernels.GemmArgs{N: out[len(out)-1], K: x[len(x)-1], TransA: a.TransA, TransB: a.TransB, Act: act}
 		if a.TransA {
 			g.K = x[len(x)-2]
 		}
-		// With more rows and products the need does not grow.
+		// The need stops growing long before 1<<24 rows or products.
 		most := int(min(syms.MaxElems(n.Type), 1<<24))
 		var r kernels.ScratchSize
-		for _, g.Precision = range []kernels.Precision{kernels.Float32, precision} { // few rows stay float32
+		for _, g.Precision = range []kernels.Precision{kernels.Float32, precision} { // see fewRows
 			g.M, g.Batch = most, 1
 			r = r.With(g.ScratchSize(p, param(n.In[1]) != nil))
 			g.M, g.Batch = out[len(out)-2], most
@@ -52,7 +53,7 @@ func matmulScratch(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(*kernels.Poo
 
 func fusedAttrs(n *ir.Node) op.FusedMatMulAttrs { return n.Attrs.(op.FusedMatMulAttrs) }
 
-// multiplies returns prepare for a matrix product. Weights that are parameters are packed once.
+// multiplies returns the prepare function of a matrix product. Weights that are parameters are packed once, by the first run.
 func multiplies(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(n *ir.Node) func(*call) error {
 	return func(n *ir.Node) func(*call) error {
 		if n.Type.DType == dtype.F64 {
@@ -68,7 +69,8 @@ func multiplies(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(n *ir.Node) fun
 		var packed *kernels.PackedWeights
 		return func(c *call) error {
 			return matmul(c, a, act, func(g kernels.GemmArgs) *kernels.PackedWeights {
-				if !fixed || !c.pool.TakesBlocked(g.Precision) { // asked at each run, since the precision depends on the rows, and they may be symbols
+				// The precision depends on the number of rows, which may differ between runs.
+				if !fixed || !c.pool.TakesBlocked(g.Precision) {
 					return nil
 				}
 				if packed == nil {
@@ -80,10 +82,10 @@ func multiplies(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(n *ir.Node) fun
 	}
 }
 
-// takesF32 is for kernels that compute f32 from f32; a second operand of f16 or bf16 is a weight, which they widen.
+// takesF32 is the rule of kernels that compute in f32. Operand 1, the weights, may be f16 or bf16; the kernels widen it.
 const takesF32 = "(f32, f32|f16|bf16, f32...)"
 
-// acts lists the activations that the kernel of products applies, as values of a rule.
+// acts lists the activations that the matmul kernel can apply, as alternatives in a rule.
 func acts() string {
 	list := []string{`""`}
 	for _, u := range kernels.Unaries() {
@@ -95,7 +97,7 @@ func acts() string {
 	return strings.Join(list, "|")
 }
 
-// activation is the function that an act attribute names.
+// activation returns the function that an act attribute names; Identity if act is empty.
 func activation(act string) (kernels.UnaryOp, bool) {
 	def, attrs, err := op.ParseActivation(act)
 	if def == nil {
@@ -110,7 +112,7 @@ func activation(act string) (kernels.UnaryOp, bool) {
 
 func f32(t tensor.Tensor) []float32 { return tensor.View[float32](t.Data) }
 
-// optional is operand i, or nil where i is out of range.
+// optional returns operand i, or nil if i is out of range.
 func optional(c *call, i int) []float32 {
 	if i < 0 || i >= len(c.in) {
 		return nil
@@ -135,7 +137,7 @@ func weights(t tensor.Tensor) kernels.Weights {
 	return kernels.F32(f32(t))
 }
 
-// single reports whether a product is one matrix times one weight, with the leading axes as more rows, and its rows and depth.
+// single reports whether a product is one matrix [rows, k] times one matrix [k, n]: the leading axes of x count as rows.
 func single(c *call, a op.FusedMatMulAttrs) (rows, k int, ok bool) {
 	x, w, n := c.in[0].Shape, c.in[1].Shape, c.out.Shape[len(c.out.Shape)-1]
 	k = x[len(x)-1]
@@ -145,13 +147,13 @@ func single(c *call, a op.FusedMatMulAttrs) (rows, k int, ok bool) {
 	return tensor.Numel(c.out.Shape) / n, k, true
 }
 
-// rounds reports whether a call is a single product in bfloat16.
+// rounds reports whether a call is a single product (see single) computed in bfloat16.
 func rounds(c *call) (rows, k int, ok bool) {
 	rows, k, ok = single(c, fusedAttrs(c.node))
 	return rows, k, ok && c.forRows(productRows(c)) == kernels.BFloat16
 }
 
-// productRows is the number of rows that decides a product's precision, see fewRows.
+// productRows returns the number of rows that decides a product's precision; see fewRows.
 func productRows(c *call) int { return tensor.Numel(c.out.Shape[:len(c.out.Shape)-1]) }
 
 func matmulTakesBlocked(c *call) bool {
@@ -166,7 +168,7 @@ func matmulMakesBlocked(c *call) bool {
 	return ok && known && !a.HasResidual && (act == kernels.Identity || act == kernels.Gelu) && fitsBlocked(rows, c.out.Shape[len(c.out.Shape)-1])
 }
 
-// matmul runs a product; act is what a.Act names. pack returns the packed weights of a single product, or nil.
+// matmul runs a product. act is the function that a.Act names. pack returns the packed weights of a single product, or nil.
 func matmul(c *call, a op.FusedMatMulAttrs, act kernels.UnaryOp, pack func(g kernels.GemmArgs) *kernels.PackedWeights) error {
 	x, w, out := c.in[0], c.in[1], c.out
 	r := len(out.Shape)
@@ -209,8 +211,8 @@ func matmul(c *call, a op.FusedMatMulAttrs, act kernels.UnaryOp, pack func(g ker
 	return nil
 }
 
-// batches walks the leading axes of a broadcast product. f is called for runs of n matrices; within a run the matrices of
-// an operand are xs or ws apart, or 0 if all use the same one. Indices count matrices.
+// batches walks the leading axes of a broadcast product. It calls f for groups of n products, which begin at matrix xi of x, wi of w
+// and oi of out. From one product to the next, x advances by xs matrices and w by ws: 0 if the operand is broadcast.
 func batches(x, w, out []int, f func(n, xi, wi, oi, xs, ws int)) {
 	lead := out[:len(out)-2]
 	xs, ws := leadStrides(x, len(lead)), leadStrides(w, len(lead))
@@ -235,7 +237,7 @@ func batches(x, w, out []int, f func(n, xi, wi, oi, xs, ws int)) {
 	}
 }
 
-// leadStrides are the strides, in matrices, of an operand's leading axes, aligned to rank axes; 0 where it broadcasts.
+// leadStrides returns the strides, in matrices, of an operand's leading axes, right-aligned to rank axes; 0 for a broadcast axis.
 func leadStrides(shape []int, rank int) (s [ir.MaxRank]int) {
 	n := 1
 	for i := len(shape) - 3; i >= 0; i-- {

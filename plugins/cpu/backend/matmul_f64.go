@@ -5,7 +5,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-// matmulF64 is a product of f64, whose operands are never packed ahead.
+// matmulF64 runs a matrix product of f64. Its weights are not packed when the program is loaded.
 func matmulF64(c *call) error {
 	a, x, w, out := c.node.Attrs.(op.MatMulAttrs), c.in[0], c.in[1], c.out
 	r := len(out.Shape)

@@ -30,7 +30,7 @@ var (
 		outer, n, inner := around(c.in[0].Shape, a.Axis)
 		start := oneIndex(c.in[1])
 		if start < 0 || start > int64(n-a.Len) {
-			return fmt.Errorf("start is %d; want 0 to %d, so that %d elements lie in axis %d", start, n-a.Len, a.Len, a.Axis)
+			return fmt.Errorf("start is %d; want 0 to %d, since the slice takes %d of the %d elements of axis %d", start, n-a.Len, a.Len, n, a.Axis)
 		}
 		kernels.Narrow(c.pool, c.out.Data, c.in[0].Data, outer, n, inner*c.out.DType.Size(), int(start), a.Len)
 		return nil
@@ -60,7 +60,7 @@ var (
 	}})
 )
 
-// resizeScratch is what linear interpolation computes in.
+// resizeScratch returns the scratch memory of linear interpolation; nearest needs none.
 func resizeScratch(p *kernels.Pool, n *ir.Node, _ kernels.Precision) (r kernels.ScratchSize) {
 	if n.Attrs.(op.ResizeAttrs).Mode == op.ResizeLinear {
 		shape := n.Graph.Syms.Largest(n.Type.Shape)
@@ -69,7 +69,7 @@ func resizeScratch(p *kernels.Pool, n *ir.Node, _ kernels.Precision) (r kernels.
 	return r
 }
 
-// reorder runs an op that moves the elements along axes.
+// reorder returns the kernel of flip or roll. by has one entry per axis.
 func reorder(by []kernels.Reordering) func(*call) error {
 	return func(c *call) error {
 		reorders[sizeClass(c.out.DType)](c, by)
@@ -114,7 +114,7 @@ func scatterAdd[T interface {
 	}
 }
 
-// oneIndex is the number that an operand of one i32 or i64 holds.
+// oneIndex returns the value of an operand of one element, an i32 or i64.
 func oneIndex(t tensor.Tensor) int64 {
 	if t.DType == dtype.I32 {
 		return int64(view[int32](t)[0])

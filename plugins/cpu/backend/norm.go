@@ -8,14 +8,14 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-// takesFloats is a rule for operands of one float type.
+// takesFloats is the rule of kernels whose operands all have the same float type.
 const takesFloats = "(f32|f64|f16|bf16...)"
 
-// lastNorm is a norm over the last axis.
+// lastNorm describes an op that normalises the last axis.
 type lastNorm struct {
 	op               string
 	eps              func(attrs any) float64
-	center, residual bool
+	center, residual bool // it subtracts the mean; operand 1 is added to x first
 }
 
 func init() {
@@ -118,13 +118,13 @@ func softmax(name string, log bool) kernel {
 	}}
 }
 
-// rowsOf is the number of rows along the last axis, and their length.
+// rowsOf returns the shape of t as a matrix: n is the length of the last axis.
 func rowsOf(t tensor.Tensor) (rows, n int) {
 	n = t.Shape[len(t.Shape)-1]
 	return tensor.Numel(t.Shape[:len(t.Shape)-1]), n
 }
 
-// positive counts a negative axis from the end.
+// positive resolves an axis that may be negative, which counts from the end.
 func positive(axis, rank int) int {
 	if axis < 0 {
 		return axis + rank
@@ -132,7 +132,7 @@ func positive(axis, rank int) int {
 	return axis
 }
 
-// around is the number of elements before, at and after an axis.
+// around views a shape as [outer, n, inner], where n is the length of an axis.
 func around(shape []int, axis int) (outer, n, inner int) {
 	return tensor.Numel(shape[:axis]), shape[axis], tensor.Numel(shape[axis+1:])
 }

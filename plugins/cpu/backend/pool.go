@@ -28,7 +28,7 @@ func windowScratch(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.Scr
 	return g.ScratchSize(p)
 }
 
-// windowsOf are the windows of a pooling of tensors of the given shapes.
+// windowsOf returns the arguments for pooling a tensor of shape in to shape out.
 func windowsOf(n *ir.Node, in, out []int) (w kernels.WindowArgs) {
 	var g op.Geometry
 	if a, ok := n.Attrs.(op.PoolAttrs); ok {
@@ -47,7 +47,7 @@ func windowsOf(n *ir.Node, in, out []int) (w kernels.WindowArgs) {
 	return w
 }
 
-// im2cols move elements and do not look at them.
+// im2cols has one variant per element size, since im2col copies elements without computing.
 var im2cols = bySize{im2col[uint8], im2col[uint16], im2col[uint32], im2col[int64]}
 
 func im2col[T tensor.Element](c *call) {

@@ -16,7 +16,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// product is y = x·x over [n,n].
+// product returns the program y = x·x for x [n,n].
 func product(t *testing.T, n int) *program.Program {
 	t.Helper()
 	g := ir.NewGraph("product")
@@ -29,8 +29,8 @@ func product(t *testing.T, n int) *program.Program {
 	return p
 }
 
-// TestPrecision multiplies by 1 + 2^-9 + 2^-12, which is rounded to 1 only in a product that runs in bfloat16: one for
-// which that is requested, with enough rows.
+// TestPrecision multiplies by 1 + 2^-9 + 2^-12, which bfloat16 rounds to 1. The product must round it only if bfloat16 is requested
+// and there are enough rows.
 func TestPrecision(t *testing.T) {
 	const x0 = float32(1 + 1.0/512 + 1.0/4096)
 	for _, c := range []struct {
@@ -68,11 +68,12 @@ func TestPrecision(t *testing.T) {
 func TestUnknownPrecision(t *testing.T) {
 	_, err := Backend{}.Load(context.Background(), device.Load{Program: product(t, 4), Precision: "fp8"})
 	if !errors.Is(err, device.ErrUnsupported) {
-		t.Errorf("%v", err)
+		t.Errorf("precision fp8: %v; want device.ErrUnsupported", err)
 	}
 }
 
-// TestPackedWeights runs at a size for which weights are packed as bfloat16, and then with so few rows that the product is f32.
+// TestPackedWeights runs a product with enough rows that its weights are packed as bfloat16, and then with so few that it runs in f32.
+// The second run must not use the rounded weights.
 func TestPackedWeights(t *testing.T) {
 	const k, n = 64, 48
 	g := ir.NewGraph("rows", ir.Sym{Name: "N", Min: 1, Max: 2 * fewRows})
@@ -112,7 +113,7 @@ func TestPackedWeights(t *testing.T) {
 	}
 }
 
-// TestUnknownActivation: a product with an activation that is not known is refused, and not computed without it.
+// TestUnknownActivation checks that a product with an unknown activation fails, rather than leaving the activation out.
 func TestUnknownActivation(t *testing.T) {
 	g := ir.NewGraph("g")
 	x := op.Input(g, "x", ir.TypeOf(dtype.F32, 2, 2))
@@ -121,6 +122,6 @@ func TestUnknownActivation(t *testing.T) {
 	c.in[0], c.in[1] = c.out, c.out
 	err := multiplies(func(*ir.Node) op.FusedMatMulAttrs { return op.FusedMatMulAttrs{Act: "swoosh"} })(c.node)(c)
 	if !errors.Is(err, device.ErrUnsupported) {
-		t.Errorf("%v", err)
+		t.Errorf("activation swoosh: %v; want device.ErrUnsupported", err)
 	}
 }

@@ -33,7 +33,7 @@ var (
 	}})
 )
 
-// groupedMatMul multiplies each row of g by the matrix that idx says.
+// groupedMatMul multiplies each row of g.A by the matrix that idx selects for it.
 func groupedMatMul(c *call, kept *kernels.Grouped, g kernels.GemmArgs, groups int, idx tensor.Tensor) error {
 	switch idx.DType {
 	case dtype.I32:
@@ -44,7 +44,7 @@ func groupedMatMul(c *call, kept *kernels.Grouped, g kernels.GemmArgs, groups in
 	return kernels.GroupedMatMul(kept, c.pool, g, groups, view[uint32](idx))
 }
 
-// groupedArgs are the sizes of a product of x and w, all rows together.
+// groupedArgs returns the sizes of a product of x [rows, k] and w [groups, k, n], or [groups, n, k] with trans_b.
 func groupedArgs(n *ir.Node, x, w []int) (g kernels.GemmArgs, groups int) {
 	g = kernels.GemmArgs{M: x[0], K: x[1], N: w[2], LDA: x[1], LDB: w[2], TransB: n.Attrs.(op.GroupedMatMulAttrs).TransB}
 	if g.TransB {

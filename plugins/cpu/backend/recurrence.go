@@ -37,7 +37,7 @@ var (
 	}})
 )
 
-// largest is the largest shape of an operand.
+// largest returns the largest shape that an operand can have.
 func largest(n *ir.Node, operand int) []int { return n.Graph.Syms.Largest(n.In[operand].Type.Shape) }
 
 func deltaOf(q, v []int) kernels.Delta {

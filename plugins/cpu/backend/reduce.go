@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-// The reductions are the ops reduce_NAME, any and all.
+// Registers reduce_sum, reduce_mean, reduce_max, reduce_min, reduce_prod, any and all.
 func init() {
 	for _, name := range []string{"sum", "mean", "max", "min", "prod"} {
 		r, _ := kernels.ParseReduce(name)
@@ -32,7 +32,7 @@ func reduceScratch(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.Scr
 
 func reducedAxes(c *call) []int { return c.node.Attrs.(op.ReduceAttrs).Axes }
 
-// reductions are kernels of the reductions of numbers, by element type.
+// reductions holds the kernels of the reduce_ ops by element type.
 var reductions = map[dtype.DType]func(r kernels.ReduceOp) func(*call) error{
 	dtype.F32: reduceFloats, dtype.F16: reduceFloats, dtype.BF16: reduceFloats, dtype.F64: reduce[float64],
 	dtype.I8: reduce[int8], dtype.I16: reduce[int16], dtype.I32: reduce[int32], dtype.I64: reduce[int64], dtype.U8: reduce[uint8], dtype.U32: reduce[uint32],

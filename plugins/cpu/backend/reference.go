@@ -7,11 +7,11 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// collectFrom is how many bytes of garbage a definition may leave before the collector runs. The garbage of several steps would
-// exceed Memory.
+// If a definition may leave at least collectFrom bytes of garbage, the garbage collector runs after it. Otherwise the garbage of
+// several steps could exceed what Memory reports.
 const collectFrom = 4 << 20
 
-// reference runs a node by its op's definition, in memory that all such steps of a program share.
+// reference returns a function that runs a node by its op's definition, in the memory call.wide.
 func reference(n *ir.Node) func(c *call) error {
 	_, own := n.EvalMemory()
 	return func(c *call) error {

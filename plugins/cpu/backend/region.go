@@ -10,7 +10,7 @@ import (
 
 var _ = register(kernel{op: "elementwise_region", takes: "(f32|f16|bf16|i8|i32|u8|bool...) if parts = run", prepare: region})
 
-// region compiles the steps of an elementwise_region.
+// region compiles the expression of an elementwise_region, a fused chain of elementwise ops.
 func region(n *ir.Node) func(*call) error {
 	steps, err := op.ParseRegion(n.Attrs.(op.ElementwiseRegionAttrs).Expr)
 	if err != nil {

@@ -17,18 +17,20 @@ func ropeScratch(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.Scrat
 	return kernels.RopeScratchSize(&kernels.RopeArgs{Dim: a.HeadDim, Half: a.Rotated() / 2})
 }
 
-// rope runs one node. It is kept between runs, so that they allocate nothing.
+// rope runs one node. It lives as long as the program, so that runs allocate nothing.
 type rope struct {
 	op.RopeAttrs
-	position int       // the operand, or -1
-	freq     []float64 // where the angles are computed
+	position int       // index of the operand with the positions, or -1
+	freq     []float64 // radians per position, unless angles come from tables
 	args     kernels.RopeArgs
 
-	pool       *kernels.Pool // of the call, as what follows
-	pos        []int32
-	rank, rows int // of pos; of the tables
-	cos, sin   kernels.Weights
-	width      int
+	// The rest is set by each run.
+	pool     *kernels.Pool
+	pos      []int32
+	rank     int             // of the operand with the positions
+	cos, sin kernels.Weights // tables [rows, width]
+	rows     int
+	width    int
 }
 
 func newRope(n *ir.Node) *rope {
@@ -86,7 +88,7 @@ func (r *rope) run(c *call) error {
 	return nil
 }
 
-// at is the position of a token.
+// at returns the position of token s of sequence b.
 func (r *rope) at(b, s int) int64 { return op.RopePosition(r.pos, r.rank, r.args.S, b, s) }
 
 func (r *rope) tabled(b, s int, buf []float32) (cos, sin []float32) {

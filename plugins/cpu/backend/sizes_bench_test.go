@@ -12,8 +12,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// BenchmarkSizes runs a program of 1,000 steps, all of sizes B and S, at the sizes of the last run, at sizes seen a few runs
-// before, and at sizes that go from 1 to 64, which a run never finds prepared. The differences are what a change of sizes costs.
+// BenchmarkSizes measures what a change of sizes costs. It runs a program of 1,000 small steps, whose shapes all depend on B and S:
+// at the sizes of the last run ("last"), at five sizes in turn ("seen"), and at 64 sizes in turn ("new").
 func BenchmarkSizes(b *testing.B) {
 	g := ir.NewGraph("sizes", ir.Sym{Name: "B", Min: 1, Max: 4}, ir.Sym{Name: "S", Min: 1, Max: 64})
 	x := op.Input(g, "x", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Named("B"), ir.Named("S")}})

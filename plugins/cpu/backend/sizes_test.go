@@ -14,8 +14,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// TestManySizes goes back and forth between sizes, in IO spaces that change: the calls of the last run are used again, and nothing of
-// its sizes may show.
+// TestManySizes runs one executable at random sizes, each time with other memory for inputs and outputs. An executable reuses the
+// calls of its last run; no size or address of that run may remain.
 func TestManySizes(t *testing.T) {
 	g := ir.NewGraph("sizes", ir.Sym{Name: "B", Min: 1, Max: 5}, ir.Sym{Name: "S", Min: 1, Max: 7})
 	x := op.Input(g, "x", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Named("B"), ir.Named("S"), ir.Static(4)}})

@@ -11,7 +11,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-// NewState allocates memory of the process. The system provides pages as they are written.
+// NewState allocates size bytes. The operating system backs them with pages only when they are written.
 func (Backend) NewState(_ context.Context, id string, size int64) (device.State, error) {
 	if id != "" && id != "0" {
 		return nil, diag.New(device.ErrUnavailable, "cpu", "no device %q; there is one, 0", id)
@@ -23,7 +23,7 @@ func (Backend) NewState(_ context.Context, id string, size int64) (device.State,
 	return device.NewHostState(data, free), nil
 }
 
-// checkState checks the states and outputs that a run names against the program and the sizes bound last.
+// checkState checks the state, feeds, keeps and outputs of a run against the program and the sizes in x.values.
 func (x *executable) checkState(r device.Run) error {
 	if r.State == nil && r.Feeds == nil && r.Keeps == nil && r.Outputs == nil && x.p.StateSize == 0 {
 		return nil
@@ -37,14 +37,14 @@ func (x *executable) checkState(r device.Run) error {
 	return r.CheckState(x.p, values(x.inputs), values(x.outputs))
 }
 
-// ioValue is the memory of a value in the io space.
+// ioValue returns the memory of an input or output in the io space.
 func (x *executable) ioValue(io []byte, node int) []byte {
 	v := &x.values.Operands[node]
 	return io[v.Offset : v.Offset+v.Bytes]
 }
 
-// ends lists the nodes of inputs and outputs.
-func ends(p *program.Program) (inputs, outputs []int) {
+// inputsAndOutputs lists the IDs of the program's input and output nodes.
+func inputsAndOutputs(p *program.Program) (inputs, outputs []int) {
 	for _, n := range p.Graph.Inputs() {
 		inputs = append(inputs, n.ID)
 	}
@@ -69,7 +69,7 @@ func kvAppend[T int32 | int64](c *call, pos []T) error {
 	}
 	outer, _, inner := around(rows.Shape, axis)
 	inner *= c.out.DType.Size()
-	for i, at := range pos { // of each sequence, or of all
+	for i, at := range pos { // one position per sequence, or one for all
 		part := outer / len(pos)
 		to, from := c.out.Data[i*part*have*inner:], rows.Data[i*part*n*inner:]
 		kernels.Place(c.pool, to, from, part, have*inner, int(at)*inner, n*inner)

@@ -7,11 +7,11 @@ import (
 	"github.com/rlx-go/rlx/core/target"
 )
 
-// rules are those of the kernels that have registered.
+// rules holds the rules of all registered kernels.
 var rules []target.Rule
 
-// Description lists the nodes for which the backend has kernels; op definitions run all others. It is the same on all processors.
-// The compiler carries a copy, core/target/cpu.target.
+// Description returns the backend's target description: the nodes for which it has kernels. Op definitions run all others. It is the
+// same on every processor. The compiler has a copy in core/target/cpu.target.
 var Description = sync.OnceValue(func() *target.Description {
 	d := &target.Description{Name: "cpu", Version: Version, Types: dtype.Known(), Rules: rules}
 	for _, l := range levels {

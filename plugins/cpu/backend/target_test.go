@@ -10,7 +10,7 @@ import (
 	"github.com/rlx-go/rlx/internal/golden"
 )
 
-// TestDescription: the compiler's copy equals the backend's description. Run with -update after kernels have changed.
+// TestDescription checks that the compiler's copy equals the backend's description. -update rewrites the copy.
 func TestDescription(t *testing.T) {
 	golden.Text(t, "../../../core/target/cpu.target", Description().String())
 	if err := Description().Check(); err != nil {
@@ -18,7 +18,7 @@ func TestDescription(t *testing.T) {
 	}
 }
 
-// TestRegions: an elementwise op that runs alone on f32 runs in a region too.
+// TestRegions checks that an elementwise op has a kernel in a region if and only if it has one alone, for f32.
 func TestRegions(t *testing.T) {
 	for _, d := range ir.Defs() {
 		if !op.CanBeInRegion(d) || d.MaxIn > 2 {
@@ -29,7 +29,7 @@ func TestRegions(t *testing.T) {
 		attrs := d.Cases()[0].Attrs
 		expr := op.FormatRegion([]op.RegionStep{{Op: d, Attrs: attrs, In: []op.RegionOperand{{Index: 0}, {Index: 1}}[:d.MaxIn]}})
 		if _, err := d.Infer(attrs, []ir.Type{ir.TypeOf(dtype.F32), ir.TypeOf(dtype.F32)}[:d.MaxIn], ir.Type{}, nil); err != nil || d == op.CastDef {
-			continue // not of floats
+			continue // does not take floats
 		}
 		for i := range d.MaxIn {
 			in = append(in, op.Input(g, string(rune('a'+i)), ir.TypeOf(dtype.F32, 3)))

@@ -18,7 +18,7 @@ var (
 	}})
 )
 
-// ranking runs a node that puts elements into order.
+// ranking returns the kernel of a top_k or sort node.
 func ranking(n *ir.Node) func(*call) error {
 	switch d := n.In[0].Type.DType; d {
 	case dtype.F32:
