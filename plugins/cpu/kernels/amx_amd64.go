@@ -1,6 +1,7 @@
 package kernels
 
-// tilePanelAMX is isa.tilePanel. It bounds what the assembly touches: each index expression is the last element it reads or writes.
+// tilePanelAMX is isa.tilePanel. It checks the bounds for the assembly: each index expression is the last element that is read or
+// written.
 func tilePanelAMX(t *tilePanel) {
 	const area = tileSide * tileSide
 	rows := t.blocks * tileSide
@@ -9,7 +10,7 @@ func tilePanelAMX(t *tilePanel) {
 	}
 	times := max(1, t.times)
 	if times > 1 && t.end != tileSum {
-		panic("BUG: an end of several blocks of k")
+		panic("BUG: a tile panel with several blocks of k may only add up sums")
 	}
 	_, _ = t.a[(times-1)*t.aStep+t.blocks*t.steps*area/2-1], t.b[(times-1)*t.bStep+t.steps*area/2-1]
 	resume := 0
@@ -27,13 +28,13 @@ func tilePanelAMX(t *tilePanel) {
 	default:
 		_, _, _ = t.out[(t.blocks-1)*step+area/2-1], t.block[area-1], t.bias[tileSide-1]
 		if (misaligned(&t.out[0])|4*step)%64 != 0 {
-			panic("BUG: blocks that straddle lines")
+			panic("BUG: blocks that are not aligned to cache lines")
 		}
 	}
 	run := tileEnds[t.end]
 	if t.residual != nil {
 		if t.end != tileRows {
-			panic("BUG: a residual beside an activation, or of sums")
+			panic("BUG: a tile panel with a residual and an activation, or a residual for sums")
 		}
 		_ = t.residual[(rows-1)*t.residualStep+tileSide-1]
 		run = tileResiduals
@@ -49,7 +50,7 @@ func tilePanelAMX(t *tilePanel) {
 type tilesAsm = func(config *byte, blocks, steps int, a, b, sum *float32, resume int, ahead *float32, lines int, block, bias *float32,
 	out *float32, outStep int, residual *float32, residualStep, times, aStep, bStep int)
 
-// tileEnds are the routines by tileEnd, and those that store past the caches. Blocks are always stored so.
+// tileEnds holds the routines by tileEnd: one that stores through the caches and one that bypasses them. Blocks always bypass them.
 var tileEnds = [...][2]tilesAsm{
 	tileSum: {tilesSum, tilesSum}, tileRows: {tilesRows, tilesRowsStream},
 	tileBlocked: {tilesBlocked, tilesBlocked}, tileBlockedGelu: {tilesBlockedGelu, tilesBlockedGelu},
@@ -60,7 +61,7 @@ var tileResiduals = [2]tilesAsm{tilesRowsResidual, tilesRowsResidualStream}
 // blockRowsAMX is isa.blockRowsOut.
 func blockRowsAMX(dst, src []float32, ld, rows, steps int) {
 	if rows*steps == 0 || misaligned(&dst[0]) != 0 {
-		panic("BUG: no rows, or blocks that straddle lines")
+		panic("BUG: no rows, or blocks that are not aligned to cache lines")
 	}
 	_, _ = dst[(steps-1)*tileSide*tileSide/2+rows*tileSide/2-1], src[(rows-1)*ld+steps*tileSide-1]
 	blockRowsBF16(&dst[0], &src[0], ld, rows, steps)

@@ -2,7 +2,7 @@
 
 package kernels
 
-// hasAMX is false: this system's way to ask for tiles is not known here.
+// hasAMX returns false: there is no code yet that asks this operating system for permission to use tiles.
 func hasAMX() bool { return false }
 
 func xgetbv() uint32

@@ -5,7 +5,7 @@ import "math"
 // MaskKind selects the keys that a query attends to.
 type MaskKind uint8
 
-// The kinds of mask. Query i is at position i + QOffset among the keys.
+// The kinds of mask. Query i has position i + QOffset among the keys.
 const (
 	MaskNone    MaskKind = iota
 	MaskCausal           // keys up to the query's position
@@ -31,15 +31,15 @@ type AttentionArgs struct {
 	Scale   float32
 	Softcap float32 // s = Softcap * tanh(s/Softcap) before the mask; 0 is none
 
-	Precision Precision // of the operands of both products
+	Precision Precision // of q·kᵀ and of the product with v
 
 	Mask    MaskKind
-	Window  int // of MaskSliding
-	QOffset int // of MaskCausal and MaskSliding; SK-SQ aligns the last query with the last key
+	Window  int // for MaskSliding
+	QOffset int // for MaskCausal and MaskSliding; SK-SQ aligns the last query with the last key
 
-	// Spans, one for each batch element, take the place of SK and QOffset. Keys after the last one that a query may see are not read.
+	// Spans, one for each batch element, replaces SK and QOffset. Keys after the last one that a query attends to are not read.
 	Spans []KeySpan
-	// Sinks, one for each head, are logits that take part in the softmax without a value.
+	// Sinks, one for each head, are scores that count in the sum of the softmax but have no value. nil means none.
 	Sinks []float32
 
 	// The values of MaskCustom or MaskBias, read at b*stride[0] + h*stride[1] + i*stride[2] + j*stride[3]; a stride of 0
@@ -49,10 +49,10 @@ type AttentionArgs struct {
 	MaskStride [4]int
 }
 
-// KeySpan is the number of keys of a batch element, at most SK, and the position of query 0 among them.
+// KeySpan gives the number of keys of a batch element, at most SK, and the position of query 0 among them.
 type KeySpan struct{ Keys, QOffset int }
 
-// span is that of a batch element.
+// span returns the number of keys of batch element b and the position of its query 0.
 func (g *AttentionArgs) span(b int) (keys, offset int) {
 	if g.Spans != nil {
 		return g.Spans[b].Keys, g.Spans[b].QOffset
@@ -60,7 +60,7 @@ func (g *AttentionArgs) span(b int) (keys, offset int) {
 	return g.SK, g.QOffset
 }
 
-// visible are the keys that any of the queries [q0, q1) may see.
+// visible returns the range [lo, hi) of keys that any of the queries [q0, q1) may attend to.
 func (g *AttentionArgs) visible(keys, offset, q0, q1 int) (lo, hi int) {
 	hi = keys
 	if g.Mask == MaskCausal || g.Mask == MaskSliding {
@@ -72,7 +72,7 @@ func (g *AttentionArgs) visible(keys, offset, q0, q1 int) (lo, hi int) {
 	return lo, hi
 }
 
-// Attention computes attention in tiles; scores are never held for more than one tile.
+// Attention computes attention in tiles of keys. It never holds the scores of more than one tile.
 func Attention(p *Pool, g *AttentionArgs) {
 	if g.B*g.Heads*g.SQ*g.DV == 0 {
 		return
@@ -92,8 +92,8 @@ func Attention(p *Pool, g *AttentionArgs) {
 	p.each(g.B*g.Heads*x.tiles, 1, x)
 }
 
-// mostPanels is the largest number of panels of queries in a task. Where all queries may see all keys, packing the keys less often is all that counts;
-// elsewhere a task also looks at keys that only its last queries see.
+// mostPanels returns the largest number of panels of queries in a task. More panels share the cost of packing the keys. But under a causal
+// mask, a task computes scores with keys that only its last queries attend to, so there panels are fewer.
 func (g *AttentionArgs) mostPanels() int {
 	if g.Mask == MaskCausal || g.Mask == MaskSliding {
 		return queryPanels / 2
@@ -101,7 +101,7 @@ func (g *AttentionArgs) mostPanels() int {
 	return 2 * queryPanels
 }
 
-// perTask is the number of queries of a task: few enough for four tasks for each worker, and about the same in all tasks.
+// perTask returns the number of queries of a task: few enough that each worker gets four tasks, and about the same in all tasks.
 func (g *AttentionArgs) perTask(p *Pool) int {
 	panels, most := ceilDiv(g.SQ, p.isa.nr), g.mostPanels()
 	if n := len(p.workers); n > 1 {
@@ -110,11 +110,11 @@ func (g *AttentionArgs) perTask(p *Pool) int {
 	return ceilDiv(panels, ceilDiv(panels, most)) * p.isa.nr
 }
 
-// attending is the state of one call of Attention.
+// attending is the state of a call of Attention.
 type attending struct {
 	AttentionArgs
 	p              *Pool
-	perTile, tiles int // queries of a task, tasks of a head
+	perTile, tiles int // queries per task, tasks per head
 	state          []attnTile
 }
 
@@ -142,10 +142,10 @@ func (g *AttentionArgs) check() {
 	}
 }
 
-// task computes queries [q0, q1) of one batch and head.
+// task computes queries [q0, q1) of one batch element and head.
 func (g *AttentionArgs) task(a *attnTile, s *isa, sc *scratch, b, head, q0, q1 int) {
-	// The keys that any of these queries attends to. The queries of a task depend on the number of threads. For equal bits, tiles of
-	// keys must begin and end independently of it, so a query may meet a tile without a key for it, which must add nothing but zeros.
+	// The result must not depend on the number of threads, but the queries of a task do. So the bounds of tiles depend on the positions of
+	// keys alone, not on the queries. A query may then get a tile without any key that it attends to; that must add exact zeros.
 	high := s.panelRows(s.packing(g.Precision))
 	keys, offset := g.span(b)
 	lo, hi := g.visible(keys, offset, q0, q1)
@@ -194,12 +194,13 @@ func (g *AttentionArgs) task(a *attnTile, s *isa, sc *scratch, b, head, q0, q1 i
 		rows := a.finish(p)
 		for i := range p.n {
 			at := b*g.OutStride.Batch + head*g.OutStride.Head + (q0+p.at+i)*g.OutStride.Seq
-			s.binary[Add](g.Out[at:at+g.DV], rows[i*g.DV:][:g.DV], a.zeros) // -0 becomes 0, as it does where a tile adds zeros
+			s.binary[Add](g.Out[at:at+g.DV], rows[i*g.DV:][:g.DV], a.zeros) // makes -0 into 0, as adding a tile of zeros does
 		}
 	}
 }
 
-// mask scales, caps and masks the scores of keys [k0, k0+n) for the queries of a panel, which start at q0, and raises a.mNew.
+// mask scales, caps and masks the scores of keys [k0, k0+n) with the queries of a panel, which start at q0. It raises a.mNew to the
+// largest scores.
 func (g *AttentionArgs) mask(a *attnTile, p span, sco []float32, b, head, q0, k0, n, offset int) {
 	queries := p.n
 	partial := g.Mask == MaskCustom || g.Mask == MaskBias ||
@@ -209,7 +210,7 @@ func (g *AttentionArgs) mask(a *attnTile, p span, sco []float32, b, head, q0, k0
 		return
 	}
 	if g.Softcap == 0 {
-		p.scoreMax(sco, g.Scale*log2e, a.junk) // only scales here
+		p.scoreMax(sco, g.Scale*log2e, a.junk) // to scale; the maximum is taken after masking
 	} else {
 		p.scoreMax(sco, g.Scale/g.Softcap, a.junk)
 		a.s.apply(Tanh, sco, sco)

@@ -2,27 +2,28 @@ package kernels
 
 import "math"
 
-// Attention of few queries to many keys, as when text is generated: the time goes into reading keys and values, so each is read once for all
-// query heads that share it, and the keys are dealt out to threads in blocks. A block leaves, for each query, the largest score, the
-// sum of the weights and the weighted values; a second step adds those of all blocks up.
+// Attention with few queries and many keys, as in text generation. The time goes into reading keys and values, so each is read once for
+// all query heads that share it, and threads share the keys: each takes blocks of keys. A block results in a partial result for each
+// query: its largest score, the sum of its weights and the sum of its weighted values. A second step adds up the partial results.
 
 const (
-	fewQueries = 4   // of a head, at most
-	fewBlock   = 512 // keys of a block: the same for any number of threads
-	fewTile    = 64  // keys that are looked at together; they stay in a first-level cache
+	fewQueries = 4   // most queries of a head
+	fewBlock   = 512 // keys of a block, independent of the number of threads
+	fewTile    = 64  // keys that are computed together, so that they stay in the L1 cache
 )
 
-// few reports whether a call is one for attendFew.
+// few reports whether attentionFew computes a call.
 func (g *AttentionArgs) few() bool { return g.SQ <= fewQueries && g.Precision == Float32 }
 
 type attendingFew struct {
 	AttentionArgs
-	p             *Pool
-	rows          int // queries of the heads that share keys: row r is query r%SQ of head r/SQ among them
-	blocks, width int // of a head's keys; floats that a row leaves: values padded to panels, then maximum and sum
-	parts         []float32
-	combine       bool
-	state         []fewRows // of each worker
+	p       *Pool
+	rows    int       // queries of all heads that share keys: row r is query r%SQ of head r/SQ among them
+	blocks  int       // blocks of a head's keys
+	width   int       // floats of a partial result: values padded to whole panels, then maximum and sum
+	parts   []float32 // partial results [B, KVHeads, blocks, rows, width]
+	combine bool      // the second step is running
+	state   []fewRows // of each worker
 }
 
 func (x *attendingFew) init(p *Pool, shared *scratch, keys int) {
@@ -70,10 +71,10 @@ func (x *attendingFew) do(lo, hi, worker int) {
 	}
 }
 
-// fewRows is what a worker computes in.
+// fewRows holds a worker's buffers.
 type fewRows struct {
-	score, power []float32 // [rows][fewTile], and in groups of up to mr rows [fewTile][rows]
-	k, v, panel  []float32 // a tile of keys and of values, where they are not f32; a panel of values
+	score, power []float32 // scores [rows][fewTile]; weights, transposed in groups of up to mr rows: [fewTile][rows]
+	k, v, panel  []float32 // a tile of keys and of values, if they are not f32; a panel of values
 	tmp, numbers []float32
 }
 
@@ -85,13 +86,14 @@ func (w *fewRows) init(x *attendingFew, sc *scratch) {
 	w.tmp, w.numbers = sc.floats(x.width), sc.floats(spread)
 }
 
-// part is what a block leaves of a row.
+// part returns the partial result of a block for a row.
 func (x *attendingFew) part(b, kv, block, row int) []float32 {
 	at := (((b*x.KVHeads+kv)*x.blocks+block)*x.rows + row) * x.width
 	return x.parts[at : at+x.width]
 }
 
-// tileOf is n rows of d elements, their distances in memory and in the result: in place, or widened into buf.
+// tileOf returns n rows of d elements as float32: those of m in place if it is f32, else widened into buf. In m they are stride elements
+// apart, in the result ld.
 func tileOf(s *isa, m Weights, at, stride, n, d int, buf []float32) (rows []float32, ld int) {
 	if m.kind == 0 || m.f32 != nil {
 		return m.f32[at : at+(n-1)*stride+d], stride
@@ -130,7 +132,7 @@ func (x *attendingFew) block(w *fewRows, b, kv, block int) {
 				raise(&most, v)
 			}
 			if most == minusInf {
-				if sum := s.sum(row); sum == sum { // nothing but -Inf
+				if sum := s.sum(row); sum == sum { // all are -Inf, none is NaN
 					clear(row)
 					continue
 				}
@@ -202,7 +204,7 @@ func (x *attendingFew) addOneByOne(w *fewRows, b, kv, block, n int, values []flo
 	}
 }
 
-// scoreRow scales and caps products.
+// scoreRow turns products q·k into scores: it scales and caps them.
 func (g *AttentionArgs) scoreRow(s *isa, row, buf []float32) {
 	if g.Softcap == 0 {
 		withNumber(s.binary[Mul], row, g.Scale, buf)
@@ -213,7 +215,7 @@ func (g *AttentionArgs) scoreRow(s *isa, row, buf []float32) {
 	withNumber(s.binary[Mul], row, g.Softcap, buf)
 }
 
-// maskRow masks the scores of one query, the keys being k0 and those after it, and reports whether it did so to any.
+// maskRow masks the scores of one query with keys k0, k0+1, ... It reports whether any is masked.
 func (g *AttentionArgs) maskRow(row []float32, b, head, i, k0, offset int) (masked bool) {
 	minusInf := float32(math.Inf(-1))
 	switch g.Mask {
@@ -240,7 +242,7 @@ func (g *AttentionArgs) maskRow(row []float32, b, head, i, k0, offset int) (mask
 	return masked
 }
 
-// finish adds up what the blocks left of a row.
+// finish adds up the partial results of query n, counted over all heads and batch elements, and stores its result.
 func (x *attendingFew) finish(w *fewRows, n int) {
 	s := x.p.isa
 	i, head, b := n%x.SQ, n/x.SQ%x.Heads, n/x.SQ/x.Heads
@@ -256,7 +258,7 @@ func (x *attendingFew) finish(w *fewRows, n int) {
 		return
 	}
 	if x.Sinks != nil {
-		total = exp32(x.Sinks[head] - most) // infinite where nothing is left of the others
+		total = exp32(x.Sinks[head] - most) // infinite if the sink outweighs all keys: then the result is 0
 	}
 	for k := range x.blocks {
 		part := x.part(b, kv, k, row)

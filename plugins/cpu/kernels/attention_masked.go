@@ -1,15 +1,15 @@
 package kernels
 
-// A masked key has a weight of 0. That does not mask a value that is infinite or NaN, since 0*Inf is NaN. Such values of a masked tile
-// are therefore left out of the product, and added one by one to the queries that give them a weight.
+// A masked key has weight 0. That does not mask a value that is infinite or NaN, since 0*Inf is NaN. Under a mask, such elements are
+// therefore replaced by 0 in the product, and added one by one to the queries for which their weight is not 0.
 
-// outlier is element e of the value of a key of the tile.
+// outlier is an infinite or NaN element of a value: x is element e of the value of a key of the tile.
 type outlier struct {
 	key, e int
 	x      float32
 }
 
-// setAside takes the elements that are not finite out of the n values in a.rows.
+// setAside moves the elements that are not finite from the n values in a.rows to a.outliers.
 func (a *attnTile) setAside(n int) {
 	a.outliers = a.outliers[:0]
 	rows := a.rows[:n*a.dv]
@@ -24,7 +24,7 @@ func (a *attnTile) setAside(n int) {
 	}
 }
 
-// addOutliers adds what setAside took to a panel, after accumulate has left the weights in a.score.
+// addOutliers adds the outliers to a panel. accumulate must have left the weights in a.score.
 func (a *attnTile) addOutliers(p span) {
 	o := a.o[p.at*a.rowsO:]
 	for _, v := range a.outliers {

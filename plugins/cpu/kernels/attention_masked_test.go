@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestAttentionMaskedValues: infinities and NaN in a value reach the queries that attend to its key, and no others.
+// TestAttentionMaskedValues checks that infinities and NaN in a value affect the queries that attend to its key, and no others.
 func TestAttentionMaskedValues(t *testing.T) {
 	inf := float32(math.Inf(1))
 	eachPool(t, func(t *testing.T, p *Pool) {

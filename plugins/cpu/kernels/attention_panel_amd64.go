@@ -1,6 +1,6 @@
 package kernels
 
-// setPanels sets the routines of panels.
+// setPanels gives a set the routines for attention in AMX tiles.
 func (s *isa) setPanels() {
 	s.attend, s.tileTerms = attendAMX, tileTermsAMX
 	s.tileRows, s.tileRowsSplit, s.tilePairs, s.tileOut = tileRowsAMX, tileRowsSplitAMX, tilePairsAMX, tileOutAMX
@@ -23,8 +23,8 @@ func attendAMX(a *attendPanel) {
 		run(0, 0)
 		return
 	}
-	// Try the maximum of the first block for all: it need not be exact, only far from overflow. If it is not, use the maximum of
-	// every block.
+	// First try the maximum of the first block for all blocks: m need not be exact, only prevent overflow. If a sum overflows, start again
+	// with the maximum of every block.
 	run(1, 1)
 	for _, l := range a.l[:32] {
 		if !(l < 1<<64) {

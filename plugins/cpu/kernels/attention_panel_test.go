@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// bf16At is bfloat16 number i of a row of pairs.
+// bf16At returns the i-th bfloat16 of a row of pairs.
 func bf16At(x []float32, i int) float64 {
 	u := math.Float32bits(x[i/2])
 	if i%2 == 0 {
@@ -19,7 +19,7 @@ func bf16At(x []float32, i int) float64 {
 	return float64(math.Float32frombits(u &^ 0xffff))
 }
 
-// attendByDefinition is isa.attend, with the largest score as m.
+// attendByDefinition is isa.attend in plain Go, with the largest score as m.
 func attendByDefinition(a *attendPanel) {
 	d := a.steps * tileSide
 	for query := range 2 * groupSize {
@@ -62,7 +62,7 @@ func attendByDefinition(a *attendPanel) {
 	}
 }
 
-// tileTermsByDefinition is isa.tileTerms.
+// tileTermsByDefinition is isa.tileTerms in plain Go.
 func tileTermsByDefinition(t *termTiles) {
 	for i := 0; i < len(t.items); i += 3 {
 		a, b, c := int(t.items[i])/4, int(t.items[i+1])/4, int(t.items[i+2])/4
@@ -82,7 +82,7 @@ func tileTermsByDefinition(t *termTiles) {
 	}
 }
 
-// withPanels is eachPool and, if the processor has no tiles but can pack for them, a pool that emulates panels.
+// withPanels is eachPool and, if the processor has no tiles but can pack for them, also runs f with a pool that emulates the tiles.
 func withPanels(t *testing.T, f func(t *testing.T, p *Pool)) {
 	eachPool(t, f)
 	if names := Features(); slices.Contains(names, "amx") || !slices.Contains(names, "avx512bf16") {
@@ -98,7 +98,7 @@ func withPanels(t *testing.T, f func(t *testing.T, p *Pool)) {
 	})
 }
 
-// TestAttend compares the instructions with their definition.
+// TestAttend compares the assembly with attendByDefinition.
 func TestAttend(t *testing.T) {
 	if !slices.Contains(Features(), "amx") {
 		t.Skip("no AMX on this processor")
@@ -158,7 +158,7 @@ func TestAttend(t *testing.T) {
 	}
 }
 
-// randomPanel is a panel with cleared results. The first group of keys has terms of its own.
+// randomPanel returns a panel with random operands and cleared results. The first group of keys has other init and row terms than the rest.
 func randomPanel(r *rand.Rand, steps, blocks int) attendPanel {
 	area := steps * tileFloats
 	a := attendPanel{steps: steps, blocks: blocks, q: randomPairs(r, 2*area), k: randomPairs(r, 2*blocks*area), v: randomPairs(r, 2*blocks*area),
@@ -172,8 +172,8 @@ func randomPanel(r *rand.Rand, steps, blocks int) attendPanel {
 	return a
 }
 
-// BenchmarkAttend is a panel by steps and blocks, as in windows of 14 by 14 and in a grid of 64 by 64, with the maximum of the first block
-// and with that of all.
+// BenchmarkAttend runs attend on panels as in windows of 14 by 14 and in a grid of 64 by 64, with the maximum of the first block and with
+// that of all blocks.
 func BenchmarkAttend(b *testing.B) {
 	if !slices.Contains(Features(), "amx") {
 		b.Skip("no AMX on this processor")
@@ -201,7 +201,7 @@ func pair(low, high float64) float32 {
 	return math.Float32frombits(math.Float32bits(roundBF16(float32(low)))>>16 | math.Float32bits(roundBF16(float32(high))))
 }
 
-// TestTileTerms compares the instructions with their definition.
+// TestTileTerms compares the assembly with tileTermsByDefinition.
 func TestTileTerms(t *testing.T) {
 	if !slices.Contains(Features(), "amx") {
 		t.Skip("no AMX on this processor")

@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// attention64 is the definition, one query at a time.
+// attention64 computes attention in float64 by its definition, one query at a time.
 func attention64(g *AttentionArgs) []float64 {
 	out := make([]float64, len(g.Out))
 	for i := range out {
@@ -83,7 +83,7 @@ func attention64(g *AttentionArgs) []float64 {
 	return out
 }
 
-// halves are the elements of w as f16 or bf16.
+// halves returns the elements of w rounded to f16 or bf16.
 func halves(w Weights, try int) Weights {
 	out := Weights{kind: dtype.F16}
 	for _, x := range w.f32 {
@@ -98,7 +98,7 @@ func halves(w Weights, try int) Weights {
 	return out
 }
 
-// at is element i.
+// at returns element i.
 func (w Weights) at(i int) float32 {
 	switch w.kind {
 	case dtype.F16:
@@ -185,7 +185,7 @@ func TestAttention(t *testing.T) {
 	})
 }
 
-// TestAttentionFullyMasked: a row without keys is zero, also when earlier tiles were empty for it.
+// TestAttentionFullyMasked checks that a query without keys gives zeros, and that tiles without a key for a query change nothing.
 func TestAttentionFullyMasked(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		g := randomAttention(rng(2), 1, 1, 1, 4, 600, 8, 8, MaskCustom)
@@ -207,7 +207,7 @@ func TestAttentionFullyMasked(t *testing.T) {
 	})
 }
 
-// TestAttentionThreads has sizes at which the number of threads decides how the queries are cut into tasks.
+// TestAttentionThreads checks that the result has the same bits for any number of threads, at sizes for which the tasks differ.
 func TestAttentionThreads(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute where the processor is emulated; how work is divided does not depend on it")
@@ -224,7 +224,7 @@ func TestAttentionThreads(t *testing.T) {
 					g := randomAttention(rng(uint64(i)), c.b, c.heads, c.kv, c.sq, c.sk, c.d, c.d, mask)
 					g.Precision, g.Window = precision, c.window
 					for k := range g.V.f32 {
-						if k%c.d < 3 { // sums of nothing but -0, and of what rounds to -0 when it is multiplied by a weight below 1/2
+						if k%c.d < 3 { // sums of -0 only, and of values that become -0 when multiplied by a weight below 1/2
 							g.V.f32[k] = []float32{float32(math.Copysign(0, -1)), -math.SmallestNonzeroFloat32}[k/c.d%3/2]
 						}
 					}

@@ -2,34 +2,34 @@ package kernels
 
 import "math"
 
-// Attention in tiles. Scores are held transposed, one panel at a time: s[keys, n], a row per key and a column per query. Then
+// Attention in tiles of keys. Scores are held transposed, one panel of queries at a time: s[keys, n], a row per key and a column per
+// query. Then
 //
 //	s = K·Qᵀ        is a gemm of packed key panels with a packed query panel,
 //	softmax         runs down the columns: vectors of queries, no shuffles,
 //	Oᵀ += Vᵀ·P      is a gemm of packed Vᵀ panels with s itself, which already has the layout of a packed operand.
 //
-// The softmax is online: each query keeps the largest score so far, m, and the sum of 2^(s-m), l; when a tile of keys raises m,
-// l and O are scaled by 2^(m_old - m_new). Scores are held times log2(e), so that e^s is a power of two. That is free, as
-// they are scaled anyway. Memory is O(tile), whatever the number of keys.
+// The softmax is online: each query keeps m, its largest score so far, and l, the sum of 2^(s-m). When a tile of keys raises m, l and O
+// are multiplied by 2^(m_old - m_new). Scores are multiplied by log2(e), together with the scale, so that weights are powers of two.
+// Memory is O(tile), for any number of keys.
 
 const log2e = math.Log2E
 
-// queryPanels bounds the panels of queries that share one packing of the keys.
+// queryPanels is about the number of panels of queries in a task, which share one packing of the keys; see mostPanels.
 const queryPanels = 16
 
-// keyTile is the number of keys in a tile for panels of the given height: near 128, a multiple of it. A panel of scores, of queries and
-// of keys then share a first-level cache.
+// keyTile returns the number of keys in a tile: the multiple of a panel's rows next to 128. A panel of scores, one of queries and one of
+// keys then fit in the L1 cache.
 func keyTile(high int) int { return 128 / high * high }
 
-// span is a run of columns that one panel holds: [at, at+n) of them, in a panel of width kernels.nr, which starts at column
-// offset of the padded columns.
+// span is the columns [at, at+n) of a matrix that lie in one panel, of panel.nr columns.
 type span struct {
 	*panel
 	at, n int
 }
 
-// appendSpans cuts n columns into wide panels, and a narrow one if that holds the rest. All but the last are full. Products of tiles
-// have wide panels only.
+// appendSpans divides n columns into wide panels, the last one narrow if that holds the rest. All but the last are full. Products of
+// tiles have wide panels only.
 func (s *isa) appendSpans(out []span, way packing, n int) []span {
 	for at := 0; at < n; at += s.nr {
 		p := &s.panel
@@ -41,7 +41,7 @@ func (s *isa) appendSpans(out []span, way packing, n int) []span {
 	return out
 }
 
-// padded is the columns of spans, those past the last one included.
+// padded returns the number of columns of the spans' panels, including those past the last column.
 func padded(spans []span) int {
 	if len(spans) == 0 {
 		return 0
@@ -54,7 +54,7 @@ func padded(spans []span) int {
 type attnTile struct {
 	s      *isa
 	way    packing
-	dk, dv int // sizes of q and k, and of v
+	dk, dv int // elements of a query or key, and of a value
 	depth  int // way.depth(dk)
 	rowsO  int // way.rows(dv)
 	high   int // rows of a panel of keys
@@ -64,19 +64,19 @@ type attnTile struct {
 	q       []float32 // [panels][depth, nr] packed queries
 	o       []float32 // [panels][rowsO, nr] transposed output, not yet divided by l
 	m, l    []float32 // [panels][nr]
-	started bool      // o, m and l hold something
+	started bool      // keys have been added to o, m and l
 
 	k, v  []float32 // one tile of keys and values, packed in panels: keys by dk, and dv by keys
 	rows  []float32 // gathered rows of q, k or v before packing, [tile, dk or dv] with spill
-	plain []float32 // a panel, or the values, as float32 before conversion
-	score []float32 // [tile, nr]
-	power []float32 // the same as the second operand of a product; score itself for floats
-	mNew  []float32 // [nr]
-	alpha []float32 // [nr]
-	junk  []float32 // [nr], a sum that nothing reads
+	plain []float32 // a panel, or the values, as float32 before isa.convert
+	score []float32 // [tile, nr] scores of a panel, then weights
+	power []float32 // the weights packed as an operand; score itself if products are float32
+	mNew  []float32 // [nr] m with the current tile
+	alpha []float32 // [nr] 2^(m - mNew)
+	junk  []float32 // [nr] results that nothing reads
 	zeros []float32 // [dv]
 
-	outliers []outlier // of the values; see setAside
+	outliers []outlier // see setAside
 }
 
 func (a *attnTile) init(s *isa, sc *scratch, precision Precision, queries, keys, dk, dv int) {
@@ -115,7 +115,7 @@ func (a *attnTile) init(s *isa, sc *scratch, precision Precision, queries, keys,
 	}
 }
 
-// before is where a panel for dst is packed as floats, before it is converted.
+// before returns the memory in which a panel is packed as floats, before isa.convert stores it in dst.
 func (a *attnTile) before(dst []float32) []float32 {
 	if a.way == pairs || a.way == tiled {
 		return a.plain
@@ -123,7 +123,7 @@ func (a *attnTile) before(dst []float32) []float32 {
 	return dst
 }
 
-// packQueries packs a panel from rows[p.n, dk] in a.rows; the columns past them are zero.
+// packQueries packs a panel of queries from a.rows [p.n, dk]. Columns past them are zero.
 func (a *attnTile) packQueries(p span) {
 	s := a.s
 	dst := a.q[p.at*a.depth:]
@@ -142,7 +142,7 @@ func (a *attnTile) packQueries(p span) {
 	s.convert(a.way, dst, q, p.nr, a.dk)
 }
 
-// packKeys packs keys [lo, hi) of the tile, lo at the start of a panel, from rows of dk elements with a distance of ld.
+// packKeys packs keys [lo, hi) of the tile, where lo starts a panel, from rows of dk elements, ld apart.
 func (a *attnTile) packKeys(lo, hi int, rows []float32, ld int) {
 	if a.way == tiled {
 		a.s.packTileRows(a.k[lo*a.depth:], rows, ld, hi-lo, a.dk)
@@ -157,13 +157,12 @@ func (a *attnTile) packKeys(lo, hi int, rows []float32, ld int) {
 	}
 }
 
-// packValues packs the n values of the tile, transposed: the rows of a panel are elements of a value, the depth is the values.
-// run returns the rows of some values from the given one on, the distance between them and their number. Up to a vector is read past
-// the last element.
+// packValues packs the n values of the tile, transposed: a panel has a row for each element of a value, and k counts the values. run
+// returns rows of some values, from number at on, their distance and their count. Up to a vector is read past the last element.
 func (a *attnTile) packValues(n int, run func(at int) (rows []float32, ld, count int)) {
 	s := a.s
 	if a.way == tiled {
-		ld := n + spill // of the transposed values
+		ld := n + spill
 		for at := 0; at < n; {
 			rows, from, count := run(at)
 			for i := 0; i < count; i += s.lanes {
@@ -181,14 +180,14 @@ func (a *attnTile) packValues(n int, run func(at int) (rows []float32, ld, count
 		panel := a.before(dst)
 		for at := 0; at < n; {
 			rows, ld, count := run(at)
-			s.copyRows(panel[at*h:], h, rows[r:], ld, count) // spills into rows that a later step writes
+			s.copyRows(panel[at*h:], h, rows[r:], ld, count) // spills into rows that a later iteration writes
 			at += count
 		}
 		s.convert(a.way, dst, panel, h, n)
 	}
 }
 
-// transposeValues is dst[e*ld+i] = rows[i*from+e] for n values, n <= lanes. It may write arbitrary values behind a row of dst.
+// transposeValues is dst[e*ld+i] = rows[i*from+e] for n values, n <= lanes. It may overwrite floats past the end of a row of dst.
 func (a *attnTile) transposeValues(dst []float32, ld int, rows []float32, from, n int) {
 	whole := a.dv / a.s.lanes * a.s.lanes
 	a.s.transpose(dst, ld, rows, from, n, whole)
@@ -199,7 +198,7 @@ func (a *attnTile) transposeValues(dst []float32, ld int, rows []float32, from, 
 	}
 }
 
-// multiply is the product of a panel of h rows with a panel of columns.
+// multiply multiplies a panel of h rows by a panel of columns.
 func (a *attnTile) multiply(p span, h, depth int, left, right, c []float32, accumulate bool) {
 	if a.way == pairs {
 		p.pairs(h, depth, left, right, c, p.nr, accumulate, nil, nil, 0)
@@ -221,10 +220,10 @@ func (a *attnTile) scores(p span, n int) []float32 {
 	return a.score[:n*p.nr]
 }
 
-// begin sets a.mNew to the maxima so far, before the next scores of a panel.
+// begin sets a.mNew to the largest scores so far, before mask raises it for the next tile.
 func (a *attnTile) begin(p span) { copy(a.mNew[:p.nr], a.m[p.at:]) }
 
-// accumulate turns the finished scores of a panel into weights and adds their values. a.mNew holds the new maxima.
+// accumulate turns the finished scores of a panel into weights and adds the weighted values. a.mNew holds the new maxima.
 func (a *attnTile) accumulate(p span, n int) {
 	nr := p.nr
 	m, l, o := a.m[p.at:][:nr], a.l[p.at:][:nr], a.o[p.at*a.rowsO:][:a.rowsO*nr]
@@ -259,17 +258,17 @@ func (a *attnTile) accumulate(p span, n int) {
 	}
 }
 
-// sink adds a logit without a value to the sums of a panel. Queries without keys stay without a weight.
+// sink adds a logit that has no value to the sums of a panel. Queries without keys keep the sum 0.
 func (a *attnTile) sink(p span, logit float32) {
 	for i, m := range a.m[p.at:][:p.nr] {
 		if l := &a.l[p.at+i]; *l != 0 {
-			// Were the logit the reference in place of m, all would be this much smaller, and so the result is the same.
+			// The logit may exceed m. It does not have to become the new m: that would scale o and l alike and not change o / l.
 			*l += float32(math.Exp2(float64(logit)*log2e - float64(m)))
 		}
 	}
 }
 
-// finish divides a panel by its sums and returns it as rows [nr, dv] in a.rows. The result of a query without any allowed key is zeros.
+// finish divides a panel by its sums and returns it as rows [nr, dv] in a.rows. A query without any key gives zeros.
 func (a *attnTile) finish(p span) []float32 {
 	s := a.s
 	nr, dv := p.nr, a.dv
@@ -281,7 +280,7 @@ func (a *attnTile) finish(p span) []float32 {
 		}
 	}
 	p.scaleRows(o, a.alpha)
-	// The transposing copy takes up to lanes rows of Oᵀ at a time. It spills into columns that a later step writes.
+	// Each transpose takes up to lanes rows of Oᵀ. It spills into columns that a later iteration writes.
 	for d := 0; d < dv; d += s.lanes {
 		h := min(s.lanes, dv-d)
 		if h == s.lanes {

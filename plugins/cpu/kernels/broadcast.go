@@ -1,26 +1,26 @@
 package kernels
 
 const (
-	maxRank  = 8 // of a tensor, as in core/ir
-	operands = 3 // of an elementwise operation, at most
+	maxRank  = 8 // most axes of a tensor, as in core/ir
+	operands = 3 // most operands of an elementwise operation
 )
 
-// grid is the iteration space of an elementwise operation over operands that broadcast: dims, outermost first, and for each
-// operand its stride in every dim, 0 where it is repeated. Neighbouring dims are merged where all operands allow it.
+// grid is the iteration space of an elementwise operation with broadcast: its dims, outermost first, and the stride of each operand in
+// each dim, 0 if the operand is repeated along it. Adjacent dims are merged if the strides of all operands allow it.
 type grid struct {
 	rank    int // at least 1
 	dims    [maxRank]int
 	strides [operands][maxRank]int
 }
 
-// BroadcastShape is the common shape of operands by the rule of NumPy; ok is false if there is none.
+// BroadcastShape returns the common shape of operands by NumPy's rules. ok is false if there is none.
 func BroadcastShape(shapes ...[]int) (shape []int, ok bool) {
 	var full [maxRank]int
 	rank, ok := broadcast(&full, shapes...)
 	return append(shape, full[:rank]...), ok
 }
 
-// broadcast is BroadcastShape into storage of the caller's.
+// broadcast is BroadcastShape without an allocation: it stores the result in shape.
 func broadcast(shape *[maxRank]int, shapes ...[]int) (rank int, ok bool) {
 	for _, s := range shapes {
 		rank = max(rank, len(s))
@@ -42,7 +42,8 @@ func broadcast(shape *[maxRank]int, shapes ...[]int) (rank int, ok bool) {
 	return rank, true
 }
 
-// newGrid lays operands of the given shapes over their common shape, which has n elements; ok is false if there is none.
+// newGrid returns the grid of operands of the given shapes, and the number n of elements of their common shape. ok is false if there is
+// no common shape.
 func newGrid(shapes ...[]int) (g grid, n int, ok bool) {
 	var shape [maxRank]int
 	rank, ok := broadcast(&shape, shapes...)
@@ -93,8 +94,8 @@ func product(shape []int) int {
 	return n
 }
 
-// rows calls f for the rows (runs along the last dim) of elements [lo, hi) of the dense result, in pieces: out is the position of the
-// first element, at the positions in the operands, n the elements.
+// rows divides elements [lo, hi) of the dense result at the ends of rows, and calls f for each piece of n elements. out is the index of
+// its first element in the result, at the indices in the operands.
 func (g *grid) rows(lo, hi int, f func(out int, at [operands]int, n int)) {
 	last := g.rank - 1
 	row := g.dims[last]
@@ -118,5 +119,5 @@ func (g *grid) rows(lo, hi int, f func(out int, at [operands]int, n int)) {
 	}
 }
 
-// step is the stride of an operand along the rows: 0 or, for dense operands, 1.
+// step returns the stride of an operand along the rows: 1, or 0 if it is repeated.
 func (g *grid) step(operand int) int { return g.strides[operand][g.rank-1] }

@@ -2,5 +2,5 @@
 
 package kernels
 
-// hasBF16 is false: this system's way to ask for it is not known here.
+// hasBF16 returns false: there is no code yet that asks this operating system.
 func hasBF16() bool { return false }

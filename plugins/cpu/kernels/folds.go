@@ -2,28 +2,28 @@ package kernels
 
 import "math"
 
-// foldRoutines are those of reductions of at least one element. There is no sum of a row, which isa.sum is.
+// foldRoutines are the routines of reductions, for at least one element.
 type foldRoutines struct {
-	row  [reduceCount]func(x *float32, n int) float64
-	rows [reduceCount]func(acc, x *float32, n, ld, rows int) // folds rows of n elements, ld elements apart, into acc
+	row  [reduceCount]func(x *float32, n int) float64        // reduces n elements; nil for Sum and Mean, see isa.sum
+	rows [reduceCount]func(acc, x *float32, n, ld, rows int) // reduces rows of n elements, ld apart, column by column into acc
 	each func(dst, x *float32, n, rows int, by float32)      // dst[i] = by * the sum of row i
 }
 
-// softmaxRoutines are the passes of softmax over a row, or over columns of rows that are ld elements apart. All take n > 0 elements and
-// rows > 0; dst may be x.
+// softmaxRoutines are the passes of softmax: over a row of n elements, or down n columns, with rows that are ld elements apart. n and
+// rows are > 0; dst may be x.
 type softmaxRoutines struct {
-	expRow    func(dst, x *float32, n int, top float32) float32 // dst = e^(x-top), and its sum
-	expSumRow func(x *float32, n int, top float32) float32      // the sum alone
+	expRow    func(dst, x *float32, n int, top float32) float32 // dst = e^(x-top); returns the sum
+	expSumRow func(x *float32, n int, top float32) float32      // returns the sum only
 	scaleRow  func(x *float32, n int, by float32)
 	shiftRow  func(dst, x *float32, n int, a, b float32) // dst = (x-a)-b
 
-	expRows      func(dst, x *float32, n, ld, rows int, top, sum *float32) // the results are added to sum
+	expRows      func(dst, x *float32, n, ld, rows int, top, sum *float32) // adds the results to sum
 	expSumRows   func(x *float32, n, ld, rows int, top, sum *float32)
 	scaleColumns func(x *float32, n, ld, rows int, by *float32)
 	shiftColumns func(dst, x *float32, n, ld, rows int, a, b *float32)
 }
 
-// setFolds gives a set its routines of reductions, by their names, and of softmax.
+// setFolds gives a set its routines of softmax, and of reductions by their names.
 func (s *isa) setFolds(row map[string]func(x *float32, n int) float64, rows map[string]func(acc, x *float32, n, ld, rows int),
 	each func(dst, x *float32, n, rows int, by float32), softmax softmaxRoutines) *isa {
 	s.folds = &foldRoutines{each: each}
@@ -34,9 +34,9 @@ func (s *isa) setFolds(row map[string]func(x *float32, n int) float64, rows map[
 	return s
 }
 
-// row is a softmax of one row, or its logarithm.
+// row computes the softmax of one row, or its logarithm.
 func (f *softmaxRoutines) row(s *isa, dst, x []float32, log bool) {
-	top := float32(s.folds.row[ReduceMax](&x[0], len(x))) // NaN if there is one
+	top := float32(s.folds.row[ReduceMax](&x[0], len(x))) // NaN if x has one
 	var sum float64
 	for i := 0; i < len(x); i += reduceBlock {
 		if n := min(reduceBlock, len(x)-i); log {
@@ -52,7 +52,8 @@ func (f *softmaxRoutines) row(s *isa, dst, x []float32, log bool) {
 	}
 }
 
-// columns is a softmax of as many columns as top has, n elements each, ld elements apart. top, part and by are of equal length.
+// columns computes the softmax of len(top) adjacent columns of n elements, with rows ld elements apart. top, part, by and sum are buffers
+// of equal length.
 func (f *softmaxRoutines) columns(s *isa, dst, x []float32, n, ld int, log bool, top, part, by []float32, sum []float64) {
 	w := len(top)
 	_, _, _, _ = dst[(n-1)*ld+w-1], x[(n-1)*ld+w-1], part[w-1], by[w-1]

@@ -6,7 +6,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// genericISA is the portable set: plain Go, blocked like the others. Transcendental functions are computed in float64.
+// genericISA returns the portable set, in plain Go. Transcendental functions are computed in float64.
 func genericISA() *isa {
 	const lanes = 4
 	s := &isa{
@@ -102,7 +102,7 @@ func mapOf[D, S any](f func(S) D) func([]D, []S) {
 	}
 }
 
-// raise sets max to x if x is larger, so never to NaN.
+// raise sets max to x if x is larger. NaN is never larger.
 func raise(max *float32, x float32) {
 	if x > *max {
 		*max = x
@@ -125,11 +125,11 @@ func dotGeneric(a, b []float32) float32 {
 	return (s[0] + s[1]) + (s[2] + s[3])
 }
 
-// gemmGeneric works on strips of two rows by four columns, as many sums as fit the registers of most processors.
+// gemmGeneric computes two rows by four columns at a time: most processors have registers for that many sums.
 func gemmGeneric(nr, rows, k int, a, b, c []float32, ldc int, accumulate bool, bias, residual []float32, ldr int) {
 	var tile [4][8]float32
 	for i := 0; i < rows; i += 2 {
-		second := min(i+1, rows-1) // an odd last row is computed twice
+		second := min(i+1, rows-1) // if rows is odd, the last one is computed twice
 		for j := 0; j < nr; j += 4 {
 			var s00, s01, s02, s03, s10, s11, s12, s13 float32
 			for l := range k {
@@ -160,7 +160,7 @@ func rowOf(x []float32, i, ld int) []float32 {
 	return x[i*ld:]
 }
 
-// finishRow stores one row of a tile, with the additions in the order of isa.gemm. The row may be narrower than a tile.
+// finishRow stores one row of sums, with the additions in the order of isa.gemm. c may be shorter than acc.
 func finishRow(c, acc []float32, accumulate bool, bias, residual []float32) {
 	for j := range c {
 		s := acc[j]

@@ -1,9 +1,9 @@
 package kernels
 
-// GridAttentionArgs describes self-attention of tokens on a grid, in windows, with decomposed relative positions.
+// GridAttentionArgs describes self-attention of tokens on a grid, within windows, with decomposed relative positions.
 //
-// A window of size w > 0 cuts the grid into ceil(GH/w) x ceil(GW/w) windows of w x w tokens; 0 is one window, the grid. Tokens of a
-// window past the edge of the grid are padding. As keys they have k and v from Pad; as queries they are left out.
+// Window > 0 divides the grid into windows of Window x Window tokens; 0 means that the whole grid is one window. Tokens of a window that
+// lie past the edge of the grid are padding: as keys they have k and v from Pad, as queries they are left out.
 //
 //	score[q,k] = Scale * q·k + q·RelH[qy,ky] + q·RelW[qx,kx]      positions within the window
 //	out[q]     = softmax over the keys of the window of score, times v
@@ -11,31 +11,31 @@ type GridAttentionArgs struct {
 	B, GH, GW, Heads, Dim, Window int
 
 	QKV   []float32 // [B, GH, GW, 3*Heads*Dim]: q of all heads, then k, then v
-	Pad   []float32 // [3*Heads*Dim], qkv of padding tokens; nil means zeros
-	RelH  []float32 // [wh, wh, Dim] by query and key row of the window; nil with RelW
-	RelW  []float32 // [ww, ww, Dim] by query and key column
+	Pad   []float32 // [3*Heads*Dim], q, k and v of padding tokens; nil means zeros
+	RelH  []float32 // [wh, wh, Dim] by row of the query and of the key in the window; nil if RelW is
+	RelW  []float32 // [ww, ww, Dim] by column of the query and of the key
 	Scale float32
 
-	Precision Precision // of the operands of q·k and of the product with v
+	Precision Precision // of q·k and of the product with v
 
 	Out []float32 // [B, GH, GW, Heads*Dim]; must not overlap QKV
 
-	OutBlocked []float32 // in place of Out, blocked, where MakesBlocked allows it
+	OutBlocked []float32 // replaces Out by a blocked result, if MakesBlocked is true
 }
 
-// MakesBlocked reports whether the result can be blocked.
+// MakesBlocked reports whether the result can have the blocked layout.
 func (g *GridAttentionArgs) MakesBlocked(p *Pool) bool {
 	return p.TakesBlocked(g.Precision) && g.panels(p.isa) && g.Dim%tileSide == 0
 }
 
-// window is one window of a grid attention: its place and how much of it lies on the grid.
+// window is one window: its place, and how much of it lies on the grid.
 type window struct {
 	b, y0, x0 int
-	h, w      int // size, padding included
-	vh, vw    int // rows and columns on the grid
+	h, w      int // rows and columns, including padding
+	vh, vw    int // rows and columns that lie on the grid
 }
 
-// GridAttention computes attention in tiles; scores are never held for more than one tile.
+// GridAttention computes attention in tiles of keys. It never holds the scores of more than one tile.
 func GridAttention(p *Pool, g *GridAttentionArgs) {
 	e := g.Heads * g.Dim
 	wh, ww := g.Window, g.Window
@@ -64,29 +64,29 @@ func GridAttention(p *Pool, g *GridAttentionArgs) {
 	}
 	x.rel.pack(p, g, wh, ww)
 	x.perTile = queryPanels * p.isa.nr
-	x.parts = (wh*ww + x.perTile - 1) / x.perTile // of a full window; those beyond a cut-off window return at once
+	x.parts = (wh*ww + x.perTile - 1) / x.perTile // of a full window; at the edge of the grid some tasks have nothing to do
 	p.each(x.windows()*g.Heads*x.parts, 1, (*gridTiles)(x))
 }
 
-// gridWork is the state of one call of GridAttention.
+// gridWork is the state of a call of GridAttention.
 type gridWork struct {
 	GridAttentionArgs
 	p            *Pool
-	h, w         int // of a window
-	down, across int // windows
+	h, w         int // rows and columns of a window
+	down, across int // windows of a grid along each axis
 	rel          relative
-	perTile      int // queries of a task
-	parts        int // tasks of a head
+	perTile      int // queries per task
+	parts        int // tasks per head
 	state        []gridState
 
-	// Only for panels.
+	// For AMX tiles only; see grid_panels.go.
 	terms panelRelative
 	plans []*panelPlan
 	keys  []panelKeys
-	heads int // of a task
+	heads int // heads per task
 }
 
-// gridState is what a worker keeps between tasks.
+// gridState is the state that a worker keeps between tasks.
 type gridState struct {
 	task  gridTask
 	work  panelWork
@@ -102,7 +102,7 @@ func (x *gridWork) place(i int) window {
 	return w
 }
 
-// gridTiles is the tasks of a grid attention without panels.
+// gridTiles runs the tasks of a grid attention without AMX tiles.
 type gridTiles gridWork
 
 func (x *gridTiles) do(lo, hi, worker int) {
@@ -115,7 +115,7 @@ func (x *gridTiles) do(lo, hi, worker int) {
 	}
 }
 
-// gridTask is the queries [q0, q1), counted over the part of the window that lies on the grid, for one head.
+// gridTask computes the queries [q0, q1) of a window for one head. Queries are counted over the part of the window that lies on the grid.
 type gridTask struct {
 	g   *GridAttentionArgs
 	rel relative
@@ -123,14 +123,14 @@ type gridTask struct {
 	head   int
 	q0, q1 int
 
-	plan  *panelPlan // these three only for panels
+	plan  *panelPlan // this and the next two are for AMX tiles only
 	terms *panelRelative
 	state *gridState
 
 	attnTile
-	relH, relW   []float32 // the position terms: per panel of queries, a row per row or column of the window
-	termH, termW int       // rows of each, per panel
-	relWScale    float32   // scales t.relW to powers of two
+	relH, relW   []float32 // position terms q·RelH and q·RelW: for each panel of queries, a row for each row or column of the window
+	termH, termW int       // number of these rows per panel
+	relWScale    float32   // the factor by which relW is added to scores, which are exponents of two
 }
 
 func (t *gridTask) run(s *isa, sc *scratch) {
@@ -156,7 +156,7 @@ func (t *gridTask) run(s *isa, sc *scratch) {
 			if t.relH == nil {
 				p.scoreMax(sco, g.Scale*log2e, t.mNew)
 			} else {
-				for k := 0; k < n; { // runs of keys in one row of the window
+				for k := 0; k < n; { // keys in one row of the window share a row of relH
 					y, x := (k0+k)/t.vw, (k0+k)%t.vw
 					run := min(n-k, t.vw-x)
 					h, w := t.relH[p.at*t.termH+y*p.nr:], t.relW[p.at*t.termW+x*p.nr:]
@@ -177,17 +177,17 @@ func (t *gridTask) run(s *isa, sc *scratch) {
 	}
 }
 
-// index is the token that is the i-th of the window on the grid.
+// index returns the number, in the input, of the i-th token of the window that lies on the grid.
 func (t *gridTask) index(i int) int { return (t.b*t.g.GH+t.y0+i/t.vw)*t.g.GW + t.x0 + i%t.vw }
 
-// at is the packed row from that token on.
+// at returns QKV from that token on.
 func (t *gridTask) at(i int) []float32 { return t.g.QKV[t.index(i)*3*t.g.Heads*t.g.Dim:] }
 
-// pack packs the tile of n keys and values from k0 on. They are read in place where the tokens of a panel, or of a row of the
-// window, are evenly spaced.
+// pack packs the tile of n keys and values from k0 on. Tokens that are evenly spaced in memory are packed from where they are, others
+// are first gathered in t.rows.
 func (t *gridTask) pack(k0, n int) {
 	d, e := t.g.Dim, t.g.Heads*t.g.Dim
-	even := t.vw == t.g.GW // rows of the window follow each other
+	even := t.vw == t.g.GW // the rows of the window are contiguous
 	for r := 0; r < n; r += t.high {
 		h := min(t.high, n-r)
 		if even || (k0+r)%t.vw+h <= t.vw {
@@ -208,7 +208,7 @@ func (t *gridTask) pack(k0, n int) {
 		if len(src) >= (run-1)*3*e+d+spill {
 			return src, 3 * e, run
 		}
-		for i := range run { // the last token: a vector would read past the end
+		for i := range run { // at the end of QKV, where a vector would read past it
 			copy(t.rows[i*d:i*d+d], t.at(k0 + at + i)[2*e+t.head*d:])
 		}
 		return t.rows, d, run

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// gridAttention64 is the definition, token by token: build each padded window, then plain softmax attention. It rounds
-// q, k and v to the precision, but not the weights.
+// gridAttention64 computes grid attention in float64 by its definition: it builds each padded window, then computes softmax attention. It
+// rounds q, k and v to the precision, but not the weights.
 func gridAttention64(g *GridAttentionArgs) []float64 {
 	e := g.Heads * g.Dim
 	wh, ww := g.Window, g.Window
@@ -136,9 +136,9 @@ func TestGridAttention(t *testing.T) {
 	})
 }
 
-// weightError bounds what rounding weights to bfloat16, each within 2^-8 of itself, does to a mean of values below 2 in magnitude. Worst is
-// a mean of two values 4 apart with equal weights, both of them off, which moves by a quarter of the error of their ratio. Where the
-// largest score is subtracted, the largest weight is 1 and exact.
+// weightError bounds the error of a weighted mean of values below 2 in magnitude if weights are rounded to bfloat16, each with a relative
+// error of up to 2^-8. The worst case is two values 4 apart with equal weights, both of them rounded: the mean moves by a quarter of the
+// error of their ratio. If the largest score is subtracted first, the largest weight is 1, which is exact.
 func weightError(p *Pool) float64 {
 	if p.isa.attend != nil {
 		return 4.0 / 4 * 2 / 256
@@ -226,7 +226,7 @@ func TestGridAttentionThreads(t *testing.T) {
 	})
 }
 
-// TestGridAttentionScratch: earlier contents of scratch memory have no influence.
+// TestGridAttentionScratch checks that earlier contents of scratch memory do not influence the result.
 func TestGridAttentionScratch(t *testing.T) {
 	withPanels(t, func(t *testing.T, p *Pool) {
 		r := rng(5)

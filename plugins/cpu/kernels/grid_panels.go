@@ -5,52 +5,53 @@ import (
 	"slices"
 )
 
-// Grid attention by panels of tiles, see attendPanel. Tokens go in groups of 16 that do not straddle the rows of a window: a half of
-// a panel is a group of queries, and keys that are missing from a group have position terms of -Inf. So the terms for the columns are
-// the same tiles for every row of keys, and those for the row are one vector.
+// Grid attention in AMX tiles, see attendPanel. Tokens form groups of 16. A group lies in one row of a window; if the row has fewer tokens
+// left, the missing keys have position terms of -Inf. So all groups of keys in a row share one vector of terms for the row, and the tiles
+// of terms for the columns are the same for every row. A half of a panel is one group of queries.
 
 const groupSize = 16
 
-// panelRows is the rows of a window whose queries one task takes: as many as a tile has, which is how position terms are computed.
+// panelRows is the number of rows of a window whose queries one task computes: the rows of a tile, since a product of tiles computes the
+// position terms of one column for all of them.
 const panelRows = 16
 
-// panelPlan is what windows of one size have in common.
+// panelPlan is what all windows of one size share.
 type panelPlan struct {
 	planKey
-	steps        int // of 32 elements of a query, key or value
-	across       int // groups of a row
-	blocks       int // of keys
-	table        []int32
-	tiles        int       // of attendPanel.init in each half
-	init         []float32 // without positions
-	rowsH        int       // rows of a window whose terms are computed together: one, or all
-	itemsH       []int32   // of tileTerms for the groups of these rows, relative to the row's matrix if it is one
-	itemsW       []int32   // for the columns of a window
-	termH, termW int       // rows of terms in each half
+	steps        int       // steps of 32 elements of a query, key or value
+	across       int       // groups per row
+	blocks       int       // blocks of keys
+	table        []int32   // attendPanel.table
+	tiles        int       // tiles of attendPanel.init in each half
+	init         []float32 // attendPanel.init, if there are no positions
+	rowsH        int       // rows of a window whose terms for RelH are computed together: one, or all
+	itemsH       []int32   // termTiles.items for RelH and these rows; if it is one row, relative to its matrix
+	itemsW       []int32   // termTiles.items for RelW
+	termH, termW int       // rows of terms in each half, for RelH and RelW
 }
 
-// panelKeys is the keys and values of a window and head, packed.
+// panelKeys holds the packed keys and values of a window and head.
 type panelKeys struct{ k, v []float32 }
 
-// panels reports whether attention is computed in panels of tiles.
+// panels reports whether attention is computed in AMX tiles.
 func (g *GridAttentionArgs) panels(s *isa) bool {
 	return s.attend != nil && g.Precision == BFloat16 && g.Dim <= attendMost*tileSide && g.Scale > 1e-10 && g.Scale < 1e10
 }
 
-// scale is what multiplies the products of queries and keys.
+// scale returns the factor of q·k in scores, which are exponents of two.
 func (g *GridAttentionArgs) scale() float32 { return g.Scale * log2e }
 
 func newPlan(g *GridAttentionArgs, rel *panelRelative, key planKey) *panelPlan {
 	vh, vw := key.vh, key.vw
 	p := &panelPlan{planKey: key, steps: (g.Dim + tileSide - 1) / tileSide, across: (vw + groupSize - 1) / groupSize}
 	p.blocks = (vh*p.across + 1) / 2
-	p.tiles = p.across + 1 // the last for a group without keys
+	p.tiles = p.across + 1 // the last one is for a group without keys
 	if g.RelH != nil {
 		p.tiles = max(p.tiles, rel.w.tiles)
 		p.termH, p.termW = rel.h.tiles*groupSize, p.tiles*groupSize
 		const tile = 4 * tileFloats
 		p.rowsH = 1
-		if vh <= panelRows && p.across*rel.h.tiles < 8 { // few products in a row
+		if vh <= panelRows && p.across*rel.h.tiles < 8 { // one row has too few products for a call
 			p.rowsH = vh
 		}
 		for i := range p.rowsH * p.across {
@@ -85,14 +86,14 @@ func newPlan(g *GridAttentionArgs, rel *panelRelative, key planKey) *panelPlan {
 	return p
 }
 
-// mask forbids the keys that are missing, in the tiles of one half.
+// mask sets the terms of missing keys to -Inf, in the tiles of one half.
 func (p *panelPlan) mask(init []float32) {
 	for i := p.vw * groupSize; i < (p.across+1)*tileFloats; i++ {
 		init[i] = float32(math.Inf(-1))
 	}
 }
 
-// group is the first token of a group, and their number.
+// group returns the first token of group i and the number of its tokens, which may be 0.
 func (p *panelPlan) group(i int) (first, n int) {
 	y, x := i/p.across, i%p.across*groupSize
 	if y >= p.vh {
@@ -101,10 +102,10 @@ func (p *panelPlan) group(i int) (first, n int) {
 	return y*p.vw + x, min(groupSize, p.vw-x)
 }
 
-// planKey is what a plan depends on.
+// planKey is everything that a plan depends on.
 type planKey struct {
 	vh, vw, h, w, dim        int
-	relative, rowsBy, colsBy bool // positions, and whether they are distances
+	relative, rowsBy, colsBy bool // there are positions; RelH and RelW depend on distances only, see panelTable
 }
 
 func (x *gridWork) plan(w window) *panelPlan {
@@ -119,12 +120,12 @@ func (x *gridWork) plan(w window) *panelPlan {
 	return p
 }
 
-// runPanels computes grid attention in panels.
+// runPanels computes grid attention in AMX tiles.
 func (x *gridWork) runPanels() {
 	x.terms.pack(x.p, &x.GridAttentionArgs, x.h, x.w)
 	windows := x.windows()
 	for i := range windows {
-		x.plan(x.place(i)) // tasks find it made
+		x.plan(x.place(i)) // made here, since tasks run in parallel
 	}
 	x.parts = (x.h + panelRows - 1) / panelRows
 	if x.parts > 1 {
@@ -132,14 +133,14 @@ func (x *gridWork) runPanels() {
 		x.p.each(windows*x.Heads*x.parts, 1, (*gridParts)(x))
 		return
 	}
-	// A task is some heads of a window, as one head's elements are fetched while the one before is computed.
+	// A task computes several heads of a window, since the elements of the next head are prefetched during the current one.
 	tasks := max(1, 16*len(x.p.workers)/windows)
 	x.heads = max(1, (x.Heads+tasks-1)/tasks)
 	x.parts = (x.Heads + x.heads - 1) / x.heads
 	x.p.each(windows*x.parts, 1, (*gridWindows)(x))
 }
 
-// start readies a worker's task for a window and head.
+// start prepares a worker's task for window i and a head.
 func (x *gridWork) start(worker, i, head int) (*gridTask, *scratch) {
 	st := &x.state[worker]
 	w := x.place(i)
@@ -147,7 +148,7 @@ func (x *gridWork) start(worker, i, head int) (*gridTask, *scratch) {
 	return &st.task, x.p.scratch(worker)
 }
 
-// gridParts is the tasks of windows higher than a task, whose keys are packed.
+// gridParts runs the tasks if several tasks share a window. Keys are packed before.
 type gridParts gridWork
 
 func (x *gridParts) do(lo, hi, worker int) {
@@ -160,7 +161,7 @@ func (x *gridParts) do(lo, hi, worker int) {
 	}
 }
 
-// gridWindows is the tasks of smaller windows.
+// gridWindows runs the tasks if one task computes all of a window.
 type gridWindows gridWork
 
 func (x *gridWindows) do(lo, hi, worker int) {
@@ -173,7 +174,7 @@ func (x *gridWindows) do(lo, hi, worker int) {
 	}
 }
 
-// packAllKeys packs the keys and values of all windows and heads, where several tasks read the same.
+// packAllKeys packs the keys and values of all windows and heads, for several tasks to read.
 func (x *gridWork) packAllKeys() {
 	plan := x.plan(x.place(0)) // of a full window
 	size := plan.blocks * 2 * plan.steps * tileFloats
@@ -185,9 +186,9 @@ func (x *gridWork) packAllKeys() {
 	x.p.each(x.windows()*((plan.blocks+keyGrain-1)/keyGrain), 1, (*gridKeys)(x))
 }
 
-const keyGrain = 8 // blocks that a task packs
+const keyGrain = 8 // blocks of keys that a task packs
 
-// gridKeys is the tasks that pack keys.
+// gridKeys runs the tasks that pack keys.
 type gridKeys gridWork
 
 func (x *gridKeys) do(lo, hi, worker int) {
@@ -208,7 +209,7 @@ func (t *gridTask) packPanelKeys(s *isa, sc *scratch, keys panelKeys, lo, hi int
 	p := t.plan
 	d, e := t.g.Dim, t.g.Heads*t.g.Dim
 	wide := p.steps * tileSide
-	size := p.steps * tileFloats // of the keys of a group
+	size := p.steps * tileFloats // floats of a group of keys
 	rows, pairs := sc.floats(groupSize*wide), sc.floats(groupSize*wide)
 	for i := 2 * lo; i < 2*hi; i++ {
 		k, half := keys.k[i*size:][:size], pairs[i%2*groupSize/2*wide:][:groupSize/2*wide]
@@ -234,7 +235,7 @@ func (t *gridTask) packPanelKeys(s *isa, sc *scratch, keys panelKeys, lo, hi int
 	}
 }
 
-// wideRows is n rows of the packed matrix as rows of wide elements, rowStep apart: in place, or as a copy in buf.
+// wideRows returns n rows of QKV as rows of wide elements, rowStep apart: in place if Dim is wide, else a padded copy in buf.
 func (t *gridTask) wideRows(buf, src []float32, n, wide int) []float32 {
 	if t.g.Dim == wide {
 		return src
@@ -250,7 +251,7 @@ func (t *gridTask) rowStep(wide int) int {
 	return wide
 }
 
-// copyRowsTo copies n rows of d elements to rows of wide elements, filled up with zeros.
+// copyRowsTo copies n rows of d elements to rows of wide elements, padded with zeros.
 func copyRowsTo(dst []float32, wide int, src []float32, ld, n, d int) {
 	for i := range n {
 		row := dst[i*wide:][:wide]
@@ -258,13 +259,13 @@ func copyRowsTo(dst []float32, wide int, src []float32, ld, n, d int) {
 	}
 }
 
-// panelWork is a task: the queries of rows [y0, y1) of a window.
+// panelWork computes the queries of rows [y0, y1) of a window.
 type panelWork struct {
 	t         *gridTask
 	y0, y1    int
-	high, low []float32 // queries by groups, as rows of tiles, and what rounding has taken off
-	tiles     []float32 // of terms before they are transposed
-	row       []float32 // without positions
+	high, low []float32 // queries by groups, as rows of tiles: rounded to bfloat16, and the remainders
+	tiles     []float32 // position terms before they are transposed
+	row       []float32 // attendPanel.row, if there are no positions
 	a         attendPanel
 }
 
@@ -278,7 +279,7 @@ func (t *gridTask) runPanels(s *isa, sc *scratch, keys panelKeys, y0, y1 int) {
 		fresh: t.vh == t.h && t.vw == t.w}
 	t.rows = sc.floats(groupSize*p.steps*tileSide + spill)
 	w.packQueries(s, sc)
-	// As many rows at a time as fill panels.
+	// Two rows at a time if a row has an odd number of groups, so that groups fill panels.
 	rows := max(p.rowsH, 1+p.across%2)
 	t.reserve(s, sc, rows)
 	if g.RelH == nil {
@@ -310,7 +311,7 @@ func (w *panelWork) packQueries(s *isa, sc *scratch) {
 	for i := range (w.y1 - w.y0) * p.across {
 		first, n := p.group(w.y0*p.across + i)
 		high, low := w.high[i*size:][:size], w.low[i*size:][:size]
-		if n < groupSize { // what stands for missing queries has a say in when maxima are raised
+		if n < groupSize { // the scores of missing queries, too, decide when attend raises its maxima
 			clear(high)
 			clear(low)
 		}
@@ -322,8 +323,8 @@ func (w *panelWork) packQueries(s *isa, sc *scratch) {
 	}
 }
 
-// reserve allocates memory for the queries of a number of rows. To what is shared with the other ways, in attnTile, every half of a panel is a narrow
-// panel of pairs.
+// reserve allocates memory for the queries of the given number of rows. It sets up attnTile so that its methods, which padding and run use,
+// take every half of a panel for a narrow panel of pairs.
 func (t *gridTask) reserve(s *isa, sc *scratch, rows int) {
 	p := t.plan
 	halves := (rows*p.across + 1) &^ 1
@@ -345,7 +346,7 @@ func (w *panelWork) run(s *isa, sc *scratch, y0, y1 int) {
 	t, p, a := w.t, w.t.plan, &w.a
 	g, d := t.g, t.g.Dim
 	size := p.steps * tileFloats
-	from := (y0 - w.y0) * p.across // the first group among those of the task
+	from := (y0 - w.y0) * p.across // the first group, counted from the start of the task
 	groups := (y1 - y0) * p.across
 	halves := (groups + 1) &^ 1
 	t.spans = t.spans[:halves]
@@ -377,7 +378,7 @@ func (w *panelWork) run(s *isa, sc *scratch, y0, y1 int) {
 		t.padding(sc)
 		t.relW = all
 	}
-	if g.RelH != nil && (p.vw%groupSize != 0 || p.vh*p.across%2 != 0) { // some group lacks keys
+	if g.RelH != nil && (p.vw%groupSize != 0 || p.vh*p.across%2 != 0) { // some group has missing keys
 		for i := range groups {
 			p.mask(init[i*a.initHalf:])
 		}

@@ -2,20 +2,20 @@ package kernels
 
 import "math"
 
-// What is special to grid attention: the decomposed relative positions, and padding keys that are all alike.
+// Two parts of grid attention that attention has not: decomposed relative positions, and padding keys, which are all equal.
 
-// table is relative positions along one axis, one matrix [Dim, n] for each of the n positions of a query, packed in panels and
-// multiplied by log2(e).
+// table holds the relative positions along one axis: for each of the n positions of a query a matrix [Dim, n], multiplied by log2(e) and
+// packed in panels.
 type table struct {
 	n      int
-	spans  []span // of the n positions of a key
-	width  int    // padded(spans), in whole vectors
+	spans  []span // panels of the n positions of a key
+	width  int    // padded(spans)
 	packed []float32
 }
 
 type relative struct{ h, w table }
 
-// pack packs both tables, into memory that all workers read.
+// pack packs both tables in memory that the workers share.
 func (r *relative) pack(p *Pool, g *GridAttentionArgs, wh, ww int) {
 	if g.RelH == nil {
 		return
@@ -53,8 +53,8 @@ func (t *tablePacking) do(lo, hi, _ int) {
 	}
 }
 
-// positions computes the terms q·RelH[y, ky] and q·RelW[x, kx] of every query as products of matrices: the queries of one row
-// of the window, or of one column, share a table.
+// positions computes the terms q·RelH[y, ky] and q·RelW[x, kx] of every query, as matrix products: all queries in row y of the window
+// share the matrix RelH[y], and those in column x the matrix RelW[x].
 func (t *gridTask) positions(s *isa, sc *scratch) {
 	if t.g.RelH == nil {
 		return
@@ -79,7 +79,7 @@ func (t *gridTask) positions(s *isa, sc *scratch) {
 	t.transposeTerms(s, t.relW, byQuery, t.rel.w.width)
 }
 
-// product multiplies count queries, those step apart from q on, with the matrix for position at. Their rows in QKV are ld apart.
+// product multiplies queries q, q+step, ..., count of them, by the matrix for position at. They are ld floats apart in QKV.
 func (t *gridTask) product(s *isa, a []float32, tab *table, at int, byQuery []float32, q, count, step, ld int) {
 	d := t.g.Dim
 	src := t.at(t.q0 + q)[t.head*d:]
@@ -92,7 +92,7 @@ func (t *gridTask) product(s *isa, a []float32, tab *table, at int, byQuery []fl
 	}
 }
 
-// transposeTerms packs rows of terms, one per query, into panels with a column per query.
+// transposeTerms transposes rows of terms, one per query, into panels with a column per query.
 func (t *gridTask) transposeTerms(s *isa, dst, byQuery []float32, width int) {
 	for _, p := range t.spans {
 		for h := 0; h < p.nr; h += s.lanes {
@@ -101,9 +101,8 @@ func (t *gridTask) transposeTerms(s *isa, dst, byQuery []float32, width int) {
 	}
 }
 
-// padding starts the sums with the keys past the edge of the grid. They have one key and one value between them, so that their
-// scores differ in the position terms alone, and the sum of the powers over a rectangle of them is the product of a sum over
-// its rows and one over its columns.
+// padding starts o, m and l with the padding keys. All have the same key and value, so their scores differ only in the position terms.
+// The sum of weights over a rectangle of padding keys is therefore a sum over its rows times a sum over its columns.
 func (t *gridTask) padding(sc *scratch) {
 	d, e := t.g.Dim, t.g.Heads*t.g.Dim
 	pad := t.g.Pad
@@ -121,7 +120,7 @@ func (t *gridTask) padding(sc *scratch) {
 	}
 	nr := t.s.nr
 	product, base := sc.floats(nr), sc.floats(nr)
-	score, weight := sc.floats(2*nr), sc.floats(2*nr) // of two rectangles
+	score, weight := sc.floats(2*nr), sc.floats(2*nr) // for two rectangles: right of the grid, and below it
 	side := [2]axisSum{{max: sc.floats(nr), sum: sc.floats(nr)}, {max: sc.floats(nr), sum: sc.floats(nr)}}
 	terms := sc.floats(max(t.h, t.w) * nr)
 	for _, p := range t.spans {
@@ -152,14 +151,14 @@ func (t *gridTask) padding(sc *scratch) {
 				l[i] += score[p.nr+i] * weight[p.nr+i]
 			}
 		}
-		for r := 0; r < d; r += t.s.mr { // each weight times the value: a product of depth one
+		for r := 0; r < d; r += t.s.mr { // the outer product of the value and the weights
 			p.gemm(min(t.s.mr, d-r), 1, value[r:], l, t.o[p.at*t.rowsO+r*p.nr:], p.nr, false, nil, nil, 0)
 		}
 	}
 	t.started = true
 }
 
-// axisSum is the largest of some rows of position terms, scaled, and the sum of the powers of two of their distances from it.
+// axisSum holds, for each query of a panel, the largest of some position terms t, and the sum of 2^(t - max).
 type axisSum struct{ max, sum []float32 }
 
 func (a *axisSum) over(p span, base, scratch, terms []float32, width, lo, hi int, scale float32) {
@@ -178,7 +177,7 @@ func (a *axisSum) over(p span, base, scratch, terms []float32, width, lo, hi int
 	p.expSum(rows, finite(base, a.max), a.sum)
 }
 
-// finite copies max to dst with 0 for -Inf, which would make the distance of -Inf from it NaN where it must give a power of 0.
+// finite copies max to dst with 0 in place of -Inf. Then -Inf - max is -Inf and its power of two is 0, where -Inf - -Inf would be NaN.
 func finite(dst, max []float32) []float32 {
 	for i, x := range max {
 		if x < -math.MaxFloat32 {

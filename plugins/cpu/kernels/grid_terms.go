@@ -5,21 +5,22 @@ import (
 	"sync/atomic"
 )
 
-// The position terms of grid attention by tiles. Operands are sums of two bfloat16, so that the terms are nearly those of float32.
+// Position terms of grid attention in AMX tiles. Operands are sums of two bfloat16, so that the terms are nearly as precise as in float32.
 
-// panelRelative is both tables of positions.
+// panelRelative holds the tables for rows and columns.
 type panelRelative struct{ h, w panelTable }
 
-// panelTable is relative positions along one axis: columns of pairs of elements [high, low][steps][16, cols], a matrix for every position
-// of a query. Where the positions depend only on the distance of query and key, which is usual, these are windows into one matrix.
+// panelTable holds the relative positions along one axis: for each position of a query a matrix [high, low][steps][16, cols] of pairs,
+// with a column for each position of a key. If positions depend only on the distance of query and key, as they usually do, there is one
+// matrix with a column for each distance, and a query reads part of its columns.
 type panelTable struct {
-	n, tiles int // positions of a key, and tiles that hold them
+	n, tiles int // positions of a key, and the tiles that they fill
 	cols     int
 	distance bool
 	matrix   int // floats of a matrix
 	packed   []float32
 
-	// Only used while it is packed.
+	// Used by pack only.
 	p      *Pool
 	rel    []float32
 	d      int
@@ -27,7 +28,7 @@ type panelTable struct {
 	differ atomic.Bool
 }
 
-// at is the offset of the matrix for a position of a query.
+// at returns the offset in packed of the matrix for a position of a query.
 func (t *panelTable) at(query int) int {
 	if t.distance {
 		return t.n - 1 - query
@@ -35,13 +36,13 @@ func (t *panelTable) at(query int) int {
 	return query * t.matrix
 }
 
-// pack packs both tables, into memory that all workers read.
+// pack packs both tables in memory that the workers share.
 func (r *panelRelative) pack(p *Pool, g *GridAttentionArgs, wh, ww int) {
 	if g.RelH == nil {
 		return
 	}
 	r.h.pack(p, g.RelH, wh, g.Dim, log2e)
-	r.w.pack(p, g.RelW, ww, g.Dim, 1/g.Scale) // they are added before the scores are scaled
+	r.w.pack(p, g.RelW, ww, g.Dim, 1/g.Scale) // attendPanel.init is added before the scores are scaled
 }
 
 func (t *panelTable) pack(p *Pool, rel []float32, n, d int, factor float32) {
@@ -49,7 +50,7 @@ func (t *panelTable) pack(p *Pool, rel []float32, n, d int, factor float32) {
 	t.differ.Store(false)
 	p.share(n-1, 1+elementGrain/(n*d), (*distances)(t))
 	t.distance = !t.differ.Load()
-	count := n // of matrices
+	count := n // number of matrices
 	t.cols = t.tiles * groupSize
 	if t.distance {
 		count = 1
@@ -62,7 +63,7 @@ func (t *panelTable) pack(p *Pool, rel []float32, n, d int, factor float32) {
 
 func (t *panelTable) steps() int { return (t.d + tileSide - 1) / tileSide }
 
-// distances checks whether positions depend on distances alone.
+// distances checks whether the positions depend only on distances.
 type distances panelTable
 
 func (t *distances) do(lo, hi, _ int) {
@@ -74,14 +75,14 @@ func (t *distances) do(lo, hi, _ int) {
 	}
 }
 
-// vector is column col of a matrix, nil past the last key.
+// vector returns column col of a matrix, nil past the last one.
 func (t *panelTable) vector(matrix, col int) []float32 {
 	key := matrix*t.n + col
 	switch {
 	case t.distance && col < t.n-1:
-		key = (t.n - 1 - col) * t.n // the first key
+		key = (t.n - 1 - col) * t.n // of a later query and the first key
 	case t.distance:
-		key = col - t.n + 1 // of the first query
+		key = col - t.n + 1 // of the first query and a later key
 	}
 	if col >= t.n && !t.distance || col >= 2*t.n-1 {
 		return nil
@@ -111,7 +112,7 @@ func (t *panelTable) do(lo, hi, worker int) {
 	}
 }
 
-// multiplyTerms multiplies queries of the task, from a group on, with the matrix at that offset of a table, into w.tiles.
+// multiplyTerms multiplies queries of the task, from a group on, by the matrix at offset matrix of a table. It stores tiles in w.tiles.
 func (w *panelWork) multiplyTerms(s *isa, tab *panelTable, matrix, group, aStride int, items []int32) {
 	size := w.a.steps * tileFloats
 	t := &w.t.state.terms
@@ -120,12 +121,12 @@ func (w *panelWork) multiplyTerms(s *isa, tab *panelTable, matrix, group, aStrid
 	s.tileTerms(t)
 }
 
-// termsH computes the terms of the queries of rows [y0, y1) for the rows of the window, t.relH = log2(e)*q·RelH: a row for each of them, of a
-// column for each query of a group.
+// termsH computes t.relH = log2(e)*q·RelH for the queries of rows [y0, y1): for each group of queries a matrix with a row for each row of
+// the window, and a column for each query.
 func (w *panelWork) termsH(s *isa, y0, y1 int) {
 	t, p, h := w.t, w.t.plan, &w.t.terms.h
 	perRow := p.across * h.tiles
-	clear(t.relH[(y1-y0)*perRow*tileFloats:]) // of a half without queries
+	clear(t.relH[(y1-y0)*perRow*tileFloats:]) // for a half without queries
 	for y := y0; y < y1; y += p.rowsH {
 		matrix := h.at(y)
 		if p.rowsH > 1 {
@@ -139,13 +140,14 @@ func (w *panelWork) termsH(s *isa, y0, y1 int) {
 	}
 }
 
-// termsW computes the terms of all queries of the task for the columns of the window, t.relW = q·RelW/Scale, likewise.
+// termsW computes t.relW = q·RelW/Scale for all queries of the task: for each group of queries a matrix with a row for each column of the
+// window, and a column for each query.
 func (w *panelWork) termsW(s *isa, sc *scratch) {
 	t, p, tab := w.t, w.t.plan, &w.t.terms.w
 	groups := (w.y1 - w.y0) * p.across
 	w.tiles = sc.floats(max(p.rowsH*p.across*t.terms.h.tiles, groupSize*tab.tiles) * tileFloats)
 	t.relW = sc.floats((groups + 1) * p.termW * groupSize)
-	clear(t.relW[groups*p.termW*groupSize:]) // of a half without queries
+	clear(t.relW[groups*p.termW*groupSize:]) // for a half without queries
 	for x := range p.across {
 		n := min(groupSize, t.vw-x*groupSize)
 		w.multiplyTerms(s, tab, 0, 0, p.across*p.steps*tileFloats, p.itemsW[3*x*groupSize*tab.tiles:][:3*n*tab.tiles])

@@ -2,10 +2,10 @@ package kernels
 
 import "github.com/rlx-go/rlx/core/dtype"
 
-// Kernels of norms, softmax and reductions compute rows and blocks of f16 and bf16 in f32: Weights.row widens into a buffer, room gives the
-// memory for results, put rounds them once. For f32 all three use the operands themselves.
+// Norms, softmax and reductions compute rows of f16 and bf16 in f32: Weights.row widens the operand into a buffer, Weights.room returns
+// memory for f32 results, and Weights.put rounds these into the destination. For f32, all three work in place.
 
-// room is memory for n results that put stores from element i on.
+// room returns memory for n results, which put stores from element i on.
 func (w Weights) room(i, n int, buf []float32) []float32 {
 	if w.kind == dtype.F32 {
 		return w.f32[i : i+n]
@@ -13,7 +13,7 @@ func (w Weights) room(i, n int, buf []float32) []float32 {
 	return buf[:n]
 }
 
-// put stores what was computed in the memory that room gave.
+// put rounds and stores the results x, computed in memory from room.
 func (w Weights) put(s *isa, i int, x []float32) {
 	switch w.kind {
 	case dtype.F16:
@@ -23,7 +23,7 @@ func (w Weights) put(s *isa, i int, x []float32) {
 	}
 }
 
-// buffer is memory to widen n elements into; nil if there is nothing to widen.
+// buffer returns memory to widen n elements into; nil if w is f32.
 func (w Weights) buffer(s *scratch, n int) []float32 {
 	if len(w.half) == 0 {
 		return nil
@@ -31,13 +31,13 @@ func (w Weights) buffer(s *scratch, n int) []float32 {
 	return s.floats(n)
 }
 
-// halfFunction is a function of two operands of f16 or bf16.
+// halfFunction is a binary function of operands of f16 or bf16.
 type halfFunction struct {
 	op  BinaryOp
 	typ dtype.DType
 }
 
-// halvesInGo computes it one element at a time.
+// halvesInGo returns a halfFunction as a loop in Go.
 func halvesInGo(op BinaryOp, d dtype.DType) func(dst, a, b []uint16) {
 	f, widen, narrow := binaries[op].f, dtype.F16ToF32, dtype.F32ToF16
 	if d == dtype.BF16 {

@@ -10,46 +10,46 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// FeaturesEnv names the environment variable that forces an instruction set, read once.
+// FeaturesEnv names the environment variable that chooses an instruction set. It is read once.
 const FeaturesEnv = "RLX_CPU_FEATURES"
 
-// panel is the routines for packed panels of nr columns.
+// panel holds the routines for packed panels of nr columns.
 type panel struct {
 	nr int
 
-	// gemm is C[rows, nr] = A·B for packed A (rows floats per k) and packed B (nr floats per k), rows <= mr.
-	// To it are added, in this order: what C holds if accumulate is set, bias[nr], residual[rows, nr]; nil means none.
+	// gemm is C[rows, nr] = A·B for packed A (rows floats per k) and packed B (nr floats per k), rows <= mr. It adds, in this order:
+	// the old C if accumulate is set, bias[nr], residual[rows, nr]. nil means none.
 	gemm func(rows, k int, a, b, c []float32, ldc int, accumulate bool, bias, residual []float32, ldr int)
 
-	// pairs is gemm for pairs of bfloat16 in place of floats; nil where the processor has no such product.
+	// pairs is gemm for pairs of bfloat16 in place of floats; nil if the set has no such instruction.
 	pairs func(rows, k int, a, b, c []float32, ldc int, accumulate bool, bias, residual []float32, ldr int)
 
-	// The passes over one panel of attention scores s[keys, nr]; see attention_tile.go.
+	// Passes over one panel of attention scores s[keys, nr]; see attention_tile.go.
 	scoreMax     func(s []float32, scale float32, max []float32)
 	scoreBiasMax func(s []float32, scale float32, row, each, max []float32)
 	expSum       func(s []float32, max, sum []float32)
 	scaleRows    func(x []float32, by []float32)
 }
 
-// isa is one instruction set: the tile shapes and the innermost routines that differ between sets. The fields state the contracts,
-// which are the same for all sets, so that the kernels above are written once.
+// isa is one instruction set: the sizes and the inner routines that differ between sets. The contracts stated here hold for all sets, so
+// kernels are written once.
 type isa struct {
 	name   string
 	lanes  int   // floats in a vector
-	mr     int   // rows of a gemm tile
-	panel        // of two vectors
-	narrow panel // of one vector, for the rest of a row of wide panels
+	mr     int   // most rows of a panel of A
+	panel        // nr is two vectors
+	narrow panel // nr is one vector, for the last columns of a matrix
 
-	// transpose is dst[j*ldd+i] = src[i*lds+j], i < rows <= lanes, j < cols; cols is a multiple of lanes. In each row of dst
-	// it may write arbitrary values to the floats up to lanes, in ascending j.
+	// transpose is dst[j*ldd+i] = src[i*lds+j], i < rows <= lanes, j < cols; cols is a multiple of lanes. It may write whole vectors,
+	// so lanes floats of each row of dst; the rows are written in ascending order.
 	transpose func(dst []float32, ldd int, src []float32, lds int, rows, cols int)
-	// copyRows is dst[i*ldd:][:lanes] = src[i*lds:][:lanes] in ascending i.
+	// copyRows is dst[i*ldd:][:lanes] = src[i*lds:][:lanes], i < rows, in ascending order.
 	copyRows func(dst []float32, ldd int, src []float32, lds int, rows int)
-	// gatherRows is dst[i*ldd+j] = src[i*lds+at[j]] for j < lanes, i < rows; 0 where at[j] is negative.
+	// gatherRows is dst[i*ldd+j] = src[i*lds+at[j]], i < rows, j < lanes, or 0 if at[j] is negative.
 	gatherRows func(dst []float32, ldd int, src []float32, lds, rows int, at []int32)
-	// copyAt is dst[i*ldd:][:lanes] = src[at[i]:][:lanes] in ascending i; no place is above most.
+	// copyAt is dst[i*ldd:][:lanes] = src[at[i]:][:lanes] in ascending order of i; at[i] <= most.
 	copyAt func(dst []float32, ldd int, src []float32, at []int, most int)
-	// reverse is dst[n-1-i] = src[i], i < n, the length of both.
+	// reverse is dst[n-1-i] = src[i]; both have n elements.
 	reverse func(dst, src []float32)
 	// evens is dst[i] = src[2*i]; zip is dst[2*i] = a[i], dst[2*i+1] = b[i].
 	evens func(dst, src []float32)
@@ -63,78 +63,80 @@ type isa struct {
 	// narrowF16 and narrowBF16 round to the nearest, ties to even.
 	narrowF16, narrowBF16 func(dst []uint16, src []float32)
 
-	// Elementwise functions over slices of equal length, by their ops; dst may be an operand.
+	// Elementwise functions over slices of equal length, indexed by their ops; dst may be an operand.
 	unary   []unaryLoop // by id; see apply
 	binary  []func(dst, a, b []float32)
 	compare [compareCount]func(dst []uint8, a, b []float32)
 	test    [predicateCount]func(dst []uint8, src []float32)
 	choose  func(dst []float32, cond []uint8, t, f []float32)
-	// bits are the functions of bits and bools; those of one operand have it twice.
+	// bits holds the functions of bits and bools. A function of one operand gets it as both a and b.
 	bits [bitOpCount]func(dst, a, b []uint8)
-	// half are functions of f16 and bf16 that are computed in f32 and rounded; for others operands are widened first.
+	// half holds functions of f16 or bf16 that widen, compute in f32 and round in one pass.
 	half map[halfFunction]func(dst, a, b []uint16)
-	// slow are the elementwise ops for which the set has no routine, so that loops in Go compute them.
+	// slow lists the elementwise ops for which the set has no routine. Loops in Go compute them.
 	slow map[any]bool
 
-	casts    *castRoutines // of whole vectors; loops in Go do all others
+	casts    *castRoutines // for whole vectors; loops in Go do the rest
 	affine   *affineRoutines
 	integers map[integerFunction]integerRoutine
 
-	// quads are the products of 8-bit integers for a left operand that is unsigned where it matters, and for such a right one. requantize finishes
-	// sums: dst[i] = round((acc[i] + add[i] + base) * mult[i]), limited, + zero, or 0 where the product is NaN.
+	// quads multiply matrices of 8-bit integers. If the instruction takes one unsigned and one signed operand, the left one is unsigned
+	// in quads[0] and the right one in quads[1]. requantize is dst[i] = clamp(round((acc[i] + add[i] + base) * mult[i])) + zero; NaN counts as 0.
 	quads      [2]integerProduct
 	requantize func(dst []uint8, acc, add []int32, mult []float32, to *requantizing)
-	folds      *foldRoutines    // nil: a reduction takes the vectors of binary functions
-	softmax    *softmaxRoutines // nil: softmaxRowByParts and vectors of columns
+	folds      *foldRoutines    // nil: reductions use the binary routines
+	softmax    *softmaxRoutines // nil: see softmaxRowByParts
 
 	sum        func(x []float32) float32
 	sumSquares func(x []float32, mean float32) float32 // sum of (x-mean)^2
 	normalize  func(dst, x, gamma, beta []float32, mean, scale float32)
 
-	strips strips // the steps of recurrences
+	strips strips // one token of each recurrence
 
-	// threefry is dst[i] = the first word of random.Threefry for the counter (counter, first+i), for whole vectors; nil: one by one.
+	// threefry is dst[i] = random.Threefry({counter, first+i}, key)[0], for whole vectors; nil: computed one by one.
 	threefry func(dst []uint32, counter, first uint32, key [2]uint32)
 
-	// scans are running sums, products and maxima: y_i = acc op x_0 op ... op x_i, of which they return the last. nil: loops in Go.
+	// scans are running sums, products and maxima: dst[i] = acc op src[0] op ... op src[i]. They return the last one, unrounded. nil: loops
+	// in Go.
 	scans [scanCount]func(dst, src []float32, acc float64) float64
 
-	// dst[r] = x·w[r], rows of w being ld elements apart. They return false where x is no whole number of vectors; nil: rows are widened first.
+	// dotF16 and dotBF16 are dst[r] = x·w[r] for rows of w that are ld elements apart. They return false if x is not a whole number of
+	// vectors. nil: rows are widened first.
 	dotF16, dotBF16 func(dst []float32, w []uint16, ld int, x []float32) bool
 
-	packed  map[dtype.DType]packedRoutines // of packed weights; loops in Go decode the other types
-	schemes map[string]schemeRoutines      // by what the weights are, see SchemeWeights; int8_asym with a zero
+	packed  map[dtype.DType]packedRoutines // for packed weights; loops in Go decode the other types
+	schemes map[string]schemeRoutines      // by SchemeWeights.Values, and int8_asym for int8 with zero points
 
-	// Products of rounded activations, see packed_integers.go. roundRow is quant.RoundActivations of whole groups, with the sums of each 16
-	// elements of q. nil: rounded activations are multiplied as floats.
+	// Products of activations rounded to 8 bits, see packed_integers.go. roundRow is quant.RoundActivations for whole groups; sums[i] is
+	// the sum of 16 elements of q. nil: rounded activations are multiplied as floats.
 	integerFormats   map[dtype.DType]integerFormat
 	roundRow         func(q []int8, scale, sums, x []float32)
 	multiplyIntegers func(r groupProduct)
-	dotBytes         map[dtype.DType]byteDot // products with one row, of blocks as they are stored
+	dotBytes         map[dtype.DType]byteDot // products with one row of activations, from blocks as they are stored
 
-	split *splitRoutines // nil: products of packed weights and activations as they are widen the weights; see packed_tiles.go
+	split *splitRoutines // nil: products of packed weights and exact activations widen the weights; see packed_tiles.go
 
-	// bfloat16: round rounds to its values, stored as floats. pair packs rows 2i and 2i+1 of a panel [2n, width] as pairs, the even row in
-	// the low half, in the order that the products of the set expect; it reads and writes whole vectors. nil where there are
+	// round rounds to bfloat16 and keeps the values as floats. pair packs rows 2i and 2i+1 of a panel [2n, width] as pairs, with the even
+	// row in the low half, in the order that the products of the set expect. It reads and writes whole vectors. nil if the set has
 	// neither pairs nor tiles.
 	round func(dst, src []float32)
 	pair  func(dst, panel []float32, width, n int)
-	// tiles is C = init + A·B for blocks of 32 rows and 32 columns, 32*steps deep: A as blocks [blocks][steps][32][32 bfloat16],
-	// B as pairs [16*steps, 32]. init may be nil or C. nil where the processor has no tiles. tileRow is a row of a block.
+	// tiles is C = init + A·B with C [32*blocks, 32] and k = 32*steps, for A [blocks][steps][32][32 bfloat16] and B as pairs [16*steps, 32].
+	// init may be nil or C. tileRow rounds one row of A, 32*steps floats. nil if the set has no tiles.
 	tiles   func(blocks, steps int, a, b, c []float32, ldc int, init []float32, ldi int)
 	tileRow func(dst, src []float32, steps int)
-	// blockRowsOut rounds rows of 32*steps floats, ld apart, into rows of blocks; dst starts with the first. It stores past
-	// the caches.
+	// blockRowsOut rounds rows of 32*steps floats, ld apart, into adjacent rows of blocks, with stores that bypass the caches.
 	blockRowsOut func(dst, src []float32, ld, rows, steps int)
-	// tilePanel is a product for matrices, with the epilogue; nil with tiles.
+	// tilePanel is tiles followed by bias, activation and residual; see tilePanel. nil if tiles is.
 	tilePanel  func(t *tilePanel)
-	storeFence func() // orders what tilePanel stored before what is stored next
+	storeFence func() // makes the stores that bypass the caches visible before later ones
 
-	// attend is attention of one panel in tiles, see attendPanel; nil where the processor has no tiles.
+	// attend computes attention for one panel of queries in tiles, see attendPanel. nil if the set has no tiles; so are the next five.
 	attend func(a *attendPanel)
-	// tileRows rounds n rows of 32*steps floats, ld apart, n <= 16, to bfloat16: rows of steps consecutive tiles. tileRowsSplit also
-	// rounds the remainders, as low parts, and prefetches what is ahead floats further. tilePairs is pair for rows of 16*vectors floats, ld apart. tileTerms is a product of two pairs of
-	// operands. tileOut transposes and divides the results of attend: dst[j*ldd+i] = o[i*16+j] / l[j], i < 16*tiles, j < n. nil where attend is.
+	// tileRows rounds n <= 16 rows of 32*steps floats, ld apart, to rows of steps consecutive tiles of bfloat16. tileRowsSplit also rounds
+	// what that rounding loses, into low, and prefetches src from ahead floats on. tilePairs is pair for rows of 16*vectors floats, ld apart.
+	// tileTerms multiplies sums of two bfloat16, see termTiles. tileOut finishes what attend computes: dst[j*ldd+i] = o[i*16+j] / l[j],
+	// i < 16*tiles, j < n.
 	tileRows      func(dst, src []float32, ld, n, steps int)
 	tileRowsSplit func(dst, low, src []float32, ld, n, steps, ahead int)
 	tilePairs     func(dst, src []float32, ld, n, vectors int)
@@ -143,9 +145,10 @@ type isa struct {
 
 	fft *fftRoutines[float32] // nil: loops in Go
 
-	halfLoop func(n int) // 12*n vector products of pairs, nil if not known
+	// Loops that measure the peak of the processor; nil if there is none.
+	halfLoop func(n int) // 12*n vector products of pairs
 	tileLoop func(n int) // 4*n products of tiles
-	fmaLoop  func(n int) // 12*n vector multiply-adds; nil if not known
+	fmaLoop  func(n int) // 12*n vector multiply-adds
 }
 
 // Features lists the instruction sets that this processor can run, the best one last.

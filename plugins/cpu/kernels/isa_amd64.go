@@ -2,7 +2,7 @@ package kernels
 
 import "golang.org/x/sys/cpu"
 
-// nativeISAs lists the sets written in assembly that this processor and its kernel support, the best one last.
+// nativeISAs lists the sets in assembly that the processor and the operating system support, the best one last.
 func nativeISAs() []*isa {
 	var sets []*isa
 	x := &cpu.X86
@@ -21,5 +21,6 @@ func nativeISAs() []*isa {
 	return sets
 }
 
-// hasF16C is bit 29 of ECX of leaf 1, which x/sys/cpu does not report. Whether the kernel saves the registers is part of HasAVX2.
+// hasF16C reports F16C, bit 29 of ECX of CPUID leaf 1, which x/sys/cpu does not report. HasAVX2 already implies that the operating system
+// saves the registers.
 func hasF16C() bool { return cpuidLeaf1ECX()&(1<<29) != 0 }

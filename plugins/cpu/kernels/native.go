@@ -8,8 +8,8 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// Adapters of the generated routines, which take addresses and whole vectors. They bound what the assembly touches: each index
-// expression is the last element it reads or writes.
+// Adapters for the generated routines. The routines take addresses and whole vectors, the fields of isa take slices of any length. The
+// adapters check the bounds for the assembly: an index expression such as _ = c[n] is the last element that is read or written.
 
 // gemmAsm is the signature of the generated gemm kernels.
 type gemmAsm = func(k int, a, b, c *float32, ldc int, accumulate int, bias, residual *float32, ldr int)
@@ -34,7 +34,7 @@ func gemmOf(kernels []gemmAsm, nr int) func(rows, k int, a, b, c []float32, ldc 
 	}
 }
 
-// head is the address of the first element, nil if there is none.
+// head returns the address of the first element, nil if there is none.
 func head(s []float32) *float32 {
 	if len(s) == 0 {
 		return nil
@@ -42,8 +42,8 @@ func head(s []float32) *float32 {
 	return &s[0]
 }
 
-// unaryOf turns a routine over whole vectors into one over any length: the rest goes through a padded copy, so that the
-// bits of an element do not depend on its position.
+// unaryOf turns a routine for whole vectors into one for any length. It computes the last elements in a padded vector by the same
+// routine, so that the bits of a result do not depend on its position.
 func unaryOf(lanes int, f func(dst, src *float32, blocks int)) func(dst, src []float32) {
 	return func(dst, src []float32) { wholeVectors(lanes, dst, src, f) }
 }
@@ -63,10 +63,10 @@ func wholeVectors(lanes int, dst, src []float32, f func(dst, src *float32, block
 	}
 }
 
-// vectors are the padded copies. A local variable would be allocated in each call.
+// vectors are the buffers for padded vectors. A local variable would escape and be allocated at each call.
 var vectors = freeVectors{make(chan *[16]float32, 64)}
 
-// freeVectors holds those that are not in use.
+// freeVectors holds the buffers that are not in use.
 type freeVectors struct{ free chan *[16]float32 }
 
 func (v freeVectors) take() *[16]float32 {
@@ -85,8 +85,8 @@ func (v freeVectors) give(buf *[16]float32) {
 	}
 }
 
-// angleOf is unaryOf for a routine that stops in front of a vector with an angle that it cannot reduce, and returns how many vectors
-// are left. exact computes such angles.
+// angleOf is unaryOf for sine, cosine and tangent. Their routines stop before a vector that has an angle of angleLimit or more, which
+// they cannot reduce, and return the number of vectors left. exact computes such angles.
 func angleOf(lanes int, f func(dst, src *float32, blocks int) (left int), exact func(float64) float64) func(dst, src []float32) {
 	return func(dst, src []float32) {
 		dst = dst[:len(src)]
@@ -156,7 +156,7 @@ func dotRowsOf(f func(dst *float32, inc int, mat *float32, ld int, rows int, x *
 	}
 }
 
-// convertOf is a routine for whole vectors with the rest done one by one.
+// convertOf turns a routine for whole vectors into one for any length. The function one converts the last elements.
 func convertOf[D, S any](lanes int, f func(dst *D, src *S, blocks int), one func(S) D) func([]D, []S) {
 	return func(dst []D, src []S) {
 		dst = dst[:len(src)]
@@ -248,16 +248,15 @@ func normalizeOf(lanes int, f func(dst, x, gamma, beta *float32, blocks int, mea
 	}
 }
 
-// unaryRoutine is a generated routine of an elementwise function: over any floats, with up to two parameters, or one that stops
-// at large angles, see angleOf.
+// unaryRoutine is a generated routine of an elementwise function. One field is set.
 type unaryRoutine struct {
 	whole  func(dst, src *float32, blocks int)
-	one    func(dst, src *float32, blocks int, a float32)
-	two    func(dst, src *float32, blocks int, a, b float32)
-	angles func(dst, src *float32, blocks int) (left int)
+	one    func(dst, src *float32, blocks int, a float32)    // with one parameter
+	two    func(dst, src *float32, blocks int, a, b float32) // with two
+	angles func(dst, src *float32, blocks int) (left int)    // see angleOf
 }
 
-// setElementwise gives a set its routines of elementwise functions, by their names, and the loops in Go for all others.
+// setElementwise gives a set its routines of elementwise functions, by their names, and loops in Go for all other functions.
 func (s *isa) setElementwise(unary map[string]unaryRoutine, binary map[string]func(dst, a, b *float32, blocks int),
 	compare map[string]func(dst *uint8, a, b *float32, blocks int), test map[string]func(dst *uint8, src *float32, blocks int),
 	bits map[string]func(dst, a, b *uint8, blocks int), half map[string]func(dst, a, b *uint16, blocks int)) *isa {
@@ -266,7 +265,7 @@ func (s *isa) setElementwise(unary map[string]unaryRoutine, binary map[string]fu
 		op, ok := ParseUnary(name)
 		switch {
 		case !ok:
-			panic("BUG: " + s.name + " has a routine of " + name + ", which has not registered")
+			panic("BUG: " + s.name + " has a routine for " + name + ", which is not registered")
 		case r.angles != nil:
 			whole := angleOf(s.lanes, r.angles, func(x float64) float64 { return functions[op.id].f(x, params{}) })
 			s.unary[op.id] = func(dst, src []float32, _ params) { whole(dst, src) }
@@ -288,7 +287,7 @@ func (s *isa) setElementwise(unary map[string]unaryRoutine, binary map[string]fu
 	for name, f := range binary {
 		op, ok := ParseBinary(name)
 		if !ok {
-			panic("BUG: " + s.name + " has a routine of " + name + ", which has not registered")
+			panic("BUG: " + s.name + " has a routine for " + name + ", which is not registered")
 		}
 		s.binary[op] = binaryOf(s.lanes, f, s.binary[op])
 		delete(s.slow, op)
@@ -296,7 +295,7 @@ func (s *isa) setElementwise(unary map[string]unaryRoutine, binary map[string]fu
 	for name, f := range compare {
 		op, ok := ParseCompare(name)
 		if !ok {
-			panic("BUG: " + s.name + " has a routine of " + name + ", which is no relation")
+			panic("BUG: " + s.name + " has a routine for " + name + ", which is not a comparison")
 		}
 		s.compare[op] = compareOf(s.lanes, f, s.compare[op])
 		delete(s.slow, op)
@@ -304,7 +303,7 @@ func (s *isa) setElementwise(unary map[string]unaryRoutine, binary map[string]fu
 	for name, f := range test {
 		op, ok := ParsePredicate(name)
 		if !ok {
-			panic("BUG: " + s.name + " has a routine of " + name + ", which is no property")
+			panic("BUG: " + s.name + " has a routine for " + name + ", which is not a predicate")
 		}
 		s.test[op] = testOf(s.lanes, f, s.test[op])
 		delete(s.slow, op)
@@ -315,7 +314,7 @@ func (s *isa) setElementwise(unary map[string]unaryRoutine, binary map[string]fu
 		b, ok := ParseBinary(op)
 		d, known := dtype.Parse(kind)
 		if !ok || !known {
-			panic("BUG: " + s.name + " has a routine of " + name + ", which is no function of halves")
+			panic("BUG: " + s.name + " has a routine for " + name + ", which is not a binary function and f16 or bf16")
 		}
 		s.half[halfFunction{b, d}] = binaryOf(s.lanes, f, halvesInGo(b, d))
 	}
@@ -325,7 +324,7 @@ func (s *isa) setElementwise(unary map[string]unaryRoutine, binary map[string]fu
 	return s
 }
 
-// testOf is binaryOf for properties.
+// testOf is binaryOf for predicates.
 func testOf(lanes int, f func(dst *uint8, src *float32, blocks int), rest func(dst []uint8, src []float32)) func(dst []uint8, src []float32) {
 	return func(dst []uint8, src []float32) {
 		dst = dst[:len(src)]
@@ -339,7 +338,7 @@ func testOf(lanes int, f func(dst *uint8, src *float32, blocks int), rest func(d
 	}
 }
 
-// binaryOf turns a routine over whole vectors into one over any length. rest computes the remaining elements.
+// binaryOf turns a routine for whole vectors into one for any length. rest computes the last elements.
 func binaryOf[T any](lanes int, f func(dst, a, b *T, blocks int), rest func(dst, a, b []T)) func(dst, a, b []T) {
 	return func(dst, a, b []T) {
 		dst, b = dst[:len(a)], b[:len(a)]
@@ -353,7 +352,7 @@ func binaryOf[T any](lanes int, f func(dst, a, b *T, blocks int), rest func(dst,
 	}
 }
 
-// compareOf is binaryOf for relations.
+// compareOf is binaryOf for comparisons.
 func compareOf(lanes int, f func(dst *uint8, a, b *float32, blocks int), rest func(dst []uint8, a, b []float32)) func(dst []uint8, a, b []float32) {
 	return func(dst []uint8, a, b []float32) {
 		dst, b = dst[:len(a)], b[:len(a)]

@@ -2,16 +2,16 @@ package kernels
 
 import "github.com/rlx-go/rlx/core/dtype"
 
-// Packed operands. k is cut into blocks of at most kBlock, all but the last of equal size. Within a block, A is a sequence of
-// panels of up to mr rows (rows floats per k), B of panels of nr columns (nr floats per k, zeros past the last column).
-// Panels are written in ascending order because the transposing copies spill into the panel that follows.
+// Layout of packed operands: k is divided into blocks of at most kBlock, all but the last of equal size. Within a block, A is a sequence
+// of panels of up to mr rows (rows floats per k), and B a sequence of panels of nr columns (nr floats per k, zeros past the last column).
+// Panels are written in ascending order, because the transposing copies spill into the next panel.
 
-const kBlock = 512 // a panel of A stays in the first-level cache
+const kBlock = 512 // so that a panel of A stays in the L1 cache
 
-// tileBlockK is kBlock for products of tiles: a panel of B and the blocks of A beside it fill half of a first-level cache.
+// tileBlockK is kBlock for tiles. A panel of B and the blocks of A that are multiplied with it then fill half of an L1 cache.
 const tileBlockK = 256
 
-// kSplit is the size of the blocks that k is cut into.
+// kSplit returns the size of the blocks that k is divided into.
 func (w packing) kSplit(k int) int {
 	most, each := kBlock, 16
 	if w == tiled {
@@ -21,7 +21,7 @@ func (w packing) kSplit(k int) int {
 	return max(1, ((k+blocks-1)/blocks+each-1)/each*each)
 }
 
-// spill is how many floats a copy may write behind a packed buffer.
+// spill is how many floats past the end of a packed buffer a copy may overwrite.
 const spill = 16
 
 // packRows packs one block of k of one panel: dst[l*rows+i] = a[i*lda+l].
@@ -38,7 +38,7 @@ func packRows(s *isa, dst, a []float32, lda, rows, k int) {
 	}
 }
 
-// packRowsTrans packs the same panel from a stored [k, m]: dst[l*rows+i] = a[l*lda+i].
+// packRowsTrans packs the same panel from A stored [k, m]: dst[l*rows+i] = a[l*lda+i].
 func packRowsTrans(dst, a []float32, lda, rows, k int) {
 	for l := range k {
 		copy(dst[l*rows:l*rows+rows], a[l*lda:])
@@ -87,7 +87,7 @@ func packColsTrans(s *isa, nr int, dst []float32, b Weights, ldb, cols, k int, b
 				dst[l*nr+h+i] = src[i*lds+l]
 			}
 		}
-		if rows < lanes { // the lanes past the last column: their products are dropped
+		if rows < lanes { // lanes past the last column hold anything: their products are not stored
 			for l := range k {
 				clear(dst[l*nr+h+rows : l*nr+h+lanes])
 			}

@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// Pool is a set of worker goroutines with their scratch memory. The goroutine that calls Run is worker 0; the others spin
-// for a while after a run, and then sleep. A Pool serves one caller at a time.
+// Pool is a set of worker goroutines with scratch memory. The goroutine that calls Run is worker 0. The others spin for a while after a
+// run and then sleep. A Pool serves one caller at a time.
 type Pool struct {
 	isa     *isa
 	workers []worker
 	shared  scratch // memory that all workers of one kernel read, such as packed weights
 
-	packedLimit int // bound on the packed copy of a matrix that is held at a time, in floats
+	packedLimit int // most floats of a matrix that are packed at a time
 
 	busy        atomic.Bool
 	work        part
-	items, size int // in all, and per task
+	items, size int // items of the run, and of each task
 	panic       atomic.Pointer[workerPanic]
 
-	spinTime time.Duration // of workers and of their caller
-	ended    chan struct{} // a token from a worker whose caller waits
+	spinTime time.Duration // how long workers and the caller of Run spin before they sleep
+	ended    chan struct{} // a worker sends when it ends, if the caller sleeps
 
-	bad  atomic.Int64 // an error that workers report to the kernel's caller, which sets it to 0 first
+	bad  atomic.Int64 // how workers report bad values: kernels set it to 0 before a run and read it after
 	kept map[any]any  // see keep
 }
 
@@ -34,11 +34,11 @@ type workerPanic struct {
 	stack []byte
 }
 
-// NewPool makes a pool of n threads with the best instruction set of this processor, or the one that RLX_CPU_FEATURES names.
+// NewPool returns a pool of n threads with the best instruction set of this processor, or the one that RLX_CPU_FEATURES names.
 // n <= 0 means one thread for each processor that this process may use (affinity, cgroup quota, GOMAXPROCS).
 func NewPool(n int) (*Pool, error) { return NewPoolFor(n, "") }
 
-// NewPoolFor is NewPool with the instruction set given by name, one of Features; "" chooses as NewPool does.
+// NewPoolFor is NewPool with the name of an instruction set, one of Features(). "" chooses as NewPool does.
 func NewPoolFor(n int, features string) (*Pool, error) {
 	set, err := chooseISA(features)
 	if err != nil {
@@ -56,21 +56,21 @@ func NewPoolFor(n int, features string) (*Pool, error) {
 	return p, nil
 }
 
-// Threads is the number of workers, the caller of Run included.
+// Threads returns the number of workers, including the caller of Run.
 func (p *Pool) Threads() int { return len(p.workers) }
 
-// Features is the name of the instruction set in use.
+// Features returns the name of the instruction set in use.
 func (p *Pool) Features() string { return p.isa.name }
 
-// Close ends the workers. The pool must not be used afterwards.
+// Close stops the workers. The pool must not be used afterwards.
 func (p *Pool) Close() {
 	for i := 1; i < len(p.workers); i++ {
 		close(p.workers[i].wake)
 	}
 }
 
-// Run calls f once for each task in [0, tasks), on any worker in any order, and returns when all are done. Worker is in
-// [0, Threads). A panic in f ends the run and is raised again here. Run makes no goroutines and allocates nothing.
+// Run calls f once for each task in [0, tasks), on any worker and in any order, and returns when all are done. worker is in
+// [0, Threads()). If f panics, the run ends and Run panics with the same value. Run starts no goroutines and allocates nothing.
 func (p *Pool) Run(tasks int, f func(task, worker int)) { p.each(tasks, 1, taskFunc(f)) }
 
 type taskFunc func(task, worker int)
@@ -117,7 +117,7 @@ func (p *Pool) each(items, size int, work part) {
 	}
 }
 
-// take runs the worker's own tasks, and then those that others have not started.
+// take runs worker i's own tasks, and then tasks that other workers have not started.
 func (p *Pool) take(i int) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -138,33 +138,33 @@ func (p *Pool) take(i int) {
 	}
 }
 
-// do runs a task on a worker.
 func (p *Pool) do(task, worker int) {
 	p.workers[worker].scratch.reset()
 	p.work.do(task*p.size, min(p.items, (task+1)*p.size), worker)
 }
 
-// scratch allocates slices from one block that is kept between uses, so that after the first few calls nothing is allocated.
+// scratch allocates slices from one block that it keeps between uses. After the first few tasks the block is large enough, and nothing
+// is allocated any more.
 type scratch struct {
 	block []float32
-	used  int
-	need  int
-	most  int // the largest need, before giveBack lowered it
+	used  int // floats of block that are in use
+	need  int // floats that were asked for, in the block or not
+	most  int // the largest need so far, since giveBack lowers need
 
-	counting bool // floats returns nothing, and only need grows: for ScratchSize
+	counting bool // for ScratchSize: floats returns nil and only counts
 
-	bytes                []uint8 // the same for bytes
+	bytes                []uint8 // block, used and need for bytes
 	usedBytes, needBytes int
 
-	index     [16]int32 // of a vector, see isa.gatherRows
-	at, place []int     // of taps
-
-	spans  []span   // of an attention's queries
-	ranked []ranked // the best elements of a row
-	keys   []uint64 // of a block of a row
+	// Slices of other types that kernels keep between tasks.
+	index     [16]int32 // see isa.gatherRows
+	at, place []int     // of the taps of a convolution or stencil
+	spans     []span    // of the queries of an attention
+	ranked    []ranked  // the best elements of a row
+	keys      []uint64  // of a block of a row
 }
 
-// floats returns n floats with arbitrary contents, aligned to 64 bytes where the block is. They stay valid until reset.
+// floats returns n floats with arbitrary contents, aligned to 64 bytes if the block is. They stay valid until reset.
 func (s *scratch) floats(n int) []float32 {
 	n16 := (n + 15) &^ 15
 	s.need += n16
@@ -179,7 +179,7 @@ func (s *scratch) floats(n int) []float32 {
 	return out
 }
 
-// octets is floats for bytes.
+// octets is floats for bytes, without the alignment.
 func (s *scratch) octets(n int) []uint8 {
 	s.needBytes += n
 	if s.usedBytes+n > len(s.bytes) {
@@ -190,7 +190,7 @@ func (s *scratch) octets(n int) []uint8 {
 	return out
 }
 
-// giveBack frees what floats has returned since used and need had these values.
+// giveBack frees what floats has returned since s.used and s.need had the given values.
 func (s *scratch) giveBack(used, need int) {
 	s.most = max(s.most, s.need)
 	s.used, s.need = used, need
@@ -206,14 +206,14 @@ func (s *scratch) reset() {
 	s.used, s.need, s.most, s.usedBytes, s.needBytes = 0, 0, 0, 0, 0
 }
 
-// scratch is the memory of one worker, valid within one task.
+// scratch returns the memory of a worker. What is allocated from it is valid until the task ends.
 func (p *Pool) scratch(worker int) *scratch { return &p.workers[worker].scratch }
 
-// part is the arguments of a kernel with what it does to items [lo, hi) of its work. A closure would be allocated in each
-// call; the pool keeps one value of each part.
+// part is a kernel's loop body together with its arguments: do runs items [lo, hi). It takes the place of a closure, which would be
+// allocated at each call. The pool keeps one value of each type; see keep.
 type part interface{ do(lo, hi, worker int) }
 
-// keep returns the pool's value of a type, as its last user left it.
+// keep returns the pool's value of type A, as its last user left it.
 func keep[A any](p *Pool) *A {
 	key := any((*A)(nil))
 	a, ok := p.kept[key].(*A)
@@ -224,8 +224,8 @@ func keep[A any](p *Pool) *A {
 	return a
 }
 
-// split cuts n items into tasks of at least grain items and runs args.do on them. The cuts never change what is computed, so they
-// may depend on the number of threads.
+// split divides n items into tasks of at least grain items and runs args.do on them. The tasks depend on the number of threads, so the
+// result of an item must not depend on the task that it is in.
 func split[A any, P interface {
 	*A
 	part
@@ -235,12 +235,12 @@ func split[A any, P interface {
 	p.share(n, grain, P(a))
 }
 
-// share is split for a part that need not be copied.
+// share is split for a part that is already kept.
 func (p *Pool) share(n, grain int, work part) {
 	p.each(n, max(grain, 1, (n+8*len(p.workers)-1)/(8*len(p.workers))), work)
 }
 
-// split is share for a closure.
+// split is share for a closure, which is allocated at each call.
 func (p *Pool) split(n, grain int, f func(lo, hi, worker int)) { p.share(n, grain, rangeFunc(f)) }
 
 type rangeFunc func(lo, hi, worker int)

@@ -2,14 +2,14 @@ package kernels
 
 import "github.com/rlx-go/rlx/core/dtype"
 
-// Precision is the arithmetic of products.
+// Precision says how the operands of matrix products are rounded.
 type Precision uint8
 
-// The precisions. Sums are float32 in both.
+// The precisions. Both sum in float32.
 const (
 	Float32 Precision = iota
-	// BFloat16 rounds both operands to bfloat16, to even. Where the processor multiplies them itself, denormal operands and
-	// results may count as zero.
+	// BFloat16 rounds both operands to bfloat16, ties to even. If the processor has instructions for that, these may take denormal
+	// operands and results as zero.
 	BFloat16
 )
 
@@ -27,17 +27,17 @@ func ParsePrecision(name string) (Precision, bool) {
 	return Float32, false
 }
 
-// packing is how the operands of a product are packed.
+// packing is the format of a product's packed operands.
 type packing uint8
 
 const (
 	plain   packing = iota // float32
-	rounded                // float32 with the values of bfloat16
-	pairs                  // two bfloat16 in the place of a float32: elements 2i and 2i+1 along k
-	tiled                  // the second operand as pairs; the first in blocks of 32 rows by 32 elements, see isa.tiles
+	rounded                // float32, rounded to bfloat16
+	pairs                  // 32-bit pairs of bfloat16, elements 2i and 2i+1 along k
+	tiled                  // B as pairs, A in blocks of [32 rows, 32 k] bfloat16; see isa.tiles
 )
 
-// packing is the fastest packing that the processor has for a precision.
+// packing returns the fastest packing for a precision.
 func (s *isa) packing(p Precision) packing {
 	switch {
 	case p == Float32:
@@ -50,10 +50,10 @@ func (s *isa) packing(p Precision) packing {
 	return rounded
 }
 
-// tileSide is the rows of a block, and the elements of a row along k.
+// tileSide is the number of rows of a block of A, and of its elements along k.
 const tileSide = 32
 
-// depth is the memory of k elements along the depth, in float32.
+// depth returns how many float32 of memory k elements along k take.
 func (w packing) depth(k int) int {
 	switch w {
 	case pairs:
@@ -64,7 +64,7 @@ func (w packing) depth(k int) int {
 	return k
 }
 
-// rows is n rounded up to the rows that are stored of the first operand.
+// rows returns how many rows are stored for n rows of A: tiled rounds up to whole blocks.
 func (w packing) rows(n int) int {
 	if w == tiled {
 		return (n + tileSide - 1) / tileSide * tileSide
@@ -72,7 +72,7 @@ func (w packing) rows(n int) int {
 	return n
 }
 
-// panelRows is the height of a panel of the first operand.
+// panelRows returns the number of rows of a panel of A.
 func (s *isa) panelRows(w packing) int {
 	if w == tiled {
 		return tileSide
@@ -80,8 +80,8 @@ func (s *isa) panelRows(w packing) int {
 	return s.mr
 }
 
-// convert packs a panel of k rows of width floats into dst. panel may be dst if the packing is plain or rounded; otherwise its memory
-// holds whole tiles of rows. Both have the spill behind them.
+// convert turns a panel of floats [k, width] into the packing w, in dst. If w is plain or rounded, panel may be dst. If it is pairs or
+// tiled, convert pads panel with rows of zeros, for which it must have room: 2*w.depth(k) rows. Both have spill floats behind them.
 func (s *isa) convert(w packing, dst, panel []float32, width, k int) {
 	switch w {
 	case rounded:
@@ -93,7 +93,7 @@ func (s *isa) convert(w packing, dst, panel []float32, width, k int) {
 	}
 }
 
-// buffer is the size of the panel that convert needs beside its result.
+// buffer returns the size of the panel that convert reads; 0 if it works in place.
 func (w packing) buffer(width, k int) int {
 	if w == pairs || w == tiled {
 		return 2*w.depth(k)*width + spill
@@ -101,7 +101,7 @@ func (w packing) buffer(width, k int) int {
 	return 0
 }
 
-// packTileRows packs rows [0, rows) of k elements, ld apart, into the first operand of a product of tiles.
+// packTileRows packs rows of k elements, ld apart, as the left operand of a product of tiles.
 func (s *isa) packTileRows(dst, src []float32, ld, rows, k int) {
 	const block = tileSide * tileSide / 2
 	steps := (k + tileSide - 1) / tileSide
@@ -124,8 +124,8 @@ func (s *isa) packTileRows(dst, src []float32, ld, rows, k int) {
 	}
 }
 
-// pairBlocked packs a panel of up to 32 columns of k elements, ld apart, as pairs: it rounds them into blocks in buf, then transposes
-// those. buf is as long as the panel.
+// pairBlocked packs a panel of up to 32 columns of k elements, ld apart, as pairs. It rounds them into blocks in buf and transposes
+// these. buf has the size of the panel.
 func (s *isa) pairBlocked(dst, buf, src []float32, ld, cols, k int) {
 	const block = tileSide * tileSide / 2
 	s.packTileRows(buf, src, ld, cols, k)
@@ -139,5 +139,5 @@ func (s *isa) pairBlocked(dst, buf, src []float32, ld, cols, k int) {
 	}
 }
 
-// roundBF16 is x rounded to bfloat16.
+// roundBF16 rounds x to bfloat16.
 func roundBF16(x float32) float32 { return dtype.BF16ToF32(dtype.F32ToBF16(x)) }

@@ -2,28 +2,28 @@ package kernels
 
 import "reflect"
 
-// ScratchSize is an upper bound of the memory that a kernel computes in beside its operands, in bytes. It counts only what grows with
-// the operands.
+// ScratchSize is an upper bound of the memory that a kernel needs beside its operands, in bytes. It counts only what grows with the
+// operands.
 type ScratchSize struct {
 	Shared int64 // scratch memory that all workers share
 	Worker int64 // scratch memory of each worker
-	Other  int64 // what the kernel allocates and keeps for the next call
-	Packed int64 // weights that are packed once and stay
+	Other  int64 // memory that the kernel allocates from Go and keeps for the next call
+	Packed int64 // weights that are packed once and kept
 }
 
-// With is enough for two kernels that run one after the other.
+// With returns a size that suffices for either of two kernels, which run one after the other.
 func (r ScratchSize) With(o ScratchSize) ScratchSize {
 	return ScratchSize{max(r.Shared, o.Shared), max(r.Worker, o.Worker), max(r.Other, o.Other), r.Packed + o.Packed}
 }
 
-// Bytes is the total for all workers of a pool. A quarter is added to what Go allocates, since it rounds sizes up that much at most.
+// Bytes returns the total for all workers of a pool. It adds a quarter to Other and Packed, the most by which Go's allocator rounds up.
 func (r ScratchSize) Bytes(p *Pool) int64 {
 	own := r.Other + r.Packed
 	return r.Shared + int64(len(p.workers))*r.Worker + own + own/4
 }
 
-// Reserve allocates the scratch memory in advance. allocate returns that many floats, aligned to 64 bytes. Without Reserve the pool
-// grows its memory when a kernel needs more, and for a while holds the old block beside the new one.
+// Reserve allocates the scratch memory in advance. allocate must return the given number of floats, aligned to 64 bytes. Without Reserve
+// the pool grows its memory when a kernel needs more, and holds the old block beside the new one until it is collected.
 func (p *Pool) Reserve(r ScratchSize, allocate func(floats int64) ([]float32, error)) error {
 	err := p.shared.reserve(r.Shared, allocate)
 	for i := 0; i < len(p.workers) && err == nil; i++ {
@@ -39,7 +39,7 @@ func (s *scratch) reserve(bytes int64, allocate func(floats int64) ([]float32, e
 	return err
 }
 
-// floats is the size in bytes of slices of these lengths, as scratch.floats allocates them.
+// floats returns the size in bytes of slices of these lengths, as scratch.floats allocates them.
 func floats(lengths ...int) (n int64) {
 	for _, l := range lengths {
 		n += 4 * int64((l+15)&^15)
@@ -47,17 +47,18 @@ func floats(lengths ...int) (n int64) {
 	return n
 }
 
-// sizeOf is the size in bytes of n values of type T.
+// sizeOf returns the size in bytes of n values of type T.
 func sizeOf[T any](n int) int64 { return int64(n) * int64(reflect.TypeFor[T]().Size()) }
 
-// ScratchSize is what Gemm needs for up to M rows, N columns and Batch products of depth K. With fixed weights it includes what
-// PackWeights keeps. It reads only the sizes, the type of B, the precision, the activation and the transpositions of g; a residual may be C itself.
+// ScratchSize returns what Gemm needs for up to M rows, N columns and Batch products of depth K. If the weights are fixed, it includes
+// what PackWeights keeps. It reads only the sizes, the type of B, the precision, the activation and the transpositions of g. The bound
+// covers a residual that is C itself.
 func (g *GemmArgs) ScratchSize(p *Pool, fixed bool) (r ScratchSize) {
 	s, way := p.isa, p.isa.packing(g.Precision)
 	kb, depth, panels := way.kSplit(g.K), g.depth(way), (g.N+s.nr-1)/s.nr
 	blocks := (g.K + kb - 1) / kb
 	matrix := panels*s.nr*depth + spill // B, packed
-	// A worker computes some rows of A by some panels of B, or all rows by one panel.
+	// A worker multiplies some rows of A by some panels of B, or all rows by one panel.
 	high, few := min(way.rows(g.M), blockPanels*s.mr), min(g.M, 4*s.mr)
 	if way == tiled {
 		high = min(way.rows(g.M), 16*tileSide)
@@ -71,7 +72,7 @@ func (g *GemmArgs) ScratchSize(p *Pool, fixed bool) (r ScratchSize) {
 		if way != tiled {
 			group = min(g.N, groupPanels*s.nr)
 		}
-		end += floats(high * group) // a copy of the residual, where the product overwrites it
+		end += floats(high * group) // a copy of the residual, if C is written before it is added
 	}
 	transposed := func(rows int) int64 {
 		if way != tiled || !g.TransA {
@@ -102,7 +103,7 @@ func (g *GemmArgs) ScratchSize(p *Pool, fixed bool) (r ScratchSize) {
 	return r
 }
 
-// ScratchSize is what Conv needs.
+// ScratchSize returns what Conv needs.
 func (g *ConvArgs) ScratchSize(p *Pool) ScratchSize {
 	s := p.isa
 	if g.Groups < 1 || g.Cin%g.Groups != 0 || g.Cout%g.Groups != 0 {
@@ -137,12 +138,13 @@ func (g *ConvArgs) ScratchSize(p *Pool) ScratchSize {
 	return r.With(plain.ScratchSize(p, false))
 }
 
-// TopKScratch is what TopK needs.
+// TopKScratch returns what TopK needs.
 func TopKScratch(p *Pool, k int) ScratchSize {
 	return ScratchSize{Other: 2 * int64(len(p.workers)) * sizeOf[ranked](k)}
 }
 
-// ScratchSize is what Attention needs for up to SQ queries and SK keys, and B batch elements. It reads only the sizes, the mask and the precision of g.
+// ScratchSize returns what Attention needs for up to B batch elements, SQ queries and SK keys. It reads only the sizes, the mask and the
+// precision of g.
 func (g *AttentionArgs) ScratchSize(p *Pool) (r ScratchSize) {
 	sc, shared := scratch{counting: true}, scratch{counting: true}
 	var a attnTile

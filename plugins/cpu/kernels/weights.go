@@ -2,32 +2,32 @@ package kernels
 
 import "github.com/rlx-go/rlx/core/dtype"
 
-// Weights is a matrix operand stored as f32, f16, bf16, i8, u8 or a packed type. The narrow ones are widened while they are packed; arithmetic
-// is always f32.
+// Weights is a matrix stored as f32, f16, bf16, i8, u8 or a packed (block-quantised) type. Kernels widen it to f32 as they read it, unless
+// they have routines for the type.
 type Weights struct {
 	f32   []float32
 	half  []uint16
 	byte  []uint8
 	kind  dtype.DType
-	start int // of a packed type, the first value, which may lie within a block
+	start int // for a packed type: the index of the first value, which may lie within a block
 }
 
-// F32 is a matrix of float32.
+// F32 returns a matrix of float32.
 func F32(x []float32) Weights { return Weights{f32: x, kind: dtype.F32} }
 
-// F16 is a matrix of IEEE halves.
+// F16 returns a matrix of IEEE binary16, given as bits.
 func F16(x []uint16) Weights { return Weights{half: x, kind: dtype.F16} }
 
-// BF16 is a matrix of bfloat16.
+// BF16 returns a matrix of bfloat16, given as bits.
 func BF16(x []uint16) Weights { return Weights{half: x, kind: dtype.BF16} }
 
-// I8 is a matrix of signed bytes.
+// I8 returns a matrix of int8, given as bytes.
 func I8(x []uint8) Weights { return Weights{byte: x, kind: dtype.I8} }
 
-// U8 is a matrix of unsigned bytes.
+// U8 returns a matrix of uint8.
 func U8(x []uint8) Weights { return Weights{byte: x, kind: dtype.U8} }
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func (w Weights) Len() int {
 	if w.kind.IsPacked() {
 		return len(w.byte)/w.kind.Size()*w.kind.Values() - w.start
@@ -35,7 +35,7 @@ func (w Weights) Len() int {
 	return max(len(w.f32), len(w.half), len(w.byte))
 }
 
-// from is the matrix from element i on.
+// from returns the elements from i on.
 func (w Weights) from(i int) Weights {
 	switch {
 	case w.kind.IsPacked():
@@ -50,7 +50,7 @@ func (w Weights) from(i int) Weights {
 	return w
 }
 
-// row returns n elements from i on as float32: in place if they are stored so, else widened into buf.
+// row returns n elements from i on as float32: a slice of w itself if it is f32, else buf with the widened elements.
 func (w Weights) row(s *isa, i, n int, buf []float32) []float32 {
 	switch w.kind {
 	case dtype.F32:
@@ -77,7 +77,7 @@ func (w Weights) row(s *isa, i, n int, buf []float32) []float32 {
 	return buf[:n]
 }
 
-// dotHalves is dst[r] = x·w[r] for rows of f16 or bf16, ld elements apart; false if the set has no routine for that.
+// dotHalves is dst[r] = x·w[r] for rows of f16 or bf16 that are ld elements apart. It returns false if the set has no routine for that.
 func (w Weights) dotHalves(s *isa, dst []float32, ld int, x []float32) bool {
 	switch {
 	case w.kind == dtype.F16 && s.dotF16 != nil:
@@ -88,5 +88,5 @@ func (w Weights) dotHalves(s *isa, dst []float32, ld int, x []float32) bool {
 	return false
 }
 
-// Row is n elements from i on as float32, in place or widened into buf.
+// Row returns n elements from i on as float32: a slice of w itself if it is f32, else buf with the widened elements.
 func (w Weights) Row(p *Pool, i, n int, buf []float32) []float32 { return w.row(p.isa, i, n, buf) }

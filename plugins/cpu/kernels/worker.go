@@ -6,24 +6,25 @@ import (
 	"time"
 )
 
-// worker is one thread of a pool with its scratch memory. It spins for a while after a run before it parks, and its caller spins
-// before it waits for the end, because waking a thread takes longer than many steps do.
+// worker is one thread of a pool. After a run it spins for a while before it parks, and the caller of Run spins before it sleeps, because
+// waking a thread takes longer than many kernels run.
 type worker struct {
 	state   atomic.Int32
-	tasks   taskRange     // its share of a run
-	wake    chan struct{} // a token for a worker that is parked
+	tasks   taskRange     // its tasks of a run that are not started
+	wake    chan struct{} // wakes the worker when it is parked
 	scratch scratch
-	_       [64]byte // keeps two workers' bookkeeping out of one cache line
+	_       [64]byte // so that no two workers share a cache line
 }
 
-// taskRange is the tasks of a worker that nobody has started. Shares are cut in the same way each time, so that a worker finds in its caches what it
-// read and wrote in earlier runs: to fetch lines that another processor has written takes about as long as to fetch them from memory. The worker takes
-// the first of its tasks, others the last, so that both walk through memory in order for as long as possible.
-type taskRange struct{ bounds atomic.Uint64 } // the first one, and in the upper half the one after the last
+// taskRange holds a worker's tasks that are not started: task first in the low 32 bits, end in the high ones. Each run divides its tasks
+// among the workers in the same way, so that a worker finds data of earlier runs in its caches; fetching a cache line that another core
+// has written takes about as long as fetching it from memory. A worker takes its tasks from the front. Others steal from the back, so
+// that both walk through memory in order for as long as possible.
+type taskRange struct{ bounds atomic.Uint64 }
 
 func (r *taskRange) set(first, end int) { r.bounds.Store(uint64(end)<<32 | uint64(first)) }
 
-// first removes the first task; it returns false if there is none.
+// first removes the first task. It returns false if there is none.
 func (r *taskRange) first() (task int, ok bool) {
 	for {
 		b := r.bounds.Load()
@@ -37,7 +38,7 @@ func (r *taskRange) first() (task int, ok bool) {
 	}
 }
 
-// last removes the last task; it returns false if there is none.
+// last removes the last task. It returns false if there is none.
 func (r *taskRange) last() (task int, ok bool) {
 	for {
 		b := r.bounds.Load()
@@ -53,17 +54,17 @@ func (r *taskRange) last() (task int, ok bool) {
 
 // The states of a worker.
 const (
-	idle    = iota // polls its state, or is about to
-	parked         // waits for a token
-	called         // there is work that it has not begun
+	idle    = iota // spins, or is about to
+	parked         // sleeps until wake
+	called         // has work that it has not begun
 	running        // runs tasks
-	awaited        // runs tasks, and its caller waits for ended
+	awaited        // runs tasks while the caller of Run sleeps until ended
 )
 
-// spinTime is how long a thread polls before it sleeps.
+// spinTime is how long a thread spins before it sleeps.
 const spinTime = 50 * time.Microsecond
 
-// poll spins while the state stays the same, for at most limit.
+// poll spins while the state is the given one, for at most limit.
 func (w *worker) poll(while int32, limit time.Duration) {
 	if limit == 0 {
 		return
@@ -77,14 +78,14 @@ func (w *worker) poll(while int32, limit time.Duration) {
 	}
 }
 
-// call gives the worker work, and wakes it if it is parked.
+// call tells the worker that there is work, and wakes it if it is parked.
 func (w *worker) call() {
 	if w.state.Swap(called) == parked {
 		w.wake <- struct{}{}
 	}
 }
 
-// end waits until the worker has finished. A worker that has not begun by then does not begin.
+// end waits until the worker has finished. A worker that has not begun no longer has to: its tasks are done.
 func (w *worker) end(p *Pool) {
 	if w.state.CompareAndSwap(called, idle) {
 		return
@@ -114,7 +115,7 @@ func (p *Pool) serve(i int) {
 	}
 }
 
-// spinTimeFor is 0 where a thread that spins could keep another off the processor.
+// spinTimeFor returns 0 if there are more threads than processors: a spinning thread could then keep another from running.
 func spinTimeFor(threads int) time.Duration {
 	if threads > runtime.GOMAXPROCS(0) {
 		return 0
