@@ -12,20 +12,20 @@ import (
 // Backend has no devices and runs no ops. It reports both with errors that hosts and users understand.
 type Backend struct{}
 
-// Info is called once, right after the start. A backend whose driver is missing also returns no devices
-// instead of an error: `rlxrun devices` then lists it without a device.
+// Info is called once, right after the start. If a driver is missing, return no devices rather than an error, as here:
+// `rlxrun devices` then still lists the backend.
 func (Backend) Info(context.Context) (device.Info, error) {
 	return device.Info{
 		Name:    "null",
 		Version: "1",
-		Target:  &target.Description{Name: "null", Version: "1", Types: []dtype.DType{dtype.F32}}, // a real backend has a rule for each kernel
+		Target:  &target.Description{Name: "null", Version: "1", Types: []dtype.DType{dtype.F32}}, // a real backend has a rule per kernel
 	}, nil
 }
 
-// Load prepares a program. If the backend lacks a kernel, Load returns an error with the op's name, so that the user
-// can choose another backend before anything is computed. A real backend allocates l.Program.ArenaSize bytes, looks up
-// a kernel for each of l.Program.Steps, uploads or keeps l.Weights, and returns a device.Executable whose Run calls
-// r.Progress(i) before step i, checks ctx between steps, and reads and writes r.IO at the program's places.
+// Load prepares a program. If the backend lacks a kernel, Load returns an error that names the op, so that the user can choose another
+// backend before anything is computed. A real backend allocates l.Program.ArenaSize bytes, finds a kernel for each of l.Program.Steps,
+// uploads or keeps l.Weights, and returns a device.Executable. Its Run calls r.Progress(i) before step i, checks ctx between steps, and
+// reads and writes r.IO at the program's places.
 func (Backend) Load(_ context.Context, l device.Load) (device.Executable, error) {
 	if l.Device != "" {
 		return nil, diag.New(device.ErrUnavailable, "null", "device %q: this backend has no devices", l.Device)
@@ -38,7 +38,7 @@ func (Backend) Load(_ context.Context, l device.Load) (device.Executable, error)
 	return nil, diag.New(device.ErrUnavailable, "null", "this backend has no devices")
 }
 
-// NewState allocates memory that outlives runs, for programs that keep a cache, for example.
+// NewState allocates memory that outlives runs, for example for a key-value cache.
 func (Backend) NewState(context.Context, string, int64) (device.State, error) {
 	return nil, diag.New(device.ErrUnavailable, "null", "this backend has no devices")
 }

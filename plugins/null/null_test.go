@@ -16,7 +16,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
-// The test binary is the backend when it is started as one.
+// The test binary is also the backend if the host starts it as one.
 func TestMain(m *testing.M) {
 	if os.Getenv("RLX_FDS") != "" {
 		main()

@@ -23,7 +23,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// testProgram is out = -(gelu(x·w) + x) with x f32[N,4]: four steps, a weight, a symbol.
+// testProgram computes out = -(gelu(x·w) + x) for x f32[N,4]. It has four steps, a weight and a symbol.
 func testProgram(t testing.TB) *program.Program {
 	t.Helper()
 	g := ir.NewGraph("encode", ir.Sym{Name: "N", Min: 1, Max: 1 << 16})
@@ -42,7 +42,7 @@ func testProgram(t testing.TB) *program.Program {
 	return p
 }
 
-// testWeights are w of testProgram; the file they lie in has something before and after them.
+// testWeights returns w of testProgram, with other bytes before and after it in the file.
 func testWeights() []byte {
 	w := make([]float32, 16)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -61,7 +61,7 @@ func testInput(n int, seed uint64) []byte {
 	return tensor.Bytes(x)
 }
 
-// wantOutput is what the reference executor, in this process, makes of the program.
+// wantOutput runs the program with the reference executor in this process.
 func wantOutput(t testing.TB, p *program.Program, n int, in []byte) []byte {
 	t.Helper()
 	x := tensor.Tensor{DType: p.Graph.Inputs()[0].Type.DType, Shape: []int{n, 4}, Data: in}
@@ -72,7 +72,7 @@ func wantOutput(t testing.TB, p *program.Program, n int, in []byte) []byte {
 	return out["y"].Tensor().Data
 }
 
-// programText carries a program between the processes of these tests.
+// programText is the encoding of programs in these tests.
 type programText struct {
 	Method, Target, Graph string
 	Places                []program.Place
@@ -97,7 +97,7 @@ func decodeText(b []byte) (*program.Program, error) {
 		ArenaSize: t.ArenaSize, IOSize: t.IOSize}, nil
 }
 
-// refBackend runs steps with the ops' reference evaluations. at is called before each step.
+// refBackend runs each step with the op's reference evaluation. It calls at before each step.
 type refBackend struct {
 	at         func(ctx context.Context, step int) error
 	precisions []string
@@ -139,13 +139,13 @@ func (e *refExecutable) Kernels() []device.Kernel {
 	return []device.Kernel{{Op: "matmul" + e.l.Precision, Native: false}}
 }
 
-// fakeMemory is what an executable says that its runs take.
+// fakeMemory is the memory that executables report for runs.
 const fakeMemory = 4321
 
 func (e *refExecutable) Memory() int64 { return fakeMemory }
 func (e *refExecutable) Close() error  { return nil }
 
-// fakeDeviceMemory is what an executable says it holds of its device.
+// fakeDeviceMemory is the device memory that executables report.
 const fakeDeviceMemory = 12345
 
 func (e *refExecutable) Run(ctx context.Context, r device.Run) (st device.Stats, err error) {

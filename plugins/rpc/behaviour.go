@@ -21,14 +21,15 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// ErrNotServed is the outcome of a check of something that a backend may leave out.
-var ErrNotServed = errors.New("it does without")
+// ErrNotServed is reported for a check of an optional feature that the backend lacks.
+var ErrNotServed = errors.New("the backend does not support it")
 
-// Behave checks how the backend at opts.Path answers what no host of this package sends, and how it ends. p is a program that it runs,
-// without weights and states; if it is nil, what needs one is not checked. report is called for each check, with ErrNotServed for what a
-// backend may leave out and does. The error is that of a start.
+// Behave checks how the backend at opts.Path answers invalid requests, which hosts of this package never send, and how it exits. p is
+// a program without weights and states that the backend runs; if it is nil, checks that need a program are skipped. report is called
+// for each check, with ErrNotServed for an optional feature that the backend lacks. Behave returns an error if the backend does not
+// start.
 func Behave(ctx context.Context, opts Options, p *program.Program, report func(name string, err error)) error {
-	opts.IOSize = 0 // that of the program
+	opts.IOSize = 0 // 0: the program's size
 	b := behaviour{opts: opts, p: p, report: report}
 	if err := b.requests(ctx); err != nil {
 		return err
@@ -53,7 +54,7 @@ type behaviour struct {
 	report func(name string, err error)
 }
 
-// endOfHost closes the lifeline, as the system does when the host has died.
+// endOfHost closes the lifeline, as the kernel does when the host dies.
 func endOfHost(s *Session) error {
 	const limit = 2 * time.Second
 	s.lifelineW.Close()
@@ -63,7 +64,7 @@ func endOfHost(s *Session) error {
 	return nil
 }
 
-// shutdown asks for the end and nothing more.
+// shutdown asks the backend to exit, and sends no signal.
 func shutdown(s *Session) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.opts.Timeouts.Stop)
 	defer cancel()
@@ -77,7 +78,7 @@ func shutdown(s *Session) error {
 	return nil
 }
 
-// requests makes requests that a backend must refuse, each followed by a run that must succeed.
+// requests makes requests that the backend must refuse, and a valid run after each.
 func (b *behaviour) requests(ctx context.Context) error {
 	s, err := Start(ctx, b.opts)
 	if err != nil {
@@ -102,7 +103,7 @@ func (b *behaviour) requests(ctx context.Context) error {
 	return nil
 }
 
-// checkBeat: the heartbeat changes at least every 250 ms, if there is one.
+// checkBeat checks that the heartbeat, if there is one, changes at least every 250 ms.
 func (s *Session) checkBeat() error {
 	if s.region == nil {
 		return ErrNotServed
@@ -118,7 +119,7 @@ func (s *Session) checkBeat() error {
 	return nil
 }
 
-// wrongRequest is a request, with the code that it must give.
+// wrongRequest is an invalid request and the code that the backend must answer.
 type wrongRequest struct {
 	name         string
 	want         diag.Code
@@ -158,7 +159,7 @@ func (b *behaviour) refuses(ctx context.Context, s *Session, c wrongRequest) err
 	return nil
 }
 
-// refusal checks that an error is one of the protocol with a code.
+// refusal checks that err carries the protocol's error detail with the code want.
 func (s *Session) refusal(err error, want diag.Code) error {
 	st, _ := status.FromError(err)
 	if want == "" {
@@ -180,7 +181,7 @@ func (s *Session) refusal(err error, want diag.Code) error {
 	return nil
 }
 
-// wrong are the requests. The first result of a call that should fail is awaited, whatever it is.
+// wrong lists the invalid requests. Each waits for the first result of its call.
 func (b *behaviour) wrong() []wrongRequest {
 	var enc []byte
 	if b.p != nil && b.opts.Encode != nil {
@@ -201,7 +202,7 @@ func (b *behaviour) wrong() []wrongRequest {
 			}
 			for _, m := range append(first, parts...) {
 				if st.Send(m) != nil {
-					break // the answer has the reason
+					break // CloseAndRecv returns the reason
 				}
 			}
 			_, err = st.CloseAndRecv()
@@ -229,7 +230,7 @@ func (b *behaviour) wrong() []wrongRequest {
 			}
 		}
 	}
-	const missing = 1 << 40 // of executables and states
+	const missing = 1 << 40 // no executable or state has this number
 	return []wrongRequest{
 		{"unknown-method", "", false, func(ctx context.Context, s *Session, _ *Executable, _ *binding) error {
 			return s.conn.Invoke(ctx, serviceMethods+"Nothing", &emptypb.Empty{}, &emptypb.Empty{})
@@ -293,7 +294,7 @@ func (b *behaviour) wrong() []wrongRequest {
 	}
 }
 
-// sendWhole makes a run in chunks of zeros.
+// sendWhole makes a run whose inputs are chunks of zeros.
 func sendWhole(ctx context.Context, s *Session, e *Executable, b *binding) error {
 	st, err := s.api.Run(ctx)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/rlx-go/rlx/core/sched"
 )
 
-// plainProgram has no weights.
+// plainProgram returns a program without weights.
 func plainProgram(t *testing.T) *program.Program {
 	t.Helper()
 	g := ir.NewGraph("plain", ir.Sym{Name: "N", Min: 1, Max: 3})
@@ -26,7 +26,7 @@ func plainProgram(t *testing.T) *program.Program {
 	return p
 }
 
-// TestBehave: the server of this package passes, over both transports, and each fault is found.
+// TestBehave: the server of this package passes over both transports, and every fault is found.
 func TestBehave(t *testing.T) {
 	t.Parallel()
 	for mode, fails := range map[string][]string{"good": nil, "orphan@": {"protocol/lifeline"}, "linger@": {"protocol/shutdown"}, "careless@": {"protocol/unload-unknown"}} {

@@ -9,22 +9,22 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// binding is the ranges of a program's inputs and outputs for given values of its symbols. Host and backend compute it
-// independently and compare: neither relies on an offset or a size from the other.
+// binding has the ranges of a program's inputs and outputs for given symbol values. Host and backend compute it independently and
+// compare the results, so neither relies on an offset or size from the other.
 type binding struct {
 	in, out         []program.Operand
 	inputs, outputs []*rlxv1.Range
 	aliased         []bool // outputs that share bytes with another output or an input
 }
 
-// binder makes the bindings of a program, and keeps those of the last few sizes.
+// binder makes bindings of one program and caches those of recent symbol values.
 type binder struct {
 	p      *program.Program
 	b      *program.Binder // made by the first run
 	recent program.Recent[*binding]
 }
 
-// bind evaluates the places of inputs and outputs under syms and checks every range against the program's IO space.
+// bind evaluates the places of inputs and outputs for syms and checks every range against the program's IO space.
 func (x *binder) bind(syms map[string]int64) (*binding, error) {
 	if b, ok := x.recent.Get(syms); ok {
 		return b, nil
@@ -78,7 +78,7 @@ func aliased(inputs, outputs []*rlxv1.Range) []bool {
 	return out[:len(outputs)]
 }
 
-// sameRanges compares the other side's ranges with ours.
+// sameRanges compares ranges from the other process with ours.
 func sameRanges(got, want []*rlxv1.Range) bool {
 	if len(got) != len(want) {
 		return false
@@ -91,7 +91,7 @@ func sameRanges(got, want []*rlxv1.Range) bool {
 	return true
 }
 
-// cut returns the ranges of the region's data, as slices that cannot be extended.
+// cut returns the slices of data at the ranges. Their capacity equals their length.
 func cut(data []byte, ranges []*rlxv1.Range) [][]byte {
 	out := make([][]byte, len(ranges))
 	for i, r := range ranges {

@@ -2,8 +2,8 @@ package rpc
 
 import "github.com/rlx-go/rlx/core/diag"
 
-// Errors about a backend's process. Each also matches device.ErrLost, except ErrPanicked and ErrRefused, which are
-// errors of one call, after which the process still runs.
+// Errors about a backend's process. Each also matches device.ErrLost, except ErrPanicked and ErrRefused: these fail one call, and the
+// process keeps running.
 var (
 	ErrNotPlugin = diag.Define("RLX5101", "not a backend", `
 The file is missing, is not an executable for this system, or does not speak the backend protocol. A Go backend calls rpc.Serve;

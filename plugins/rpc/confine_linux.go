@@ -11,7 +11,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc/internal/sandbox"
 )
 
-// Paths by purpose. None contains files of the user.
+// Paths by purpose. None contains the user's files.
 var (
 	// For every process: the Go runtime and C libraries read these.
 	commonDevices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
@@ -22,7 +22,7 @@ var (
 	libraries = []string{"/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64",
 		"/nix/store", "/gnu/store", "/etc/ld.so.cache", "/etc/ld.so.preload"}
 
-	// For scripts, whose interpreters and modules may be anywhere in these.
+	// For scripts: interpreters and their modules may be anywhere below these.
 	installed = []string{"/bin", "/sbin", "/usr", "/opt", "/lib", "/lib32", "/lib64", "/nix/store", "/gnu/store", "/run/current-system"}
 
 	gpuDevices = []string{"/dev/dri", "/dev/nvidia*", "/dev/kfd", "/dev/dxg", "/dev/mali*", "/dev/kgsl-3d0", "/dev/nvmap", "/dev/nvhost-*",
@@ -34,8 +34,8 @@ var (
 	gpuManifests = []string{"VK_DRIVER_FILES", "VK_ICD_FILENAMES"}
 )
 
-// grants lists what a process that executes exe may access; exe is its descriptor fd. A file in memory needs no rule, and cannot
-// have one. Folder is that of an installed plugin; otherwise empty.
+// grants lists what a process that executes exe may access. fd is the descriptor of exe in that process. A file in memory needs no
+// rule, and none can name it. folder is the folder of an installed plugin, or empty.
 func (c Confinement) grants(exe *os.File, fd int, inMemory bool, dir, folder string, env []string) []sandbox.Grant {
 	g := []sandbox.Grant{
 		{Access: sandbox.Write, Paths: append([]string{dir}, commonDevices...)},
@@ -51,7 +51,7 @@ func (c Confinement) grants(exe *os.File, fd int, inMemory bool, dir, folder str
 	case script:
 		g = append(g, sandbox.Grant{Access: sandbox.Run, Paths: installed})
 	case slices.ContainsFunc(libraries, func(dir string) bool { return strings.HasPrefix(interpreter, dir+"/") }):
-		// An interpreter elsewhere may be any file that the author of the backend would like to read.
+		// Outside these folders, the "interpreter" could be any file of the user that a hostile author wants to read.
 		g = append(g, sandbox.Grant{Access: sandbox.Run, Paths: []string{interpreter}},
 			sandbox.Grant{Access: sandbox.Read, Paths: slices.Concat(libraries, listed(env, "LD_LIBRARY_PATH"))})
 	}
@@ -64,7 +64,7 @@ func (c Confinement) grants(exe *os.File, fd int, inMemory bool, dir, folder str
 		}
 		for _, name := range gpuManifests {
 			for _, f := range listed(env, name) {
-				drivers, _ := filepath.Glob(filepath.Join(filepath.Dir(f), "*.so*")) // the driver may be beside its manifest
+				drivers, _ := filepath.Glob(filepath.Join(filepath.Dir(f), "*.so*")) // the driver may be next to its manifest
 				files = append(append(files, f), drivers...)
 			}
 		}
@@ -79,7 +79,7 @@ func (c Confinement) grants(exe *os.File, fd int, inMemory bool, dir, folder str
 	return g
 }
 
-// loaderOf is what a program needs beside its file to start: the dynamic linker or, for a script, an interpreter.
+// loaderOf returns what a program needs besides its own file to start: the dynamic linker or, for a script, an interpreter.
 func loaderOf(exe *os.File) (linker string, script bool) {
 	var start [2]byte
 	if n, _ := exe.ReadAt(start[:], 0); n == 2 && string(start[:]) == "#!" {
@@ -87,7 +87,7 @@ func loaderOf(exe *os.File) (linker string, script bool) {
 	}
 	f, err := elf.NewFile(exe)
 	if err != nil {
-		return "", false // the kernel will refuse it too
+		return "", false // the kernel will reject it as well
 	}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP && p.Filesz < maxLine {
@@ -99,7 +99,7 @@ func loaderOf(exe *os.File) (linker string, script bool) {
 	return "", false
 }
 
-// valueOf is the last value of a variable, empty if it is not set.
+// valueOf returns the last value of a variable, empty if it is not set.
 func valueOf(env []string, name string) (value string) {
 	for _, e := range env {
 		if v, ok := strings.CutPrefix(e, name+"="); ok {
@@ -109,7 +109,7 @@ func valueOf(env []string, name string) (value string) {
 	return value
 }
 
-// listed are the absolute paths in a variable that lists paths.
+// listed returns the absolute paths in a variable that holds a list of paths.
 func listed(env []string, name string) (paths []string) {
 	for _, p := range filepath.SplitList(valueOf(env, name)) {
 		if filepath.IsAbs(p) {
@@ -119,17 +119,17 @@ func listed(env []string, name string) (paths []string) {
 	return paths
 }
 
-// cacheVariables name the directory in which drivers keep compiled shaders. A backend has its own, because a
-// hostile one could write to a shared cache what other programs then run.
+// cacheVariables name the directory in which drivers keep compiled shaders. Each backend has its own, because a hostile backend could
+// write code to a shared cache that other programs then run.
 var cacheVariables = []string{"XDG_CACHE_HOME", "MESA_SHADER_CACHE_DIR", "__GL_SHADER_DISK_CACHE_PATH", "CUDA_CACHE_PATH"}
 
-// environment returns the variables that change: the directories of temporary files and caches.
+// environment returns the variables for directories of temporary files and caches.
 func (c Confinement) environment(name, dir string) []string {
 	env := []string{"TMPDIR=" + dir}
 	if c.allows(wordGPU) {
 		cache := cacheOf(name)
 		if cache == "" || os.MkdirAll(cache, 0o700) != nil {
-			cache = dir // for this session only
+			cache = dir // deleted with the session
 		}
 		for _, v := range cacheVariables {
 			env = append(env, v+"="+cache)
@@ -138,7 +138,7 @@ func (c Confinement) environment(name, dir string) []string {
 	return env
 }
 
-// cacheOf is the cache of the backend called name; empty if there is no directory for it.
+// cacheOf returns the cache directory of the backend called name, empty if there is none.
 func cacheOf(name string) string {
 	base, err := os.UserCacheDir()
 	if err != nil || name == "" || name[0] == '.' || filepath.Base(name) != name {

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// declarationSuffix makes the name of a backend's declaration from that of its executable.
+// declarationSuffix is appended to the path of a backend's executable to name its sandbox declaration.
 const declarationSuffix = ".sandbox"
 
 const maxDeclaration = 4 << 10 // bytes
 
-// readDeclaration reads what the backend at path declares. A backend without the file declares nothing.
+// readDeclaration reads the declaration of the backend at path. Without the file, nothing is declared.
 func readDeclaration(path string) (declaration, error) {
 	d := declaration{path: path + declarationSuffix}
 	f, err := os.OpenFile(d.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
@@ -43,7 +43,7 @@ func readDeclaration(path string) (declaration, error) {
 	return parseDeclaration(d.path, string(b))
 }
 
-// parseDeclaration reads the words of a declaration; path is where they stand, for messages.
+// parseDeclaration parses the words of a declaration. path is for messages.
 func parseDeclaration(path, text string) (declaration, error) {
 	d := declaration{path: path}
 	for line := range strings.Lines(text) {

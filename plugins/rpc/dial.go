@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// hostPlugin returns go-plugin's connection unchanged.
+// hostPlugin gives go-plugin's connection to the caller unchanged.
 type hostPlugin struct {
 	goplugin.NetRPCUnsupportedPlugin
 }
@@ -30,7 +30,7 @@ func (hostPlugin) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, c *grpc.
 	return c, nil
 }
 
-// dialOptions replace go-plugin's defaults: no TLS, messages of 2 GiB, any method, calls without a deadline, reconnection.
+// dialOptions replace go-plugin's defaults, which are: no TLS, messages up to 2 GiB, any method, no deadlines, reconnection.
 func dialOptions(r *backendRunner, id hostIdentity, stop time.Duration) []grpc.DialOption {
 	var dialled atomic.Bool
 	secure := credentials.NewTLS(id.config(func() []byte { return r.shake.Load().cert }))
@@ -40,9 +40,9 @@ func dialOptions(r *backendRunner, id hostIdentity, stop time.Duration) []grpc.D
 		grpc.WithMaxHeaderListSize(maxHeaderList),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
-		grpc.WithIdleTimeout(0), // an idle channel closes its connection, and there is only one
+		grpc.WithIdleTimeout(0), // an idle channel would close its connection, and it must not dial again
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			// A second dial could only reach something else at that path.
+			// A second dial to the same path could only reach another process.
 			h := r.shake.Load()
 			if h == nil || dialled.Swap(true) {
 				return nil, errors.New("the connection with the backend has ended")
@@ -61,7 +61,7 @@ func dialOptions(r *backendRunner, id hostIdentity, stop time.Duration) []grpc.D
 		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
 			invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 			if method == shutdownMethod {
-				// go-plugin's Kill shuts down without a deadline, which hangs on a stopped process.
+				// go-plugin's Kill sends Shutdown without a deadline, which would hang on a stopped process.
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, stop)
 				defer cancel()
@@ -72,7 +72,7 @@ func dialOptions(r *backendRunner, id hostIdentity, stop time.Duration) []grpc.D
 		}),
 		grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
 			streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-			if method != stdioMethod { // lives as long as the process
+			if method != stdioMethod { // stdio lasts as long as the process
 				if err := checkCall(ctx, method); err != nil {
 					return nil, err
 				}
@@ -82,8 +82,8 @@ func dialOptions(r *backendRunner, id hostIdentity, stop time.Duration) []grpc.D
 	}
 }
 
-// checkCall allows our own calls that have a deadline. It refuses go-plugin's broker: nothing here uses it, and a backend could
-// fill the host's memory with announcements of connections.
+// checkCall accepts our own methods, with a deadline. It rejects go-plugin's broker, which is not used here: a backend could fill the
+// host's memory with announcements of connections.
 func checkCall(ctx context.Context, method string) error {
 	if !strings.HasPrefix(method, serviceMethods) {
 		return status.Errorf(codes.Unimplemented, "%s is not part of the protocol", method)

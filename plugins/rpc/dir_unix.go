@@ -15,23 +15,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A privateDir is the directory of one backend's sockets: mode 0700, owned by this user, and removed when the
-// session ends. The host holds a lock file beside it, so that the next host can distinguish a stale directory (the lock is free)
-// from one in use, even if the process number was reused.
+// A privateDir is the directory for one backend's sockets: mode 0700, owned by this user, removed when the session ends. The host
+// holds a lock file next to it. A free lock tells the next host that the directory is stale, even if the process number was reused.
 type privateDir struct {
 	path    string
 	lock    *os.File
-	ownRoot bool // its parent directory was made for it alone
+	ownRoot bool // the parent directory was created for this session alone
 }
 
-// maxSocketPath is sun_path less its final zero, on the strictest system.
+// maxSocketPath is the shortest limit of any system on sun_path, without its final zero, in bytes.
 const maxSocketPath = 103
 
-// socketTail is what go-plugin adds: /plugin-dirNNNNNNNNNN/pluginNNNNNNNNNN.
+// socketTail is the length of what go-plugin appends: /plugin-dirNNNNNNNNNN/pluginNNNNNNNNNN.
 const socketTail = 38
 
-// newPrivateDir makes a directory under base (if empty, the user's runtime directory or the temporary one) and removes
-// those that dead hosts have left there.
+// newPrivateDir creates a directory under base or, if that is empty, under the user's runtime or temporary directory. It removes
+// directories that killed hosts have left there.
 func newPrivateDir(base string) (*privateDir, error) {
 	for range 100 {
 		root, own, err := socketRoot(base)
@@ -41,7 +40,7 @@ func newPrivateDir(base string) (*privateDir, error) {
 		sweep(root)
 		lock, err := os.CreateTemp(root, "s*.lock")
 		if own && errors.Is(err, fs.ErrNotExist) {
-			continue // another host took the new root, still empty, for a stale one
+			continue // another host removed the new root, still empty, as stale
 		}
 		if err != nil {
 			if own {
@@ -49,7 +48,7 @@ func newPrivateDir(base string) (*privateDir, error) {
 			}
 			return nil, err
 		}
-		// A sweeper may take the lock, and the file away, between the two calls: then ours is not at that path.
+		// Between creating and locking the file, a sweeper may lock and remove it. Then another file, or none, has its name.
 		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil || !samePath(lock) {
 			lock.Close()
 			continue
@@ -68,7 +67,7 @@ func newPrivateDir(base string) (*privateDir, error) {
 	return nil, fmt.Errorf("%s: no private directory could be made", base)
 }
 
-// remove deletes the directory and everything in it. It may be called twice.
+// remove deletes the directory and everything in it. Calling it twice is safe.
 func (d *privateDir) remove() {
 	if d == nil || d.lock == nil {
 		return
@@ -81,17 +80,17 @@ func (d *privateDir) remove() {
 	}
 }
 
-// removeLocked deletes a private directory and then its lock file. If the directory cannot be deleted, for instance
-// because this process is out of descriptors, the file stays, so that a later sweep finds the directory.
+// removeLocked deletes a private directory and then its lock file. If the directory cannot be deleted, for instance because this
+// process is out of descriptors, the lock file stays so that a later sweep finds the directory.
 func removeLocked(path string, lock *os.File) {
 	if os.RemoveAll(path) == nil {
 		os.Remove(lock.Name())
 	}
 }
 
-// socketRoot is the directory that holds this user's private directories. One that somebody else could write to is
-// never used: in a shared temporary directory somebody else may have taken the name. Then the root is made for this session
-// alone, which removes it (own). Such roots of killed hosts are removed here.
+// socketRoot returns the directory that holds this user's private directories. It must be writable by this user only. If in a shared
+// temporary directory another user has taken the name, socketRoot creates a root for this session alone; own reports that the session
+// must remove it. It also removes such roots of killed hosts.
 func socketRoot(base string) (root string, own bool, err error) {
 	if base == "" {
 		base = os.Getenv("XDG_RUNTIME_DIR")
@@ -114,14 +113,14 @@ func socketRoot(base string) (root string, own bool, err error) {
 	for _, r := range stale {
 		if isPrivate(r) {
 			sweep(r)
-			os.Remove(r) // unless a host uses it
+			os.Remove(r) // fails while a host uses it
 		}
 	}
 	root, err = os.MkdirTemp(base, name+"-*")
 	return root, true, err
 }
 
-// isPrivate reports whether path is a directory, not a link to one, that only this user can access.
+// isPrivate reports whether path is a directory, not a symbolic link, that only this user can access.
 func isPrivate(path string) bool {
 	st, err := os.Lstat(path)
 	if err != nil || !st.IsDir() || st.Mode().Perm() != 0o700 {
@@ -131,7 +130,7 @@ func isPrivate(path string) bool {
 	return ok && int(sys.Uid) == os.Getuid()
 }
 
-// sweep removes what killed hosts have left.
+// sweep removes directories that killed hosts have left.
 func sweep(root string) {
 	locks, _ := filepath.Glob(filepath.Join(root, "s*.lock"))
 	for _, path := range locks {
@@ -146,7 +145,7 @@ func sweep(root string) {
 	}
 }
 
-// samePath reports whether f is still the file at its name.
+// samePath reports whether f is still the file at its path.
 func samePath(f *os.File) bool {
 	a, err := f.Stat()
 	if err != nil {
@@ -156,7 +155,7 @@ func samePath(f *os.File) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
-// checkSocket accepts a socket of ours inside dir, and no link.
+// checkSocket checks that path is a socket of this user inside dir and not a symbolic link.
 func checkSocket(path, dir string) error {
 	st, err := os.Lstat(path)
 	if err != nil {

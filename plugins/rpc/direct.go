@@ -22,17 +22,17 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// A runChannel is a socket between host and backend for runs whose tensors are in shared memory. A gRPC call passes through
-// several goroutines on each side, and waking them takes longer than many runs. Here a single goroutine waits on each side.
+// A runChannel is a socket between host and backend for runs whose tensors are in shared memory. A gRPC call passes through several
+// goroutines on each side, and waking them takes longer than many short runs. Here one goroutine waits on each side.
 //
-// A message is its length, 4 bytes little-endian, followed by that many bytes of protobuf: RunHeader to the backend, RunResult back.
+// A message is its length (4 bytes, little-endian) and that many bytes of protobuf: RunHeader to the backend, RunResult back.
 type runChannel struct {
 	conn net.Conn
-	in   *bufio.Reader // of conn: a short message takes one system call
+	in   *bufio.Reader // reads from conn; a short message takes one system call
 	buf  []byte
 }
 
-// newRunChannel returns the host's end, and the backend's as a file to inherit.
+// newRunChannel returns the host's end, and the backend's end as a file to inherit.
 func newRunChannel() (*runChannel, *os.File, error) {
 	syscall.ForkLock.RLock()
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -53,7 +53,7 @@ func newRunChannel() (*runChannel, *os.File, error) {
 	return c, far, nil
 }
 
-// openRunChannel makes a channel from one end, whose file it closes.
+// openRunChannel makes a channel from one end and closes the file.
 func openRunChannel(f *os.File) (*runChannel, error) {
 	defer f.Close()
 	conn, err := net.FileConn(f)
@@ -81,10 +81,10 @@ func (c *runChannel) write(m proto.Message) error {
 	return err
 }
 
-// errTooLong is a message beyond MaxMessage.
+// errTooLong is returned for a message longer than MaxMessage.
 var errTooLong = fmt.Errorf("a message of more than %d bytes", MaxMessage)
 
-// read receives one message. The error is io.EOF if the other side closed the channel between two messages.
+// read receives one message. It returns io.EOF if the other side has closed the channel between two messages.
 func (c *runChannel) read(m proto.Message) error {
 	var head [4]byte
 	if _, err := io.ReadFull(c.in, head[:]); err != nil {
@@ -103,7 +103,7 @@ func (c *runChannel) read(m proto.Message) error {
 	return proto.Unmarshal(c.buf[:n], m)
 }
 
-// send requests a run. Errors of send and receive are the same as those of a gRPC call.
+// send requests a run. send and receive return the same errors as a gRPC call.
 func (c *runChannel) send(h *rlxv1.RunHeader) error {
 	if err := c.write(h); err != nil {
 		return status.Error(codes.Unavailable, err.Error())
@@ -111,12 +111,12 @@ func (c *runChannel) send(h *rlxv1.RunHeader) error {
 	return nil
 }
 
-// receive waits for the run's result until ctx is over. After an error that the backend has not sent, the channel is unusable.
+// receive waits for the result of a run until ctx ends. After an error that did not come from the backend, the channel is unusable.
 func (c *runChannel) receive(ctx context.Context) (*rlxv1.Done, error) {
 	stop := context.AfterFunc(ctx, func() { c.conn.SetReadDeadline(time.Unix(1, 0)) })
 	var r rlxv1.RunResult
 	err := c.read(&r)
-	if !stop() { // ctx is done. If a result arrived too, the deadline must not stay for the next run
+	if !stop() { // ctx has ended. If a result arrived nevertheless, the next run must not inherit the deadline
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
 	switch {
@@ -139,7 +139,7 @@ func (s *server) serveRuns(c *runChannel) {
 	for {
 		h := &rlxv1.RunHeader{}
 		if err := c.read(h); err != nil {
-			c.close() // the host has closed it, or broken the protocol
+			c.close() // the host has closed the channel or broken the protocol
 			return
 		}
 		done, err := s.runDirect(h)
@@ -147,7 +147,7 @@ func (s *server) serveRuns(c *runChannel) {
 		if err != nil {
 			st, _ := status.FromError(err)
 			r.Done = nil
-			r.Status, _ = proto.Marshal(st.Proto()) // made by us, so it always encodes
+			r.Status, _ = proto.Marshal(st.Proto()) // our own status always encodes
 		}
 		if c.write(r) != nil {
 			c.close()
@@ -156,7 +156,7 @@ func (s *server) serveRuns(c *runChannel) {
 	}
 }
 
-// runDirect runs a program whose tensors are in the region.
+// runDirect runs a program whose tensors are in the shared region.
 func (s *server) runDirect(h *rlxv1.RunHeader) (done *rlxv1.Done, err error) {
 	defer recoverCall(s.cfg.Log, "run", &err)
 	x, end, err := s.begin(context.Background(), h)

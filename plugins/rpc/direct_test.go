@@ -18,7 +18,7 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// channelPair is both ends of a channel.
+// channelPair returns both ends of a channel.
 func channelPair(t testing.TB) (host, backend *runChannel) {
 	t.Helper()
 	host, far, err := newRunChannel()
@@ -35,7 +35,7 @@ func channelPair(t testing.TB) (host, backend *runChannel) {
 	return host, backend
 }
 
-// TestDirect: runs without dumps go through the socket for them, and give what those on the stream give; errors, too.
+// TestDirect: runs without dumps use the run channel, and return the same results and errors as runs over gRPC.
 func TestDirect(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "good")
@@ -61,7 +61,7 @@ func TestDirect(t *testing.T) {
 	}
 }
 
-// TestDirectClosed: a backend that closes the socket, and lives on, is noticed at once, not when the run's deadline passes.
+// TestDirectClosed: if a backend closes the channel and keeps running, the host notices at once, not at the run's deadline.
 func TestDirectClosed(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "good")
@@ -82,7 +82,7 @@ func TestDirectClosed(t *testing.T) {
 	wantGone(t, s, opts)
 }
 
-// TestDirectDeadline: waiting ends with the context, also where the other side never answers.
+// TestDirectDeadline: receive ends with the context even if the other side never answers.
 func TestDirectDeadline(t *testing.T) {
 	host, _ := channelPair(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -92,8 +92,8 @@ func TestDirectDeadline(t *testing.T) {
 	}
 }
 
-// FuzzDirect plays a hostile backend, and then a hostile host, on the socket for runs. The host's side gives a summary or a status; the
-// backend's answers or closes.
+// FuzzDirect plays a hostile backend and then a hostile host on the run channel. The host must return a summary or an error, the
+// backend must answer or close.
 func FuzzDirect(f *testing.F) {
 	frame := func(m proto.Message) []byte {
 		b, err := proto.Marshal(m)
@@ -111,7 +111,7 @@ func FuzzDirect(f *testing.F) {
 	f.Add([]byte{9, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) > 1<<16 {
-			return // more than a socket holds would wait for a reader
+			return // more than a socket buffers would block without a reader
 		}
 		host, backend := channelPair(t)
 		backend.conn.Write(b)

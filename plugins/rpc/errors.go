@@ -14,12 +14,12 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// StepError is the step at which a run failed. The error of Run wraps it if the step is known.
+// StepError tells at which step a run failed. An error of Run wraps one if the step is known.
 type StepError struct {
-	Step, Steps int    // 1-based; their number, 0 if unknown
+	Step, Steps int    // Step counts from 1; Steps is the total, or 0 if unknown
 	Op          string // of the step
-	Name        string // of its node; may be empty
-	Result      int    // which of its results a NaN was found in
+	Name        string // of the step's node; may be empty
+	Result      int    // index of the result in which a NaN was found
 }
 
 func (e *StepError) Error() string {
@@ -33,22 +33,22 @@ func (e *StepError) Error() string {
 	return s
 }
 
-// lost makes an error that matches its own code, device.ErrLost and its cause.
+// lost returns an error that matches its own code, device.ErrLost and its cause.
 func lost(code diag.Code, backend, format string, args ...any) *diag.Error {
 	e := diag.New(code, backend, format, args...)
 	e.Err = errors.Join(device.ErrLost, e.Err)
 	return e
 }
 
-// interrupted is the error of a call whose caller gave up.
+// interrupted is the error of a call whose context was cancelled.
 func interrupted(name string, ctx context.Context) *diag.Error {
 	return &diag.Error{Code: diag.Interrupted, Subject: name, Msg: "was interrupted", Err: context.Cause(ctx)}
 }
 
-const maxErrorText = 2 << 10 // bytes of one field of an error on the wire
+const maxErrorText = 2 << 10 // bytes per field of an error on the wire
 
-// toWire turns an error of a backend into a status that carries its code and fields. If at is nil or names no step, the
-// step is that of a StepError in the error's chain, if there is one.
+// toWire converts a backend's error to a gRPC status that carries its code and fields. If at is nil or has no step, the step is taken
+// from a StepError in the error's chain.
 func toWire(err error, at *StepError) error {
 	if err == nil {
 		return nil
@@ -67,7 +67,7 @@ func toWire(err error, at *StepError) error {
 		}
 	}
 	if c := diag.Code(w.Code); !allowedCode(c) {
-		// A bug in the backend, or an error with the code of another library, for which the host would end the session.
+		// Either a bug in the backend or the code of another library. The host would end the session for an unknown code.
 		w.Code = string(diag.Internal)
 		if c.Exit() == device.ErrInput.Exit() {
 			w.Code = string(device.ErrInput)
@@ -88,7 +88,7 @@ func toWire(err error, at *StepError) error {
 	return st.Err()
 }
 
-// grpcCode is for generic gRPC tools; hosts read the detail.
+// grpcCode is only for generic gRPC tools; hosts read the error detail.
 func grpcCode(c diag.Code) codes.Code {
 	switch c {
 	case diag.Interrupted:
@@ -105,8 +105,8 @@ func grpcCode(c diag.Code) codes.Code {
 	return codes.Internal
 }
 
-// fromWire rebuilds the error that a backend sent with a status. ok is false where the status has no valid detail: then
-// the failure is the transport's, or the backend broke the protocol.
+// fromWire rebuilds the error that a backend sent with a status. ok is false if the status has no valid detail: then the transport
+// failed, or the backend broke the protocol.
 func fromWire(st *status.Status, backend string) (err *diag.Error, ok bool) {
 	for _, d := range st.Details() {
 		w, is := d.(*rlxv1.Error)
@@ -128,8 +128,8 @@ func fromWire(st *status.Status, backend string) (err *diag.Error, ok bool) {
 	return nil, false
 }
 
-// allowedCode limits what a backend may claim. Errors about the artifact (4), the command line (2, except for its own
-// options) or its process (5, except that a call panicked or broke the protocol) are the host's.
+// allowedCode reports whether a backend may send a code. Only the host reports errors about the artifact (class 4), the command line
+// (class 2, except the backend's own options) and the backend's process (class 5, except that a call panicked or broke the protocol).
 func allowedCode(c diag.Code) bool {
 	if len(c) != 7 || !strings.HasPrefix(string(c), "RLX") || strings.Trim(string(c[3:]), "0123456789") != "" {
 		return false
@@ -141,11 +141,10 @@ func allowedCode(c diag.Code) bool {
 	return c[3] >= '6' && c[3] <= '8' || aboutValues(c) || strings.HasPrefix(string(c), "RLX21")
 }
 
-// aboutValues reports a finer code of device.ErrInput, for an invalid value in a tensor. An error with one of them matches
-// device.ErrInput as well.
+// aboutValues reports whether c is a code of class RLX31, an invalid value in a tensor. Such errors also match device.ErrInput.
 func aboutValues(c diag.Code) bool { return strings.HasPrefix(string(c), "RLX31") }
 
-// clean makes text from the other side printable and bounds it.
+// clean makes text from the other process printable and truncates it.
 func clean(s string) string { return cleanTo(s, maxErrorText) }
 
 func cleanTo(s string, limit int) string {

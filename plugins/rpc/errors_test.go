@@ -15,26 +15,26 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/task/segment"
-	_ "github.com/rlx-go/rlx/format"              // codes that a backend may not use
-	_ "github.com/rlx-go/rlx/plugins/cpu/kernels" // and those that kernels report
+	_ "github.com/rlx-go/rlx/format"              // registers codes that a backend must not use
+	_ "github.com/rlx-go/rlx/plugins/cpu/kernels" // registers the codes that kernels report
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// hostsOwn are codes that no backend may claim, of the classes that a backend or a kernel could define codes in. A new
-// code belongs here or passes the wire.
+// hostsOwn lists the codes that no backend may send although their class allows it. Every new code must either be in this list or pass
+// the wire.
 var hostsOwn = []diag.Code{
 	diag.Usage, device.ErrLost, ErrNotPlugin, ErrExited, ErrHandshake, ErrStart, ErrVersion, ErrCrashed, ErrStopped, ErrProtocol,
 	ErrDigest, ErrClosed, ErrQuarantined, ErrPlatform, ErrHost, ErrBusy, ErrSandbox, segment.CodeNoBest, diag.Timeout,
 }
 
-// Every code of core and of the kernels reaches the host as it is; those that are not a backend's to use arrive as a bug of
-// the backend that names them, and end a session whose backend sends them all the same.
+// Every code of core and of the kernels reaches the host unchanged. A code that backends must not use becomes a bug report about the
+// backend; if a backend sends it nevertheless, the session ends.
 func TestEveryCode(t *testing.T) {
 	t.Parallel()
 	var passed, refused int
 	for _, entry := range diag.Entries() {
 		code := entry.Code
-		// Codes of the file format and of the host's own files: 4nnn, 20nn, 30nn with device.ErrInput apart.
+		// Codes of the file format and of the host's own files: 4nnn, 20nn, and 30nn except device.ErrInput.
 		own := slices.Contains(hostsOwn, code) || code[3] == '4' || strings.HasPrefix(string(code), "RLX20") ||
 			strings.HasPrefix(string(code), "RLX30") && code != device.ErrInput
 		in := diag.New(code, "softmax", "axis %d", 3).WithHint("use axis 1")
@@ -78,7 +78,7 @@ func TestEveryCode(t *testing.T) {
 	}
 }
 
-// The same through a process: the session survives whatever code a kernel reports.
+// The same through a real process: the session survives every code that a kernel reports.
 func TestCodesOfKernels(t *testing.T) {
 	t.Parallel()
 	for sent, want := range map[diag.Code]diag.Code{diag.IndexOutOfRange: diag.IndexOutOfRange, diag.UnknownFeatures: diag.UnknownFeatures,

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openBackend opens the file that will be executed. The same open file is examined, hashed and executed, so replacing
-// the file at the path in between has no effect. With a digest, the hashed bytes are the bytes that run: a sealed copy, if the
-// system supports it, since the file itself could be overwritten in place.
+// openBackend opens the file that will be executed. The same open file is examined, hashed and executed, so replacing the file at the
+// path in between has no effect. If opts has a digest, the file is first copied to sealed memory, where the system supports that, because
+// the file itself could be overwritten in place after hashing.
 func openBackend(name, path string, opts Options) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO would block until somebody writes to it
 	switch {
@@ -51,7 +51,7 @@ func openBackend(name, path string, opts Options) (*os.File, error) {
 	return run, nil
 }
 
-// checkReadOnly checks that a descriptor for a backend cannot be used to write.
+// checkReadOnly checks that a descriptor for a backend is not open for writing.
 func checkReadOnly(f *os.File) error {
 	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
 	if err != nil {

@@ -103,9 +103,9 @@ func TestBadStart(t *testing.T) {
 			t.Parallel()
 			opts, log := testOptions(t, mode)
 			if slices.Contains([]string{"tcp", "foreign-unix", "link", "hang-group"}, mode) {
-				opts.Sandbox = SandboxOff // which would not let it do the bad thing
+				opts.Sandbox = SandboxOff // because the sandbox would prevent the attack
 			}
-			switch c.code { // short only where it is bound to pass
+			switch c.code { // short timeouts only where they are certain to pass
 			case ErrStart:
 				opts.Timeouts.Start = time.Second
 			case ErrStopped:
@@ -126,7 +126,7 @@ func TestBadStart(t *testing.T) {
 	}
 }
 
-// A start has one deadline, that of the handshake, and no shorter one before it. spec/protocol.md promises how long it and the calls may take.
+// A start has a single deadline, that of the handshake. spec/protocol.md promises how long a start and the calls may take.
 func TestSlowStart(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "slow")
@@ -170,7 +170,7 @@ func TestStartInterrupted(t *testing.T) {
 	wantEmpty(t, opts.TempDir)
 }
 
-// Killing and stopping the backend at every point of the protocol.
+// Kills and stops the backend at every point of the protocol.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	points := map[string]string{ // point: what the message says
@@ -191,7 +191,7 @@ func TestLost(t *testing.T) {
 			}
 			for _, chunks := range []bool{false, true} {
 				if chunks && action == "stop" && !strings.Contains("load chunk:2 run:2", point) {
-					continue // each takes its whole deadline, and the path is the same
+					continue // each takes its whole deadline, and the code path is the same
 				}
 				t.Run(fmt.Sprintf("%s@%s/chunks=%v", action, point, chunks), func(t *testing.T) {
 					t.Parallel()
@@ -204,14 +204,14 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// lose loses a backend at a point of the protocol, and has another do the work.
+// lose loses a backend at a point of the protocol and then runs the same program in a new one.
 func lose(t *testing.T, action, point, where string, code diag.Code, chunks bool) {
 	opts, _ := testOptions(t, action+"@"+point)
 	opts.NoSharedMemory = chunks
 	if action == "stop" {
 		opts.Timeouts.Stall = time.Second
 	}
-	if action == "stop" && chunks { // there are no signs of life outside runs, and none before the first
+	if action == "stop" && chunks { // without a region there are no heartbeats outside runs, and none before the first run
 		d := 3 * time.Second
 		opts.Timeouts.Load, opts.Timeouts.Run, opts.Timeouts.Stats, opts.Timeouts.Unload = d, d, d, d
 	}
@@ -219,7 +219,7 @@ func lose(t *testing.T, action, point, where string, code diag.Code, chunks bool
 	err := lifecycle(t, s, strings.HasPrefix(point, "chunk"))
 	var step *StepError
 	if known := errors.As(err, &step); chunks {
-		where = "encode" // the message with the step may have died with the process
+		where = "encode" // the message with the step may have been lost with the process
 	} else if known != strings.Contains(where, "during") {
 		t.Errorf("step in the chain: %v", step)
 	}
@@ -240,7 +240,7 @@ func lose(t *testing.T, action, point, where string, code diag.Code, chunks bool
 	next.Close()
 }
 
-// rounds is how often a test repeats itself: RLX_SOAK, or by default n.
+// rounds returns RLX_SOAK, the number of times a test repeats itself, or n if it is not set.
 func rounds(t *testing.T, n int) int {
 	v := os.Getenv("RLX_SOAK")
 	if v == "" {
@@ -322,7 +322,7 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// Case blocked: a FIFO that nobody writes to is refused at once, as is every other file that is not a regular one.
+// Case blocked: a FIFO without a writer is refused at once, and so is every other file that is not regular.
 func TestBlocked(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "good")
@@ -352,7 +352,7 @@ func TestUnaskedTimes(t *testing.T) {
 	wantCode(t, err, ErrProtocol, "has the times of 4 steps; want 0")
 }
 
-// Flooding, oversized replies and malformed log lines cost the host neither memory nor its life.
+// Floods, oversized replies and malformed log lines neither crash the host nor make its memory grow.
 func TestHostMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("reads /proc")
@@ -392,7 +392,7 @@ func TestLingering(t *testing.T) {
 	wantGone(t, s, opts)
 }
 
-// Closing a session whose backend is stopped climbs the whole ladder.
+// Closing a session whose backend is stopped needs all steps up to SIGKILL.
 func TestCloseStopped(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "good")
@@ -416,7 +416,7 @@ func TestLifeline(t *testing.T) {
 	wantCode(t, s.fault(), ErrCrashed)
 }
 
-// Nothing accumulates over many sessions, good and bad. RLX_SOAK sets the number of rounds of five sessions.
+// Nothing accumulates over many sessions, successful or not. RLX_SOAK sets the number of rounds of five sessions.
 func TestNoLeaks(t *testing.T) {
 	once := func(mode string) {
 		opts, _ := testOptions(t, mode)
@@ -438,7 +438,7 @@ func TestNoLeaks(t *testing.T) {
 		}
 	}
 	for i := 0; (openFiles(t) > files || runtime.NumGoroutine() > goroutines) && i < 200; i++ {
-		time.Sleep(50 * time.Millisecond) // closed connections end their goroutines a little later
+		time.Sleep(50 * time.Millisecond) // the goroutines of closed connections end a little later
 	}
 	if n := openFiles(t); n > files {
 		t.Errorf("%d descriptors; %d at first", n, files)
@@ -451,7 +451,7 @@ func TestNoLeaks(t *testing.T) {
 	}
 }
 
-// Eight goroutines open, run, kill and close sessions of their own. RLX_SOAK sets the rounds of each.
+// Eight goroutines open, run, kill and close their own sessions. RLX_SOAK sets the number of rounds of each.
 func TestHammer(t *testing.T) {
 	t.Parallel()
 	n := rounds(t, 2)
@@ -466,7 +466,7 @@ func TestHammer(t *testing.T) {
 					return
 				}
 				var ended sync.WaitGroup
-				if (g+i)%3 == 0 { // while the others work
+				if (g+i)%3 == 0 { // while the other goroutines work
 					ended.Go(func() { s.proc.kill() })
 				} else if (g+i)%3 == 1 {
 					ended.Go(func() { s.Close() })
@@ -486,7 +486,7 @@ func TestHammer(t *testing.T) {
 	wg.Wait()
 }
 
-// playHost is a host that waits to be killed in the middle of a run.
+// playHost is a host that is killed in the middle of a run.
 func playHost() {
 	dir, mode, _ := strings.Cut(os.Getenv(hostEnv), " ")
 	if mode == "few-files" {
@@ -512,8 +512,8 @@ func playHost() {
 	e.(*Executable).RunTensors(context.Background(), device.Run{Syms: map[string]int64{"N": 1}}, [][]byte{testInput(1, 1)})
 }
 
-// playFewFiles is a host that may open few files: it starts and closes a backend with room for none, for one more, and so
-// on until all works. It prints how often that failed, and what was wrong.
+// playFewFiles is a host with a limit on open files. It starts and closes a backend with room for no file, for one more, and so on
+// until everything works. It prints how many attempts failed, and unexpected errors.
 func playFewFiles(dir string) {
 	t := &testing.T{}
 	opts := Options{Path: "/proc/self/exe", Name: "ref", Encode: encodeText, TempDir: dir, Env: []string{modeEnv + "=good"}}
@@ -527,7 +527,7 @@ func playFewFiles(dir string) {
 		return err
 	}
 	opts.Artifact, _ = os.Open(filepath.Join(dir, "weights"))
-	if err := attempt(); err != nil { // what Go opens once and keeps
+	if err := attempt(); err != nil { // opens the files that Go opens once and keeps
 		fmt.Println("with room for all:", err)
 	}
 	var all unix.Rlimit
@@ -551,7 +551,7 @@ func playFewFiles(dir string) {
 	fmt.Println("failed", failed)
 }
 
-// Running out of descriptors at any point of a start is an error of its own kind and leaves nothing behind.
+// If descriptors run out at any point of a start, the error has its own code and nothing is left behind.
 func TestFewFiles(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -580,7 +580,7 @@ func TestHostKilled(t *testing.T) {
 }
 
 func killHost(t *testing.T, mode string) {
-	if mode == "orphan@run:1" { // without the lifeline: the kernel's parent-death signal alone
+	if mode == "orphan@run:1" { // without the lifeline, only the kernel's parent-death signal ends the backend
 		if runtime.GOOS != "linux" {
 			t.Skip("no parent-death signal")
 		}
@@ -613,7 +613,7 @@ func killHost(t *testing.T, mode string) {
 	if left, _ := filepath.Glob(filepath.Join(opts.TempDir, "rlx-*", "s*")); len(left) == 0 {
 		t.Fatal("the killed host left nothing to sweep; the test is void")
 	}
-	// The next host sweeps what the dead one left.
+	// The next host removes what the dead one left.
 	d, err := newPrivateDir(opts.TempDir)
 	if err != nil {
 		t.Fatal(err)
@@ -622,7 +622,7 @@ func killHost(t *testing.T, mode string) {
 	wantEmpty(t, opts.TempDir)
 }
 
-// isRunning reports a process that is neither gone nor a zombie of a parent that does not reap.
+// isRunning reports whether a process exists and is not a zombie, which remains if its parent does not reap it.
 func isRunning(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

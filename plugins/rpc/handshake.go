@@ -10,23 +10,23 @@ import (
 	"strings"
 )
 
-// handshake is the one line a backend prints to stdout: core|version|unix|socket|grpc|certificate
+// handshake is the one line that a backend prints to stdout: core|version|unix|socket|grpc|certificate
 type handshake struct {
 	version int
-	socket  string // absolute, clean
+	socket  string // absolute and clean
 	cert    []byte // DER of the backend's certificate
 }
 
-// coreVersion is go-plugin's own protocol number, the line's first field.
+// coreVersion is go-plugin's own protocol number, the first field of the line.
 const coreVersion = 1
 
-// versionMismatch is what parseHandshake returns for a well-formed line of a version the host does not offer.
+// versionMismatch is returned by parseHandshake for a well-formed line with a protocol version that the host does not offer.
 type versionMismatch struct{ got int }
 
 func (e versionMismatch) Error() string { return fmt.Sprintf("speaks protocol version %d", e.got) }
 
-// parseHandshake reads the line strictly before go-plugin sees it. go-plugin would dial any address, without a
-// certificate, and accept net/rpc. This allows only a unix socket inside dir and gRPC with a certificate for TLS.
+// parseHandshake checks the line before go-plugin sees it. go-plugin would dial any address, accept net/rpc, and connect without a
+// certificate. parseHandshake accepts only gRPC with a TLS certificate on a unix socket inside dir.
 func parseHandshake(line, dir string, versions []int) (handshake, error) {
 	var h handshake
 	if len(line) > maxLine {
@@ -68,7 +68,7 @@ func parseHandshake(line, dir string, versions []int) (handshake, error) {
 	return h, nil
 }
 
-// line is the handshake as go-plugin reads it. TLS is ours, so it gets no certificate.
+// line is the handshake for go-plugin. It has no certificate, because this package sets up TLS itself.
 func (h handshake) line() string {
 	return fmt.Sprintf("%d|%d|unix|%s|grpc\n", coreVersion, h.version, h.socket)
 }

@@ -27,7 +27,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// hangGuard is far above every deadline of these tests: reaching it means that something waits for ever.
+// hangGuard is far longer than every deadline in these tests. Only a call that never returns reaches it.
 const hangGuard = 30 * time.Second
 
 func testCertificate() string {
@@ -43,7 +43,7 @@ func testCertificate() string {
 	return base64.RawStdEncoding.EncodeToString(der)
 }
 
-// logBuffer collects what a session logs.
+// logBuffer collects the log of a session.
 type logBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -61,10 +61,10 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
-// testOptions start the scripted backend in the given mode, with an artifact that has the test's weights in the middle.
+// testOptions are options that start the scripted backend in a mode. The test's weights are in the middle of the artifact.
 func testOptions(t testing.TB, mode string) (Options, *logBuffer) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "rlxtest") // t.TempDir is too long for a socket
+	dir, err := os.MkdirTemp("", "rlxtest") // t.TempDir is too long for a socket path
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func testLoad(p *program.Program) LoadOptions {
 	return LoadOptions{Program: p, Weights: Weights{Offset: weightsAt, Size: 64}}
 }
 
-// start starts a backend that is expected to come up.
+// start starts a backend and fails the test if that fails.
 func start(t testing.TB, opts Options) *Session {
 	t.Helper()
 	s, err := Start(t.Context(), opts)
@@ -106,7 +106,7 @@ func start(t testing.TB, opts Options) *Session {
 	return s
 }
 
-// wantCode checks an error's code, that it says the backend is lost exactly where it is, and its text.
+// wantCode checks an error's code and text, and that it matches device.ErrLost exactly if the code says so.
 func wantCode(t testing.TB, err error, code diag.Code, parts ...string) {
 	t.Helper()
 	if !errors.Is(err, code) {
@@ -126,7 +126,7 @@ func wantCode(t testing.TB, err error, code diag.Code, parts ...string) {
 	}
 }
 
-// wantGone checks that neither a process, a zombie, nor a socket is left.
+// wantGone checks that the session has left no process, zombie or socket.
 func wantGone(t testing.TB, s *Session, opts Options) {
 	t.Helper()
 	if s != nil {
@@ -145,7 +145,7 @@ func wantEmpty(t testing.TB, base string) {
 	}
 }
 
-// openFiles counts this process's descriptors.
+// openFiles counts the open descriptors of this process.
 func openFiles(t testing.TB) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
@@ -155,7 +155,7 @@ func openFiles(t testing.TB) int {
 	return len(list)
 }
 
-// children lists the processes whose parent this is.
+// children lists the child processes of this process.
 func children(t testing.TB) (pids []int) {
 	t.Helper()
 	dirs, _ := filepath.Glob("/proc/[0-9]*/stat")

@@ -11,18 +11,18 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// A Launcher starts backends for a long-lived host. Every start is a new session. Starts of a backend that keeps crashing are
-// delayed more and more, and then refused. The zero Launcher is ready to use.
+// A Launcher starts backends for a long-lived host. Every start is a new session. If a backend keeps crashing, its next starts are
+// delayed for longer and longer, and then refused. The zero Launcher is ready to use.
 type Launcher struct {
 	mu      sync.Mutex
 	crashes map[string][]time.Time // by absolute path, within crashWindow
 
-	start func(context.Context, Options) (*Session, error) // Start; tests replace it
+	start func(context.Context, Options) (*Session, error) // replaced by tests
 	now   func() time.Time
 	sleep func(context.Context, time.Duration) error
 }
 
-// backoff is the pause before a start, by the number of crashes in crashWindow.
+// backoff is the pause before a start, indexed by the number of crashes within crashWindow.
 var backoff = [maxCrashes]time.Duration{0, 100 * time.Millisecond, 500 * time.Millisecond}
 
 const (
@@ -30,7 +30,7 @@ const (
 	maxCrashes  = 3 // in crashWindow
 )
 
-// Start starts a session, after a pause if the same file has crashed recently.
+// Start starts a session. It pauses first if the same file has crashed recently.
 func (l *Launcher) Start(ctx context.Context, opts Options) (*Session, error) {
 	start, now, sleep := l.start, l.now, l.sleep
 	if start == nil {
@@ -60,7 +60,7 @@ func (l *Launcher) Start(ctx context.Context, opts Options) (*Session, error) {
 	return s, nil
 }
 
-// recent counts the crashes of the last minute.
+// recent returns the number of crashes within crashWindow and the oldest of them.
 func (l *Launcher) recent(path string, now time.Time) (n int, oldest time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +78,7 @@ func (l *Launcher) recent(path string, now time.Time) (n int, oldest time.Time) 
 	return len(kept), kept[0]
 }
 
-// note counts the end of a session if the backend caused it.
+// note records a crash if err shows that the backend ended the session.
 func (l *Launcher) note(path string, now time.Time, err error) {
 	if err == nil || !errors.Is(err, device.ErrLost) {
 		return

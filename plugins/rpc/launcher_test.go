@@ -43,7 +43,7 @@ func TestLauncher(t *testing.T) {
 	now = time.Unix(200, 0)
 	for _, e := range []error{lost(ErrVersion, "b", "x"), lost(ErrClosed, "b", "x"), diag.New(diag.Interrupted, "b", "x")} {
 		fails = e
-		for range 4 { // not the backend's fault: never quarantined
+		for range 4 { // not caused by the backend, so it is never quarantined
 			if err := start(); !errors.Is(err, e) {
 				t.Errorf("%v; want %v", err, e)
 			}

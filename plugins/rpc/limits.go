@@ -4,36 +4,36 @@ import "time"
 
 // The protocol's constants. spec/protocol.md lists them; both sides check them.
 const (
-	// Version is the protocol version of this package. A host offers the versions it knows, and a backend chooses the
-	// newest that it knows too.
+	// Version is the protocol version of this package. A host offers the versions that it knows, and a backend chooses the newest one
+	// that it knows as well.
 	Version = 2
 
 	// MaxMessage bounds a gRPC message in both directions, in bytes.
 	MaxMessage = 4 << 20
 	// MaxChunk bounds the payload of one message of a stream, in bytes.
 	MaxChunk = 64 << 10
-	// MaxProgram bounds an encoded program, in bytes: the format's limit for all its structure.
+	// MaxProgram bounds an encoded program, in bytes. It equals the file format's limit on structure.
 	MaxProgram = 384 << 20
-	// MaxStreamed bounds weights that travel in chunks, in bytes.
+	// MaxStreamed bounds weights sent in chunks, in bytes.
 	MaxStreamed = 4 << 30
 
 	maxHeaderList    = 64 << 10 // bytes of HTTP/2 headers, which carry error details
 	maxStepsPerReply = 2048
-	maxListed        = 4096 // ops, devices, kernels in one list
+	maxListed        = 4096 // ops, devices or kernels in one list
 	maxLine          = 4096 // bytes of the handshake line
 
 	cookieKey   = "RLX_BACKEND"
-	cookieValue = "1f6d3a52c7e84b0e9d0b5a6f2c91e0d4" // shows a backend that a host started it; not for security
+	cookieValue = "1f6d3a52c7e84b0e9d0b5a6f2c91e0d4" // shows a backend that a host started it; no secret
 	fdsEnv      = "RLX_FDS"                          // lifeline=3,io=4,artifact=5,runs=6,executable=7
 	pluginName  = "backend"
 
-	// NoSharedMemory is the environment variable that turns the shared region off when it is "1".
+	// NoSharedMemory is an environment variable. "1" turns the shared region off.
 	NoSharedMemory = "RLX_NO_SHM"
-	// FolderEnv is the variable by which an installed plugin finds its folder.
+	// FolderEnv is an environment variable that holds the folder of an installed plugin.
 	FolderEnv = "RLX_PLUGIN_DIR"
 )
 
-// Full names of the methods that are called or served. The last three are go-plugin's.
+// Full names of methods that are called or served. The last three belong to go-plugin.
 const (
 	serviceMethods = "/rlx.v1.Backend/"
 	shutdownMethod = "/plugin.GRPCController/Shutdown"
@@ -41,19 +41,19 @@ const (
 	healthMethod   = "/grpc.health.v1.Health/Check"
 )
 
-// Timeouts bound the time that a backend may take. The caller's context may be shorter, never longer. Zero values mean the
-// defaults.
+// Timeouts bound the time that a backend may take. The caller's context can shorten but not extend them. Zero values select the defaults
+// given below.
 type Timeouts struct {
-	Start  time.Duration // process start to the end of the handshake: 10 s
+	Start  time.Duration // from process start to the end of the handshake: 10 s
 	Info   time.Duration // 10 s
-	Load   time.Duration // 2 min: a GPU backend compiles its shaders
+	Load   time.Duration // 2 min, because a GPU backend compiles its shaders
 	Run    time.Duration // 1 h
 	Stats  time.Duration // 10 s
 	Unload time.Duration // 10 s
-	// Stall is the longest interval without a heartbeat during a call, for a backend that sends them: 10 s. A Go program sends
-	// none while its runtime waits for a thread to reach a safe point, so Stall must be far above the longest kernel call.
+	// Stall is the longest interval between heartbeats during a call, for backends that send them: 10 s. A Go program sends none while its
+	// runtime waits for a thread to reach a safe point, so Stall must be far longer than the longest kernel call.
 	Stall time.Duration
-	// Cancel is how long a cancelled run may take to end: 2 s. The backend is ended after that.
+	// Cancel is how long a cancelled run may take to end before the backend is killed: 2 s.
 	Cancel time.Duration
 	// Stop is how long Close waits after each attempt to end the backend: 1 s.
 	Stop time.Duration
@@ -77,7 +77,7 @@ func (t Timeouts) withDefaults() Timeouts {
 	return t
 }
 
-// inRange reports whether [off, off+size) is inside n bytes, without overflow.
+// inRange reports whether [off, off+size) lies within n bytes, without overflow.
 func inRange(off, size, n int64) bool {
 	return off >= 0 && size >= 0 && n >= 0 && off <= n && size <= n-off
 }

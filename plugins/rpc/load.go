@@ -17,23 +17,23 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// Weights is the location of the weights in Options.Artifact.
+// Weights locates the weights in Options.Artifact.
 type Weights struct {
 	Offset, Size int64    // bytes; Size is 0 if the program has none
 	Root         [32]byte // the artifact's root digest, verified by the host
 }
 
-// LoadOptions is a request to load a program with weights from the artifact.
+// LoadOptions describe a program to load with weights from the artifact.
 type LoadOptions struct {
 	Program *program.Program
 	Weights Weights
 	Device  string // device.Device.ID; if empty, the backend chooses
-	Threads int    // 0 means all that the process may use
+	Threads int    // 0 means as many as the process may use
 
 	Precision string // device.Load.Precision; empty means f32
 }
 
-// LoadMapped loads a verified program whose weights the backend maps from the artifact.
+// LoadMapped loads a verified program. The backend maps its weights from the artifact.
 func (s *Session) LoadMapped(ctx context.Context, o LoadOptions) (*Executable, error) {
 	w := &rlxv1.Weights{}
 	if o.Weights.Size > 0 {
@@ -45,7 +45,7 @@ func (s *Session) LoadMapped(ctx context.Context, o LoadOptions) (*Executable, e
 	return s.load(ctx, o, w, nil)
 }
 
-// Load implements device.Backend. The weights are sent in chunks.
+// Load implements device.Backend. It sends the weights in chunks.
 func (s *Session) Load(ctx context.Context, l device.Load) (device.Executable, error) {
 	if int64(len(l.Weights)) > MaxStreamed {
 		return nil, diag.New(device.ErrMemory, s.name, "weights of %d bytes do not travel in chunks; at most %d",
@@ -59,7 +59,7 @@ func (s *Session) Load(ctx context.Context, l device.Load) (device.Executable, e
 	return e, nil
 }
 
-// load sends a program. w describes how the weights are passed; weights is the data of those sent in chunks.
+// load sends a program. w tells the backend where the weights come from; weights has the bytes to send in chunks, if any.
 func (s *Session) load(ctx context.Context, o LoadOptions, w *rlxv1.Weights, weights []byte) (*Executable, error) {
 	p := o.Program
 	s.loadMu.Lock()
@@ -67,7 +67,7 @@ func (s *Session) load(ctx context.Context, o LoadOptions, w *rlxv1.Weights, wei
 	if err := s.fault(); err != nil {
 		return nil, err
 	}
-	// An older backend would ignore the field.
+	// A backend that does not know the field would ignore it.
 	if err := s.info.CheckPrecision(o.Precision); err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (s *Session) load(ctx context.Context, o LoadOptions, w *rlxv1.Weights, wei
 				err = stream.Send(&rlxv1.LoadRequest{Part: &rlxv1.LoadRequest_Weights{Weights: c}})
 			}
 		}
-		if err != nil && !errors.Is(err, io.EOF) { // after EOF the reply has the reason
+		if err != nil && !errors.Is(err, io.EOF) { // after io.EOF, CloseAndRecv returns the reason
 			return err
 		}
 		reply, err = stream.CloseAndRecv()
@@ -130,14 +130,14 @@ func (s *Session) load(ctx context.Context, o LoadOptions, w *rlxv1.Weights, wei
 	return e, nil
 }
 
-// broke is the error for an answer that breaks the protocol. The backend is ended.
+// broke ends the backend and returns the error for an answer that violates the protocol.
 func (s *Session) broke(where, format string, args ...any) error {
 	e := lost(ErrProtocol, s.name, format, args...)
 	s.fail(e)
 	return s.during(e, func() string { return where })
 }
 
-// sizeRegion sets the size of the region, unless Options.IOSize did, and checks that the program fits.
+// sizeRegion sets the size of the shared region unless Options.IOSize has set it, and checks that the program fits.
 func (s *Session) sizeRegion(p *program.Program) error {
 	if s.region == nil {
 		return nil
@@ -161,7 +161,7 @@ func (s *Session) ioSize() int64 {
 	return int64(len(s.region.data))
 }
 
-// fetchInfo asks the backend to describe itself.
+// fetchInfo asks the backend for its description.
 func (s *Session) fetchInfo(ctx context.Context) (device.Info, error) {
 	var reply *rlxv1.InfoReply
 	what := func() string { return "while it described itself" }
@@ -183,7 +183,7 @@ func (s *Session) fetchInfo(ctx context.Context) (device.Info, error) {
 	return info, nil
 }
 
-// infoToWire is the backend's side of Info.
+// infoToWire converts a description to the message that a backend sends.
 func infoToWire(i device.Info) *rlxv1.InfoReply {
 	r := &rlxv1.InfoReply{Name: i.Name, Version: i.Version, Levels: i.Levels, MaxAlloc: i.MaxAlloc, Precisions: i.Precisions}
 	if i.Target != nil {
@@ -195,7 +195,7 @@ func infoToWire(i device.Info) *rlxv1.InfoReply {
 	return r
 }
 
-// infoFromWire checks a backend's description of itself.
+// infoFromWire converts and checks a backend's description.
 func infoFromWire(r *rlxv1.InfoReply) (device.Info, error) {
 	for _, n := range []int{len(r.Levels), len(r.Devices), len(r.Precisions)} {
 		if n > maxListed {

@@ -20,7 +20,7 @@ type Executable struct {
 	memory  int64
 
 	stores bool   // the program updates its state
-	binder binder // guarded by the session's runSlot, as is closed
+	binder binder // like closed, guarded by the session's runSlot
 	closed bool
 }
 
@@ -29,11 +29,11 @@ var _ device.Executable = (*Executable)(nil)
 // Kernels reports how each distinct op of the program is run.
 func (e *Executable) Kernels() []device.Kernel { return e.kernels }
 
-// Memory is the memory of runs beside the program's own, as the backend reports it.
+// Memory returns the bytes that the backend says a run needs beyond the program's own memory.
 func (e *Executable) Memory() int64 { return e.memory }
 
-// Close frees the program in the backend. The session stays usable. It waits for a run of any executable of the session to
-// end, for as long as an unload may take. ErrBusy means that the run did not end, and Close may be called again.
+// Close frees the program in the backend; the session stays usable. It waits until no executable of the session runs, at most for the
+// timeout of an unload. ErrBusy means that a run did not end in time; Close may then be called again.
 func (e *Executable) Close() error {
 	s := e.s
 	limit := time.NewTimer(s.opts.Timeouts.Unload)
@@ -58,10 +58,9 @@ func (e *Executable) Close() error {
 	})
 }
 
-// Run executes the program once. Inputs are copied out of r.IO before the run and outputs into it afterwards, if
-// the run succeeded. Cancelling ctx ends the run between two steps and leaves the session usable. A deadline that passes ends the
-// backend, since nothing else bounds the time it may take. r.Progress is called for some of the steps, at most ten times a
-// second.
+// Run executes the program once. It copies the inputs out of r.IO before the run and, if the run succeeds, the outputs into r.IO
+// afterwards. Cancelling ctx ends the run between two steps, and the session stays usable. If a deadline passes, the backend is killed,
+// because nothing else bounds the time that it may take. Run calls r.Progress for some of the steps, at most ten times a second.
 func (e *Executable) Run(ctx context.Context, r device.Run) (device.Stats, error) {
 	if int64(len(r.IO)) < e.prog.IOSize {
 		return noStats(), diag.New(device.ErrInput, e.prog.Method, "io space of %d bytes given; the program has %d",
@@ -72,9 +71,8 @@ func (e *Executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 	})
 }
 
-// RunTensors is Run with one slice for each input of the program, dense and exactly as large as its shape for syms (of any size,
-// such as nil, if r.Feeds has the input). It allocates and returns a slice for each output, nil if it is not wanted. r.IO is not
-// used.
+// RunTensors is like Run, but takes a slice per input: dense, with exactly the bytes of its shape for the symbol values. The slice of an
+// input in r.Feeds is ignored and may be nil. RunTensors returns a new slice per output, nil for an unwanted one. It does not use r.IO.
 func (e *Executable) RunTensors(ctx context.Context, r device.Run, in [][]byte) (out [][]byte, st device.Stats, err error) {
 	st, err = e.run(ctx, r, func(b *binding) ([][]byte, func() [][]byte, error) {
 		g := e.prog.Graph
@@ -106,5 +104,5 @@ func (e *Executable) RunTensors(ctx context.Context, r device.Run, in [][]byte) 
 	return out, st, nil
 }
 
-// noStats are the statistics of a run that failed.
+// noStats returns the statistics of a failed run.
 func noStats() device.Stats { return device.Stats{FirstNaN: -1} }

@@ -16,7 +16,7 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// A precision reaches the backend where it lists it, and is refused on either side where it does not.
+// A precision reaches a backend that lists it. For any other backend, host and backend each refuse it.
 func TestPrecision(t *testing.T) {
 	t.Parallel()
 	p := testProgram(t)
@@ -34,7 +34,7 @@ func TestPrecision(t *testing.T) {
 			e, err := load(s, name)
 			if !ok {
 				wantCode(t, err, device.ErrUnsupported, text)
-				// The backend's side says the same to a host that does not look.
+				// The backend refuses it as well if the host does not check.
 				honest := s.info
 				s.info.Precisions = []string{name}
 				_, err = load(s, name)
@@ -59,11 +59,11 @@ func TestPrecision(t *testing.T) {
 	}
 }
 
-// FirstNaN names the node of the step that produced the first NaN, and no node where a run failed for another reason.
+// FirstNaN is the node of the step that produced the first NaN, or -1 if the run failed for another reason.
 func TestFirstNaN(t *testing.T) {
 	t.Parallel()
 	p := testProgram(t)
-	// -Inf times weights is no NaN yet; gelu of -Inf, x·Φ(x), is -Inf·0.
+	// -Inf times the weights is not yet NaN; gelu(-Inf) = x·Φ(x) is -Inf·0.
 	if w := tensor.View[float32](testWeights()[:16]); slices.Max(w) <= 0 {
 		t.Fatalf("the first row of the weights is %v; the test is void", w)
 	}
@@ -104,7 +104,7 @@ func TestFirstNaN(t *testing.T) {
 			t.Errorf("bad size: %d, %v", st.FirstNaN, err)
 		}
 	}, "good")
-	// What the backend's process itself reports, and how it ends.
+	// Errors that the backend reports, and crashes.
 	for mode, code := range map[string]diag.Code{"error@run:1": device.ErrDevice, "kill@run:1": ErrCrashed} {
 		opts, _ := testOptions(t, mode)
 		e, err := start(t, opts).LoadMapped(t.Context(), testLoad(p))
@@ -119,7 +119,7 @@ func TestFirstNaN(t *testing.T) {
 	}
 }
 
-// Closing an executable waits for a run of another one of the session, for as long as an unload may take.
+// Closing an executable waits until another executable of the session has run, at most for the timeout of an unload.
 func TestCloseDuringRun(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []time.Duration{100 * time.Millisecond, hangGuard} {
@@ -164,7 +164,7 @@ func TestCloseDuringRun(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			for range 2 { // the second has nothing left to do
+			for range 2 { // the second call has nothing to do
 				if err := e[1].Close(); err != nil {
 					t.Error(err)
 				}

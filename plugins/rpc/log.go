@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	logRate    = 1 << 20  // bytes a second that a backend may log, and the burst
+	logRate    = 1 << 20  // bytes per second that a backend may log, and the size of a burst
 	logTotal   = 64 << 20 // bytes in a session
-	logLine    = 8 << 10  // bytes of one line; the rest of it is dropped
-	logTailLen = 2 << 10  // bytes kept for error messages
-	logTrace   = 40       // lines of a crash that are passed on as errors; those after it are details
+	logLine    = 8 << 10  // bytes per line; the rest of the line is dropped
+	logTailLen = 2 << 10  // bytes of the log kept for error messages
+	logTrace   = 40       // lines of a stack trace logged as errors; later lines keep their own level
 )
 
-// logSink receives what a backend prints. It never stops reading, so that a backend does not block on its log, but passes on only
-// logRate and logTotal and counts the rest.
+// logSink receives what a backend prints. It always reads everything, so that logging never blocks the backend, but passes on no more
+// than logRate and logTotal allow and counts the rest.
 type logSink struct {
 	log *slog.Logger
 	now func() time.Time
@@ -35,7 +35,7 @@ type logSink struct {
 	last    time.Time
 	total   int64
 	dropped int64
-	trace   int // lines of a stack trace so far, the first included; 0 outside of one
+	trace   int // lines of the current stack trace so far, including the first; 0 outside a trace
 	tail    []string
 	tailLen int
 }
@@ -50,7 +50,7 @@ func newLogSink(log *slog.Logger) *logSink {
 // drain reads lines from r until it ends.
 func (s *logSink) drain(r io.Reader, stream string) {
 	br := bufio.NewReaderSize(r, logLine)
-	long := false // in the rest of a line that was too long
+	long := false // skipping the rest of a line that was too long
 	for {
 		line, err := br.ReadSlice('\n')
 		if !long && len(line) > 0 {
@@ -66,7 +66,7 @@ func (s *logSink) drain(r io.Reader, stream string) {
 	}
 }
 
-// Write takes output that a backend's library printed after start; it arrives by go-plugin's stdio stream.
+// Write receives what a library in the backend prints after the start, through go-plugin's stdio stream.
 func (s *logSink) Write(b []byte) (int, error) {
 	for line := range bytes.Lines(b) {
 		s.line(line[:min(len(line), logLine)], "stdio")
@@ -111,11 +111,11 @@ func (s *logSink) line(b []byte, stream string) {
 	}
 }
 
-// keep remembers the first lines of a panic, else the last lines.
+// keep stores the first lines of a panic, or else the last lines of the log.
 func (s *logSink) keep(msg string) {
 	msg = abridge(msg, 400)
 	switch {
-	case s.trace == 1: // it must replace the lines before it
+	case s.trace == 1: // drop the lines before the trace
 		s.tail, s.tailLen = nil, 0
 	case s.trace > 1 && s.tailLen+len(msg) > logTailLen:
 		return
@@ -128,8 +128,8 @@ func (s *logSink) keep(msg string) {
 	}
 }
 
-// isPanic reports whether a line is the first of what a failing program prints: a panic, a fatal error of the Go runtime, a
-// signal, or a panic of a Rust library. Hundreds of lines may follow it.
+// isPanic reports whether a line begins the last words of a failing program: a panic, a fatal error of the Go runtime, a signal, or a
+// panic of a Rust library. Hundreds of lines may follow.
 func isPanic(line string) bool {
 	if rest, ok := strings.CutPrefix(line, "SIG"); ok {
 		name, _, found := strings.Cut(rest, ": ")
@@ -139,7 +139,7 @@ func isPanic(line string) bool {
 		strings.HasPrefix(line, "thread '") && strings.Contains(line, "' panicked at ")
 }
 
-// lastLine is the line for the error about the backend's end: the first of a panic, or the last one.
+// lastLine returns the line that explains the backend's end: the first line of a panic, or else the last line.
 func (s *logSink) lastLine() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +154,7 @@ func (s *logSink) lastLine() string {
 	return s.tail[len(s.tail)-1]
 }
 
-// close reports what was dropped.
+// close logs how much was dropped.
 func (s *logSink) close() {
 	s.mu.Lock()
 	n := s.dropped
@@ -165,8 +165,8 @@ func (s *logSink) close() {
 	}
 }
 
-// parseLogLine reads a JSON line with the keys @message, @level and @timestamp, or takes the text as it is. It does not assume
-// the types of values: go-plugin's own reader panics on {"@message":1}, which is why it gets no stderr here.
+// parseLogLine parses a JSON line with the keys @message, @level and @timestamp. Any other line is the message itself. Values may have
+// any type: go-plugin's own reader panics on {"@message":1}, so it does not get stderr.
 func parseLogLine(b []byte) (slog.Level, string, []slog.Attr) {
 	b = bytes.TrimSpace(b)
 	var rec map[string]json.RawMessage
@@ -205,8 +205,8 @@ func parseLevel(s string) slog.Level {
 	return slog.LevelDebug
 }
 
-// NewLogger is the logger of a backend: JSON lines on stderr with the keys that hosts read. It must be made before
-// Serve, which redirects os.Stderr.
+// NewLogger returns a logger for backends. It writes JSON lines to stderr with the keys that hosts read. Call it before Serve, which
+// redirects os.Stderr.
 func NewLogger(level slog.Leveler) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{
 		Level:       level,
@@ -214,7 +214,7 @@ func NewLogger(level slog.Leveler) *slog.Logger {
 	}))
 }
 
-// logKeys gives the fields of a record the names that hosts read.
+// logKeys renames a record's fields to the keys that hosts read.
 func logKeys(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) > 0 {
 		return a

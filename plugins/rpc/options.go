@@ -11,35 +11,34 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// Options are which backend to start, and how.
+// Options select the backend to start and configure its process.
 type Options struct {
 	Path   string            // of the executable
-	Name   string            // for messages, such as "cpu"; if empty, from Path
-	SHA256 [sha256.Size]byte // that the executable must have; zero means any
-	// Folder is that of a plugin which was installed with other files; nil for a backend that is one file.
+	Name   string            // for messages, such as "cpu"; if empty, derived from Path
+	SHA256 [sha256.Size]byte // digest that the executable must have; zero allows any
+	// Folder describes an installed plugin; nil for a backend that consists of one file.
 	Folder *Folder
 
-	// Artifact is open for reading; its weights are what Load maps. The backend gets the descriptor, never the path.
-	// Nobody but the host may be able to change the file. The caller closes it. If it is nil, Load sends weights in
-	// chunks.
+	// Artifact is open for reading. Backends map the weights from it. They get the descriptor but never the path. Only the host may be
+	// able to change the file. The caller closes it. If Artifact is nil, Load sends the weights in chunks.
 	Artifact *os.File
-	// IOSize is the largest Program.IOSize that will be loaded, in bytes. With 0 the first Load decides.
+	// IOSize is the largest Program.IOSize that will be loaded, in bytes. If it is 0, the first Load decides.
 	IOSize int64
-	// NoSharedMemory sends inputs and outputs in chunks, as does RLX_NO_SHM=1.
+	// NoSharedMemory sends inputs and outputs in chunks. RLX_NO_SHM=1 has the same effect.
 	NoSharedMemory bool
 
-	// Encode turns a verified program into the bytes that the backend decodes.
+	// Encode encodes a verified program for the backend.
 	Encode func(*program.Program) ([]byte, error)
 
 	Sandbox Sandbox // empty means SandboxOn
 
-	Env      []string     // NAME=VALUE, added to the few variables that backends inherit
-	Log      *slog.Logger // receives the backend's log and events; nil for none
+	Env      []string     // NAME=VALUE, in addition to the variables in inherited
+	Log      *slog.Logger // receives the backend's log and events; may be nil
 	Timeouts Timeouts
-	TempDir  string // parent of the sockets' private directory; if empty, the system's
+	TempDir  string // where to create the private directory for sockets; if empty, the system's default
 }
 
-// pinned reports whether the executable must have a digest.
+// pinned reports whether the executable must have a certain digest.
 func (o Options) pinned() bool { return o.SHA256 != [sha256.Size]byte{} }
 
 // backendName is the backend's name in messages.
@@ -50,19 +49,19 @@ func (o Options) backendName() string {
 	return strings.TrimPrefix(filepath.Base(o.Path), "rlx-backend-")
 }
 
-// A Folder is what an installed plugin has beside its executable.
+// A Folder describes the files of an installed plugin.
 type Folder struct {
-	// Dir holds its files, by an absolute path. The backend may read them in its sandbox, and finds them by RLX_PLUGIN_DIR: it is
-	// executed as a copy in memory, which is in no folder.
+	// Dir is the absolute path of the files. The backend may read them in its sandbox. RLX_PLUGIN_DIR tells it the path, because the
+	// executable runs as a copy in memory and cannot look next to itself.
 	Dir string
-	// Declares has the words of the plugin's sandbox declaration, instead of a file beside the executable.
+	// Declares is the plugin's sandbox declaration. It replaces the file next to the executable.
 	Declares string
-	// Verify is called right before the start. Its error is why the files are not those that were installed.
+	// Verify is called right before the start. It returns an error if the files are not those that were installed.
 	Verify func() error
 }
 
-// inherited are the variables of the host's environment that a backend gets, if they are set, beside its own, which begin
-// with RLX_NAME_.
+// inherited lists the host's environment variables that a backend inherits if they are set. It also inherits those that begin with
+// RLX_NAME_, where NAME is its own.
 var inherited = []string{
 	"HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ", "USER", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR",
 	"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
@@ -84,22 +83,22 @@ func (o Options) environment() []string {
 		}
 	}
 	if o.Folder != nil {
-		// Python would write its bytecode beside the modules, and the folder would no longer be the one that was installed.
+		// Otherwise Python writes its bytecode next to the modules, and the folder no longer matches what was installed.
 		env = append(env, FolderEnv+"="+o.Folder.Dir, "PYTHONDONTWRITEBYTECODE=1")
 	}
 	return append(env, o.Env...)
 }
 
-// shared reports whether tensors go through shared memory.
+// shared reports whether tensors travel through shared memory.
 func (o Options) shared() bool {
 	return haveShared && !o.NoSharedMemory && os.Getenv(NoSharedMemory) != "1"
 }
 
-// ServeConfig is what a backend serves.
+// ServeConfig describes a backend to serve.
 type ServeConfig struct {
 	Name    string // as in rlx-backend-NAME
 	Backend device.Backend
-	// Decode reads what the host's Options.Encode wrote, and verifies it again. If it is nil, the backend takes no programs.
+	// Decode decodes and verifies what the host's Options.Encode wrote. If it is nil, the backend cannot load programs.
 	Decode func([]byte) (*program.Program, error)
-	Log    *slog.Logger // from NewLogger; nil for no log
+	Log    *slog.Logger // from NewLogger; may be nil
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// peakSampler measures the peak memory of a process after runs. To read it takes about 20 us, which is more than some runs take, so
-// after a run shorter than peakRun it is measured only if peakEvery has passed.
+// peakSampler measures the peak memory of a process after runs. Reading it takes about 20 us, which is longer than some runs. So after a
+// run shorter than peakRun it is read only if the last reading is older than peakEvery.
 type peakSampler struct {
 	mu   sync.Mutex
 	at   time.Time
@@ -18,7 +18,7 @@ const (
 	peakEvery = 100 * time.Millisecond
 )
 
-// after is the peak after a run that took so long.
+// after returns the peak memory in bytes after a run of the given duration. It calls measure only if that is due.
 func (p *peakSampler) after(run time.Duration, measure func() int64) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

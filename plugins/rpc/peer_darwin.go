@@ -2,5 +2,5 @@ package rpc
 
 import "net"
 
-// checkPeer checks nothing: only this user can access the socket's directory, and TLS authenticates the process.
+// checkPeer does nothing: only this user can access the socket's directory, and TLS authenticates the process.
 func checkPeer(net.Conn) error { return nil }

@@ -15,8 +15,8 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// Backends need unix sockets, inherited descriptors and process groups. Without these the host still builds,
-// and Start returns an error. The rest of this file is what other files refer to.
+// Backends need unix sockets, inherited descriptors and process groups. On systems without them the host still builds, and Start returns
+// an error. The rest of this file declares what other files refer to.
 
 const haveShared = false
 
@@ -25,8 +25,8 @@ func Start(_ context.Context, opts Options) (*Session, error) {
 	return nil, lost(ErrPlatform, "backend "+opts.backendName(), "cannot be started on %s", runtime.GOOS)
 }
 
-// ErrNotServed is the outcome of a check of something that a backend may leave out.
-var ErrNotServed = errors.New("it does without")
+// ErrNotServed is reported for a check of an optional feature that the backend lacks.
+var ErrNotServed = errors.New("the backend does not support it")
 
 // Behave reports that this system cannot run backends.
 func Behave(ctx context.Context, opts Options, _ *program.Program, _ func(string, error)) error {

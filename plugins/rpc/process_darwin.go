@@ -5,18 +5,18 @@ import (
 	"syscall"
 )
 
-// execPath: there is no /proc to execute an open file by, so the path is used.
+// execPath returns the file's path, because there is no /proc to execute an open file.
 func execPath(f *os.File, _ int) string { return f.Name() }
 
-// restrictThread: there is no parent-death signal here; the lifeline alone ends a backend whose host was killed.
+// restrictThread does nothing: there is no parent-death signal here, and only the lifeline ends a backend whose host was killed.
 func restrictThread(*syscall.SysProcAttr) {}
 
 func limitProcess(int) {}
 
 func markCloseOnExec() error { return syscall.ENOSYS }
 
-// reap waits for the child and kills its group. It kills after the wait, when the number may be reused, because there is no wait
-// that does not reap.
+// reap waits for the child and then kills its group. The group's number may have been reused by then, but this system has no wait that
+// does not reap.
 func (p *process) reap() {
 	p.cmd.Wait()
 	p.mu.Lock()
@@ -25,10 +25,10 @@ func (p *process) reap() {
 	p.reaped = true
 }
 
-// execErrors are errors of exec that are about the file.
+// execErrors are errors of exec that are caused by the file.
 var execErrors = []error{syscall.ENOEXEC, syscall.EACCES, syscall.ENOENT, syscall.EPERM, syscall.EBADARCH, syscall.EBADEXEC}
 
-// peakRSS is the peak resident size in bytes once exited is closed; before that it is not known.
+// peakRSS returns the peak resident size in bytes once exited is closed, and 0 before, when it is unknown.
 func (p *process) peakRSS() int64 {
 	select {
 	case <-p.exited:
@@ -45,7 +45,7 @@ func (p *process) peakRSS() int64 {
 	return 0
 }
 
-// OwnPeakRSS is the peak resident size of this process in bytes, 0 if the system does not report it.
+// OwnPeakRSS returns the peak resident size of this process in bytes, 0 if the system does not report it.
 func OwnPeakRSS() int64 {
 	var ru syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &ru) != nil {

@@ -12,30 +12,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// execPath is the path by which a child executes the open file that it gets as descriptor fd.
+// execPath returns the path by which a child executes the open file that it inherits as descriptor fd.
 func execPath(_ *os.File, fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
 
-// restrictThread sets what the child inherits from the forking thread: it dies with this host, and neither it nor
-// what it starts can gain rights through set-uid files.
+// restrictThread sets what the child inherits from the forking thread: the child dies with this host, and neither it nor its children
+// can gain rights through set-uid files.
 func restrictThread(attr *syscall.SysProcAttr) {
 	attr.Pdeathsig = syscall.SIGKILL
 	unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 }
 
-// markCloseOnExec marks every descriptor from 3 up. Kernels before 5.11 cannot.
+// markCloseOnExec marks every descriptor from 3 up. It fails on kernels before 5.11.
 func markCloseOnExec() error { return unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }
 
-// maxFiles is RLIMIT_NOFILE of a backend.
+// maxFiles is the limit on a backend's open files (RLIMIT_NOFILE).
 const maxFiles = 1024
 
-// limitProcess sets limits that cannot be set before exec. Core files are off, since they would contain the user's tensors.
+// limitProcess sets limits that cannot be set before exec. Core files are disabled, because they would contain the user's tensors.
 func limitProcess(pid int) {
 	unix.Prlimit(pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil)
 	unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: maxFiles, Max: maxFiles}, nil)
 }
 
-// reap waits for the child and kills its group. It kills the group before it reaps the leader: until then the group's number
-// cannot be reused.
+// reap waits for the child, kills its group and then reaps it. In this order the group's number cannot have been reused.
 func (p *process) reap() {
 	for errors.Is(unix.Waitid(unix.P_PID, p.pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
 	}
@@ -46,10 +45,10 @@ func (p *process) reap() {
 	p.reaped = true
 }
 
-// execErrors are errors of exec that are about the file.
+// execErrors are errors of exec that are caused by the file.
 var execErrors = []error{syscall.ENOEXEC, syscall.EACCES, syscall.ENOENT, syscall.EPERM, syscall.EINVAL, syscall.ELIBBAD}
 
-// peakRSS is the peak resident size in bytes while the process lives, else 0.
+// peakRSS returns the peak resident size in bytes while the process lives, and 0 afterwards.
 func (p *process) peakRSS() int64 {
 	select {
 	case <-p.exited:
@@ -59,11 +58,11 @@ func (p *process) peakRSS() int64 {
 	}
 }
 
-// OwnPeakRSS is the peak resident size of this process in bytes, 0 if the system does not report it.
+// OwnPeakRSS returns the peak resident size of this process in bytes, 0 if the system does not report it.
 func OwnPeakRSS() int64 { return peakRSSOf(os.Getpid()) }
 
-// peakRSSOf is the peak resident size of a live process in bytes, 0 where it is not known. It does not use getrusage or
-// wait, whose peak includes that of the parent process.
+// peakRSSOf returns the peak resident size of a live process in bytes, 0 if it is unknown. It does not use getrusage or wait, because
+// their peak includes the parent's memory before exec.
 func peakRSSOf(pid int) int64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A process that a large one starts is not large for that.
+// The peak of a small process must not include the memory of the large process that starts it.
 func TestOwnPeakRSS(t *testing.T) {
 	const held = 256 << 20
 	if os.Getenv("RLX_TEST_PEAK") != "" {

@@ -15,26 +15,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is one started backend, the leader of its own process group.
+// process is a started backend, the leader of its own process group.
 type process struct {
 	cmd    *exec.Cmd
 	pid    int
-	exited chan struct{} // closed once the process is reaped and its group has been killed
+	exited chan struct{} // closed once the process has been reaped and its group killed
 
 	mu     sync.Mutex
 	reaped bool
 }
 
-// startProcess starts cmd on a thread of its own, which then waits for it. The kernel ties the parent-death signal to
-// the thread that forked, not to the process, so that thread must live as long as the child does. For the same
-// reason, attributes that a child inherits from its thread can be set here without changing the rest of the host.
+// startProcess starts cmd on its own thread, which then waits for the process. The kernel ties the parent-death signal to the thread that
+// forked, not to the process, so that thread must live as long as the child. A child also inherits attributes of its thread; setting them
+// here leaves the rest of the host unchanged.
 func startProcess(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, exited: make(chan struct{})}
 	keepFiles()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+		runtime.LockOSThread() // never unlocked, so that the thread ends with this goroutine
 		restrictThread(cmd.SysProcAttr)
 		if err := cmd.Start(); err != nil {
 			started <- err
@@ -52,13 +52,13 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// keepFiles marks the host's descriptors close-on-exec, since those that it inherited may not be. A backend gets only what
+// keepFiles marks the host's descriptors close-on-exec. Some that the host inherited may not be, and a backend must get only what
 // ExtraFiles lists.
 func keepFiles() {
 	if markCloseOnExec() == nil {
 		return
 	}
-	list, _ := os.ReadDir("/dev/fd") // for kernels and systems without close_range
+	list, _ := os.ReadDir("/dev/fd") // for systems without close_range
 	for _, e := range list {
 		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
 			unix.CloseOnExec(fd)
@@ -78,19 +78,19 @@ func (p *process) signal(sig syscall.Signal) {
 func (p *process) kill()      { p.signal(syscall.SIGKILL) }
 func (p *process) terminate() { p.signal(syscall.SIGTERM) }
 
-// ending describes how the process ended, once exited is closed.
+// ending describes how the process ended. Call it once exited is closed.
 func (p *process) ending() string {
 	st := p.cmd.ProcessState
 	if st == nil {
 		return "ended"
 	}
 	if ws, ok := st.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return "was ended by " + cmp.Or(unix.SignalName(ws.Signal()), ws.Signal().String()) // some have no name
+		return "was ended by " + cmp.Or(unix.SignalName(ws.Signal()), ws.Signal().String()) // some signals have no name
 	}
 	return "ended with " + st.String()
 }
 
-// notExecutable reports errors of exec that are about the file rather than the system.
+// notExecutable reports whether an error of exec is caused by the file rather than the system.
 func notExecutable(err error) bool {
 	for _, e := range execErrors {
 		if errors.Is(err, e) {
@@ -100,7 +100,7 @@ func notExecutable(err error) bool {
 	return false
 }
 
-// endGroup ends this process and everything it started. A backend that is not the leader of its group ends alone.
+// endGroup kills this process and everything it started. If the process does not lead its group, only the process itself ends.
 func endGroup() {
 	if syscall.Getpgrp() == os.Getpid() {
 		syscall.Kill(0, syscall.SIGKILL)

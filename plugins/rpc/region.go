@@ -14,22 +14,22 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// The shared region is one file: a header for heartbeats, then the program's io space. spec/protocol.md has the
-// layout. Nothing that either side relies on for safety is ever read from it: sizes and offsets travel in messages.
+// The shared region is one file: a header for heartbeats, then the program's IO space. spec/protocol.md has the layout. Neither side
+// trusts anything in it: sizes and offsets travel in messages.
 const (
 	regionHeader  = 64 << 10 // a multiple of every page size in use
 	regionMagic   = "RLXIOREG"
 	regionVersion = 1
 
-	// Words of 8 bytes, each written by the backend only, on cache lines of their own.
+	// Indices of 8-byte words that only the backend writes. The heartbeat has a cache line of its own.
 	wordBeat       = 64 / 8  // the heartbeat, a counter
-	wordGeneration = 128 / 8 // of the last run that began; 0 before the first
-	wordSteps      = 136 / 8 // steps of that run that have started
+	wordGeneration = 128 / 8 // of the last run that has begun; 0 before the first
+	wordSteps      = 136 / 8 // number of steps of that run that have started
 )
 
-// region is a mapping of the shared region, on either side.
+// region maps the shared region, on either side.
 type region struct {
-	mu     sync.RWMutex // guards against reading the header after unmap
+	mu     sync.RWMutex // prevents reads of the header after unmapping
 	file   *os.File
 	header []byte
 	words  []int64
@@ -37,8 +37,8 @@ type region struct {
 	dirty  spans  // parts of data that may hold something else than zeros; for the host, guarded by its session's runSlot
 }
 
-// newRegion makes the host's side. It is created with the header alone, so that the backend can be started before the
-// program is known. grow sets its final size.
+// newRegion creates the host's side with only the header, so that the backend can be started before the program is known. grow sets
+// the final size.
 func newRegion() (*region, error) {
 	f, err := newMemfd("rlx-io", 0)
 	if err != nil {
@@ -61,7 +61,7 @@ func newRegion() (*region, error) {
 	return r, nil
 }
 
-// mapHeader maps the first part of f.
+// mapHeader maps the header, the first part of f.
 func mapHeader(f *os.File) (*region, error) {
 	b, err := unix.Mmap(int(f.Fd()), 0, regionHeader, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
@@ -70,7 +70,7 @@ func mapHeader(f *os.File) (*region, error) {
 	return &region{file: f, header: b, words: tensor.View[int64](b)}, nil
 }
 
-// grow sets the size of the data part, once.
+// grow sets the size of the data part. It may be called once.
 func (r *region) grow(size int64) error {
 	if err := r.file.Truncate(regionHeader + size); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (r *region) mapData(size int64) error {
 	return nil
 }
 
-// close unmaps. Readers of data must be done; readers of words get zeros from now on.
+// close unmaps the region. Nothing may use data any more; reading a word returns 0 from now on.
 func (r *region) close() {
 	if r == nil {
 		return
@@ -121,7 +121,7 @@ func (r *region) close() {
 	r.file.Close()
 }
 
-// load reads a word; 0 once closed or where there is no region.
+// load returns a word, or 0 if the region is closed or nil.
 func (r *region) load(word int) int64 {
 	if r == nil {
 		return 0
@@ -134,7 +134,7 @@ func (r *region) load(word int) int64 {
 	return atomic.LoadInt64(&r.words[word])
 }
 
-// store writes a word. Only the backend does.
+// store writes a word. Only backends call it.
 func (r *region) store(word int, v int64) {
 	if r != nil {
 		atomic.StoreInt64(&r.words[word], v)
@@ -144,10 +144,10 @@ func (r *region) store(word int, v int64) {
 // mapping is a read-only mapping of part of a file.
 type mapping struct {
 	whole []byte
-	data  []byte // the part asked for
+	data  []byte // the requested part
 }
 
-// mapFile maps size bytes of f at offset, read-only. The offset need not be a multiple of the page size.
+// mapFile maps size bytes of f at offset, read-only. offset need not be a multiple of the page size.
 func mapFile(f *os.File, offset, size int64) (*mapping, error) {
 	st, err := f.Stat()
 	if err != nil {

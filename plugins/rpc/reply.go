@@ -11,7 +11,7 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// takeOutput appends a chunk to an output. The program fixes the sizes; a backend cannot make the host hold more.
+// takeOutput appends a chunk to an output. The sizes come from the program, so a backend cannot make the host store more.
 func (x *hostRun) takeOutput(c *rlxv1.Chunk) error {
 	if x.staged == nil {
 		return lost(ErrProtocol, x.e.s.name, "sent an output in chunks, which was to be in shared memory")
@@ -64,7 +64,7 @@ func (x *hostRun) takeDump(d *rlxv1.Dump) error {
 	return nil
 }
 
-// observeError is an error of the caller's observer.
+// observeError wraps an error of the caller's observer.
 type observeError struct{ err error }
 
 func (e *observeError) Error() string { return e.err.Error() }
@@ -111,7 +111,7 @@ func (x *hostRun) takeDone(d *rlxv1.Done) error {
 	return nil
 }
 
-// profiled are the nodes of the steps that the run needs.
+// profiled returns the nodes of the steps that the run needs.
 func (x *hostRun) profiled() (nodes []int) {
 	p := x.e.prog
 	needed := p.Needed(x.r.Computed(), x.r.Opts.Dump)
@@ -123,7 +123,7 @@ func (x *hostRun) profiled() (nodes []int) {
 	return nodes
 }
 
-// fetchSteps fetches the time of each step of the last run.
+// fetchSteps asks for the time of each step of the last run.
 func (x *hostRun) fetchSteps(ctx context.Context) error {
 	s := x.e.s
 	what := func() string { return "while it gave the times of " + x.e.prog.Method }

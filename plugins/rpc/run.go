@@ -17,8 +17,8 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// run waits for its turn and makes the call. tensors returns the caller's inputs and outputs. out is called while the
-// backend works, since large outputs take time to allocate.
+// run waits until the session is free and then makes the call. tensors returns the caller's inputs and a function that returns its outputs.
+// That function is called while the backend works, because large outputs take time to allocate.
 func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*binding) (in [][]byte, out func() [][]byte, err error)) (device.Stats, error) {
 	s := e.s
 	if err := s.takeTurn(ctx); err != nil {
@@ -67,7 +67,7 @@ func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*bindin
 	return x.stats, nil
 }
 
-// inStepOrder lists the nodes that steps compute, each once, in the order in which a backend sends their values.
+// inStepOrder returns those of nodes that steps compute, without duplicates, in the order in which a backend sends their values.
 func inStepOrder(p *program.Program, nodes []int) []int {
 	if len(nodes) == 0 {
 		return nil
@@ -87,14 +87,14 @@ func inStepOrder(p *program.Program, nodes []int) []int {
 	return out
 }
 
-// nanIn is the value in which err reports a NaN, nil if it reports none.
+// nanIn returns the value in which err reports a NaN, or nil if it reports none.
 func nanIn(p *program.Program, err error) *ir.Node {
 	var at *StepError
 	if !errors.Is(err, device.ErrNaN) || !errors.As(err, &at) || at.Step < 1 || at.Step > len(p.Steps) {
 		return nil
 	}
 	values := p.Graph.Nodes[p.Steps[at.Step-1].Node].Values()
-	return values[max(0, min(at.Result, len(values)-1))] // not trusted
+	return values[max(0, min(at.Result, len(values)-1))] // at.Result comes from the backend and is not trusted
 }
 
 // hostRun is one run on the host's side.
@@ -105,21 +105,21 @@ type hostRun struct {
 	out    func() [][]byte
 	r      device.Run
 	header *rlxv1.RunHeader
-	dumps  []int // nodes whose values are still to come, in this order
+	dumps  []int // nodes whose values are still expected, in this order
 	stats  device.Stats
 	steps  int
 
 	staged [][]byte // outputs received in chunks
-	dump   []byte   // value being assembled
-	dumpAt int      // its node; -1 for none
+	dump   []byte   // value that is being assembled
+	dumpAt int      // node of dump; -1 for none
 	shape  []int
 
 	finished  chan struct{} // closed when the call has returned
-	succeeded bool          // set before that
-	refused   error         // an error of the caller's observer, for which the run is cancelled
+	succeeded bool          // set before finished is closed
+	refused   error         // error of the caller's observer; the run is cancelled because of it
 }
 
-// run makes the Run call. Its stream is not tied to ctx, because after a cancel the region may be used again only when the
+// run makes the Run call. Cancelling ctx does not cancel its stream, because after a cancellation the region may be reused only once the
 // run has ended.
 func (x *hostRun) run(ctx context.Context) error {
 	s, x0 := x.e.s, context.WithoutCancel(ctx)
@@ -159,7 +159,7 @@ func (x *hostRun) run(ctx context.Context) error {
 	return x.atStep(err, step)
 }
 
-// atStep adds the step to the error's chain, and its name to one from the wire.
+// atStep adds step to the chain of err. If err came from the backend and already names a step, atStep adds the name of the step's node.
 func (x *hostRun) atStep(err error, step *StepError) error {
 	var e *diag.Error
 	if !errors.As(err, &e) {
@@ -187,7 +187,7 @@ func (x *hostRun) atStep(err error, step *StepError) error {
 	return err
 }
 
-// reportProgress passes the step counter to the caller until the run is over.
+// reportProgress passes the number of started steps to the caller until the run ends.
 func (x *hostRun) reportProgress() {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
@@ -208,22 +208,22 @@ func (x *hostRun) reportProgress() {
 	}
 }
 
-// cancelWith passes the caller's cancellation on, and gives the backend some time to end the run.
+// cancelWith cancels the run when the caller's context is cancelled.
 func (x *hostRun) cancelWith(ctx context.Context) {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return // the call has the same deadline
+		return // the call has the same deadline, so it ends by itself
 	}
 	x.cancel()
 }
 
-// cancel asks the backend to end this run, and ends the backend if it does not.
+// cancel asks the backend to end this run. If the run does not end within Timeouts.Cancel, cancel kills the backend.
 func (x *hostRun) cancel() {
 	s := x.e.s
 	limit := time.NewTimer(s.opts.Timeouts.Cancel)
 	defer limit.Stop()
 	ctx, stop := context.WithTimeout(context.Background(), s.opts.Timeouts.Cancel)
 	defer stop()
-	s.api.Cancel(ctx, &rlxv1.CancelRequest{Generation: x.header.Generation}) // the error does not matter: the end of Run does
+	s.api.Cancel(ctx, &rlxv1.CancelRequest{Generation: x.header.Generation}) // its error does not matter; only the end of Run does
 	select {
 	case <-x.finished:
 	case <-s.dead.Done():
@@ -232,7 +232,7 @@ func (x *hostRun) cancel() {
 	}
 }
 
-// stream sends and receives the messages of one run.
+// stream exchanges the messages of one run.
 func (x *hostRun) stream(ctx context.Context) error {
 	s := x.e.s
 	if s.region != nil {
@@ -250,7 +250,7 @@ func (x *hostRun) stream(ctx context.Context) error {
 		x.send(st)
 		close(sent)
 	} else {
-		go func() { // a backend may answer before it has received everything
+		go func() { // the backend may answer before it has received everything
 			defer close(sent)
 			x.send(st)
 		}()
@@ -265,7 +265,7 @@ func (x *hostRun) stream(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return err // ends ctx, and the sender with it
+		return err // ends ctx and with it the sender
 	}
 	<-sent
 	return nil
@@ -305,7 +305,7 @@ func (x *hostRun) takeShared(out [][]byte) {
 	}
 }
 
-// runDirect is stream for the socket for runs: one message each way.
+// runDirect is stream over the run channel: one message each way.
 func (x *hostRun) runDirect(ctx context.Context) error {
 	x.dumpAt = -1
 	if err := x.e.s.direct.send(x.header); err != nil {
@@ -341,7 +341,7 @@ func (x *hostRun) send(st grpc.BidiStreamingClient[rlxv1.RunRequest, rlxv1.RunRe
 	}
 }
 
-// receive takes replies up to Done and the end of the stream.
+// receive reads replies up to Done and the end of the stream.
 func (x *hostRun) receive(st grpc.BidiStreamingClient[rlxv1.RunRequest, rlxv1.RunReply]) error {
 	s := x.e.s
 	x.dumpAt = -1
@@ -373,7 +373,7 @@ func (x *hostRun) receive(st grpc.BidiStreamingClient[rlxv1.RunRequest, rlxv1.Ru
 		case *rlxv1.RunReply_Dump:
 			err = x.takeDump(part.Dump)
 			if refused := (*observeError)(nil); errors.As(err, &refused) {
-				// The run must end first, so keep receiving.
+				// The run has to end first, so go on receiving.
 				x.refused, err = refused, nil
 				go x.cancel()
 			}

@@ -21,27 +21,27 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc/internal/sandbox"
 )
 
-// A backendRunner is the runner.Runner through which go-plugin sees the backend. go-plugin gets a handshake line that
-// was already checked, and nothing else that the backend prints.
+// A backendRunner is the runner.Runner through which go-plugin sees the backend. go-plugin gets only a handshake line that was already
+// checked, and nothing else that the backend prints.
 type backendRunner struct {
-	name     string // "backend cpu"
-	path     string // of the executable, as the user gave it
+	name     string // such as "backend cpu"
+	path     string // path of the executable, as the user gave it
 	exe      *os.File
 	files    *childFiles
-	env      []string // added to go-plugin's
-	dir      string   // the private directory
-	folder   string   // of an installed plugin; otherwise empty
-	inMemory bool     // exe is a copy in memory
+	env      []string // added to go-plugin's variables
+	dir      string   // private directory
+	folder   string   // folder of an installed plugin, or empty
+	inMemory bool     // whether exe is a copy in memory
 	confined Confinement
 	versions []int
 	log      *logSink
 
 	cmd   *exec.Cmd
-	proc  atomic.Pointer[process]    // nil until started
-	shake atomic.Pointer[handshake]  // once it was accepted
-	said  chan struct{}              // closed at the end of stderr
-	fault atomic.Pointer[diag.Error] // why the start failed, as our error
-	// tlsFault is why the TLS handshake failed, if it did.
+	proc  atomic.Pointer[process]    // nil until the process is started
+	shake atomic.Pointer[handshake]  // nil until the handshake is accepted
+	said  chan struct{}              // closed when stderr ends
+	fault atomic.Pointer[diag.Error] // why the start failed
+	// tlsFault is set if the TLS handshake failed.
 	tlsFault atomic.Pointer[diag.Error]
 	stdout   *io.PipeReader
 	stderr   *io.PipeReader
@@ -49,16 +49,16 @@ type backendRunner struct {
 
 var _ runner.Runner = (*backendRunner)(nil)
 
-// childFiles are the descriptors that a backend inherits. Descriptor 3 is the first.
+// childFiles are the descriptors that a backend inherits, from 3 up.
 type childFiles struct {
-	lifeline *os.File // read end of a pipe whose write end only the host has
+	lifeline *os.File // read end of a pipe; only the host has the write end
 	io       *os.File // shared region; nil for none
 	artifact *os.File // read-only; nil for none
-	runs     *os.File // socket for runs; nil for none
-	exe      *os.File // what is executed; the backend does not use it
+	runs     *os.File // run channel; nil for none
+	exe      *os.File // executable; the backend itself does not use it
 }
 
-// list gives the files in order, the executable last, and the text of RLX_FDS.
+// list returns the files in order, the executable last, and the value of RLX_FDS.
 func (c *childFiles) list() (files []*os.File, env string) {
 	add := func(name string, f *os.File) {
 		if f == nil {
@@ -78,10 +78,10 @@ func (c *childFiles) list() (files []*os.File, env string) {
 	return files, fdsEnv + "=" + env
 }
 
-// setFault keeps the first reason.
+// setFault records the first fault.
 func (r *backendRunner) setFault(e *diag.Error) { r.fault.CompareAndSwap(nil, e) }
 
-// build is go-plugin's RunnerFunc. cmd has only the environment that go-plugin sets for the backend.
+// build is go-plugin's RunnerFunc. The environment of cmd has only the variables that go-plugin sets for the backend.
 func (r *backendRunner) build(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.Runner, error) {
 	files, fds := r.files.list()
 	r.cmd = &exec.Cmd{
@@ -90,7 +90,7 @@ func (r *backendRunner) build(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.R
 		Env:        append(append(append([]string{}, r.env...), cmd.Env...), fds),
 		Dir:        r.dir,
 		ExtraFiles: files,
-		// Stdin stays nil: /dev/null. go-plugin would pass the host's on.
+		// Stdin stays nil, which is /dev/null. go-plugin would pass on the host's.
 	}
 	return r, nil
 }
@@ -128,7 +128,7 @@ func (r *backendRunner) Start(context.Context) error {
 	return nil
 }
 
-// startProcess runs the command, in a sandbox if there is one, and returns when the backend's own code runs.
+// startProcess runs the command, in a sandbox if there is one. It returns when the backend's own code runs.
 func (r *backendRunner) startProcess() (*process, error) {
 	if !r.confined.confined() {
 		p, err := startProcess(r.cmd)
@@ -150,12 +150,12 @@ func (r *backendRunner) startProcess() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.proc.Store(p) // so that a start that takes too long can be ended
+	r.proc.Store(p) // so that a start that takes too long can be killed
 	if err = sandbox.Result(status); err == nil {
 		return p, nil
 	}
 	select {
-	case <-p.exited: // a launcher that failed has ended
+	case <-p.exited: // the launcher failed
 	case <-time.After(drainGrace):
 		p.kill()
 		<-p.exited
@@ -167,10 +167,10 @@ func (r *backendRunner) startProcess() (*process, error) {
 	return nil, err
 }
 
-// drainGrace is how long to read the pipes after the process has exited. Another process may keep their write ends open forever.
+// drainGrace is how long to read the pipes after the process has exited. Another process may keep the write ends open forever.
 const drainGrace = 250 * time.Millisecond
 
-// watchOutput reads both pipes until the backend is gone, and feeds go-plugin.
+// watchOutput reads both pipes until the backend has exited, and passes the handshake to go-plugin.
 func (r *backendRunner) watchOutput(p *process, outR, errR *os.File) {
 	hostOut, toHost := io.Pipe()
 	hostErr, toHostErr := io.Pipe()
@@ -211,7 +211,7 @@ func (r *backendRunner) watchOutput(p *process, outR, errR *os.File) {
 	}()
 }
 
-// drainErrors waits for the end of stderr after the process has ended.
+// drainErrors waits for the end of stderr after the process has exited.
 func (r *backendRunner) drainErrors() {
 	select {
 	case <-r.said:
@@ -219,7 +219,7 @@ func (r *backendRunner) drainErrors() {
 	}
 }
 
-// readHandshake reads the first line of stdout. If that is no handshake, it records why.
+// readHandshake reads the first line of stdout. If the line is not a valid handshake, it records the reason.
 func (r *backendRunner) readHandshake(p *process, br *bufio.Reader) (handshake, bool) {
 	line, err := br.ReadSlice('\n')
 	if len(line) == 0 && err != nil || errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) {
@@ -266,7 +266,7 @@ func (r *backendRunner) Stdout() io.ReadCloser           { return r.stdout }
 func (r *backendRunner) Stderr() io.ReadCloser           { return r.stderr }
 func (r *backendRunner) Name() string                    { return r.name }
 
-// ID is empty before the start, which means to go-plugin that there is nothing to kill.
+// ID is empty before the start. go-plugin takes that to mean that there is nothing to kill.
 func (r *backendRunner) ID() string {
 	if p := r.proc.Load(); p != nil {
 		return strconv.Itoa(p.pid)
@@ -284,14 +284,14 @@ func (r *backendRunner) Kill(context.Context) error {
 	return nil
 }
 
-// kill ends the backend if it was started.
+// kill kills the backend if it was started.
 func (r *backendRunner) kill() {
 	if p := r.proc.Load(); p != nil {
 		p.kill()
 	}
 }
 
-// PluginToHost is called with the address of the handshake: checked again, since it decides what is dialled.
+// PluginToHost is called with the address of the handshake. It checks the address again, because go-plugin dials it.
 func (r *backendRunner) PluginToHost(network, addr string) (string, string, error) {
 	if network != "unix" {
 		return "", "", errors.New("address is not a unix socket")
@@ -303,7 +303,7 @@ func (r *backendRunner) HostToPlugin(network, addr string) (string, string, erro
 	return network, addr, nil
 }
 
-// unwrapAll is the innermost error: the system's text, without /proc paths that mean nothing to a user.
+// unwrapAll returns the innermost error. It has the system's text without /proc paths, which mean nothing to a user.
 func unwrapAll(err error) error {
 	for errors.Unwrap(err) != nil {
 		err = errors.Unwrap(err)

@@ -13,20 +13,20 @@ import (
 type Sandbox string
 
 const (
-	SandboxOn      Sandbox = "on" // or empty: by the layers that the system has, unless the backend declares "none"
+	SandboxOn      Sandbox = "on" // the default: uses the layers that the system has, unless the backend declares "none"
 	SandboxOff     Sandbox = "off"
 	SandboxRequire Sandbox = "require" // ErrSandbox if a layer is missing or the backend declares "none"
 )
 
-// Confinement is the layers that confine a backend's process.
+// Confinement lists the layers that confine a backend's process.
 type Confinement struct {
-	Landlock int      `json:"landlock"` // ABI version of the kernel's Landlock; 0 means that the backend can access all files of the user
-	Seccomp  bool     `json:"seccomp"`  // system calls are filtered
-	Allowed  []string `json:"allowed"`  // granted to the backend's declaration, such as "gpu"
-	Reason   string   `json:"reason"`   // why a layer is missing, if one is
+	Landlock int      `json:"landlock"` // ABI version of the kernel's Landlock; 0: the backend can access all files of the user
+	Seccomp  bool     `json:"seccomp"`  // whether system calls are filtered
+	Allowed  []string `json:"allowed"`  // what the backend's declaration asked for and got, such as "gpu"
+	Reason   string   `json:"reason"`   // why a layer is missing; empty if none is
 }
 
-// String is the confinement in a few words: "landlock 7, seccomp, allows gpu" or "none (it is off)".
+// String describes the confinement briefly: "landlock 7, seccomp, allows gpu" or "none (it is off)".
 func (c Confinement) String() string {
 	var parts []string
 	if c.Landlock > 0 {
@@ -47,7 +47,7 @@ func (c Confinement) String() string {
 	return s
 }
 
-// confined reports whether any layer is in place.
+// confined reports whether at least one layer is in place.
 func (c Confinement) confined() bool { return c.layers() != sandbox.Layers{} }
 
 func (c Confinement) allows(word string) bool { return slices.Contains(c.Allowed, word) }
@@ -94,10 +94,10 @@ func confine(name string, asked Sandbox, declared declaration, has sandbox.Layer
 	return c, nil
 }
 
-// availableLayers is the layers of this system; tests replace it.
+// availableLayers returns the layers of this system. Tests replace it.
 var availableLayers = sandbox.Available
 
-// declaration is a file beside a backend's executable that lists what it needs in a sandbox. The words grant fixed sets of paths:
+// declaration is the file next to a backend's executable that lists what it needs in a sandbox. Each word grants a fixed set of paths, so
 // a declaration cannot ask for the user's files.
 type declaration struct {
 	path string // of the file
@@ -105,8 +105,8 @@ type declaration struct {
 	none bool
 }
 
-// The words of a declaration.
+// Words of a declaration.
 const (
-	wordGPU  = "gpu"  // devices, drivers, a cache
-	wordNone = "none" // it cannot run in a sandbox
+	wordGPU  = "gpu"  // GPU devices, drivers and a shader cache
+	wordNone = "none" // the backend cannot run in a sandbox
 )

@@ -26,25 +26,25 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc/internal/sandbox"
 )
 
-// What the scripted backend of mode "probe" gets to attack, in its environment.
+// Environment variables that name the targets of the scripted backend in mode "probe".
 const (
-	userDirEnv = "RLX_TEST_USER_DIR" // a directory of the user's with the files secret, gone, moved
-	victimEnv  = "RLX_TEST_VICTIM"   // a process of the user's
-	tcpEnv     = "RLX_TEST_TCP"      // listeners of the user's
+	userDirEnv = "RLX_TEST_USER_DIR" // directory of the user with the files secret, gone and moved
+	victimEnv  = "RLX_TEST_VICTIM"   // process of the user
+	tcpEnv     = "RLX_TEST_TCP"      // listeners of the user
 	udpEnv     = "RLX_TEST_UDP"
 	unixEnv    = "RLX_TEST_UNIX"
 	dgramEnv   = "RLX_TEST_DGRAM"
-	addressEnv = "RLX_TEST_ADDRESS" // in the memory of the victim
-	layersEnv  = "RLX_TEST_LAYERS"  // what it is confined by
+	addressEnv = "RLX_TEST_ADDRESS" // address in the memory of the victim
+	layersEnv  = "RLX_TEST_LAYERS"  // layers that confine the backend
 )
 
-// attempt is something that a backend in a sandbox must not be able to do.
+// attempt is something that a sandbox must prevent.
 type attempt struct {
 	name string
-	// What stops it: "landlock" from the version given (0: any), "seccomp", or both.
+	// What prevents it: landlock from that version on (0: any version), seccomp, or both.
 	landlock, seccomp bool
 	abi               int
-	control           bool // it succeeds without a sandbox; else it is tried only where it is stopped
+	control           bool // whether it succeeds without a sandbox; if not, it is tried only where a layer prevents it
 	do                func() error
 }
 
@@ -52,7 +52,7 @@ func (a attempt) stopped(l sandbox.Layers) bool {
 	return a.landlock && l.Landlock > 0 && l.Landlock >= a.abi || a.seccomp && l.Seccomp
 }
 
-// victim is the process to attack.
+// victim returns the number of the process to attack.
 func victim() int {
 	n, _ := strconv.Atoi(os.Getenv(victimEnv))
 	return n
@@ -77,7 +77,7 @@ func closing(f interface{ Close() error }, err error) error {
 	return err
 }
 
-// cString is the address of a string for a system call; it is never freed.
+// cString returns the address of a C string for a system call. The string is never freed.
 func cString(s string) uintptr {
 	b, _ := syscall.BytePtrFromString(s)
 	kept = append(kept, b)
@@ -178,7 +178,7 @@ func attempts() []attempt {
 		{name: "dial tcp", landlock: true, abi: 4, seccomp: true, control: true, do: func() error { return closing(net.Dial("tcp", os.Getenv(tcpEnv))) }},
 		{name: "listen on tcp", landlock: true, abi: 4, seccomp: true, control: true, do: func() error {
 			var c net.ListenConfig
-			c.SetMultipathTCP(false) // which Landlock does not see
+			c.SetMultipathTCP(false) // Landlock does not see Multipath TCP
 			return closing(c.Listen(context.Background(), "tcp", "127.0.0.1:0"))
 		}},
 		{name: "empty a file by its path", landlock: true, abi: 3, seccomp: true, control: true, do: func() error { return os.Truncate(userFile("secret"), 3) }},
@@ -215,7 +215,7 @@ func attempts() []attempt {
 			return err
 		}},
 	}
-	// With these arguments they fail by themselves where nothing stops them.
+	// These calls fail anyway, because of their arguments, if nothing prevents them.
 	for name, do := range map[string]func() error{
 		"mount":         func() error { return unix.Mount("none", "/nowhere", "none", 0, "") },
 		"unshare":       func() error { return unix.Unshare(unix.CLONE_NEWUSER) },
@@ -236,7 +236,7 @@ func attempts() []attempt {
 	return append(append(files, calls...), both...)
 }
 
-// newestTested is the newest call that the filter was written for.
+// newestTested is the newest call that existed when the filter was written.
 const newestTested = unix.SYS_RSEQ_SLICE_YIELD
 
 func dialAndWrite(network, address string) error {
@@ -249,7 +249,7 @@ func dialAndWrite(network, address string) error {
 	return err
 }
 
-// fork makes a process that ends at once.
+// fork makes a process that exits at once.
 func fork() error { return forked(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0) }
 
 //go:norace
@@ -265,7 +265,7 @@ func forked(nr, a, b uintptr) error {
 	return err
 }
 
-// permitted are what a backend in a sandbox needs.
+// permitted lists what a backend needs in a sandbox.
 func permitted() []attempt {
 	return []attempt{
 		{name: "write in the session's directory", do: func() error { return os.WriteFile("f", []byte("x"), 0o600) }},
@@ -298,8 +298,8 @@ func init() {
 	}
 }
 
-// An installed plugin reads its folder in its sandbox, and nothing beside it. It runs as a copy in memory, and is not started where Verify
-// says that its files have changed.
+// An installed plugin can read its own folder in its sandbox, and nothing next to it. It runs as a copy in memory. It does not start if
+// Verify finds that its files have changed.
 func TestFolder(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "folder")
@@ -331,7 +331,7 @@ func TestFolder(t *testing.T) {
 	wantCode(t, err, ErrDigest, "m/data has changed")
 }
 
-// The bytes that were compared with the digest are those that run: between the two, nobody can change them, not even by the descriptor.
+// The bytes compared with the digest are the bytes that run: nobody can change them in between, not even through the descriptor.
 func TestSealedCopy(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "b")
@@ -360,7 +360,7 @@ func TestSealedCopy(t *testing.T) {
 	}
 }
 
-// probe tries everything and prints what became of it.
+// probe tries everything and prints the outcomes.
 func probe() {
 	var layers sandbox.Layers
 	fmt.Sscan(os.Getenv(layersEnv), &layers.Landlock, &layers.Seccomp)
@@ -384,13 +384,13 @@ func probe() {
 			fmt.Fprintf(os.Stderr, "probe: %s = %s\n", line[:6], strings.Fields(line)[1])
 		}
 	}
-	if cache := os.Getenv("XDG_CACHE_HOME"); filepath.Base(cache) == "ref" { // its own
+	if cache := os.Getenv("XDG_CACHE_HOME"); filepath.Base(cache) == "ref" { // the backend's own cache
 		os.Mkdir(filepath.Join(cache, "made"), 0o700)
 	}
 	fmt.Fprintln(os.Stderr, "probe: end = done")
 }
 
-// probed starts a backend that tries everything and returns what it printed.
+// probed starts a backend in mode "probe" and returns the outcomes that it printed.
 func probed(t *testing.T, opts Options, log *logBuffer) (map[string]string, *Session) {
 	user, err := os.MkdirTemp("", "rlxuser")
 	if err != nil {
@@ -441,7 +441,7 @@ func probed(t *testing.T, opts Options, log *logBuffer) (map[string]string, *Ses
 	return results, s
 }
 
-// stackOf is the address of some readable memory of a process, which may have begun its program a moment ago.
+// stackOf returns an address of readable memory in a process that may have just started.
 func stackOf(t *testing.T, pid int) uint64 {
 	for late := time.Now().Add(hangGuard); time.Now().Before(late); time.Sleep(time.Millisecond) {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", pid))
@@ -458,7 +458,7 @@ func stackOf(t *testing.T, pid int) uint64 {
 	return 0
 }
 
-// A backend cannot name a file of the user's as its dynamic linker in order to read it.
+// A backend cannot read a user's file by naming it as its dynamic linker.
 func TestForeignLinker(t *testing.T) {
 	for linker, granted := range map[string]bool{"/lib64/ld-linux-x86-64.so.2": true, "/nix/store/x/ld.so": true,
 		"/home/u/.ssh/id_ed25519": false, "/lib/../home/u/.ssh/id_ed25519": false, "/library/x": false} {
@@ -482,8 +482,8 @@ func TestForeignLinker(t *testing.T) {
 	}
 }
 
-// TestSandbox has a hostile backend try files, the network, processes and their memory: under all the layers that this
-// system has, under each alone, and without any, which shows that what it tries works.
+// TestSandbox has a hostile backend try to reach files, the network, other processes and their memory: with all layers of this system, with
+// each layer alone, and without any. The last run shows that the attempts would work.
 func TestSandbox(t *testing.T) {
 	has := sandbox.Available()
 	t.Logf("this system has %+v", has)

@@ -20,7 +20,7 @@ func TestConfine(t *testing.T) {
 		asked    Sandbox
 		declared declaration
 		has      sandbox.Layers
-		want     string // of the confinement
+		want     string // expected confinement, as text
 		code     diag.Code
 	}{
 		{"", nothing, all, "landlock 7, seccomp", ""},
@@ -46,7 +46,7 @@ func TestConfine(t *testing.T) {
 	}
 }
 
-// linkedBackend is the scripted backend under a name of its own, so that a declaration can lie beside it.
+// linkedBackend links the scripted backend under its own name, so that it can have a declaration.
 func linkedBackend(t *testing.T, mode string) (Options, *logBuffer) {
 	opts, log := testOptions(t, mode)
 	path := filepath.Join(opts.TempDir, "rlx-backend-ref")
@@ -57,7 +57,7 @@ func linkedBackend(t *testing.T, mode string) (Options, *logBuffer) {
 	return opts, log
 }
 
-// require starts nothing where a layer is missing; what the session reports is what there is.
+// With SandboxRequire no backend starts if a layer is missing. A session reports the layers that are in place.
 func TestSandboxRequire(t *testing.T) {
 	defer func() { availableLayers = sandbox.Available }()
 	has := sandbox.Available()
@@ -110,7 +110,7 @@ func TestDeclaration(t *testing.T) {
 		}
 		s.Close()
 	}
-	// A FIFO does not hold a start up.
+	// A FIFO does not block a start.
 	opts, _ := linkedBackend(t, "good")
 	if err := syscall.Mkfifo(opts.Path+".sandbox", 0o600); err != nil {
 		t.Fatal(err)

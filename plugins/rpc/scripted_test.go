@@ -27,7 +27,7 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// The test binary is its own backend: with modeEnv set it plays the part named there instead of running tests.
+// The test binary is also the backend: if modeEnv is set, it plays the named part instead of running tests.
 const (
 	modeEnv = "RLX_TEST_BACKEND"
 	hostEnv = "RLX_TEST_HOST"
@@ -40,17 +40,17 @@ func TestMain(m *testing.M) {
 	case os.Getenv(hostEnv) != "":
 		playHost()
 	default:
-		flag.Set("test.parallel", "8") // most of these tests wait; -parallel still decides
+		flag.Set("test.parallel", "8") // most of these tests only wait; -parallel still overrides this
 		os.Exit(m.Run())
 	}
 }
 
-// play is a backend that misbehaves as told: ACTION@POINT, or one of the raw parts that never serve.
+// play is a backend that misbehaves as mode says: ACTION@POINT, or a part that never serves.
 func play(mode string) {
 	switch mode {
 	case "good":
 		Serve(ServeConfig{Name: "ref", Backend: refBackend{}, Decode: decodeText, Log: NewLogger(hclogDebug)})
-	case "slow": // to start, as an interpreter with large modules is
+	case "slow": // slow to start, like an interpreter with large modules
 		time.Sleep(300 * time.Millisecond)
 		play("good")
 	case "exit0":
@@ -69,7 +69,7 @@ func play(mode string) {
 		time.Sleep(time.Hour)
 	case "hang":
 		time.Sleep(time.Hour)
-	case "hang-group": // a child that ignores SIGTERM must go as well
+	case "hang-group": // has a child that ignores SIGTERM and must end too
 		signal.Ignore(syscall.SIGTERM)
 		p, err := os.StartProcess("/proc/self/exe", os.Args, &os.ProcAttr{Env: []string{modeEnv + "=hang"}, Files: []*os.File{nil, os.Stdout, os.Stderr}})
 		if err != nil {
@@ -93,12 +93,12 @@ func play(mode string) {
 	}
 }
 
-// parts are those that only one system's tests have.
+// parts are parts that only one system's tests use.
 var parts = map[string]func(){}
 
 const hclogDebug = slog.LevelDebug
 
-// playHandshake prints handshakes that go-plugin would follow.
+// playHandshake prints handshakes that go-plugin would accept.
 func playHandshake(mode string) {
 	sock := filepath.Join(os.Getenv("PLUGIN_UNIX_SOCKET_DIR"), "sock")
 	cert := testCertificate()
@@ -121,21 +121,21 @@ func playHandshake(mode string) {
 	case "netrpc":
 		net.Listen("unix", sock)
 		fmt.Printf("1|2|unix|%s|netrpc|%s\n", sock, cert)
-	case "silent-socket": // listens, never accepts
+	case "silent-socket": // listens but never accepts
 		net.Listen("unix", sock)
 		fmt.Printf("1|2|unix|%s|grpc|%s\n", sock, cert)
 	}
 	time.Sleep(time.Hour)
 }
 
-// scripted acts at a point of the protocol, and is an honest server otherwise.
+// scripted misbehaves at one point of the protocol and is otherwise a correct server.
 type scripted struct {
 	*server
 	action, point string
-	step          int // of point run
+	step          int // step at which it misbehaves if point is "run"
 }
 
-// act does the deed if this is the point. It may not return.
+// act misbehaves if this is the point. It may not return.
 func (s *scripted) act(point string) {
 	if s.point != point {
 		return
@@ -166,7 +166,7 @@ func (s *scripted) act(point string) {
 		for range 96 << 10 { // KiB
 			os.NewFile(2, "stderr").Write(line)
 		}
-	case "evil-log": // go-plugin's reader panics on this
+	case "evil-log": // go-plugin's own reader panics on this line
 		os.NewFile(2, "stderr").Write([]byte("{\"@message\":1,\"@level\":[],\"@timestamp\":{}}\n"))
 	}
 }
@@ -189,7 +189,7 @@ func playServe(mode string) {
 			switch s.action {
 			case "error":
 				return errors.New("the \x1b[31mdevice fell off")
-			case "wait": // obeys a cancellation
+			case "wait": // ends when it is cancelled
 				<-ctx.Done()
 				return ctx.Err()
 			}
@@ -234,7 +234,7 @@ func playServe(mode string) {
 func (s *scripted) Info(ctx context.Context, r *rlxv1.InfoRequest) (*rlxv1.InfoReply, error) {
 	s.act("info")
 	reply, err := s.server.Info(ctx, r)
-	if err == nil && !strings.HasPrefix(s.point, "run:") { // a lie about a run is told on its stream
+	if err == nil && !strings.HasPrefix(s.point, "run:") { // lies about a run are told on its stream instead
 		reply.DirectRuns = false
 	}
 	switch s.action {
@@ -258,7 +258,7 @@ func (s *scripted) Info(ctx context.Context, r *rlxv1.InfoRequest) (*rlxv1.InfoR
 	return reply, err
 }
 
-// countingLoad acts before the n-th chunk of weights.
+// countingLoad calls act before the n-th chunk of weights.
 type countingLoad struct {
 	grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.LoadReply]
 	s *scripted
@@ -274,7 +274,7 @@ func (c *countingLoad) Recv() (*rlxv1.LoadRequest, error) {
 	return m, err
 }
 
-// SendAndClose may lie about the executable.
+// SendAndClose falsifies the reply if the script says so.
 func (c *countingLoad) SendAndClose(r *rlxv1.LoadReply) error {
 	if c.s.action == "zeroid" {
 		r.Executable = 0
@@ -287,7 +287,7 @@ func (s *scripted) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.L
 	return s.server.Load(&countingLoad{st, s, 0})
 }
 
-// liar changes the replies of a run.
+// liar falsifies the replies of a run.
 type liar struct {
 	grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunReply]
 	s *scripted
@@ -334,7 +334,7 @@ func (s *scripted) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunRe
 	return s.server.Run(&liar{st, s})
 }
 
-// timeLiar changes whose times a backend sends.
+// timeLiar falsifies step times.
 type timeLiar struct {
 	grpc.ServerStreamingServer[rlxv1.StatsReply]
 	action string
@@ -342,7 +342,7 @@ type timeLiar struct {
 
 func (l timeLiar) Send(m *rlxv1.StatsReply) error {
 	switch n := len(m.Steps); l.action {
-	case "inputtime": // node 0 is an input, which no step computes
+	case "inputtime": // node 0 is an input and has no step
 		m.Steps[0].Node = 0
 	case "disorder":
 		m.Steps[0], m.Steps[n-1] = m.Steps[n-1], m.Steps[0]

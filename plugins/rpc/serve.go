@@ -24,9 +24,8 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// Serve serves the backend to the host that started this process, and returns when the host ends the session. A
-// backend's main calls nothing else. If a user started the process, Serve prints what it is and exits with status 1, or with 0 for
-// --help.
+// Serve serves the backend to the host that started this process, and returns when the host ends the session. It is all that a backend's
+// main has to call. If a user started the process, Serve prints what the program is and exits with status 1, or 0 for --help.
 func Serve(cfg ServeConfig) {
 	if os.Getenv(cookieKey) != cookieValue {
 		startedByHand(cfg.Name, os.Args[1:])
@@ -44,7 +43,7 @@ func Serve(cfg ServeConfig) {
 	}
 	if fds.lifeline != nil {
 		go func() {
-			io.Copy(io.Discard, fds.lifeline) // ends when the host does, for any reason
+			io.Copy(io.Discard, fds.lifeline) // returns when the host exits, for whatever reason
 			endGroup()
 		}()
 	}
@@ -63,7 +62,7 @@ func Serve(cfg ServeConfig) {
 	})
 }
 
-// startedByHand prints how a backend is used, for a user who ran it, and exits.
+// startedByHand tells a user who ran the backend how it is meant to be used, and exits.
 func startedByHand(name string, args []string) {
 	out, status := os.Stderr, 1
 	if len(args) > 0 && (args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
@@ -89,7 +88,7 @@ func (backendPlugin) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.Cli
 	return nil, errors.New("a backend calls nobody")
 }
 
-// inheritedFiles opens the descriptors that RLX_FDS names and keeps them from the processes that a backend may start.
+// inheritedFiles opens the descriptors listed in RLX_FDS and marks them close-on-exec.
 func inheritedFiles(env string) (*childFiles, error) {
 	c := &childFiles{}
 	if env == "" {
@@ -122,7 +121,7 @@ func inheritedFiles(env string) (*childFiles, error) {
 	return c, nil
 }
 
-// serverOptions are the limits and the interceptors of every call.
+// serverOptions set the limits and interceptors for every call.
 func serverOptions(log *slog.Logger) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage),
@@ -144,8 +143,8 @@ func serverOptions(log *slog.Logger) []grpc.ServerOption {
 	}
 }
 
-// checkServed refuses what go-plugin registers and the protocol does not use (reflection, the broker), and calls
-// without a deadline.
+// checkServed rejects methods that go-plugin registers and the protocol does not use (reflection, the broker), and calls without a
+// deadline.
 func checkServed(ctx context.Context, method string) error {
 	switch {
 	case method == stdioMethod, method == shutdownMethod, method == healthMethod:
@@ -154,8 +153,8 @@ func checkServed(ctx context.Context, method string) error {
 	return checkCall(ctx, method)
 }
 
-// recoverCall turns a panic in a call into the call's error. A panic in another goroutine of the backend ends the process, and the
-// host reports the panic's first line.
+// recoverCall turns a panic in a call into an error of the call. A panic in another goroutine ends the process; then the host reports its
+// first line.
 func recoverCall(log *slog.Logger, method string, err *error) {
 	if p := recover(); p != nil {
 		log.Error("panic", "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
@@ -167,12 +166,12 @@ func panicError(p any) error {
 	return diag.New(ErrPanicked, "", "panic: %s", abridge(fmt.Sprint(p), 500))
 }
 
-// protocolError is a breach by the host.
+// protocolError is an error for a request that violates the protocol.
 func protocolError(format string, args ...any) error {
 	return toWire(diag.New(ErrRefused, "", format, args...), nil)
 }
 
-// statusOf returns gRPC errors unchanged and encodes all others.
+// statusOf encodes err as a gRPC status. Errors that already are one stay unchanged.
 func statusOf(err error, at *StepError) error {
 	if s, ok := status.FromError(err); ok && s.Code() != codes.Unknown {
 		return err

@@ -22,20 +22,20 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// server is the backend's side of the protocol. It checks everything that it receives, although the host started it:
-// a mistake of the host must not become a wrong result.
+// server is the backend's side of the protocol. The host started the process and is trusted, but server still checks everything it
+// receives, so that a bug in the host cannot silently produce a wrong result.
 type server struct {
 	rlxv1.UnimplementedBackendServer
 	cfg   ServeConfig
 	files *childFiles
 
 	region *region // nil if tensors are sent in chunks
-	direct bool    // runs are also served on the socket for runs
+	direct bool    // whether the run channel is also served
 
 	mu        sync.Mutex
 	loaded    map[uint64]*loaded
-	last      uint64 // the last number of an executable
-	cancelled int64  // the newest generation that was cancelled
+	last      uint64 // number of the newest executable
+	cancelled int64  // newest generation that was cancelled
 	cancelRun context.CancelFunc
 	current   int64 // generation of the current run; 0 for none
 
@@ -45,21 +45,21 @@ type server struct {
 	peak      peakSampler
 }
 
-// maxLoaded bounds the programs loaded at a time.
+// maxLoaded bounds how many programs are loaded at a time.
 const maxLoaded = 64
 
 // loaded is one executable.
 type loaded struct {
 	prog    *program.Program
 	exe     device.Executable
-	weights *mapping // nil for none, or if they came in chunks
+	weights *mapping // nil if there are none or they came in chunks
 	shared  bool
 	io      []byte // the io space if tensors are sent in chunks
 
 	binder   binder        // guarded by the server's running
-	stats    []device.Step // of the last profiled run
+	stats    []device.Step // step times of the last profiled run
 	statsOf  int64
-	poisoned error // not nil after a panic, which leaves an unknown state
+	poisoned error // set after a panic, which leaves the state unknown
 	steps    atomic.Int64
 }
 
@@ -147,7 +147,7 @@ func (s *server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.Loa
 	}
 	l := &loaded{shared: s.region != nil}
 	if l.prog, err = s.cfg.Decode(enc); err != nil {
-		// The decoder's codes are about artifacts. The host has verified this one, so host and backend are different builds.
+		// The decoder's codes are about artifacts. The host has already verified this program, so host and backend come from different builds.
 		return protocolError("load: %w", err)
 	}
 	l.binder.p = l.prog
@@ -169,7 +169,7 @@ func (s *server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.Loa
 	return st.SendAndClose(reply)
 }
 
-// firstOf is the first message of a stream, which must have one.
+// firstOf returns the first message of a stream. It is an error if there is none.
 func firstOf[M any](st interface{ Recv() (*M, error) }) (*M, error) {
 	m, err := st.Recv()
 	if errors.Is(err, io.EOF) {
@@ -178,7 +178,7 @@ func firstOf[M any](st interface{ Recv() (*M, error) }) (*M, error) {
 	return m, err
 }
 
-// checkPlaces checks that every place is inside its space, because backends slice the spaces by these numbers.
+// checkPlaces checks that every place is inside its space, because backends slice the spaces by these offsets without further checks.
 func checkPlaces(p *program.Program, weights int64) error {
 	if p.ArenaSize < 0 || p.IOSize < 0 || p.StateSize < 0 || len(p.Places) != len(p.Graph.Nodes) {
 		return diag.New(ErrRefused, "", "load: arena of %d bytes, io space of %d, %d places for %d nodes", p.ArenaSize, p.IOSize,
@@ -199,7 +199,7 @@ func checkPlaces(p *program.Program, weights int64) error {
 	return nil
 }
 
-// place sets the memory of a program: its weights and its io space.
+// place sets the memory for the weights and the IO space of a program.
 func (s *server) place(l *loaded, h *rlxv1.LoadHeader, weights []byte) (err error) {
 	if s.region == nil {
 		l.io = tensor.AlignedBytes(int(l.prog.IOSize))
@@ -231,7 +231,7 @@ func (s *server) place(l *loaded, h *rlxv1.LoadHeader, weights []byte) (err erro
 	return nil
 }
 
-// start loads the program in the backend and numbers it.
+// start loads the program in the backend and gives it a number.
 func (s *server) start(ctx context.Context, l *loaded, h *rlxv1.LoadHeader, weights []byte) (uint64, error) {
 	s.mu.Lock()
 	full := len(s.loaded) >= maxLoaded
@@ -245,7 +245,7 @@ func (s *server) start(ctx context.Context, l *loaded, h *rlxv1.LoadHeader, weig
 	if n := l.prog.WeightsExtent(); n > int64(len(weights)) {
 		return 0, diag.New(ErrRefused, "", "load: the program reaches %d bytes of weights; the host provides %d", n, len(weights))
 	}
-	if h.Precision != "" { // a backend without precisions would silently compute in another one
+	if h.Precision != "" { // a backend without precisions would silently ignore it
 		info, err := s.cfg.Backend.Info(ctx)
 		if err != nil {
 			return 0, err
@@ -276,7 +276,7 @@ func (s *server) find(id uint64) (*loaded, error) {
 	return nil, protocolError("executable %d is not loaded", id)
 }
 
-// Cancel also applies to a run that has not arrived yet, because calls may arrive out of order.
+// Cancel also works for a run that has not arrived yet, because calls may arrive out of order.
 func (s *server) Cancel(_ context.Context, r *rlxv1.CancelRequest) (*rlxv1.CancelReply, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,13 +28,13 @@ type backendRun struct {
 
 	bound *binding
 	ctx   context.Context
-	run   device.Run // the header's states and outputs
+	run   device.Run // with the header's states and outputs
 	st    grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunReply]
 
-	mu sync.Mutex // of st.Send: dumps and progress come from different goroutines
+	mu sync.Mutex // guards st.Send: dumps and progress come from different goroutines
 }
 
-// Run serves a run whose tensors, dumps or progress are sent on the stream.
+// Run serves a run whose tensors, dumps or progress travel on the stream.
 func (s *server) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunReply]) error {
 	first, err := firstOf(st)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *server) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunRepl
 	return x.answer(stats)
 }
 
-// begin checks a header and takes the server's lock for runs. No other run begins before end is called.
+// begin checks a header and locks the server for the run. The caller must call end to unlock it.
 func (s *server) begin(ctx context.Context, h *rlxv1.RunHeader) (x *backendRun, end func(), err error) {
 	if !s.running.TryLock() {
 		return nil, nil, protocolError("run: another run is going on")
@@ -101,11 +101,11 @@ func (s *server) begin(ctx context.Context, h *rlxv1.RunHeader) (x *backendRun, 
 	return x, s.running.Unlock, nil
 }
 
-// failed is the status of a run that ended with an error.
+// failed returns the status for a run that ended with an error.
 func (x *backendRun) failed(stats device.Stats, err error) error {
 	l := x.l
 	at := &StepError{Step: int(l.steps.Load())}
-	if errors.Is(err, device.ErrNaN) { // the backend's step is more exact than the counter
+	if errors.Is(err, device.ErrNaN) { // the backend names the step more exactly than the counter
 		if n := stats.FirstNaN; n >= 0 && n < len(l.prog.Graph.Nodes) {
 			by, result := l.prog.Graph.Nodes[n].Maker()
 			if i := slices.IndexFunc(l.prog.Steps, func(st program.Step) bool { return st.Node == by.ID }); i >= 0 {
@@ -190,7 +190,7 @@ func (x *backendRun) execute() (stats device.Stats, err error) {
 	return l.exe.Run(ctx, r)
 }
 
-// progress sends heartbeats if there is no region for them.
+// progress sends heartbeats if there is no region to write them to.
 func (x *backendRun) progress() (stop func()) {
 	if x.s.region != nil {
 		return func() {}
@@ -244,7 +244,7 @@ func (x *backendRun) observe(node int, shape []int, data []byte) error {
 	}
 }
 
-// answer sends the outputs, if they are sent in chunks, and the summary.
+// answer sends the summary and, without a region, the outputs.
 func (x *backendRun) answer(stats device.Stats) error {
 	if !x.l.shared {
 		for i, b := range cut(x.l.io, x.bound.outputs) {
@@ -265,7 +265,7 @@ func (x *backendRun) answer(stats device.Stats) error {
 	return x.send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Done{Done: done}})
 }
 
-// summary ends a run that succeeded.
+// summary checks the statistics of a successful run and returns the message that ends it.
 func (x *backendRun) summary(stats device.Stats) (*rlxv1.Done, error) {
 	if len(stats.Steps) > len(x.l.prog.Steps) {
 		return nil, toWire(diag.New(diag.Internal, "", "%d step times for %d steps", len(stats.Steps), len(x.l.prog.Steps)), nil)

@@ -15,10 +15,10 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// maxStates bounds the states of a backend at a time.
+// maxStates bounds how many states a backend has at a time.
 const maxStates = 1024
 
-// MakeState and the other calls for states wait until no run is active.
+// MakeState, like the other calls for states, waits until no run is active.
 func (s *server) MakeState(ctx context.Context, r *rlxv1.MakeStateRequest) (*rlxv1.MakeStateReply, error) {
 	if !s.running.TryLock() {
 		return nil, protocolError("state: a run is going on")
@@ -46,7 +46,7 @@ func (s *server) state(id uint64) (device.State, error) {
 	return nil, protocolError("there is no state %d", id)
 }
 
-// stateRange finds the state of a range and checks the range.
+// stateRange returns the state of a range and checks the range.
 func (s *server) stateRange(r *rlxv1.StateRange) (device.State, error) {
 	st, err := s.state(r.GetState())
 	if err == nil && !inRange(r.GetOffset(), r.GetSize(), st.Size()) {

@@ -19,11 +19,11 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// A Session is the host's side of one running backend process. It implements device.Backend. Its methods may be
-// called from several goroutines; runs are serialised. After an error that matches device.ErrLost the process is
-// gone, and every later call but Close fails with the same error. Start another session then.
+// A Session is the host's side of one running backend process. It implements device.Backend. Its methods may be called concurrently; runs
+// happen one at a time. After an error that matches device.ErrLost the process is gone, and every later call except Close returns the same
+// error. Start another session then.
 type Session struct {
-	name string // "backend cpu"
+	name string // such as "backend cpu"
 	opts Options
 	log  *logSink
 
@@ -33,7 +33,7 @@ type Session struct {
 	dir                  *privateDir
 	region               *region // nil if tensors are sent in chunks
 	direct               *runChannel
-	directRuns           bool     // the backend serves runs on it
+	directRuns           bool     // whether the backend serves runs on direct
 	runsEnd              *os.File // the backend's end of direct
 	lifelineR, lifelineW *os.File
 	runner               *backendRunner
@@ -42,15 +42,15 @@ type Session struct {
 	conn                 *grpc.ClientConn
 	api                  rlxv1.BackendClient
 	info                 device.Info
-	peakRSS              atomic.Int64 // of the backend's process, as last measured
-	peak                 peakSampler  // of runs
+	peakRSS              atomic.Int64 // of the backend's process, in bytes, as last measured
+	peak                 peakSampler  // decides when to measure peakRSS after a run
 
 	loadMu     sync.Mutex
 	runSlot    chan struct{} // holds a token during a run
-	generation int64         // of the last run; guarded by runSlot
+	generation int64         // number of the last run; guarded by runSlot
 	running    runState
 
-	dead     context.Context // done when the backend is lost or closed
+	dead     context.Context // cancelled when the backend is lost or closed
 	kill     context.CancelCauseFunc
 	once     sync.Once
 	released chan struct{} // closed when process, socket and descriptors are gone
@@ -66,13 +66,13 @@ func newSession(opts Options) *Session {
 // Name is the backend's name in messages.
 func (s *Session) Name() string { return s.opts.backendName() }
 
-// PID is the number of the backend's process.
+// PID is the process number of the backend.
 func (s *Session) PID() int { return s.proc.pid }
 
 // Sandbox is the confinement of the backend's process.
 func (s *Session) Sandbox() Confinement { return s.confined }
 
-// Info is the backend's description of itself at the start.
+// Info returns the description that the backend sent when it started.
 func (s *Session) Info(context.Context) (device.Info, error) {
 	if err := s.fault(); err != nil {
 		return device.Info{}, err
@@ -80,9 +80,9 @@ func (s *Session) Info(context.Context) (device.Info, error) {
 	return s.info, nil
 }
 
-// PeakRSS is the peak resident size of the backend's process in bytes, mapped weights included, as the host
-// measured it, or 0 if the system does not report it. After the process has ended it is the last measurement: after a run, before
-// the end, or by this method.
+// PeakRSS returns the peak resident size of the backend's process in bytes, including mapped weights, or 0 if the system does not report
+// it. While the process runs it is measured now. Afterwards it is the last measurement, taken after a run, before the end, or by this
+// method.
 func (s *Session) PeakRSS() int64 {
 	now := s.proc.peakRSS()
 	for {
@@ -93,20 +93,21 @@ func (s *Session) PeakRSS() int64 {
 	}
 }
 
-// Done is closed when the backend is gone, whatever the reason.
+// Done is closed when the backend is gone for any reason.
 func (s *Session) Done() <-chan struct{} { return s.dead.Done() }
 
-// Close ends the backend and waits until the process is gone. It requests the end, then sends SIGTERM, then SIGKILL, a second apart.
+// Close ends the backend and waits until the process is gone. It asks the backend to exit, sends SIGTERM after one second, and SIGKILL
+// after another.
 func (s *Session) Close() error {
 	s.fail(lost(ErrClosed, s.name, "was closed"))
 	<-s.released
-	s.runSlot <- struct{}{} // a run that is still copying must end before the memory is unmapped
+	s.runSlot <- struct{}{} // a run may still be copying; the memory must not be unmapped before it ends
 	s.region.close()
 	<-s.runSlot
 	return nil
 }
 
-// fault is why the backend is gone, nil while it runs.
+// fault returns why the backend is gone, or nil while it runs.
 func (s *Session) fault() error {
 	var e *diag.Error
 	if errors.As(context.Cause(s.dead), &e) {
@@ -115,7 +116,7 @@ func (s *Session) fault() error {
 	return nil
 }
 
-// fail marks the backend as gone, keeps the first reason, and ends the process.
+// fail marks the backend as lost, keeps the first reason, and kills the process.
 func (s *Session) fail(err error) {
 	s.once.Do(func() {
 		s.kill(err)
@@ -148,7 +149,7 @@ func (s *Session) blameSandbox(err error) error {
 	return e.WithHint("%s", hint)
 }
 
-// crashed describes the unexpected end of a process.
+// crashed returns the error for a process that ended unexpectedly.
 func (s *Session) crashed() error {
 	s.runner.drainErrors() // its last output may not have been read yet
 	e := lost(ErrCrashed, s.name, "its process %s", s.proc.ending())
@@ -158,7 +159,7 @@ func (s *Session) crashed() error {
 	return e
 }
 
-// stop ends the process as Close describes. go-plugin's Kill comes last, because it would wait for a process that does not answer.
+// stop ends the process as Close describes. go-plugin's Kill comes last, because it waits for the process to answer.
 func (s *Session) stop(gently bool) {
 	if s.proc == nil {
 		if s.client != nil {
@@ -166,7 +167,7 @@ func (s *Session) stop(gently bool) {
 		}
 		return
 	}
-	s.PeakRSS() // the last chance to measure it
+	s.PeakRSS() // it cannot be measured later
 	wait := s.opts.Timeouts.Stop
 	if gently && s.conn != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), wait)
@@ -182,7 +183,7 @@ func (s *Session) stop(gently bool) {
 	s.client.Kill()
 }
 
-// gone waits for the process to end, for at most d.
+// gone waits at most d for the process to end and reports whether it has.
 func (s *Session) gone(d time.Duration) bool {
 	select {
 	case <-s.proc.exited:
@@ -192,7 +193,7 @@ func (s *Session) gone(d time.Duration) bool {
 	}
 }
 
-// release frees everything but the region, from which a run may still be copying.
+// release frees everything except the region, because a run may still be copying from it.
 func (s *Session) release() {
 	for _, f := range []*os.File{s.exe, s.lifelineR, s.lifelineW, s.runsEnd} {
 		if f != nil {
@@ -200,11 +201,11 @@ func (s *Session) release() {
 		}
 	}
 	s.direct.close()
-	s.dir.remove() // needs descriptors, which may have been scarce until now
+	s.dir.remove() // after the descriptors are freed, because removing needs some
 	s.log.close()
 }
 
-// takeTurn waits until nothing else uses the session. endTurn must follow.
+// takeTurn waits until nothing else uses the session. Every successful takeTurn needs an endTurn.
 func (s *Session) takeTurn(ctx context.Context) error {
 	select {
 	case s.runSlot <- struct{}{}:
@@ -225,8 +226,8 @@ func (s *Session) takeTurn(ctx context.Context) error {
 
 func (s *Session) endTurn() { <-s.runSlot }
 
-// call makes one call of the protocol, with a deadline and a watch for heartbeats. It ends when the backend is lost. what completes
-// "while it ..." in messages.
+// call makes one call of the protocol with a deadline while watching the heartbeats. The call ends if the backend is lost. what returns
+// the end of the phrase "while it ..." for error messages.
 func (s *Session) call(ctx context.Context, limit time.Duration, what func() string, f func(context.Context) error) error {
 	if err := s.fault(); err != nil {
 		return s.during(err, what)
@@ -244,7 +245,7 @@ func (s *Session) call(ctx context.Context, limit time.Duration, what func() str
 	return s.explain(ctx, callCtx, time.Since(begun), err, what)
 }
 
-// during adds what the backend was doing to the error about its end.
+// during adds what the backend was doing to the error for its end.
 func (s *Session) during(err error, what func() string) error {
 	var e *diag.Error
 	if !errors.As(err, &e) || what == nil {
@@ -257,16 +258,16 @@ func (s *Session) during(err error, what func() string) error {
 	return &c
 }
 
-// breakGrace is how long the process may outlive the connection.
+// breakGrace is how long the process may outlive the connection before that counts as a broken connection rather than a crash.
 const breakGrace = time.Second
 
-// explain turns the error of a call into a typed one and decides whether the backend is lost with it.
+// explain converts the error of a call to a typed one, and decides whether the backend is lost.
 func (s *Session) explain(ctx, callCtx context.Context, took time.Duration, err error, what func() string) error {
 	if fault := s.fault(); fault != nil {
 		return s.during(fault, what)
 	}
 	var own *diag.Error
-	if errors.As(err, &own) { // made by our side of the call
+	if errors.As(err, &own) { // created by the host's side of the call
 		if own.Code == ErrProtocol {
 			s.fail(own)
 			return s.during(own, what)
@@ -281,7 +282,7 @@ func (s *Session) explain(ctx, callCtx context.Context, took time.Duration, err 
 	if e, ok := fromWire(st, s.name); ok {
 		return e
 	}
-	if errors.Is(ctx.Err(), context.Canceled) { // any cause
+	if errors.Is(ctx.Err(), context.Canceled) { // whatever the cause
 		return interrupted(s.name, ctx)
 	}
 	switch {

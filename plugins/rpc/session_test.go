@@ -25,7 +25,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// transports runs a test with shared memory and with chunks.
+// transports runs a test twice: with shared memory and with chunks.
 func transports(t *testing.T, f func(t *testing.T, opts Options, log *logBuffer), mode string) {
 	for _, chunks := range []bool{false, true} {
 		t.Run(map[bool]string{false: "shared", true: "chunks"}[chunks], func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestRun(t *testing.T) {
 		if e.Memory() != fakeMemory {
 			t.Errorf("runs take %d bytes; the backend said %d", e.Memory(), fakeMemory)
 		}
-		// Sizes change from run to run; 40,000 rows are several chunks.
+		// Sizes change from run to run; 40,000 rows need several chunks.
 		for i, n := range []int{1, 3, 3, 40_000, 2} {
 			in := testInput(n, uint64(i))
 			out, st, err := e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": int64(n)}}, [][]byte{in})
@@ -87,8 +87,6 @@ func TestRun(t *testing.T) {
 	}, "good")
 }
 
-// A host that holds much memory starts a backend that holds little: the system's own count at the end of a process begins with
-// that of its parent.
 // A backend that does not write its outputs gives zeros, never what an earlier run has left in the region: not one that succeeded, nor one
 // that failed, nor one of another size or executable.
 func TestUnwrittenOutputs(t *testing.T) {
@@ -133,6 +131,8 @@ func TestUnwrittenOutputs(t *testing.T) {
 	}
 }
 
+// A host that uses much memory starts a backend that uses little. The kernel's peak (getrusage) of the child begins with its parent's memory
+// and must not be reported.
 func TestPeakRSSIsTheBackends(t *testing.T) {
 	const held = 512 << 20
 	heap := bytes.Repeat([]byte{1}, held)
@@ -146,7 +146,7 @@ func TestPeakRSSIsTheBackends(t *testing.T) {
 	runtime.KeepAlive(heap)
 }
 
-// The contract of core/device: inputs and outputs in one IO space, progress, profile and dumps.
+// Checks the contract of core/device: inputs and outputs in one IO space, progress, profile and dumps.
 func TestBackendInterface(t *testing.T) {
 	t.Parallel()
 	transports(t, func(t *testing.T, opts Options, _ *logBuffer) {
@@ -188,7 +188,7 @@ func TestBackendInterface(t *testing.T) {
 		if st.Clock != device.DeviceClock || st.DeviceMemory != fakeDeviceMemory {
 			t.Errorf("times by the clock %q, device memory %d; want %q, %d", st.Clock, st.DeviceMemory, device.DeviceClock, fakeDeviceMemory)
 		}
-		// The caller may refuse a value: the run ends, the session lives.
+		// The caller may return an error for a dump: the run ends, and the session stays usable.
 		full := errors.New("disk is full")
 		_, err = exe.Run(t.Context(), device.Run{Syms: map[string]int64{"N": 5}, IO: io, Opts: device.RunOptions{Dump: []int{xw.ID},
 			Observe: func(int, []int, []byte) error { return full }}})
@@ -236,7 +236,7 @@ func TestTypedErrors(t *testing.T) {
 	}
 }
 
-// A backend that cannot decode the program says so; it may not speak for the artifact.
+// A backend that cannot decode the program reports ErrRefused, not an error about the artifact.
 func TestUndecodable(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "good")
@@ -254,12 +254,12 @@ func TestPanicIsAnErrorOfTheCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second is refused: what the first left is unknown
+	for range 2 { // the second run is refused, because the first left the program in an unknown state
 		_, _, err = e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": 1}}, [][]byte{testInput(1, 1)})
 		wantCode(t, err, ErrPanicked, "kernel met", "a bug")
 	}
 	for late := time.Now().Add(hangGuard); !strings.Contains(log.String(), "refExecutable"); time.Sleep(time.Millisecond) {
-		if time.Now().After(late) { // it comes by another way than the error
+		if time.Now().After(late) { // the log arrives by another path than the error
 			t.Fatal("the log lacks the stack")
 		}
 	}
@@ -391,7 +391,7 @@ func TestArtifactMustBeReadOnly(t *testing.T) {
 	wantCode(t, err, ErrHost, "open for writing")
 }
 
-// Truncating the artifact under the mapping costs the backend a SIGBUS, the host an error.
+// Truncating the artifact while it is mapped ends the backend with SIGBUS; the host returns an error.
 func TestTruncatedArtifact(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "good")
@@ -437,7 +437,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// RLX_NO_SHM=1 of the host: tensors travel in chunks, io_size is 0, and the backend sees neither the variable nor a region.
+// With RLX_NO_SHM=1 the host sends tensors in chunks, io_size is 0, and the backend gets neither the variable nor a region.
 func TestNoSharedMemory(t *testing.T) {
 	t.Setenv(NoSharedMemory, "1")
 	opts, _ := testOptions(t, "good")
@@ -455,7 +455,7 @@ func TestNoSharedMemory(t *testing.T) {
 	}
 }
 
-// The host starts an executable by convention under one name, and it must be the one that it gives itself.
+// A backend must describe itself by the name under which the host starts it.
 func TestNameOfExecutable(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "good")
@@ -478,7 +478,7 @@ func TestNameOfExecutable(t *testing.T) {
 	}
 }
 
-// A descriptor that the host inherited without close-on-exec is not the backend's.
+// A descriptor that the host inherited without close-on-exec does not reach the backend.
 func TestInheritedByHost(t *testing.T) {
 	opts, _ := testOptions(t, "good")
 	secret := filepath.Join(opts.TempDir, "secret")
@@ -493,7 +493,7 @@ func TestInheritedByHost(t *testing.T) {
 		t.Skip("no /proc: ", err)
 	}
 	for _, l := range links {
-		// A Go program's own, what RLX_FDS lists, and the sandbox's paths in /proc.
+		// Descriptors of the Go runtime, those in RLX_FDS, and the sandbox's paths in /proc.
 		to, err := os.Readlink(l)
 		expected := err != nil || to == "/dev/null" || to == opts.Artifact.Name() || to == opts.Path
 		for _, prefix := range []string{"pipe:", "socket:", "anon_inode:", "/memfd:rlx-io", "/proc", "/sys"} {

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// haveShared: without seals a region could be truncated while it is mapped, so tensors are sent in chunks here.
+// haveShared is false: without seals a mapped region could be truncated, so tensors travel in chunks on this system.
 const haveShared = false
 
 var errNoShared = errors.New("this system has no memory that can be shared and sealed")
@@ -18,13 +18,13 @@ func sealShrink(*os.File) error              { return errNoShared }
 func sealShape(*os.File) error               { return errNoShared }
 func isSealed(*os.File) bool                 { return false }
 
-// sealedCopy hashes f, which is then executed by its path: its directory must not be writable by others.
+// sealedCopy returns f itself and its hash. The file is executed by path, so others must not be able to write to its directory.
 func sealedCopy(f *os.File, _ string) (*os.File, []byte, error) {
 	sum, err := hashFile(f)
 	return f, sum, err
 }
 
-// hashFile reads f from its start without moving its offset.
+// hashFile hashes f from its start without moving its offset.
 func hashFile(f *os.File) ([]byte, error) {
 	st, err := f.Stat()
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// haveShared reports that this system can share memory by descriptor and seal it against truncation.
+// haveShared is true: this system can share memory by descriptor and seal it against truncation.
 const haveShared = true
 
-// newMemfd makes an anonymous file that descriptors can share.
+// newMemfd creates an anonymous file that can be shared by descriptor.
 func newMemfd(name string, flags int) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, flags|unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if errors.Is(err, unix.EINVAL) { // kernels before 6.3 do not know the exec flags
@@ -25,8 +25,8 @@ func newMemfd(name string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// sealShrink forbids making f smaller; sealShape forbids any change of size, and more seals. Truncating a mapped file would raise
-// SIGBUS in the processes that read it.
+// sealShrink forbids making f smaller. sealShape forbids changes of size and further seals. Without seals, one process could truncate the
+// file and the others that map it would receive SIGBUS.
 func sealShrink(f *os.File) error { return addSeals(f, unix.F_SEAL_SHRINK) }
 func sealShape(f *os.File) error {
 	return addSeals(f, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
@@ -46,7 +46,7 @@ func isSealed(f *os.File) bool {
 	return err == nil && got&want == want
 }
 
-// sealedCopy copies f into memory that cannot be written to any more, and hashes it.
+// sealedCopy copies f to memory that can no longer be written to, and hashes it.
 func sealedCopy(f *os.File, name string) (*os.File, []byte, error) {
 	m, err := newMemfd(name, unix.MFD_EXEC)
 	if err != nil {
@@ -65,7 +65,7 @@ func sealedCopy(f *os.File, name string) (*os.File, []byte, error) {
 		m.Close()
 		return nil, nil, err
 	}
-	// A file open for writing cannot be executed: open it again for reading.
+	// A file that is open for writing cannot be executed, so open it again for reading.
 	r, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", m.Fd()))
 	m.Close()
 	return r, h.Sum(nil), err

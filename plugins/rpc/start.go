@@ -18,13 +18,12 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// offered are the protocol versions of this host.
+// offered lists the protocol versions that this host supports.
 var offered = []int{Version}
 
-// Start runs the backend at opts.Path and returns when it has described itself. It needs neither the program nor the
-// weights, so the process can start while the artifact is still being verified. After an error no process and no socket is
-// left. Start marks all of this process's descriptors from 3 up close-on-exec, so that the
-// backend inherits none by accident.
+// Start runs the backend at opts.Path and returns once the backend has described itself. It needs neither the program nor the weights, so
+// the process can start while the artifact is being verified. After an error no process and no socket is left. Start marks all
+// descriptors of this process from 3 up close-on-exec, so that the backend does not inherit them.
 func Start(ctx context.Context, opts Options) (*Session, error) {
 	opts.Timeouts = opts.Timeouts.withDefaults()
 	path, err := filepath.Abs(opts.Path)
@@ -53,7 +52,7 @@ func Start(ctx context.Context, opts Options) (*Session, error) {
 	return s, nil
 }
 
-// prepare makes the descriptors that the process will inherit.
+// prepare opens the descriptors that the process will inherit.
 func (s *Session) prepare(path string) error {
 	if s.opts.Artifact != nil {
 		if err := checkReadOnly(s.opts.Artifact); err != nil {
@@ -109,8 +108,8 @@ func (s *Session) prepare(path string) error {
 	return nil
 }
 
-// launch starts the process and completes the handshake. go-plugin runs on a goroutine of its own, because it waits
-// without a context; ending the process ends its waiting.
+// launch starts the process and completes the handshake. go-plugin waits without a context, so it runs on a separate goroutine; killing the
+// process ends that wait.
 func (s *Session) launch(ctx context.Context) error {
 	files := &childFiles{lifeline: s.lifelineR, artifact: s.opts.Artifact, runs: s.runsEnd, exe: s.exe}
 	if s.region != nil {
@@ -138,7 +137,7 @@ func (s *Session) launch(ctx context.Context) error {
 		RunnerFunc:       r.build,
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
 		SkipHostEnv:      true,
-		StartTimeout:     2 * s.opts.Timeouts.Start, // ours fires first
+		StartTimeout:     2 * s.opts.Timeouts.Start, // our own timeout comes first
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: s.dir.path},
 		GRPCDialOptions:  dialOptions(r, id, s.opts.Timeouts.Stop),
 		SyncStdout:       s.log,
@@ -173,13 +172,13 @@ func (s *Session) launch(ctx context.Context) error {
 		return lost(ErrHandshake, s.name, "%w", err)
 	}
 	if s.runsEnd != nil {
-		s.runsEnd.Close() // now only the backend has this end, so the host reads EOF when the backend closes it
+		s.runsEnd.Close() // now only the backend has this end, so the host reads io.EOF when the backend closes it
 	}
 	s.api = rlxv1.NewBackendClient(s.conn)
 	return nil
 }
 
-// folderDir is the directory of a folder that may be nil.
+// folderDir returns the directory of f, or "" if f is nil.
 func folderDir(f *Folder) string {
 	if f == nil {
 		return ""
@@ -187,7 +186,7 @@ func folderDir(f *Folder) string {
 	return f.Dir
 }
 
-// connect calls go-plugin, which panics on some handshakes.
+// connect calls go-plugin and recovers from its panics: some handshakes make it panic.
 func connect(c *goplugin.Client) (conn *grpc.ClientConn, err error) {
 	defer func() {
 		if p := recover(); p != nil {

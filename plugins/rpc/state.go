@@ -12,17 +12,17 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// A State is the host's side of memory of a backend's device that outlives runs. It implements device.State. Its methods and the
-// session's runs are serialised.
+// A State is device memory that outlives runs, on the host's side. It implements device.State. Calls of its methods and the session's runs
+// happen one at a time.
 //
-// If a run that writes to it fails or is cancelled, the state is invalid: runs that name it fail with device.ErrState
-// until Reset, Clear, or a Copy from a valid one.
+// If a run that writes to a state fails or is cancelled, the state becomes invalid: runs that use it fail with device.ErrState until Reset,
+// Clear, or Copy from a valid state.
 type State struct {
 	s    *Session
 	id   uint64
 	size int64
 
-	invalid bool // under the session's runSlot
+	invalid bool // guarded by the session's runSlot
 	closed  bool
 }
 
@@ -37,7 +37,7 @@ func (s *Session) NewState(ctx context.Context, dev string, size int64) (device.
 	return st, nil
 }
 
-// MakeState allocates zeroed memory of a size in bytes on a device.
+// MakeState allocates size bytes of zeroed memory on a device.
 func (s *Session) MakeState(ctx context.Context, dev string, size int64) (*State, error) {
 	st := &State{s: s, size: size}
 	err := st.do(ctx, "made a state", func(ctx context.Context) error {
@@ -54,14 +54,14 @@ func (s *Session) MakeState(ctx context.Context, dev string, size int64) (*State
 	return st, nil
 }
 
-// do makes a call when nothing else uses the session.
+// do makes a call while nothing else uses the session.
 func (st *State) do(ctx context.Context, what string, f func(context.Context) error) error {
 	return st.inTurn(ctx, func() error {
 		return st.s.call(ctx, st.s.opts.Timeouts.Load, func() string { return "while it " + what }, f)
 	})
 }
 
-// inTurn calls f when nothing else uses the session.
+// inTurn calls f while nothing else uses the session.
 func (st *State) inTurn(ctx context.Context, f func() error) error {
 	if err := st.s.takeTurn(ctx); err != nil {
 		return err
@@ -73,10 +73,10 @@ func (st *State) inTurn(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// Size is in bytes.
+// Size returns the size in bytes.
 func (st *State) Size() int64 { return st.size }
 
-// Clear sets every byte to 0, which makes the state valid.
+// Clear sets every byte to 0 and makes the state valid.
 func (st *State) Clear(ctx context.Context) error {
 	return st.do(ctx, "cleared a state", func(ctx context.Context) error {
 		_, err := st.s.api.ChangeState(ctx, &rlxv1.ChangeStateRequest{State: st.id, Change: &rlxv1.ChangeStateRequest_Clear{Clear: true}})
@@ -85,7 +85,7 @@ func (st *State) Clear(ctx context.Context) error {
 	})
 }
 
-// Reset sets the tensors of the state to their initial values, which makes the state valid.
+// Reset sets the tensors of the state to their initial values and makes the state valid.
 func (st *State) Reset(ctx context.Context, tensors []program.StateTensor) error {
 	err := st.Clear(ctx)
 	if err == nil {
@@ -94,7 +94,7 @@ func (st *State) Reset(ctx context.Context, tensors []program.StateTensor) error
 	return err
 }
 
-// Fill writes the initial values of tensors to a state whose bytes are 0, such as a new one.
+// Fill writes the initial values of tensors to a state that is all zeros, such as a new one.
 func (st *State) Fill(ctx context.Context, tensors []program.StateTensor) (err error) {
 	for _, t := range tensors {
 		if t.Init == 0 {
@@ -106,13 +106,13 @@ func (st *State) Fill(ctx context.Context, tensors []program.StateTensor) (err e
 			err = st.Write(ctx, t.Offset+at, chunk[:min(int64(len(chunk)), t.Bytes()-at)])
 		}
 	}
-	if err != nil { // it may have some of its values
+	if err != nil { // some of the values may have been written
 		st.Invalidate(ctx)
 	}
 	return err
 }
 
-// Invalidate marks the state as left by a run that failed: one of several programs, of which the last need not have written to it.
+// Invalidate marks the state as invalid. Call it if one of several programs has failed and the last one may not have written to the state.
 func (st *State) Invalidate(ctx context.Context) {
 	_ = st.inTurn(context.WithoutCancel(ctx), func() error {
 		st.invalid = true
@@ -120,7 +120,7 @@ func (st *State) Invalidate(ctx context.Context) {
 	})
 }
 
-// CheckValid returns device.ErrState if a run that writes to the state has failed.
+// CheckValid returns device.ErrState if the state is invalid.
 func (st *State) CheckValid(ctx context.Context) error {
 	return st.inTurn(ctx, func() error { return st.check(st.s.name) })
 }
@@ -132,7 +132,7 @@ func (st *State) check(subject string) error {
 	return nil
 }
 
-// Copy copies the bytes of another state of the session, of the same device and size, and whether it is valid.
+// Copy copies bytes and validity of another state of the same session, device and size.
 func (st *State) Copy(ctx context.Context, from device.State) error {
 	f, ok := from.(*State)
 	if !ok || f.s != st.s || f.size != st.size {
@@ -147,7 +147,7 @@ func (st *State) Copy(ctx context.Context, from device.State) error {
 	})
 }
 
-// Read copies len(b) bytes from an offset.
+// Read reads len(b) bytes at offset into b.
 func (st *State) Read(ctx context.Context, offset int64, b []byte) error {
 	if err := device.CheckStateRange(st.s.name, offset, len(b), st.size); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (st *State) Read(ctx context.Context, offset int64, b []byte) error {
 	})
 }
 
-// Write copies len(b) bytes to an offset.
+// Write writes b at offset, both in bytes.
 func (st *State) Write(ctx context.Context, offset int64, b []byte) error {
 	if err := device.CheckStateRange(st.s.name, offset, len(b), st.size); err != nil {
 		return err
@@ -189,7 +189,7 @@ func (st *State) Write(ctx context.Context, offset int64, b []byte) error {
 				err = out.Send(&rlxv1.WriteStateRequest{Part: &rlxv1.WriteStateRequest_Data{Data: c}})
 			}
 		}
-		if err != nil && !errors.Is(err, io.EOF) { // after EOF the reply has the reason
+		if err != nil && !errors.Is(err, io.EOF) { // after io.EOF, CloseAndRecv returns the reason
 			return err
 		}
 		_, err = out.CloseAndRecv()
@@ -210,7 +210,7 @@ func (st *State) Close() error {
 	return err
 }
 
-// invalidate marks the states that a run writes to as invalid. The function that it returns undoes that after a run that succeeded.
+// invalidate marks the states that a run writes to as invalid. Call succeeded to undo that after a successful run.
 func invalidate(written []*State) (succeeded func()) {
 	before := make([]bool, len(written))
 	for i, st := range written {
@@ -226,7 +226,7 @@ func invalidate(written []*State) (succeeded func()) {
 	}
 }
 
-// bindStates checks the states and outputs that a run names, adds them to the header, and lists the states that the run writes to.
+// bindStates checks the states and outputs of a run, adds them to the header, and returns the states that the run writes to.
 func (e *Executable) bindStates(r device.Run, b *binding, h *rlxv1.RunHeader) (written []*State, err error) {
 	if err := r.CheckState(e.prog, b.in, b.out); err != nil {
 		return nil, err

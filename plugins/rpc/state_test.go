@@ -15,7 +15,7 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// TestKeepCancelled: what a cancelled run was to keep is not valid, and what it was fed is.
+// TestKeepCancelled: after a cancelled run, states that it wrote to are invalid and states that it only read are valid.
 func TestKeepCancelled(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "wait@run:2")
@@ -66,7 +66,7 @@ func TestKeepCancelled(t *testing.T) {
 	wantCode(t, err, device.ErrInput, "another session")
 }
 
-// hostileStates is a backend that answers calls for states with whatever it was given.
+// hostileStates is a backend that answers state calls with the given messages.
 type hostileStates struct {
 	rlxv1.BackendClient
 	made   *rlxv1.MakeStateReply
@@ -83,8 +83,8 @@ func (h hostileStates) ReadState(context.Context, *rlxv1.StateRange, ...grpc.Cal
 	return c, nil
 }
 
-// FuzzStates plays a hostile host and a hostile backend. Every call answers or fails with a status; the host takes exactly the bytes
-// that it asked for, and for all else ends the session with ErrProtocol.
+// FuzzStates plays a hostile host and a hostile backend. Every call must answer or fail with a status. The host accepts exactly the bytes
+// that it asked for; anything else ends the session with ErrProtocol.
 func FuzzStates(f *testing.F) {
 	ask := func(state uint64, at, n int64) *rlxv1.WriteStateRequest {
 		return &rlxv1.WriteStateRequest{Part: &rlxv1.WriteStateRequest_Range{Range: &rlxv1.StateRange{State: state, Offset: at, Size: n}}}

@@ -23,17 +23,17 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// serverName is the name under which a host addresses a backend in TLS and HTTP/2.
+// serverName is the name of every backend in TLS and HTTP/2.
 const serverName = "localhost"
 
-// hostIdentity is the host's certificate for one session. go-plugin's own is on P-521, which BoringSSL (gRPC for Python and C++) and
-// rustls do not take.
+// hostIdentity is the host's certificate for one session. go-plugin's own certificate uses P-521, which BoringSSL (gRPC for Python and C++)
+// and rustls do not support.
 type hostIdentity struct {
 	cert tls.Certificate
 	pem  string // of the certificate, without the key
 }
 
-// newHostIdentity makes a self-signed certificate. It is no CA: rustls refuses one as the certificate of a peer.
+// newHostIdentity creates a self-signed certificate. It is not a CA, because rustls rejects a CA as the certificate of a peer.
 func newHostIdentity() (hostIdentity, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -45,7 +45,7 @@ func newHostIdentity() (hostIdentity, error) {
 	}
 	t := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: serverName}, DNSNames: []string{serverName},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(30, 0, 0), // a session may be long, and clocks wrong
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(30, 0, 0), // sessions may be long and clocks wrong
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
 	}
@@ -57,7 +57,7 @@ func newHostIdentity() (hostIdentity, error) {
 		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))}, nil
 }
 
-// config accepts a backend by the certificate of its handshake alone: names, dates and issuers say nothing more about it.
+// config accepts only the certificate from the backend's handshake. Names, dates and issuers add nothing to that check.
 func (id hostIdentity) config(backend func() []byte) *tls.Config {
 	return &tls.Config{
 		Certificates:       []tls.Certificate{id.cert},
@@ -73,7 +73,7 @@ func (id hostIdentity) config(backend func() []byte) *tls.Config {
 	}
 }
 
-// watchedTLS reports why a TLS handshake failed. gRPC says of it only that there is no connection.
+// watchedTLS records why a TLS handshake failed. gRPC reports only that there is no connection.
 type watchedTLS struct {
 	credentials.TransportCredentials
 	failed func(error)
@@ -92,8 +92,8 @@ func (w *watchedTLS) Clone() credentials.TransportCredentials {
 	return &watchedTLS{w.TransportCredentials.Clone(), w.failed}
 }
 
-// alertConn reports an alert of the other side. In TLS 1.3 a server refuses the client's certificate after the client has completed the
-// handshake.
+// alertConn records TLS alerts of the other side. In TLS 1.3 a server may reject the client's certificate after the client has completed
+// the handshake.
 type alertConn struct {
 	net.Conn
 	failed func(error)
@@ -108,10 +108,10 @@ func (c *alertConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// tlsFailure is what tlsFailed kept, nil if there was none.
+// tlsFailure returns the error that tlsFailed recorded, or nil.
 func (r *backendRunner) tlsFailure() *diag.Error { return r.tlsFault.Load() }
 
-// tlsFailed keeps the reason of a failed TLS handshake.
+// tlsFailed records why a TLS handshake failed.
 func (r *backendRunner) tlsFailed(err error) {
 	hint := "see the table of TLS in spec/protocol.md, section 3"
 	var op *net.OpError

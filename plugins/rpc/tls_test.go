@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// playTLS prints a handshake that the host accepts, and then gets TLS wrong.
+// playTLS prints a valid handshake and then fails in TLS.
 func playTLS(mode string) {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(os.Getenv("PLUGIN_CLIENT_CERT")))
@@ -34,7 +34,7 @@ func playTLS(mode string) {
 	}
 	c := &tls.Config{Certificates: []tls.Certificate{used.cert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool, NextProtos: []string{"h2"}}
 	switch mode {
-	case "tls-refuses": // as BoringSSL does with a curve that it lacks
+	case "tls-refuses": // like BoringSSL for a curve that it does not support
 		c.ClientCAs = x509.NewCertPool()
 	case "tls-old":
 		c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
@@ -58,7 +58,7 @@ func playTLS(mode string) {
 	time.Sleep(time.Hour)
 }
 
-// The host's certificate is one that every TLS library takes: P-256, no CA, the name localhost, for both sides of a connection.
+// Every TLS library accepts the host's certificate: P-256, no CA, the name localhost, for client and server.
 func TestHostIdentity(t *testing.T) {
 	id, err := newHostIdentity()
 	if err != nil {

@@ -49,7 +49,7 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
-// A handshake that passes names a socket in the directory and survives being written again, whatever the line was.
+// If a handshake is accepted, its socket is in the directory, and writing and parsing it again gives the same handshake.
 func FuzzHandshake(f *testing.F) {
 	cert := testCertificate()
 	f.Add("1|2|unix|/run/d/plugin-dir1/s|grpc|" + cert)
@@ -89,7 +89,7 @@ func TestErrorsOnTheWire(t *testing.T) {
 	if out, ok := fromWire(st, "b"); !ok || !errors.Is(out, diag.Interrupted) {
 		t.Errorf("cancelled: %v", out)
 	}
-	// What a backend may not claim.
+	// Codes that a backend must not use.
 	for _, code := range []string{"RLX4007", "RLX2001", "RLX5001", "RLX5106", "RLX9999", "RLX600", "RLX6OO1", "", "RLX60011"} {
 		st, err := status.New(codes.Internal, "x").WithDetails(&rlxv1.Error{Code: code, Message: "m"})
 		if err != nil {
@@ -101,7 +101,7 @@ func TestErrorsOnTheWire(t *testing.T) {
 	}
 }
 
-// Whatever a backend sends as the detail of a status becomes printable text of bounded length and an allowed code.
+// Whatever detail a backend sends with a status, it becomes printable text of bounded length and an allowed code.
 func FuzzWireError(f *testing.F) {
 	for _, e := range []*rlxv1.Error{{Code: "RLX7001", Subject: "softmax", Message: "axis", Hint: "h", Step: 3, Op: "o"}, {Code: "RLX4001"}, {Message: "\x1b[2J"}} {
 		b, err := proto.Marshal(e)
@@ -154,7 +154,7 @@ func FuzzInfo(f *testing.F) {
 	})
 }
 
-// Any log line is taken without a panic and passed on without control characters.
+// Every log line is parsed without a panic and logged without control characters.
 func FuzzLogLine(f *testing.F) {
 	f.Add([]byte(`{"@message":1,"@level":[],"@timestamp":{}}`))
 	f.Add([]byte(`{"@message":"hello","@level":"warn","n":1.5,"s":"x"}`))
@@ -174,7 +174,7 @@ func TestLogLine(t *testing.T) {
 	if level != slog.LevelWarn || msg != "loaded" || fmt.Sprint(attrs) != "[n=1 s=a b]" {
 		t.Errorf("%v %q %v", level, msg, attrs)
 	}
-	var out bytes.Buffer // what NewLogger writes is what parseLogLine reads
+	var out bytes.Buffer // parseLogLine must read what NewLogger writes
 	l := slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{ReplaceAttr: logKeys}))
 	l.Error("gone", "why", "x")
 	if !json.Valid(out.Bytes()) {
@@ -185,7 +185,7 @@ func TestLogLine(t *testing.T) {
 	}
 }
 
-// The limits of the log hold at a clock that the test moves.
+// Checks the limits of the log with a fake clock.
 func TestLogLimits(t *testing.T) {
 	var out bytes.Buffer
 	s := newLogSink(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
@@ -198,7 +198,7 @@ func TestLogLimits(t *testing.T) {
 	if s.total != logRate || s.dropped != logRate {
 		t.Errorf("passed %d, dropped %d of 2 MiB in no time; want half", s.total, s.dropped)
 	}
-	for range 80 { // 80 s at 1 MiB/s end at the total
+	for range 80 { // 80 s at 1 MiB/s exceed the total
 		now = now.Add(time.Second)
 		for range 1 << 10 {
 			s.line(line, "stderr")
@@ -211,7 +211,7 @@ func TestLogLimits(t *testing.T) {
 	if !strings.Contains(out.String(), "bytes="+fmt.Sprint(logRate+(80<<20)-(logTotal-logRate))) {
 		t.Errorf("the count of dropped bytes is wrong: %s", out.String()[max(0, out.Len()-200):])
 	}
-	// A line longer than the limit is cut, and the reader goes on.
+	// A line longer than the limit is truncated, and reading continues.
 	s = newLogSink(nil)
 	s.drain(strings.NewReader(strings.Repeat("y", 3*logLine)+"\nlast\n"), "stderr")
 	if s.lastLine() != "last" || s.dropped != 2*logLine+1 {
@@ -260,7 +260,7 @@ func TestPrivateDir(t *testing.T) {
 	if err != nil || st.Mode().Perm() != 0o700 {
 		t.Fatalf("%v, %v", st.Mode(), err)
 	}
-	// One in use survives the start of another; one whose lock is free does not.
+	// A directory in use survives the start of another host; one whose lock is free is removed.
 	os.WriteFile(filepath.Join(a.path, "sock"), nil, 0o600)
 	b, err := newPrivateDir(base)
 	if err != nil {
@@ -281,7 +281,7 @@ func TestPrivateDir(t *testing.T) {
 	b.remove()
 	c.remove()
 	wantEmpty(t, base)
-	// A root that others may write to is not used.
+	// A root that others can write to is not used.
 	root := filepath.Dir(a.path)
 	if err := os.Chmod(root, 0o777); err != nil {
 		t.Fatal(err)
@@ -304,7 +304,7 @@ func TestPrivateDir(t *testing.T) {
 	}
 }
 
-// Case squat: where the directory's name is taken, runs leave nothing behind, and clear away what a killed one left.
+// Case squat: if the directory's name is taken, runs leave nothing behind and remove what a killed run left.
 func TestSquat(t *testing.T) {
 	base, err := os.MkdirTemp("", "rlxtest")
 	if err != nil {
@@ -359,7 +359,7 @@ func TestInheritedFiles(t *testing.T) {
 	}
 }
 
-// Calls outside the protocol and calls without a deadline are refused on both sides.
+// Both sides reject calls outside the protocol and calls without a deadline.
 func TestCheckCall(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()

@@ -9,15 +9,15 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// beatEvery is the interval of a backend's heartbeats: in the region's header, or Progress messages.
+// beatEvery is the interval between a backend's heartbeats, which are a counter in the region's header or Progress messages.
 const beatEvery = 250 * time.Millisecond
 
-// runState is the current run. Its numbers come from the backend, so they are used only for progress bars and messages.
+// runState describes the current run. Its numbers come from the backend, so they are used only for progress bars and messages.
 type runState struct {
 	prog       atomic.Pointer[program.Program] // nil between runs
 	generation atomic.Int64
-	steps      atomic.Int64 // started, if there is no region
-	beats      atomic.Int64 // messages received, if there is no region
+	steps      atomic.Int64 // steps started; used without a region
+	beats      atomic.Int64 // messages received; used without a region
 }
 
 func (r *runState) begin(p *program.Program, generation int64) {
@@ -27,13 +27,13 @@ func (r *runState) begin(p *program.Program, generation int64) {
 	r.prog.Store(p)
 }
 
-// end also disarms the watch for calls that bring no messages.
+// end clears the state. It also resets beats, so that calls without messages are not watched.
 func (r *runState) end() {
 	r.prog.Store(nil)
 	r.beats.Store(0)
 }
 
-// Progress is the number of steps of the current run that have started, and their total; 0, 0 between runs.
+// Progress returns how many steps of the current run have started, and how many there are; 0, 0 between runs.
 func (s *Session) Progress() (started, total int) {
 	p := s.running.prog.Load()
 	if p == nil {
@@ -49,7 +49,7 @@ func (s *Session) Progress() (started, total int) {
 	return int(max(0, min(n, int64(len(p.Steps))))), len(p.Steps)
 }
 
-// stepOf is the step that started last, nil if none has or it is not known.
+// stepOf returns the step that started last, or nil if none has started or it is unknown.
 func (s *Session) stepOf(p *program.Program) *StepError {
 	started, total := s.Progress()
 	if started == 0 {
@@ -59,14 +59,14 @@ func (s *Session) stepOf(p *program.Program) *StepError {
 	return &StepError{Step: started, Steps: total, Op: n.Op.Name, Name: n.Label()}
 }
 
-// sampleEvery is the interval of checks for heartbeats. A stall is a number of samples and not a time, because the host itself may
-// have been suspended together with the backend.
+// sampleEvery is the interval between checks of the heartbeat. A stall is a number of unchanged samples and not a duration, because host
+// and backend may both have been suspended for a while.
 const sampleEvery = 100 * time.Millisecond
 
-// watch ends the backend when it has sent heartbeats, and then none for Timeouts.Stall. Backends that never send any are bounded by
-// the deadlines alone. The function returned stops watching.
+// watch kills the backend if its heartbeats stop for Timeouts.Stall. A backend that never sends one is bounded only by the deadlines. The
+// caller must call stop when the call returns.
 //
-// A call that is over before the first sample costs a timer and no goroutine, because waking a thread for one takes longer than a short run.
+// A call shorter than sampleEvery costs one timer and no goroutine, because waking a thread takes longer than a short run.
 func (s *Session) watch() (stop func()) {
 	w := &lifeWatch{s: s, last: s.beat()}
 	w.mu.Lock()
@@ -82,7 +82,7 @@ type lifeWatch struct {
 	mu      sync.Mutex
 	timer   *time.Timer
 	stopped bool
-	last    int64 // beat
+	last    int64 // value of the heartbeat in the last sample
 	same    int   // samples since it changed
 }
 
@@ -110,7 +110,7 @@ func (w *lifeWatch) stop() {
 	w.timer.Stop()
 }
 
-// beat is a number that changes while the backend lives, 0 if unknown.
+// beat returns a number that changes while the backend lives, or 0 if there is no heartbeat.
 func (s *Session) beat() int64 {
 	if s.region != nil {
 		return s.region.load(wordBeat)
@@ -118,7 +118,7 @@ func (s *Session) beat() int64 {
 	return s.running.beats.Load()
 }
 
-// describeRun is what the backend was doing, for the error about its end.
+// describeRun returns what the backend was doing, for the error about its end.
 func describeRun(p *program.Program, step *StepError) string {
 	if step == nil {
 		return fmt.Sprintf("before the first step of %s", p.Method)

@@ -1,5 +1,5 @@
-// Protogen writes rlxv1, and the definition that sdk/python reads, from proto/rlx/v1/backend.proto. It compiles the file with bufbuild/protocompile and runs
-// protoc-gen-go and protoc-gen-go-grpc on it, the tools of this module, so that generation needs Go and nothing else.
+// Protogen generates rlxv1 and the descriptor set for sdk/python from proto/rlx/v1/backend.proto. It compiles the file with
+// bufbuild/protocompile and runs protoc-gen-go and protoc-gen-go-grpc as tools of this module, so it needs only Go and not protoc.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 
 const (
 	source  = "rlx/v1/backend.proto"
-	folder  = ".." // of package rpc, whose import path is the module that generated names are relative to
+	folder  = ".." // package rpc; generated file names are relative to it
 	modFlag = "module=github.com/rlx-go/rlx/plugins/rpc"
 )
 
@@ -61,7 +61,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// describe writes the compiled definition for languages that read it at run time, without comments.
+// describe writes the compiled definition, without comments, for SDKs that read it at run time.
 func describe(protos []*descriptorpb.FileDescriptorProto) error {
 	set := &descriptorpb.FileDescriptorSet{}
 	for _, p := range protos {

@@ -1,5 +1,5 @@
-// The control plane between rlxrun (the host) and a backend (the plugin). Tensors travel through shared memory, or in
-// chunks where there is none; spec/protocol.md is the whole story: handshake, descriptors, deadlines, errors.
+// The calls between rlxrun (the host) and a backend (the plugin). Tensors travel through shared memory or, without it, in chunks.
+// spec/protocol.md defines the rest: handshake, descriptors, deadlines, errors.
 //
 // Field numbers are never reused. A message is at most 4 MiB, a chunk at most 64 KiB.
 
@@ -64,14 +64,14 @@ func (*InfoRequest) Descriptor() ([]byte, []int) {
 
 type InfoReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                 // of its target description, and of its executable: NAME of rlx-backend-NAME
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`                           // of its target description
-	Devices       []*Device              `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"`                           // the first is used where none is named
-	MaxAlloc      int64                  `protobuf:"varint,7,opt,name=max_alloc,json=maxAlloc,proto3" json:"max_alloc,omitempty"`        // bytes of the largest arena; 0: no limit of its own
-	Precisions    []string               `protobuf:"bytes,8,rep,name=precisions,proto3" json:"precisions,omitempty"`                     // that LoadHeader.precision may name; none: "f32"
-	Target        string                 `protobuf:"bytes,9,opt,name=target,proto3" json:"target,omitempty"`                             // which nodes it runs: a target description, spec/target.md
-	Levels        []string               `protobuf:"bytes,10,rep,name=levels,proto3" json:"levels,omitempty"`                            // of the description's, those that this machine has, best first
-	DirectRuns    bool                   `protobuf:"varint,11,opt,name=direct_runs,json=directRuns,proto3" json:"direct_runs,omitempty"` // it answers on the descriptor "runs"
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                 // as in its target description; the executable is rlx-backend-NAME
+	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`                           // as in its target description
+	Devices       []*Device              `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"`                           // the first is the default
+	MaxAlloc      int64                  `protobuf:"varint,7,opt,name=max_alloc,json=maxAlloc,proto3" json:"max_alloc,omitempty"`        // bytes of the largest arena; 0: no limit
+	Precisions    []string               `protobuf:"bytes,8,rep,name=precisions,proto3" json:"precisions,omitempty"`                     // values that LoadHeader.precision may have; empty: only "f32"
+	Target        string                 `protobuf:"bytes,9,opt,name=target,proto3" json:"target,omitempty"`                             // target description of the nodes that the backend runs, see spec/target.md
+	Levels        []string               `protobuf:"bytes,10,rep,name=levels,proto3" json:"levels,omitempty"`                            // levels of the target description that this machine supports, best first
+	DirectRuns    bool                   `protobuf:"varint,11,opt,name=direct_runs,json=directRuns,proto3" json:"direct_runs,omitempty"` // the backend also serves runs on the descriptor "runs"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -164,10 +164,10 @@ func (x *InfoReply) GetDirectRuns() bool {
 
 type Device struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`             // for --device and LoadHeader.device: 1 to 64 ASCII characters, no blank, no comma; its own
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`         // of the product
-	Type          string                 `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`         // cpu, gpu, npu or software (played by the processor, as lavapipe is)
-	Memory        int64                  `protobuf:"varint,4,opt,name=memory,proto3" json:"memory,omitempty"`    // bytes of its own; 0: the host's, or not known
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`             // for --device and LoadHeader.device: 1 to 64 ASCII characters without blanks and commas, unique
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`         // product name
+	Type          string                 `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`         // cpu, gpu, npu, or software for a device that the CPU emulates, such as lavapipe
+	Memory        int64                  `protobuf:"varint,4,opt,name=memory,proto3" json:"memory,omitempty"`    // bytes of the device's own memory; 0: it uses the host's, or the size is unknown
 	Features      []string               `protobuf:"bytes,5,rep,name=features,proto3" json:"features,omitempty"` // for people: "avx512f", "4 threads"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -338,14 +338,14 @@ func (*LoadRequest_Weights) isLoadRequest_Part() {}
 
 type LoadHeader struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	ProgramSize   int64                  `protobuf:"varint,1,opt,name=program_size,json=programSize,proto3" json:"program_size,omitempty"`      // bytes that follow as program chunks
+	ProgramSize   int64                  `protobuf:"varint,1,opt,name=program_size,json=programSize,proto3" json:"program_size,omitempty"`      // bytes; this many follow as program chunks
 	ProgramSha256 []byte                 `protobuf:"bytes,2,opt,name=program_sha256,json=programSha256,proto3" json:"program_sha256,omitempty"` // 32 bytes
 	Weights       *Weights               `protobuf:"bytes,3,opt,name=weights,proto3" json:"weights,omitempty"`
-	IoSize        int64                  `protobuf:"varint,4,opt,name=io_size,json=ioSize,proto3" json:"io_size,omitempty"`       // bytes of the data part of the shared region, at least the program's; 0 without a region
-	IoShared      bool                   `protobuf:"varint,5,opt,name=io_shared,json=ioShared,proto3" json:"io_shared,omitempty"` // false: inputs and outputs travel in chunks
+	IoSize        int64                  `protobuf:"varint,4,opt,name=io_size,json=ioSize,proto3" json:"io_size,omitempty"`       // bytes of the data part of the shared region, at least what the program needs; 0 without a region
+	IoShared      bool                   `protobuf:"varint,5,opt,name=io_shared,json=ioShared,proto3" json:"io_shared,omitempty"` // inputs and outputs are in the shared region; false: they travel in chunks
 	Device        string                 `protobuf:"bytes,6,opt,name=device,proto3" json:"device,omitempty"`                      // empty: the backend chooses
-	Threads       int32                  `protobuf:"varint,7,opt,name=threads,proto3" json:"threads,omitempty"`                   // 0: all that the process may use
-	Precision     string                 `protobuf:"bytes,8,opt,name=precision,proto3" json:"precision,omitempty"`                // of the operands of products, such as "bf16"; empty: "f32"
+	Threads       int32                  `protobuf:"varint,7,opt,name=threads,proto3" json:"threads,omitempty"`                   // 0: as many as the process may use
+	Precision     string                 `protobuf:"bytes,8,opt,name=precision,proto3" json:"precision,omitempty"`                // of matmul operands, such as "bf16"; empty: "f32"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -440,8 +440,8 @@ type Weights struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Size          int64                  `protobuf:"varint,1,opt,name=size,proto3" json:"size,omitempty"`     // bytes; 0: the program has none
 	Offset        int64                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"` // in the artifact
-	Mapped        bool                   `protobuf:"varint,3,opt,name=mapped,proto3" json:"mapped,omitempty"` // from the artifact's descriptor; false: they follow as chunks
-	Root          []byte                 `protobuf:"bytes,4,opt,name=root,proto3" json:"root,omitempty"`      // the artifact's root digest, 32 bytes, already verified by the host; empty where not mapped
+	Mapped        bool                   `protobuf:"varint,3,opt,name=mapped,proto3" json:"mapped,omitempty"` // mapped from the artifact's descriptor; false: sent in chunks
+	Root          []byte                 `protobuf:"bytes,4,opt,name=root,proto3" json:"root,omitempty"`      // the artifact's root digest, 32 bytes, verified by the host; empty unless mapped
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -508,7 +508,7 @@ type LoadReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Executable    uint64                 `protobuf:"varint,1,opt,name=executable,proto3" json:"executable,omitempty"`
 	Kernels       []*Kernel              `protobuf:"bytes,2,rep,name=kernels,proto3" json:"kernels,omitempty"`
-	Memory        int64                  `protobuf:"varint,3,opt,name=memory,proto3" json:"memory,omitempty"` // bytes that runs take beside arena, weights, inputs and outputs, at most
+	Memory        int64                  `protobuf:"varint,3,opt,name=memory,proto3" json:"memory,omitempty"` // upper bound of the bytes that a run needs beyond arena, weights, inputs and outputs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -616,7 +616,7 @@ func (x *Kernel) GetNative() bool {
 	return false
 }
 
-// Range is bytes of the data part of the shared region.
+// Range is a range of bytes in the data part of the shared region.
 type Range struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Offset        int64                  `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
@@ -754,17 +754,17 @@ func (*RunRequest_Input) isRunRequest_Part() {}
 type RunHeader struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Executable    uint64                 `protobuf:"varint,1,opt,name=executable,proto3" json:"executable,omitempty"`
-	Generation    int64                  `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"` // of the run; grows by one
-	Inputs        []*Range               `protobuf:"bytes,4,rep,name=inputs,proto3" json:"inputs,omitempty"`          // where they lie under these sizes, in the program's order
+	Generation    int64                  `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"` // of the run; increases by one
+	Inputs        []*Range               `protobuf:"bytes,4,rep,name=inputs,proto3" json:"inputs,omitempty"`          // where the inputs are for these symbol values, in the program's order
 	Outputs       []*Range               `protobuf:"bytes,5,rep,name=outputs,proto3" json:"outputs,omitempty"`
 	Profile       bool                   `protobuf:"varint,6,opt,name=profile,proto3" json:"profile,omitempty"`
 	CheckNan      bool                   `protobuf:"varint,7,opt,name=check_nan,json=checkNan,proto3" json:"check_nan,omitempty"`
-	Dump          []int32                `protobuf:"varint,8,rep,packed,name=dump,proto3" json:"dump,omitempty"`                                                                    // nodes
+	Dump          []int32                `protobuf:"varint,8,rep,packed,name=dump,proto3" json:"dump,omitempty"`                                                                    // nodes whose values to send
 	Syms          map[string]int64       `protobuf:"bytes,9,rep,name=syms,proto3" json:"syms,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // values of the program's symbols
-	State         uint64                 `protobuf:"varint,10,opt,name=state,proto3" json:"state,omitempty"`                                                                        // what the program keeps from run to run; 0: none
-	Feeds         []*Transfer            `protobuf:"bytes,11,rep,name=feeds,proto3" json:"feeds,omitempty"`                                                                         // inputs that come from a state; their bytes in the region, and their chunks, are left out
-	Keeps         []*Transfer            `protobuf:"bytes,12,rep,name=keeps,proto3" json:"keeps,omitempty"`                                                                         // outputs that are stored in a state, too
-	Unwanted      []int32                `protobuf:"varint,13,rep,packed,name=unwanted,proto3" json:"unwanted,omitempty"`                                                           // outputs that are not asked for, rising: not computed unless they are kept, and not sent
+	State         uint64                 `protobuf:"varint,10,opt,name=state,proto3" json:"state,omitempty"`                                                                        // the state that the program reads and updates; 0: none
+	Feeds         []*Transfer            `protobuf:"bytes,11,rep,name=feeds,proto3" json:"feeds,omitempty"`                                                                         // inputs that are read from a state; they are neither in the region nor sent in chunks
+	Keeps         []*Transfer            `protobuf:"bytes,12,rep,name=keeps,proto3" json:"keeps,omitempty"`                                                                         // outputs that are also stored in a state
+	Unwanted      []int32                `protobuf:"varint,13,rep,packed,name=unwanted,proto3" json:"unwanted,omitempty"`                                                           // outputs that the host does not need, ascending: never sent, and computed only if listed in keeps
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -883,7 +883,7 @@ func (x *RunHeader) GetUnwanted() []int32 {
 	return nil
 }
 
-// Transfer binds an input or output to bytes of a state. Their number is that of the tensor under the run's sizes.
+// Transfer binds an input or output to a range of a state. The size of the range is that of the tensor for the run's symbol values.
 type Transfer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tensor        int32                  `protobuf:"varint,1,opt,name=tensor,proto3" json:"tensor,omitempty"` // index in the program's inputs or outputs
@@ -1133,7 +1133,7 @@ type ChangeStateRequest_Clear struct {
 }
 
 type ChangeStateRequest_Copy struct {
-	Copy uint64 `protobuf:"varint,3,opt,name=copy,proto3,oneof"` // take over the bytes of this state, of the same device and size
+	Copy uint64 `protobuf:"varint,3,opt,name=copy,proto3,oneof"` // copy the bytes of this state, which has the same device and size
 }
 
 type ChangeStateRequest_Drop struct {
@@ -1404,7 +1404,7 @@ func (*WriteStateReply) Descriptor() ([]byte, []int) {
 	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{19}
 }
 
-// Chunk is the next bytes of a tensor. Chunks come in order of the tensors and without gaps.
+// Chunk is the next bytes of a tensor. Chunks follow the order of the tensors and leave no gaps.
 type Chunk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Index         int32                  `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
@@ -1548,7 +1548,7 @@ type isRunReply_Part interface {
 }
 
 type RunReply_Progress struct {
-	Progress *Progress `protobuf:"bytes,1,opt,name=progress,proto3,oneof"` // where there is no shared region
+	Progress *Progress `protobuf:"bytes,1,opt,name=progress,proto3,oneof"` // only without a shared region
 }
 
 type RunReply_Dump struct {
@@ -1556,7 +1556,7 @@ type RunReply_Dump struct {
 }
 
 type RunReply_Output struct {
-	Output *Chunk `protobuf:"bytes,3,opt,name=output,proto3,oneof"` // where there is no shared region
+	Output *Chunk `protobuf:"bytes,3,opt,name=output,proto3,oneof"` // only without a shared region
 }
 
 type RunReply_Done struct {
@@ -1573,7 +1573,7 @@ func (*RunReply_Done) isRunReply_Part() {}
 
 type Progress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Steps         int64                  `protobuf:"varint,1,opt,name=steps,proto3" json:"steps,omitempty"` // that have started
+	Steps         int64                  `protobuf:"varint,1,opt,name=steps,proto3" json:"steps,omitempty"` // number of steps that have started
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1615,7 +1615,7 @@ func (x *Progress) GetSteps() int64 {
 	return 0
 }
 
-// Dump begins the value of a node, or continues it where shape is empty and first is false.
+// Dump begins the value of a node. If first is false and shape is empty, it continues that value.
 type Dump struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          int32                  `protobuf:"varint,1,opt,name=node,proto3" json:"node,omitempty"`
@@ -1689,10 +1689,10 @@ type Done struct {
 	Generation    int64                  `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
 	TotalNs       int64                  `protobuf:"varint,2,opt,name=total_ns,json=totalNs,proto3" json:"total_ns,omitempty"`
 	PeakRss       int64                  `protobuf:"varint,3,opt,name=peak_rss,json=peakRss,proto3" json:"peak_rss,omitempty"`                // bytes
-	FirstNan      int64                  `protobuf:"varint,4,opt,name=first_nan,json=firstNan,proto3" json:"first_nan,omitempty"`             // -1. A NaN that was looked for and found is an error, RLX1003
-	Steps         int32                  `protobuf:"varint,5,opt,name=steps,proto3" json:"steps,omitempty"`                                   // that Stats has for this run
-	DeviceClock   bool                   `protobuf:"varint,6,opt,name=device_clock,json=deviceClock,proto3" json:"device_clock,omitempty"`    // their times are by the device's clock, not the backend's
-	DeviceMemory  int64                  `protobuf:"varint,7,opt,name=device_memory,json=deviceMemory,proto3" json:"device_memory,omitempty"` // bytes of the device's own memory that the executable holds
+	FirstNan      int64                  `protobuf:"varint,4,opt,name=first_nan,json=firstNan,proto3" json:"first_nan,omitempty"`             // -1. If check_nan finds a NaN, the run fails with RLX1003 instead
+	Steps         int32                  `protobuf:"varint,5,opt,name=steps,proto3" json:"steps,omitempty"`                                   // number of steps whose times Stats has for this run
+	DeviceClock   bool                   `protobuf:"varint,6,opt,name=device_clock,json=deviceClock,proto3" json:"device_clock,omitempty"`    // step times are from the device's clock, not the backend's
+	DeviceMemory  int64                  `protobuf:"varint,7,opt,name=device_memory,json=deviceMemory,proto3" json:"device_memory,omitempty"` // bytes of the device's own memory that the executable uses
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1776,11 +1776,11 @@ func (x *Done) GetDeviceMemory() int64 {
 	return 0
 }
 
-// RunResult answers a run on the descriptor "runs".
+// RunResult is the reply to a run on the descriptor "runs".
 type RunResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Done          *Done                  `protobuf:"bytes,1,opt,name=done,proto3" json:"done,omitempty"`
-	Status        []byte                 `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"` // of a run that failed, in place of done: a google.rpc.Status, as Run's
+	Status        []byte                 `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"` // set instead of done if the run failed: a google.rpc.Status as Run returns it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2149,12 +2149,12 @@ func (*UnloadReply) Descriptor() ([]byte, []int) {
 type Error struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Code          string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`       // RLXnnnn
-	Subject       string                 `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"` // what it is about
+	Subject       string                 `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"` // what the error is about
 	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"` // what was found and what is allowed
-	Hint          string                 `protobuf:"bytes,4,opt,name=hint,proto3" json:"hint,omitempty"`       // how to mend it
-	Step          int32                  `protobuf:"varint,5,opt,name=step,proto3" json:"step,omitempty"`      // 1 for the first step; 0: not known or none
-	Op            string                 `protobuf:"bytes,6,opt,name=op,proto3" json:"op,omitempty"`           // of that step
-	Result        int32                  `protobuf:"varint,7,opt,name=result,proto3" json:"result,omitempty"`  // RLX1003: which of the step's results holds the NaN, from 0
+	Hint          string                 `protobuf:"bytes,4,opt,name=hint,proto3" json:"hint,omitempty"`       // how to fix it
+	Step          int32                  `protobuf:"varint,5,opt,name=step,proto3" json:"step,omitempty"`      // step number from 1; 0: unknown or not about a step
+	Op            string                 `protobuf:"bytes,6,opt,name=op,proto3" json:"op,omitempty"`           // op of that step
+	Result        int32                  `protobuf:"varint,7,opt,name=result,proto3" json:"result,omitempty"`  // for RLX1003: index of the step's result that has the NaN, from 0
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -1,5 +1,5 @@
-// The control plane between rlxrun (the host) and a backend (the plugin). Tensors travel through shared memory, or in
-// chunks where there is none; spec/protocol.md is the whole story: handshake, descriptors, deadlines, errors.
+// The calls between rlxrun (the host) and a backend (the plugin). Tensors travel through shared memory or, without it, in chunks.
+// spec/protocol.md defines the rest: handshake, descriptors, deadlines, errors.
 //
 // Field numbers are never reused. A message is at most 4 MiB, a chunk at most 64 KiB.
 
@@ -42,21 +42,21 @@ const (
 type BackendClient interface {
 	// Info describes the backend and lists its devices.
 	Info(ctx context.Context, in *InfoRequest, opts ...grpc.CallOption) (*InfoReply, error)
-	// Load takes a header, then the program in chunks, then the weights in chunks where they are not mapped.
+	// Load takes a header, the program in chunks and, unless they are mapped, the weights in chunks.
 	Load(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[LoadRequest, LoadReply], error)
-	// Run executes once. The last reply of a run that succeeded is Done.
+	// Run executes the program once. If the run succeeds, the last reply is Done.
 	Run(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[RunRequest, RunReply], error)
-	// Cancel ends a run between two steps. Its Run answers with RLX1002.
+	// Cancel ends a run between two steps. The Run call then fails with RLX1002.
 	Cancel(ctx context.Context, in *CancelRequest, opts ...grpc.CallOption) (*CancelReply, error)
-	// Stats gives the time of each step of the last profiled run.
+	// Stats returns the time of each step of the last profiled run.
 	Stats(ctx context.Context, in *StatsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StatsReply], error)
 	// Unload frees a loaded program.
 	Unload(ctx context.Context, in *UnloadRequest, opts ...grpc.CallOption) (*UnloadReply, error)
-	// MakeState allocates memory on a device that outlives runs, all 0.
+	// MakeState allocates zeroed device memory that outlives runs.
 	MakeState(ctx context.Context, in *MakeStateRequest, opts ...grpc.CallOption) (*MakeStateReply, error)
 	// ChangeState clears a state, copies another over it, or frees it.
 	ChangeState(ctx context.Context, in *ChangeStateRequest, opts ...grpc.CallOption) (*ChangeStateReply, error)
-	// ReadState gives bytes of a state in chunks.
+	// ReadState returns a range of a state in chunks.
 	ReadState(ctx context.Context, in *StateRange, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StateChunk], error)
 	// WriteState takes a range, then its bytes in chunks.
 	WriteState(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[WriteStateRequest, WriteStateReply], error)
@@ -203,21 +203,21 @@ type Backend_WriteStateClient = grpc.ClientStreamingClient[WriteStateRequest, Wr
 type BackendServer interface {
 	// Info describes the backend and lists its devices.
 	Info(context.Context, *InfoRequest) (*InfoReply, error)
-	// Load takes a header, then the program in chunks, then the weights in chunks where they are not mapped.
+	// Load takes a header, the program in chunks and, unless they are mapped, the weights in chunks.
 	Load(grpc.ClientStreamingServer[LoadRequest, LoadReply]) error
-	// Run executes once. The last reply of a run that succeeded is Done.
+	// Run executes the program once. If the run succeeds, the last reply is Done.
 	Run(grpc.BidiStreamingServer[RunRequest, RunReply]) error
-	// Cancel ends a run between two steps. Its Run answers with RLX1002.
+	// Cancel ends a run between two steps. The Run call then fails with RLX1002.
 	Cancel(context.Context, *CancelRequest) (*CancelReply, error)
-	// Stats gives the time of each step of the last profiled run.
+	// Stats returns the time of each step of the last profiled run.
 	Stats(*StatsRequest, grpc.ServerStreamingServer[StatsReply]) error
 	// Unload frees a loaded program.
 	Unload(context.Context, *UnloadRequest) (*UnloadReply, error)
-	// MakeState allocates memory on a device that outlives runs, all 0.
+	// MakeState allocates zeroed device memory that outlives runs.
 	MakeState(context.Context, *MakeStateRequest) (*MakeStateReply, error)
 	// ChangeState clears a state, copies another over it, or frees it.
 	ChangeState(context.Context, *ChangeStateRequest) (*ChangeStateReply, error)
-	// ReadState gives bytes of a state in chunks.
+	// ReadState returns a range of a state in chunks.
 	ReadState(*StateRange, grpc.ServerStreamingServer[StateChunk]) error
 	// WriteState takes a range, then its bytes in chunks.
 	WriteState(grpc.ClientStreamingServer[WriteStateRequest, WriteStateReply]) error

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Available is the layers that this kernel supports.
+// Available returns the layers that this kernel supports.
 func Available() Layers {
 	return Layers{Landlock: landlockABI(), Seccomp: haveSeccomp()}
 }
@@ -17,15 +17,15 @@ func Available() Layers {
 // ScopeABI is the first version of Landlock that confines signals.
 const ScopeABI = 6
 
-// landlockABI is the version that go-landlock uses here, 0 if the kernel has no Landlock.
+// landlockABI returns the Landlock version that go-landlock uses on this kernel, 0 if the kernel has no Landlock.
 func landlockABI() int {
-	const newest = 11 // that go-landlock knows
+	const newest = 11 // the newest version that go-landlock knows
 	v, err := ll.LandlockGetABIVersion()
 	if err != nil {
 		return 0
 	}
 	if v >= ScopeABI {
-		// signalFix: without this fix a thread cannot signal other threads of its process, so go-landlock does not use scopes.
+		// signalFix is the kernel's erratum bit for signals between threads of one process. Without that fix go-landlock does not use scopes.
 		const signalFix = 1 << 1
 		if errata, err := ll.LandlockGetErrata(); err != nil || errata&signalFix == 0 {
 			return ScopeABI - 1
@@ -34,7 +34,7 @@ func landlockABI() int {
 	return min(v, newest)
 }
 
-// Rights by access. Only those in fileRights may be granted on something that is not a directory.
+// Rights by access. Only those in fileRights may be granted on files that are not directories.
 const (
 	readRights   = ll.AccessFSReadFile | ll.AccessFSReadDir
 	runRights    = readRights | ll.AccessFSExecute
@@ -45,8 +45,8 @@ const (
 
 var rightsOf = map[Access]landlock.AccessFSSet{Read: readRights, Run: runRights, Write: writeRights, Device: deviceRights}
 
-// restrictFiles forbids access to files that is not granted, from ABI 4 TCP, and from ABI 6 signals to processes outside the
-// sandbox and their abstract sockets.
+// restrictFiles forbids all access to files that grants does not list. From ABI 4 it also forbids TCP, and from ABI 6 signals to
+// processes outside the sandbox and connections to their abstract sockets.
 func restrictFiles(grants []Grant) error {
 	var rules []landlock.Rule
 	for _, g := range grants {
@@ -61,8 +61,8 @@ func restrictFiles(grants []Grant) error {
 			}
 			rules = append(rules, landlock.PathAccess(rights, p).IgnoreIfMissing())
 			if strings.HasPrefix(p, "/proc/") && !strings.HasPrefix(p, "/proc/self/fd/") {
-				// A rule belongs to an inode, and proc makes a new inode for a name that the kernel has dropped from its
-				// cache. This descriptor, which the program inherits, keeps the name cached. It cannot be read.
+				// A Landlock rule belongs to an inode, and proc creates a new inode once the kernel has dropped a name from its cache. This descriptor,
+				// which the program inherits, keeps the name in the cache. It cannot be used to read.
 				unix.Open(p, unix.O_PATH, 0)
 			}
 		}

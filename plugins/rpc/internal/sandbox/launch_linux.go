@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// launcherName is the first argument of a launcher.
+// launcherName is argument 0 of a launcher.
 const launcherName = "rlx-sandbox"
 
-// The messages of a launcher's status pipe.
+// Messages on a launcher's status pipe.
 const (
 	restricted = "R" // all layers are in place; execve is next
-	failed     = "F" // followed by the reason
+	failed     = "F" // the reason follows
 )
 
-// Command is how a launcher is started: the path and arguments for exec.Cmd.
+// Command returns the path and arguments that start a launcher, for exec.Cmd.
 func Command(s Spec) (path string, args []string) {
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -30,8 +30,8 @@ func Command(s Spec) (path string, args []string) {
 	return "/proc/self/exe", []string{launcherName, string(b)}
 }
 
-// Result reads the launcher's report, and returns when the program runs or cannot be run. The error is a unix.Errno if executing
-// the program failed.
+// Result reads the launcher's report. It returns once the program runs or has failed to start. If executing the program failed, the
+// error is a unix.Errno.
 func Result(status io.Reader) error {
 	b, err := io.ReadAll(io.LimitReader(status, 4<<10))
 	if err != nil {
@@ -52,8 +52,8 @@ func Result(status io.Reader) error {
 	return nil
 }
 
-// init makes this process a launcher if it was started as one. Package initialisation runs on the process's first
-// thread, which is the one that survives execve.
+// init makes this process a launcher if Command started it. Packages are initialised on the process's first thread, and execve keeps
+// that thread.
 func init() {
 	if len(os.Args) == 2 && os.Args[0] == launcherName {
 		launch(os.Args[1])
@@ -61,14 +61,14 @@ func init() {
 	}
 }
 
-// launch returns only if it fails.
+// launch returns only on failure.
 func launch(arg string) {
 	var s Spec
 	if err := json.Unmarshal([]byte(arg), &s); err != nil {
 		fmt.Fprintln(os.Stderr, launcherName+":", err)
 		return
 	}
-	if unix.CloseRange(uint(s.Status), math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) != nil { // before Linux 5.11
+	if unix.CloseRange(uint(s.Status), math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) != nil { // not supported before Linux 5.11
 		unix.CloseOnExec(s.Status)
 	}
 	tell := func(text string) {
@@ -89,20 +89,20 @@ func launch(arg string) {
 	tell(failed + fmt.Sprint(int(e)))
 }
 
-// restrict applies the layers. The filter comes last, because it forbids calls that the others make.
+// restrict applies the layers. The seccomp filter comes last, because it forbids system calls that the other layers need.
 func restrict(s Spec) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)
 	}
 	if s.Layers.Landlock > 0 {
-		if has := landlockABI(); has < s.Layers.Landlock { // go-landlock would silently apply less
+		if has := landlockABI(); has < s.Layers.Landlock { // go-landlock would apply fewer restrictions without an error
 			return fmt.Errorf("landlock: version %d is asked for, and the kernel has %d", s.Layers.Landlock, has)
 		}
 		if err := restrictFiles(s.Grants); err != nil {
 			return fmt.Errorf("landlock: %w", err)
 		}
 	}
-	// The program would inherit the capabilities of a host that runs as root, which override permissions that the layers rely on.
+	// A host that runs as root would pass its capabilities to the program. They override permissions that the layers rely on.
 	none := [2]unix.CapUserData{}
 	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
 		return fmt.Errorf("capabilities: %w", err)

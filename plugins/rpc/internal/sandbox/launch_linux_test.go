@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// launched runs a launcher of this test binary and returns the program's output and the launcher's report.
+// launched runs a launcher of this test binary. It returns the program's output and the launcher's report.
 func launched(t *testing.T, s Spec) (string, error) {
 	t.Helper()
 	status, report, err := os.Pipe()
@@ -50,7 +50,7 @@ func TestLaunch(t *testing.T) {
 	}
 }
 
-// A layer that is not there is an error, never a lesser sandbox.
+// A missing layer is an error. It never results in a weaker sandbox.
 func TestLaunchMissingLayer(t *testing.T) {
 	out, err := launched(t, Spec{Path: "/bin/sh", Args: []string{"sh", "-c", "echo $SAID"}, Layers: Layers{Landlock: 99}})
 	if out != "" || err == nil || !strings.Contains(err.Error(), "landlock: version 99 is asked for, and the kernel has") {
@@ -58,7 +58,7 @@ func TestLaunchMissingLayer(t *testing.T) {
 	}
 }
 
-// What a pipe may hold that is no launcher's.
+// Reports that no launcher writes.
 func TestResult(t *testing.T) {
 	for said, want := range map[string]string{"": Unlaunched{}.Error(), "x": Unlaunched{}.Error(), "R": "", "Fno": "no", "RF2": unix.ENOENT.Error()} {
 		got := ""

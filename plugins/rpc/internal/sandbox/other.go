@@ -7,10 +7,10 @@ import "io"
 // ScopeABI is the first version of Landlock that confines signals.
 const ScopeABI = 6
 
-// Available returns no layers: the means of this system are not used.
+// Available returns no layers: none is implemented for this system.
 func Available() Layers { return Layers{} }
 
-// Command must not be called: there are no layers here.
+// Command must not be called, because there are no layers here.
 func Command(Spec) (path string, args []string) { panic("BUG: a sandbox on a system without layers") }
 
 // Result returns Unlaunched, since there is no launcher.

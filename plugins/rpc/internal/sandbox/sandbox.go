@@ -1,14 +1,14 @@
-// Package sandbox starts a program that can access only what it was granted. Landlock restricts its files, a seccomp
-// filter its system calls. The program need not cooperate, and may be hostile.
+// Package sandbox starts a program that can access only what it was granted. Landlock restricts its files, and a seccomp filter
+// its system calls. The program need not cooperate and may be hostile.
 //
-// A process inherits restrictions from the one that starts it. The host cannot restrict itself, and the filter forbids
-// new processes, so there is a launcher in between: the host's own executable, started again (Command). It restricts
-// itself in an init function and then executes the program.
+// A process inherits the restrictions of the process that starts it. The host cannot restrict itself, and the filter forbids new
+// processes, so the host starts a launcher: its own executable once more (Command). The launcher restricts itself in an init function
+// and then executes the program.
 //
 // The package imports nothing of this module.
 package sandbox
 
-// Layers are the mechanisms that a kernel supports, or that confine a process.
+// Layers are mechanisms that a kernel supports or that confine a process.
 type Layers struct {
 	Landlock int  // ABI version, 0 for none
 	Seccomp  bool // the filter of this package
@@ -17,7 +17,7 @@ type Layers struct {
 // Access is what a program may do with a path and, where that is a directory, with everything below it.
 type Access string
 
-// No access includes changing the owner, mode, times or extended attributes of a file.
+// No access allows changing the owner, mode, times or extended attributes of a file.
 const (
 	Read   Access = "read"
 	Run    Access = "run"    // read and execute
@@ -31,16 +31,16 @@ type Grant struct {
 	Paths  []string
 }
 
-// Spec is the arguments of a launcher.
+// Spec holds the arguments of a launcher.
 type Spec struct {
-	Path   string   // what to execute, a path valid in the launcher
-	Args   []string // of the program, its name first
+	Path   string   // of the executable; must be valid in the launcher
+	Args   []string // of the program, including its name
 	Grants []Grant
-	Layers Layers // to apply; one that cannot be applied is an error
+	Layers Layers // layers to apply; it is an error if one cannot be applied
 	Status int    // descriptor of the pipe that the launcher reports to
 }
 
-// Unlaunched is the error of Result if no launcher reported.
+// Unlaunched is the error of Result if no launcher wrote a report.
 type Unlaunched struct{}
 
 func (Unlaunched) Error() string {

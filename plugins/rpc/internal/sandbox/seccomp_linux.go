@@ -11,27 +11,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The filter allows calls that it does not name, because GPU drivers differ too much for a list of what they need.
-// docs/rationale.md explains why it is assembled here.
+// The filter forbids a list of calls and allows all others, because GPU drivers differ too much for a list of the calls that they need.
+// docs/rationale.md explains why the filter is assembled here.
 
 // forbidden calls fail with EPERM.
 var forbidden = []uint32{
-	// Namespaces, and executing a file that has no path, which Landlock does not check.
+	// Namespaces, and execution of files without a path, which Landlock does not check.
 	unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_EXECVEAT,
 	// Memory, descriptors and groups of other processes.
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD, unix.SYS_PROCESS_MADVISE,
 	unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_SETPGID, unix.SYS_SETSID,
-	// A backend accepts connections and makes none. Unix sockets of other programs are in many places of the file system.
+	// A backend accepts connections and never makes one. Other programs have unix sockets in many places.
 	unix.SYS_CONNECT,
 	// io_uring makes calls that the filter does not see.
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
-	// What Landlock does not restrict: modes, owners, times and attributes of files, watching directories, and before its
-	// version 3 truncation.
+	// Operations that Landlock does not restrict: modes, owners, times and attributes of files, watching directories and, before version 3,
+	// truncation.
 	unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT, unix.SYS_TRUNCATE,
 	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_SETXATTRAT, unix.SYS_FILE_SETATTR,
 	unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_REMOVEXATTRAT,
 	unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_FANOTIFY_INIT, unix.SYS_INOTIFY_ADD_WATCH,
-	// System V and POSIX objects, which all processes of a user share.
+	// System V and POSIX IPC objects, which all processes of a user share.
 	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL,
 	unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
 	// Administration, and parts of the kernel with a history of bugs.
@@ -43,8 +43,8 @@ var forbidden = []uint32{
 	unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX,
 }
 
-// newestCall is the last call that this list was written for. Later ones are unknown here, so they fail with ENOSYS, as do
-// those of the x32 ABI, whose numbers are larger.
+// newestCall is the highest call number that existed when this list was written. Higher numbers fail with ENOSYS; so do calls of the x32
+// ABI, whose numbers are higher.
 const newestCall = unix.SYS_RSEQ_SLICE_YIELD
 
 // Offsets into struct seccomp_data.
@@ -59,15 +59,15 @@ var permit = bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}
 // load reads 32 bits of struct seccomp_data.
 func load(offset uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: offset, Size: 4} }
 
-// argument loads the lower half of an argument: all that the kernel reads of an int.
+// argument loads the lower half of argument n. The kernel reads no more of an int.
 func argument(n int) bpf.Instruction { return load(offsetArgs + 8*uint32(n)) }
 
-// of is instructions for the call nr, which must end with a return.
+// of returns instructions that run do for call nr. do must end with a return.
 func of(nr uint32, do ...bpf.Instruction) []bpf.Instruction {
 	return append([]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpEqual, Val: nr, SkipFalse: uint8(len(do))}}, do...)
 }
 
-// unless returns otherwise if the loaded word is none of the values, else then.
+// unless returns then if the loaded word is one of the values, and otherwise if it is not.
 func unless(values []uint32, otherwise, then bpf.Instruction) (out []bpf.Instruction) {
 	for i, v := range values {
 		out = append(out, bpf.JumpIf{Cond: bpf.JumpEqual, Val: v, SkipTrue: uint8(len(values) - i)})
@@ -75,7 +75,7 @@ func unless(values []uint32, otherwise, then bpf.Instruction) (out []bpf.Instruc
 	return append(out, otherwise, then)
 }
 
-// filter makes the program for process pid.
+// filter returns the seccomp program for process pid.
 func filter(pid int, l Layers) []bpf.Instruction {
 	deny := refuse(unix.EPERM)
 	p := []bpf.Instruction{
@@ -87,11 +87,11 @@ func filter(pid int, l Layers) []bpf.Instruction {
 		refuse(unix.ENOSYS),
 	}
 	add := func(more []bpf.Instruction) { p = append(p, more...) }
-	// Threads but no processes. A filter cannot read the flags of clone3, which are in memory; without clone3 C libraries
-	// use clone.
+	// Threads are allowed, processes are not. A filter cannot read the flags of clone3, because they are in memory. If clone3 fails, C
+	// libraries fall back to clone.
 	add(of(unix.SYS_CLONE, argument(0), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: unix.CLONE_THREAD, SkipTrue: 1}, deny, permit))
 	add(of(unix.SYS_CLONE3, refuse(unix.ENOSYS)))
-	// Unix stream sockets only. A datagram socket reaches others without connect.
+	// Unix stream sockets only: a datagram socket can reach other sockets without connect.
 	var streams []uint32
 	for flags := range uint32(4) {
 		streams = append(streams, unix.SOCK_STREAM|flags&1*unix.SOCK_NONBLOCK|flags>>1*unix.SOCK_CLOEXEC)
@@ -100,15 +100,15 @@ func filter(pid int, l Layers) []bpf.Instruction {
 		add(of(nr, append([]bpf.Instruction{argument(0), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_UNIX, SkipTrue: 1}, deny, argument(1)},
 			unless(streams, deny, permit)...)...))
 	}
-	// Signals to, and limits of, this process and its group alone.
+	// Signals and limits only for this process and its group.
 	own := []uint32{uint32(pid), 0, uint32(-pid)}
 	for _, nr := range []uint32{unix.SYS_KILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_PRLIMIT64} {
 		add(of(nr, append([]bpf.Instruction{argument(0)}, unless(own, deny, permit)...)...))
 	}
-	// When the host dies, so must this process: the parent-death signal must stay.
+	// The process must die with the host, so it cannot clear the parent-death signal.
 	add(of(unix.SYS_PRCTL, append([]bpf.Instruction{argument(0)}, unless([]uint32{unix.PR_SET_PDEATHSIG}, permit, deny)...)...))
 	if l.Landlock < ScopeABI {
-		// This filter cannot see whom these signal. Landlock can.
+		// The filter cannot see the target of these signals. Landlock can.
 		add(of(unix.SYS_TKILL, deny))
 		add(of(unix.SYS_FCNTL, append([]bpf.Instruction{argument(1)}, unless([]uint32{unix.F_SETOWN, unix.F_SETOWN_EX}, permit, deny)...)...))
 		const fiosetown, siocspgrp = 0x8901, 0x8902
@@ -120,7 +120,7 @@ func filter(pid int, l Layers) []bpf.Instruction {
 	return append(p, permit)
 }
 
-// restrictCalls installs the filter for this thread and what it executes.
+// restrictCalls installs the filter for this thread and for the program that it executes.
 func restrictCalls(l Layers) error {
 	raw, err := bpf.Assemble(filter(os.Getpid(), l))
 	if err != nil {
@@ -131,9 +131,9 @@ func restrictCalls(l Layers) error {
 		prog[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
 	}
 	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]}
-	// Without SPEC_ALLOW Linux before 5.16 turns off speculative stores for the process, which slows all its code down.
+	// Without SPEC_ALLOW, Linux before 5.16 disables speculative store bypass for the process, which slows all its code down.
 	err = seccomp(unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW, unsafe.Pointer(&fprog))
-	if errors.Is(err, unix.EINVAL) { // before 4.17 there is no such flag
+	if errors.Is(err, unix.EINVAL) { // Linux before 4.17 lacks the flag
 		err = seccomp(unix.SECCOMP_SET_MODE_FILTER, 0, unsafe.Pointer(&fprog))
 	}
 	return err

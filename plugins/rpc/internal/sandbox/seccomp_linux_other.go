@@ -4,7 +4,7 @@ package sandbox
 
 import "errors"
 
-// The filter is written for 64-bit calls with a number each.
+// The filter needs a 64-bit architecture whose calls it lists by number.
 func haveSeccomp() bool { return false }
 
 func restrictCalls(Layers) error { return errors.New("no filter for this architecture") }

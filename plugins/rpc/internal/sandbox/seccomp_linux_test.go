@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The filter in a simulator. The kernel's own verdicts on real calls are tested in plugins/rpc.
+// Runs the filter in a simulator. Tests in plugins/rpc check what the kernel does with real calls.
 func TestFilter(t *testing.T) {
 	const pid = 4711
-	const high = 0xdeadbeef << 32 // garbage above an int
+	const high = 0xdeadbeef << 32 // garbage above a 32-bit int
 	const deny, gone, fine = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM), unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS), unix.SECCOMP_RET_ALLOW
 	full, old := Layers{Landlock: ScopeABI, Seccomp: true}, Layers{Seccomp: true}
 	for _, c := range []struct {
@@ -59,7 +59,7 @@ func TestFilter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The simulator reads words in network order; the kernel reads them as the processor does.
+		// The simulator reads words in network byte order, the kernel in that of the processor.
 		data := binary.BigEndian.AppendUint32(nil, c.nr)
 		data = binary.BigEndian.AppendUint32(data, c.arch)
 		data = append(data, make([]byte, 8)...) // instruction pointer
@@ -74,11 +74,11 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// Every call is decided once: a second rule for a number would never be reached.
+// Each call has one rule: a second one for the same number would never be reached.
 func TestFilterOnce(t *testing.T) {
 	seen := map[uint32]bool{}
 	for _, i := range filter(1, Layers{Seccomp: true}) {
-		// Of the comparisons only those of numbers skip exactly what is done for the number.
+		// Only comparisons with call numbers skip exactly the instructions for that number.
 		if j, ok := i.(bpf.JumpIf); ok && j.Cond == bpf.JumpEqual && j.SkipFalse > 0 {
 			if seen[j.Val] {
 				t.Errorf("call %d has two rules", j.Val)
