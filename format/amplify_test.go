@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// bulky are artifacts that consist of as many as possible of one thing.
+// bulky returns artifacts that each consist of as many items as possible of one kind.
 func bulky() map[string]func(n int) *forgery {
 	f32 := func(dims ...int64) rawType {
 		t := rawType{dtype: "f32"}
@@ -42,7 +42,7 @@ func bulky() map[string]func(n int) *forgery {
 		return &forgery{c: c}
 	}
 	input := func(t rawType) rawNode { return rawNode{op: "input", name: "x", typ: t} }
-	// chain makes n nodes, each from the one before, in two places in turn.
+	// chain makes n nodes. Each reads the one before, and they alternate between two places.
 	chain := func(n int, t rawType, node func(i int) rawNode) *forgery {
 		g := rawGraph{nodes: []rawNode{input(t)}, outputs: []rawOutput{{"y", int64(n)}}}
 		pl := rawPlan{arena: 512, io: 512, places: []rawPlace{{space: 2, size: 4, parent: -1}}}
@@ -57,7 +57,7 @@ func bulky() map[string]func(n int) *forgery {
 		pl.places[n] = rawPlace{space: 2, offset: 256, size: 4, parent: -1}
 		return artifact(g, pl, s)
 	}
-	// consts makes n values without elements, of eight different symbolic dims each.
+	// consts makes n constants without elements, each with eight different symbolic dims.
 	consts := func(n int, dim func(i int) string) *forgery {
 		var g rawGraph
 		var pl rawPlan
@@ -121,8 +121,8 @@ func bulky() map[string]func(n int) *forgery {
 	}
 }
 
-// TestStructureMemory: no stage allocates more than the documented bytes for each byte of structure and each operand, whatever the
-// structure consists of. What is allocated in all is counted: less of it is in use at a time.
+// TestStructureMemory: no stage allocates more than the documented bytes per byte of structure and per operand, whatever the structure
+// consists of. The test counts all allocations, which is more than is in use at a time.
 func TestStructureMemory(t *testing.T) {
 	for name, make := range bulky() {
 		f := make(2000)
@@ -149,7 +149,7 @@ func TestStructureMemory(t *testing.T) {
 			const fixed = 256 << 10
 			want := fixed + StructureMemory(v.StructureSize(), p)
 			if len(p.Graph.Syms) > 0 {
-				want += 20 << 10 * MaxDims // garbage, once for each dim that differs
+				want += 20 << 10 * MaxDims // garbage, once for each different dim
 			}
 			if got > want {
 				t.Errorf("%s: %s allocates %d bytes for %d of structure; want at most %d", name, stage.name, got, v.StructureSize(), want)
@@ -158,7 +158,7 @@ func TestStructureMemory(t *testing.T) {
 	}
 }
 
-// TestRefusedMemory: what is refused is not dearer, whatever a list is filled with.
+// TestRefusedMemory: refusing a file takes no more memory than the limits allow, whatever its lists contain.
 func TestRefusedMemory(t *testing.T) {
 	const n = 20000
 	for name, change := range map[string]func(f *forgery){
@@ -214,7 +214,7 @@ func TestRefusedMemory(t *testing.T) {
 	}
 }
 
-// allocated is how many bytes do allocates.
+// allocated returns how many bytes do allocates.
 func allocated(t *testing.T, do func() error) int64 {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -226,7 +226,7 @@ func allocated(t *testing.T, do func() error) int64 {
 	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
-// TestDims: no more different dims are read than is quick, nor more of those whose bounds have to be searched for.
+// TestDims: the reader bounds the number of different dims, and of those whose bounds need a search, so that reading stays fast.
 func TestDims(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -254,7 +254,7 @@ func TestDims(t *testing.T) {
 	}
 }
 
-// TestOperands: a program of 2^20 operands is read; one more, and the rest is not even looked at.
+// TestOperands: a program with 2^20 operands is read. With one more, reading stops there.
 func TestOperands(t *testing.T) {
 	if _, err := verifyBytes(bulky()["operands"](MaxAllOperands).file()); err != nil {
 		t.Error(err)
@@ -271,7 +271,7 @@ func TestOperands(t *testing.T) {
 	}
 }
 
-// TestStructurePolicy: structure beyond what the host allows is refused before it is read.
+// TestStructurePolicy: structure that needs more memory than the host allows is refused before it is read.
 func TestStructurePolicy(t *testing.T) {
 	b := artifactBytes(t)
 	v, err := verifyBytes(b)

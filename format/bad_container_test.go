@@ -19,7 +19,7 @@ type badFile struct {
 	forge func(f *forgery)
 }
 
-// testBadFiles makes each file and wants exactly the error of its check.
+// testBadFiles makes each file and checks that its check, and no other, reports an error.
 func testBadFiles(t *testing.T, list []badFile) {
 	if _, err := verifyBytes(forge(t).file()); err != nil {
 		t.Fatalf("the file to be broken: %v", err)
@@ -35,7 +35,7 @@ func testBadFiles(t *testing.T, list []badFile) {
 	}
 }
 
-// put returns a change of bytes of the file at off.
+// put returns a function that overwrites bytes of the file at off.
 func put(off int, b ...byte) func([]byte) []byte {
 	return func(file []byte) []byte { copy(file[off:], b); return file }
 }
@@ -43,7 +43,7 @@ func put(off int, b ...byte) func([]byte) []byte {
 func le32(v uint32) []byte { return binary.LittleEndian.AppendUint32(nil, v) }
 func le64(v uint64) []byte { return binary.LittleEndian.AppendUint64(nil, v) }
 
-// entry changes one section's entry in the table.
+// entry returns a function that changes one section's entry in the table.
 func entry(k Kind, change func(*Section)) func([]Section) []Section {
 	return func(list []Section) []Section {
 		for i := range list {
@@ -69,7 +69,7 @@ func TestBadContainers(t *testing.T) {
 	}
 	unknown := Section{Kind: Kind{'X', 'T', 'R', 'A'}, Align: 64, Size: 40}
 	with := func(change func(*Section)) Section { s := unknown; change(&s); return s }
-	const wgts = 6 // its place in the table
+	const wgts = 6 // index of WGTS in the table
 	at := func(section, field int) int { return HeaderSize + section*EntrySize + field }
 
 	testBadFiles(t, []badFile{
@@ -95,7 +95,7 @@ func TestBadContainers(t *testing.T) {
 		{6, "no sections", raw(put(offSections, 0))},
 		{6, "65 sections", raw(put(offSections, 65))},
 		{6, "all sections there are", raw(put(offSections, le32(math.MaxUint32)...))},
-		{6, "table behind the file", func(f *forgery) {
+		{6, "table past the file", func(f *forgery) {
 			f.final = func(b []byte) []byte {
 				b = b[:HeaderSize+EntrySize]
 				copy(b[offFileSize:], le64(uint64(len(b))))
@@ -172,7 +172,7 @@ func TestBadContainers(t *testing.T) {
 }
 
 func crcOf(b []byte) uint32 {
-	// The definition, bit by bit: reflected polynomial 0x82f63b78.
+	// Computes CRC-32C bit by bit from its definition, with the reflected polynomial 0x82f63b78.
 	c := ^uint32(0)
 	for _, x := range b[:offCRC] {
 		c ^= uint32(x)
@@ -183,7 +183,7 @@ func crcOf(b []byte) uint32 {
 	return ^c
 }
 
-// What is not a regular file, or may be written by everybody where the policy forbids that, is refused by check 1.
+// Check 1 refuses files that are not regular and, if the policy forbids it, files that everybody can write to.
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.rlx")
@@ -228,7 +228,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// A file beyond the limit is check 1, whatever is in it.
+// Check 1 refuses a file that is too large, whatever it contains.
 func TestFileSizeLimit(t *testing.T) {
 	for size, want := range map[int64]int{MaxFileSize: 2, MaxFileSize + 1: 1, math.MaxInt64: 1} {
 		if _, err := Verify(holes{}, size, Policy{}); !errors.Is(err, CodeOf(want)) {
@@ -237,7 +237,7 @@ func TestFileSizeLimit(t *testing.T) {
 	}
 }
 
-// A reader takes what a later minor version may add: a newer minor, optional features, and sections it need not know.
+// A reader accepts what a later minor version may add: a higher minor number, optional features, and sections that are not critical.
 func TestNewerMinorLoads(t *testing.T) {
 	f := forge(t)
 	f.extra = []Section{{Kind: Kind{'D', 'B', 'G', 'I'}, Align: 64, Size: 100, Version: 7, Items: 9},

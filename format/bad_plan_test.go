@@ -43,9 +43,9 @@ func TestBadPlans(t *testing.T) {
 		{30, "smaller than the type", place(9, func(x *rawPlace) { x.size -= 4 })},
 		{30, "larger than the type", place(9, func(x *rawPlace) { x.size += 224 })},
 		{30, "misaligned", head(2, func(x *rawPlace) { x.offset += 64 })},
-		{30, "behind the arena", head(2, func(x *rawPlace) { x.offset = 768 })},
+		{30, "past the arena", head(2, func(x *rawPlace) { x.offset = 768 })},
 		{30, "offset 2^63-1", head(2, func(x *rawPlace) { x.offset = math.MaxInt64 })},
-		{30, "behind the io space", place(0, func(x *rawPlace) { x.offset = 1024 })},
+		{30, "past the io space", place(0, func(x *rawPlace) { x.offset = 1024 })},
 		{30, "input in the arena", place(1, func(x *rawPlace) { x.space = arena })},
 		{30, "weight elsewhere in the weights", place(2, func(x *rawPlace) { x.offset = 0 })},
 		{30, "offset of an op with several results", pick(2, func(x *rawPlace) { x.offset = 256 })},
@@ -61,7 +61,7 @@ func TestBadPlans(t *testing.T) {
 		{31, "view elsewhere", place(7, func(x *rawPlace) { x.offset += 256 })},
 		{31, "view in another space", place(7, func(x *rawPlace) { x.space = arena })},
 		{31, "shares with itself", place(9, func(x *rawPlace) { x.parent = 9 })},
-		{31, "parent behind the end", place(9, func(x *rawPlace) { x.parent = math.MaxInt64 })},
+		{31, "parent past the end", place(9, func(x *rawPlace) { x.parent = math.MaxInt64 })},
 		{31, "op that may not overwrite", place(9, func(x *rawPlace) { x.parent = 8 })},
 		{31, "overwrites what is no operand", place(8, func(x *rawPlace) { x.parent = 6 })},
 		{31, "overwrites another shape", place(8, func(x *rawPlace) { x.parent = 1 })},
@@ -92,7 +92,7 @@ func TestBadPlans(t *testing.T) {
 		{45, "update elsewhere", kept(5, func(x *rawPlace) { x.parent = -1 })},
 		{45, "update in the arena", kept(5, func(x *rawPlace) { x.space = arena })},
 		{31, "update at another offset", kept(5, func(x *rawPlace) { x.offset = 256 })},
-		{30, "state behind the end", kept(3, func(x *rawPlace) { x.offset = 512 })},
+		{30, "state past the end", kept(3, func(x *rawPlace) { x.offset = 512 })},
 		{45, "states without a state", func(f *forgery) { f.c.plans[0].state = 256 }},
 		{45, "another size of the states in another method", func(f *forgery) { f.c.plans[8].state += 256 }},
 		{45, "a state elsewhere in another method", func(f *forgery) { f.c.plans[8].places[0].offset = 256 }},
@@ -110,7 +110,7 @@ func TestBadPlans(t *testing.T) {
 			s[0], s[1] = s[1], s[0]
 		}},
 		{35, "overwrites its operand", func(f *forgery) {
-			// z goes where y is, without being in place.
+			// z has the place of y but is not marked as in place.
 			f.c.plans[0].places[3] = rawPlace{space: arena, offset: 0, size: 64, parent: -1}
 			f.c.plans[0].places[5] = rawPlace{space: io, offset: 256, size: 64, parent: -1}
 		}},
@@ -128,7 +128,7 @@ func TestBadPlans(t *testing.T) {
 		}},
 		{35, "in place, undeclared", place(5, func(x *rawPlace) { x.parent = -1 })},
 		{33, "overwrites what is still read", func(f *forgery) {
-			// c takes the place of z, which d reads after.
+			// c overwrites z, which d reads afterwards.
 			f.c.plans[0].places[4] = rawPlace{space: io, offset: 256, size: 64, parent: -1}
 		}},
 		{33, "part of an input is overwritten before it is read", func(f *forgery) {
@@ -158,14 +158,14 @@ func TestBadPlans(t *testing.T) {
 			f.c.graphs[2].outputs[0].node = 6
 		}},
 		{37, "input overwritten", func(f *forgery) {
-			// z takes the place of x after y was computed from it.
+			// z overwrites x after y was computed from it.
 			f.c.plans[0].places[3] = rawPlace{space: io, offset: 0, size: 64, parent: -1}
 			f.c.plans[0].places[5] = rawPlace{space: io, offset: 256, size: 64, parent: -1}
 		}},
 	})
 }
 
-// Inputs and outputs that overlap in part; the test artifact's are too small for that.
+// Inputs and outputs that overlap partly. Those of the test artifact are too small for that.
 func TestSignatureOverlaps(t *testing.T) {
 	g, err := ir.Parse("graph f\nsym N = 2..2\nx = input : f32[N,64]\ny = neg x : f32[N,64]\nz = neg y : f32[N,64]\nreturn y=y, z=z\n")
 	if err != nil {
@@ -186,7 +186,7 @@ func TestSignatureOverlaps(t *testing.T) {
 	}
 }
 
-// A policy below the limits of the format is check 38, at the limit and one below it.
+// A policy below the limits of the format is enforced by check 38: at the need it passes, one below it fails.
 func TestPolicy(t *testing.T) {
 	b := artifactBytes(t)
 	v, err := verifyBytes(b)
@@ -194,7 +194,7 @@ func TestPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, weights := v.WeightsSection()
-	const blend = 768 + 1024                       // arena and io space of the largest program
+	const blend = 768 + 1024                       // arena and IO space of the largest program
 	const flops = 2*8*8*16 + (2*8+1)*16*8 + 3*16*8 // matmul, fused_matmul, and relu, neg and add
 	for _, c := range []struct {
 		name string
@@ -213,7 +213,7 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// Views of views are followed to a limit: MaxAliasChain is accepted, one more is not.
+// A chain of views may be MaxAliasChain long; one longer is refused.
 func TestAliasChain(t *testing.T) {
 	for _, c := range []struct {
 		views int
@@ -221,7 +221,7 @@ func TestAliasChain(t *testing.T) {
 	}{{MaxAliasChain, true}, {MaxAliasChain + 1, false}} {
 		f := forge(t)
 		g, p := &f.c.graphs[2], &f.c.plans[2]
-		// Reshapes of act go between act and half; half becomes the last of them.
+		// Inserts reshapes of act between act and half, so that half is the last view of the chain.
 		var nodes []rawNode
 		var places []rawPlace
 		nodes, places = append(nodes, g.nodes[:7]...), append(places, p.places[:7]...)

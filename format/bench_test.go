@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// benchWeights are of the size of ViT-B's: 375 MB in 178 tensors, most of them large.
+// benchWeights have the size of ViT-B's: 375 MB in 178 tensors, most of them large.
 func benchWeights() []Weight {
 	block := make([]byte, 1<<20)
 	for i := range block {
@@ -65,7 +65,7 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkVerify reads structure alone: 4000 nodes with names, attributes and a symbol, about as many as in the methods of SAM.
+// BenchmarkVerify reads only structure: 4000 nodes with names, attributes and a symbol, about as many as SAM's methods have.
 func BenchmarkVerify(b *testing.B) {
 	text := "graph f\nsym N = 1..64\nx0 = input : f32[N,64]\n"
 	for i := range 1000 {
@@ -93,7 +93,7 @@ func BenchmarkVerify(b *testing.B) {
 	}
 }
 
-// BenchmarkCopy is what Write is compared with: cp of the same bytes.
+// BenchmarkCopy is the baseline for Write: copying the same bytes with cp.
 func BenchmarkCopy(b *testing.B) {
 	ws, path := benchWeights(), benchPath(b)
 	info, err := Write(context.Background(), path, Artifact{}, ws)

@@ -6,16 +6,16 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// Numbers of checks that several functions report. The list below describes them.
+// Numbers of checks that several functions report; see checks below.
 const (
 	checkSchema   = 15
 	checkState    = 45
 	checkSegments = 46
 )
 
-// checks are the verifier's checks in order: check k is checks[k-1] and its error RLX4000+k. 1 to 12 are about the
-// container, 13 to 16 the encoding, 17 to 21 types and weights, 22 to 28 graphs, 29 to 38 placements and steps, 39 to 44 the
-// target and each run (reported by the runtime and the backends), 45 the states, 46 methods in segments.
+// checks lists the verifier's checks in order: check k is checks[k-1], and its error is RLX4000+k. Checks 1 to 12 are about the
+// container, 13 to 16 the encoding, 17 to 21 types and weights, 22 to 28 graphs, 29 to 38 placements and steps, 39 to 44 the target
+// and each run (reported by the runtime and the backends), 45 states, and 46 methods in segments.
 var checks = [...]struct{ title, text string }{
 	{"not a file that can be verified", `
 The artifact must be a regular file of at most 2^44 bytes, not a pipe, device or directory. A policy may also refuse files that
@@ -138,7 +138,7 @@ var codes = func() (c [len(checks)]diag.Code) {
 	return c
 }()
 
-// CodeOf is the code that a failed check reports: RLX4000 + check, for checks 1 to 46.
+// CodeOf returns the code of a failed check from 1 to 46: RLX4000 + check.
 func CodeOf(check int) diag.Code { return codes[check-1] }
 
 // CodeSource is reported by Write.
@@ -146,7 +146,7 @@ var CodeSource = diag.Define("RLX3040", "artifact cannot be made", `
 The artifact to write would not be valid: a name or type exceeds the format's limits, or a weight does not have as many bytes as its
 type needs. The message names it.`)
 
-// fail makes the error of a check. where is the section or part, at is the byte offset from its start, or -1 for none.
+// fail returns the error of a check. where is the section or part; at is the byte offset in it, or -1 for none.
 func fail(check int, where string, at int64, format string, args ...any) error {
 	if at >= 0 {
 		where = fmt.Sprintf("%s, byte %d", where, at)

@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// workerCount is how many goroutines hash. SHA-256 runs at about 1.3 GB/s on one core, so the number of cores is the limit.
+// workerCount is the number of goroutines that hash. SHA-256 reaches about 1.3 GB/s per core, so more cores are faster.
 func workerCount() int { return min(max(runtime.GOMAXPROCS(0), 2), 32) }
 
-// readPiece is small enough to stay in a core's cache between being read and being hashed.
+// readPiece is small enough to stay in a core's cache between reading and hashing, in bytes.
 const readPiece = 256 << 10
 
-// readPieces copies size bytes at off to w, in pieces of buf.
+// readPieces copies size bytes at off to w, through buf.
 func readPieces(r io.ReaderAt, off, size int64, buf []byte, w io.Writer) error {
 	for size > 0 {
 		b := buf[:min(size, int64(len(buf)))]
@@ -34,7 +34,7 @@ func readPieces(r io.ReaderAt, off, size int64, buf []byte, w io.Writer) error {
 	return nil
 }
 
-// readAt fills b. A file that ends before is an error like any other: its size was checked.
+// readAt fills b. The file's size was checked before, so io.EOF is an error like any other.
 func readAt(r io.ReaderAt, b []byte, off int64) error {
 	if len(b) == 0 {
 		return nil
@@ -49,11 +49,11 @@ func readAt(r io.ReaderAt, b []byte, off int64) error {
 	return err
 }
 
-// chunkTest reports whether chunk i of size bytes at off is correct. buf is memory for it to use.
+// chunkTest reports whether chunk i, of size bytes at off, is correct. It may overwrite buf.
 type chunkTest func(i, off, size int64, buf []byte) (bool, error)
 
-// checkChunks tests the listed chunks of size bytes of weights, in ascending order, on all cores. It returns the lowest
-// chunk that fails or cannot be read, and why; -1 if all are correct.
+// checkChunks tests the listed chunks of size bytes of weights on all cores. list must ascend. It returns the lowest chunk that is wrong or
+// cannot be read, and the error for that; -1 if all are correct.
 func checkChunks(size int64, list []int64, test chunkTest) (bad int64, err error) {
 	var next atomic.Int64
 	var mu sync.Mutex
@@ -63,7 +63,7 @@ func checkChunks(size int64, list []int64, test chunkTest) (bad int64, err error
 		wg.Go(func() {
 			buf := make([]byte, readPiece)
 			for {
-				// Chunks are assigned in order: when one is bad, all lower ones have been assigned and will be finished.
+				// Chunks are assigned in order. When one is wrong, all lower ones have been assigned and will be finished.
 				i := next.Add(1) - 1
 				if i >= int64(len(list)) {
 					return
@@ -95,7 +95,7 @@ func allChunks(size int64) []int64 {
 	return list
 }
 
-// digestTest compares chunks of the weights at base with their digests.
+// digestTest returns a test that compares the SHA-256 of chunks of the weights at base with digests.
 func digestTest(r io.ReaderAt, base int64, digests []byte) chunkTest {
 	return func(i, off, size int64, buf []byte) (bool, error) {
 		var sum [digestSize]byte
@@ -106,8 +106,8 @@ func digestTest(r io.ReaderAt, base int64, digests []byte) chunkTest {
 	}
 }
 
-// crcTest compares chunks at base with their CRC-32C. It is for reading back what was just written, where no attacker is in
-// between, and takes a fifth of the time.
+// crcTest returns a test that compares chunks at base with their CRC-32C. It takes a fifth of the time and is meant for reading back what was
+// just written, when nobody can have forged it.
 func crcTest(r io.ReaderAt, base int64, crcs []uint32) chunkTest {
 	return func(i, off, size int64, buf []byte) (bool, error) {
 		h := crc32.New(castagnoli)
@@ -116,19 +116,19 @@ func crcTest(r io.ReaderAt, base int64, crcs []uint32) chunkTest {
 	}
 }
 
-// chunkWriter writes the weights section in order and computes its digests. Chunks are hashed and written by several
-// goroutines while the next ones are filled; memory is a few chunks however large the model is.
+// chunkWriter writes the weights section in order and computes its digests. Several goroutines hash and write chunks while the next ones
+// are filled. It needs the memory of a few chunks, however large the model is.
 type chunkWriter struct {
-	outer   context.Context // the caller's
-	ctx     context.Context // also ends with the first error
+	outer   context.Context // caller's context
+	ctx     context.Context // also ends at the first error
 	g       *errgroup.Group
 	f       io.WriterAt
-	base    int64 // of the section in the file
+	base    int64 // offset of the section in the file
 	off     int64 // bytes written so far
 	cur     []byte
 	free    chan []byte
 	jobs    chan chunkJob
-	digests []byte   // of the chunks, one after another
+	digests []byte   // SHA-256 of the chunks, one after another
 	crcs    []uint32 // CRC-32C of the chunks, for reading back
 }
 
@@ -163,7 +163,7 @@ func newChunkWriter(ctx context.Context, f io.WriterAt, base, size int64) *chunk
 	return w
 }
 
-// Write takes the next bytes. Its error means only that writing was stopped; finish returns the cause.
+// Write takes the next bytes. An error means only that writing has stopped; finish returns the cause.
 func (w *chunkWriter) Write(p []byte) (int, error) {
 	total := len(p)
 	for len(p) > 0 {
@@ -197,10 +197,10 @@ func (w *chunkWriter) send() error {
 	}
 }
 
-// finish sends the last chunk, unless writing has failed already, and waits. Then the digests are complete.
+// finish sends the last chunk, unless writing has failed, and waits until all are written. Then the digests are complete.
 func (w *chunkWriter) finish(failed bool) error {
 	if !failed && len(w.cur) > 0 {
-		_ = w.send() // the group has the same error
+		_ = w.send() // the group returns the same error
 	}
 	close(w.jobs)
 	if err := w.g.Wait(); err != nil {

@@ -25,14 +25,14 @@ func newEncoder(w io.Writer) *encoder {
 	return e
 }
 
-// encoded is what encode writes.
+// encoded returns the bytes that encode writes.
 func encoded(encode func(*encoder)) []byte {
 	var b bytes.Buffer
 	encode(newEncoder(&b))
 	return b.Bytes()
 }
 
-// differs is the first offset at which encode writes something other than b, or -1. It allocates no output.
+// differs returns the first offset at which encode writes something other than b, or -1. It does not store the output.
 func differs(b []byte, encode func(*encoder)) int {
 	c := comparer{want: b, first: -1}
 	encode(newEncoder(&c))
@@ -42,7 +42,7 @@ func differs(b []byte, encode func(*encoder)) int {
 	return c.first
 }
 
-// comparer compares the bytes written to it, and keeps the offset of the first difference.
+// comparer compares the bytes written to it with want and stores the offset of the first difference.
 type comparer struct {
 	want      []byte
 	at, first int
@@ -66,7 +66,7 @@ func (c *comparer) WriteByte(b byte) error {
 	return nil
 }
 
-// must panics on errors of the library. The writers here never fail, so an error means that we misused it.
+// must panics on errors of the msgpack library. Our writers never fail, so an error means that we misused the library.
 func must(err error) {
 	if err != nil {
 		panic("BUG: msgpack: " + err.Error())
@@ -84,19 +84,19 @@ func (e *encoder) bytes(b []byte)           { must(e.e.EncodeBytesLen(len(b))); 
 func (e *encoder) keyInt(k string, n int64) { e.key(k); e.integer(n) }
 func (e *encoder) keyStr(k, s string)       { e.key(k); e.str(s) }
 
-// decoder reads what walk has accepted. It keeps the first error. Reads after it return zero values, and lists are empty.
+// decoder decodes bytes that walk has accepted. It keeps the first error; reads after it return zero values and empty lists.
 //
-// Each method checks the value's first byte before the library reads it, because the library converts silently: nil to
-// 0, bin to string, a large uint64 to a negative int64.
+// Each method checks a value's first byte before the library reads it, because the library converts without an error: nil to 0, bin to
+// string, a large uint64 to a negative int64.
 type decoder struct {
 	section string
 	size    int
 	r       *bytes.Reader
 	d       *msgpack.Decoder
 	err     error
-	scratch []byte            // of raw
+	scratch []byte            // buffer of raw
 	words   map[string]string // see word
-	dims    map[string]ir.Dim // with symbols, by their text
+	dims    map[string]ir.Dim // dims with symbols, by their text
 	types   map[string]ir.Type
 }
 
@@ -105,7 +105,7 @@ func newDecoder(section string, b []byte) *decoder {
 	return &decoder{section: section, size: len(b), r: r, d: msgpack.NewDecoder(r), words: map[string]string{}, dims: map[string]ir.Dim{}, types: map[string]ir.Type{}}
 }
 
-// at is the offset of the next value in the section.
+// at returns the offset of the next value in the section.
 func (d *decoder) at() int64 { return int64(d.size - d.r.Len()) }
 
 func (d *decoder) fail(format string, args ...any) {
@@ -153,7 +153,7 @@ func kindOf(c byte) valueKind {
 	return kindOther
 }
 
-// next is the kind of the next value, kindOther after an error.
+// next returns the kind of the next value, or kindOther after an error.
 func (d *decoder) next() valueKind {
 	if d.err != nil {
 		return kindOther
@@ -174,10 +174,10 @@ func (d *decoder) want(k valueKind, what string) bool {
 	return d.err == nil
 }
 
-// object begins a map with exactly the given number of fields.
+// object begins a map with exactly that number of fields.
 func (d *decoder) object(fields int, what string) { d.objectOf(fields, fields, what) }
 
-// objectOf begins a map of least to most fields and returns how many follow.
+// objectOf begins a map of least to most fields and returns their number.
 func (d *decoder) objectOf(least, most int, what string) int {
 	if !d.want(kindMap, what) {
 		return 0
@@ -197,7 +197,7 @@ func (d *decoder) objectOf(least, most int, what string) int {
 	return n
 }
 
-// key reads a field's name, which must be the one given: fields are sorted, and all are there.
+// key reads the name of a field, which must be name: fields are sorted, and none may be missing.
 func (d *decoder) key(name string) {
 	if !d.want(kindStr, "a field's name") {
 		return
@@ -207,7 +207,7 @@ func (d *decoder) key(name string) {
 	}
 }
 
-// list begins a list of at most limit items and returns how many follow.
+// list begins a list of at most limit items and returns their number.
 func (d *decoder) list(limit int, what string) int {
 	if !d.want(kindList, what) {
 		return 0
@@ -237,10 +237,10 @@ func (d *decoder) str(limit int, what string) string {
 	return string(d.raw(limit, what))
 }
 
-// maxWords bounds the strings that a decoder keeps for reuse.
+// maxWords bounds how many strings a decoder keeps for reuse.
 const maxWords = 1024
 
-// word is str for strings that are repeated, such as the names of ops: equal ones share memory.
+// word is str for strings that occur often, such as the names of ops. Equal strings share memory.
 func (d *decoder) word(limit int, what string) string {
 	if !d.want(kindStr, what) {
 		return ""
@@ -263,7 +263,7 @@ func (d *decoder) bytes(limit int, what string) []byte {
 	return d.raw(limit, what)
 }
 
-// raw reads a length and as many bytes, which are valid until the next call.
+// raw reads a length and that many bytes. They are valid until the next call.
 func (d *decoder) raw(limit int, what string) []byte {
 	n, err := d.d.DecodeBytesLen()
 	d.check(err)
@@ -322,8 +322,8 @@ func (d *decoder) keyInt(k string, lo, hi int64) int64 { d.key(k); return d.inte
 func (d *decoder) keyStr(k string, limit int) string   { d.key(k); return d.str(limit, k) }
 func (d *decoder) keyWord(k string, limit int) string  { d.key(k); return d.word(limit, k) }
 
-// decodeList reads a list whose items take least bytes or more. Memory is allocated for at most as many as
-// the remaining bytes can contain, so that a false count cannot allocate more.
+// decodeList reads a list of items that each take at least least bytes. It allocates memory for at most as many items as the remaining
+// bytes can contain, so that a false count does not allocate more.
 func decodeList[T any](d *decoder, limit, least int, what string, item func() T) []T {
 	n := d.list(limit, what)
 	out := make([]T, 0, min(n, d.r.Len()/least))
@@ -337,12 +337,12 @@ func decodeList[T any](d *decoder, limit, least int, what string, item func() T)
 	return out
 }
 
-// leastOf is the length of the shortest encoding of a T: that of its zero value.
+// leastOf returns the length of the shortest encoding of a T, that of its zero value.
 func leastOf[T any](encode func(*T, *encoder)) int {
 	return len(encoded(func(e *encoder) { encode(new(T), e) }))
 }
 
-// end checks that the section holds the number of items that the section table states.
+// end checks that the section has ended and that it has want items, the number in the section table.
 func (d *decoder) end(items int, want uint64) error {
 	if d.err == nil && d.r.Len() != 0 {
 		d.fail("%d bytes follow", d.r.Len())

@@ -14,8 +14,8 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// canonical reads one value with the library and writes it again in the only form that the profile allows. It knows
-// nothing of walk: sorting, shortest forms and types are done here once more, from the msgpack specification.
+// canonical reads one value with the msgpack library and writes it in the only form that the profile allows. It shares no code with walk:
+// it implements sorting, shortest forms and types independently from the msgpack specification.
 func canonical(b []byte) ([]byte, error) {
 	r := bytes.NewReader(b)
 	d := msgpack.NewDecoder(r)
@@ -142,7 +142,7 @@ func canonicalValue(out []byte, d *msgpack.Decoder, r *bytes.Reader) ([]byte, er
 	return nil, fmt.Errorf("code %#x", c)
 }
 
-// text is an encoded string without its head.
+// text is an encoded string without its header.
 func text(s string) string {
 	skip := map[byte]int{0xd9: 2, 0xda: 3, 0xdb: 5}[s[0]]
 	return s[max(skip, 1):]
@@ -167,7 +167,7 @@ func appendUint(out []byte, n uint64) []byte {
 	return out
 }
 
-// FuzzWalk: walk accepts exactly the bytes that are their own canonical form.
+// FuzzWalk: walk accepts exactly those bytes that equal their own canonical form.
 func FuzzWalk(f *testing.F) {
 	seed := forge(f)
 	for _, k := range codecs {
@@ -180,7 +180,7 @@ func FuzzWalk(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if bytes.Count(b, []byte{0x91}) > 1000 {
-			return // the oracle recurses without a limit
+			return // the reference recurses without a limit
 		}
 		fault := walk(b, math.MaxInt, math.MaxInt)
 		want, err := canonical(b)
@@ -190,7 +190,7 @@ func FuzzWalk(f *testing.F) {
 	})
 }
 
-// The walker's own bounds, at the limit and one beyond.
+// Tests walk's bounds at the limit and one beyond.
 func TestWalkBounds(t *testing.T) {
 	nested := func(n int) []byte { return append(bytes.Repeat([]byte{0x91}, n), 0) }
 	for _, c := range []struct {
@@ -249,7 +249,7 @@ func FuzzDecodePlan(f *testing.F)    { fuzzDecode(f, KindPlan) }
 func FuzzDecodeSched(f *testing.F)   { fuzzDecode(f, KindSched) }
 func FuzzDecodeTensors(f *testing.F) { fuzzDecode(f, KindTensor) }
 
-// FuzzDecodeProgram is what a backend does with the bytes of a hostile host.
+// FuzzDecodeProgram decodes bytes as a backend with a hostile host would.
 func FuzzDecodeProgram(f *testing.F) {
 	v, err := verifyBytes(artifactBytes(f))
 	if err != nil {

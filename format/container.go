@@ -7,7 +7,7 @@ import (
 	"hash/crc32"
 )
 
-// magic begins with a byte that is not UTF-8 and contains line ends, so that text-mode transfers are detected.
+// magic begins with a byte that is invalid in UTF-8 and contains line ends, so that a transfer in text mode damages it.
 const magic = "\x8bRLX\r\n\x1a\n"
 
 // Kind is the FourCC of a section.
@@ -34,15 +34,15 @@ func (k Kind) String() string {
 	return string(k[:])
 }
 
-// Flags of a section.
+// Flags of a section. A reader must refuse a file with an unknown critical section.
 const (
-	FlagCritical = 1 << iota // a reader that does not know the section must refuse the file
+	FlagCritical = 1 << iota // the file cannot be used without this section
 	FlagRaw                  // not msgpack
-	FlagChunked              // digested by chunks: sha256 is that of CHNK
+	FlagChunked              // digested by chunks: the entry's SHA-256 is that of CHNK
 	flagsKnown   = FlagCritical | FlagRaw | FlagChunked
 )
 
-// kindInfo is the requirements on a known section.
+// kindInfo states the requirements on a known section.
 type kindInfo struct {
 	kind  Kind
 	flags uint32
@@ -50,16 +50,16 @@ type kindInfo struct {
 	there presence
 }
 
-// presence is when a section must be there.
+// presence states when a section must exist.
 type presence uint8
 
 const (
 	always      presence = iota
-	sometimes            // where there is something in it
-	withWeights          // of these there are all or none
+	sometimes            // if it has contents
+	withWeights          // these sections are all there or all missing
 )
 
-// kinds are in the order in which Write writes them.
+// kinds lists the sections in the order in which Write writes them.
 var kinds = []kindInfo{
 	{KindMeta, FlagCritical, SectionAlign, always},
 	{KindGraph, FlagCritical, SectionAlign, always},
@@ -71,7 +71,7 @@ var kinds = []kindInfo{
 	{KindWeight, FlagCritical | FlagRaw | FlagChunked, WeightsAlign, withWeights},
 }
 
-// optionalKinds are known, do not affect runs, and are skipped.
+// optionalKinds are known, do not affect runs, and are ignored.
 var optionalKinds = []Kind{{'D', 'B', 'G', 'I'}, {'T', 'U', 'N', 'E'}}
 
 func findKind(k Kind) (kindInfo, bool) {
@@ -90,13 +90,13 @@ type Section struct {
 	Offset, Size int64  // in bytes, from the start of the file
 	Align        uint32 // of Offset
 	Version      uint32 // of the section's schema
-	Items        uint64 // number of items in it; see spec/format.md
+	Items        uint64 // number of items; see spec/format.md
 	SHA256       [32]byte
 }
 
 func (s *Section) has(flag uint32) bool { return s.Flags&flag != 0 }
 
-// header is the first 128 bytes, without the constant fields.
+// header has the first 128 bytes, without the constant fields.
 type header struct {
 	minor        uint16
 	fileSize     uint64
@@ -131,7 +131,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// parseHeader splits 128 bytes that begin with the magic. It checks nothing.
+// parseHeader splits 128 bytes that begin with the magic into fields. It checks nothing.
 func parseHeader(b []byte) header {
 	le := binary.LittleEndian
 	h := header{
@@ -146,7 +146,7 @@ func parseHeader(b []byte) header {
 	return h
 }
 
-// appendHeader writes the header of a file with the given table, root and CRC included.
+// appendHeader returns the header of a file with the given table, including root and CRC.
 func appendHeader(fileSize int64, table []byte) []byte {
 	b := make([]byte, HeaderSize)
 	le := binary.LittleEndian
@@ -162,14 +162,15 @@ func appendHeader(fileSize int64, table []byte) []byte {
 	return b
 }
 
-// sealHeader fills in root and CRC.
+// sealHeader sets root and CRC.
 func sealHeader(b, table []byte) {
 	root := rootOf(b, table)
 	copy(b[offRoot:], root[:])
 	binary.LittleEndian.PutUint32(b[offCRC:], crc32.Checksum(b[:offCRC], castagnoli))
 }
 
-// rootOf commits to every byte of the file: the first 64 bytes of the header, and the table with the sections' digests.
+// rootOf returns a digest that depends on every byte of the file: it hashes the first 64 bytes of the header, and the table, which has the
+// sections' digests.
 func rootOf(head, table []byte) (root [32]byte) {
 	h := sha256.New()
 	h.Write(head[:offRoot])
@@ -229,7 +230,7 @@ func allZero(b []byte) bool {
 	return true
 }
 
-// chunkCount is the number of chunks of size bytes of weights.
+// chunkCount returns the number of chunks of size bytes of weights.
 func chunkCount(size int64) int64 {
 	n := size / ChunkSize
 	if size%ChunkSize != 0 {

@@ -18,7 +18,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// refused verifies b and wants a typed error with the exit status of a bad artifact.
+// refused verifies b and checks that it fails with a typed error and the exit status of a bad artifact.
 func refused(t *testing.T, what string, b []byte) {
 	t.Helper()
 	if _, err := verifyBytes(b); diag.ExitCode(err) != 4 {
@@ -32,14 +32,14 @@ func TestTruncated(t *testing.T) {
 	for n := 0; n < len(b); n += step {
 		refused(t, "cut to "+string(rune('0'+n%10)), b[:n])
 		if n > 8192 && n < len(b)-1024 {
-			step = 61 // the padding before the weights
+			step = 61 // for the padding before the weights
 		} else {
 			step = 1
 		}
 	}
 }
 
-// Every bit of header, table and CHNK, and a bit of every byte behind, is covered by a digest or must be zero.
+// Every bit of header, table and CHNK, and one bit of every byte after them, is covered by a digest or must be zero.
 func TestBitFlips(t *testing.T) {
 	b := artifactBytes(t)
 	table := HeaderSize + EntrySize*int(binary.LittleEndian.Uint32(b[offSections:]))
@@ -60,7 +60,7 @@ func TestBitFlips(t *testing.T) {
 	}
 }
 
-// failingReader fails at its nth read, and counts.
+// failingReader counts reads and fails at the nth.
 type failingReader struct {
 	r    io.ReaderAt
 	left int
@@ -75,12 +75,12 @@ func (f *failingReader) ReadAt(b []byte, off int64) (int, error) {
 	return f.r.ReadAt(b, off)
 }
 
-// A read that fails, whichever it is, is an error that says so.
+// If a read fails, the error says so, whichever read it is.
 func TestReadErrors(t *testing.T) {
 	b := artifactBytes(t)
 	for n := 0; ; n++ {
 		r := &failingReader{bytes.NewReader(b), n}
-		// One worker's reads at a time: the chunks are left to another test.
+		// The order of reads must be deterministic. Another test covers the chunks.
 		_, err := Verify(r, int64(len(b)), Policy{Weights: None})
 		if r.left >= 0 {
 			if err != nil || n < 10 {
@@ -94,8 +94,8 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// mutate changes a few things of an artifact's contents: numbers to edge cases, to neighbours and to each other, and the
-// order and number of items.
+// mutate changes a few things in an artifact: it sets numbers to edge cases, to nearby values and to one another, and changes order and number
+// of items.
 func mutate(r *rand.Rand, c *contents) {
 	number := func(x *int64) {
 		edges := []int64{0, 1, -1, 255, 256, 257, 512, 1 << 20, 1 << 32, 1 << 40, 1<<40 + 1, 1 << 62, 1<<63 - 1, -1 << 63}
@@ -182,7 +182,7 @@ func mutate(r *rand.Rand, c *contents) {
 			if len(g.outputs) > 0 {
 				number(&g.outputs[r.IntN(len(g.outputs))].node)
 			}
-		case 14: // an operand a second time
+		case 14: // repeat an operand
 			n := &g.nodes[r.IntN(len(g.nodes))]
 			for try := 0; len(n.in) < 2 && try < 8; try++ {
 				n = &g.nodes[r.IntN(len(g.nodes))]
@@ -195,7 +195,7 @@ func mutate(r *rand.Rand, c *contents) {
 	}
 }
 
-// shuffle swaps, repeats or drops an item.
+// shuffle swaps, repeats or removes items.
 func shuffle[T any](r *rand.Rand, list *[]T) {
 	l := *list
 	if len(l) == 0 {
@@ -212,7 +212,7 @@ func shuffle[T any](r *rand.Rand, list *[]T) {
 	}
 }
 
-// mutateSplit changes where a value comes from, which program a segment is, or their order.
+// mutateSplit changes where a value comes from, which program a segment has, or the order of segments.
 func mutateSplit(r *rand.Rand, s *rawSplit, number func(*int64)) {
 	if len(s.segments) == 0 {
 		return
@@ -236,7 +236,7 @@ func mutateSplit(r *rand.Rand, s *rawSplit, number func(*int64)) {
 	}
 }
 
-// checkSplit runs the segments in turn.
+// checkSplit runs the segments in order.
 func checkSplit(t *testing.T, m *Method, s *program.Split) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(9, 9))
@@ -265,7 +265,7 @@ func checkSplit(t *testing.T, m *Method, s *program.Split) {
 		}
 		out, err := interp.RunProgram(x.Program, syms, in, make([]byte, x.WeightsExtent()))
 		if err != nil {
-			return // an index out of range
+			return // an index is out of range
 		}
 		results = append(results, out)
 	}
@@ -276,7 +276,7 @@ func checkSplit(t *testing.T, m *Method, s *program.Split) {
 	}
 }
 
-// checkAccepted asks others than the verifier about what it accepted.
+// checkAccepted checks accepted programs with code other than the verifier.
 func checkAccepted(t *testing.T, programs []*program.Program) {
 	t.Helper()
 	for _, p := range programs {
@@ -302,8 +302,8 @@ func checkAccepted(t *testing.T, programs []*program.Program) {
 	}
 }
 
-// checkRun runs a program, where it is small, on memory that is poisoned wherever the plan does not protect it, and wants
-// what its graph gives without any plan.
+// checkRun runs a small program on memory that is poisoned wherever the plan does not protect it. The results must be those of its graph
+// without a plan.
 func checkRun(t *testing.T, p *program.Program) {
 	t.Helper()
 	if p.ArenaSize+p.IOSize+p.StateSize+p.WeightsExtent() > 1<<16 {
@@ -325,7 +325,7 @@ func checkRun(t *testing.T, p *program.Program) {
 		}
 		want, graphErr := interp.Run(p.Graph, syms, inputs, param)
 		got, err := interp.RunProgram(p, syms, inputs, weights)
-		if (graphErr == nil) != (err == nil) { // both, for an index out of range
+		if (graphErr == nil) != (err == nil) { // for example, both fail if an index is out of range
 			t.Fatalf("accepted; the graph gives %v and the program %v\n%v", graphErr, err, p.Graph)
 		}
 		for name := range want {
@@ -336,8 +336,8 @@ func checkRun(t *testing.T, p *program.Program) {
 	}
 }
 
-// FuzzVerify is for whoever forges artifacts: structure is changed and all digests are right. Whatever is accepted must
-// pass the checks of core/ir and core/plan, which share no code with the verifier's.
+// FuzzVerify forges artifacts: it changes the structure and recomputes all digests. Whatever the verifier accepts must pass the checks of core/ir
+// and core/plan, which share no code with it.
 func FuzzVerify(f *testing.F) {
 	for seed := range uint64(500) {
 		f.Add(seed)
@@ -358,7 +358,7 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// FuzzContents is FuzzVerify without the container, for speed.
+// FuzzContents is FuzzVerify without the container, which makes it faster.
 func FuzzContents(f *testing.F) {
 	for seed := range uint64(5000) {
 		f.Add(seed)
@@ -391,7 +391,7 @@ func FuzzContents(f *testing.F) {
 	})
 }
 
-// FuzzSections replaces a section by arbitrary bytes, with digests that match.
+// FuzzSections replaces a section by arbitrary bytes with matching digests.
 func FuzzSections(f *testing.F) {
 	seed := forge(f)
 	for i, k := range codecs {

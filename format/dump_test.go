@@ -9,7 +9,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
-// annotate prints a whole artifact without weights as spec/format.md shows one: offset, bytes, and what they are.
+// annotate prints an artifact without weights in the form that spec/format.md uses: offset, bytes, and their meaning.
 func annotate(b []byte) string {
 	d := dumper{b: b}
 	d.title("header")
@@ -81,7 +81,7 @@ func (d *dumper) number(n int, what string) {
 	d.take(n, fmt.Sprintf("%s %d", what, v))
 }
 
-// value prints a msgpack value: on one line, unless it holds a map. Before it, in the same line, may stand its key.
+// value prints a msgpack value on one line, unless it contains a map. key is printed before it.
 func (d *dumper) value(indent int, key string) {
 	r := &counter{b: d.b[d.at:]}
 	dec := msgpack.NewDecoder(r)
@@ -115,7 +115,7 @@ func (d *dumper) value(indent int, key string) {
 	}
 }
 
-// flatText reads a value and prints it as JSON would; flat is false where it holds a map.
+// flatText reads a value and prints it like JSON; flat is false if it contains a map.
 func flatText(dec *msgpack.Decoder) (text string, flat bool) {
 	switch code, _ := dec.PeekCode(); {
 	case msgpcode.IsFixedMap(code):
@@ -138,7 +138,7 @@ func flatText(dec *msgpack.Decoder) (text string, flat bool) {
 	}
 }
 
-// counter is a reader that knows how much was read; it is not buffered by the decoder because it can unread a byte.
+// counter counts the bytes read through it. It implements UnreadByte so that the decoder does not add a buffer.
 type counter struct {
 	b []byte
 	n int

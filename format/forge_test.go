@@ -8,16 +8,16 @@ import (
 	"testing"
 )
 
-// forgery is an artifact taken apart, to be changed and put together again with digests that match: what somebody who
-// means harm would send. It has its own idea of the file's layout, written from spec/format.md.
+// forgery is an artifact in parts. Tests change the parts and file puts them together with correct digests, as an attacker would. It lays
+// out the file independently of Write, from spec/format.md.
 type forgery struct {
 	c       *contents
 	weights []byte
-	body    func(Kind, []byte) []byte // changes a section's bytes before they are digested
-	extra   []Section                 // put before CHNK; Size bytes of zeros
-	table   func([]Section) []Section // changes the table before it is digested
-	raw     func([]byte) []byte       // changes the file before root and CRC
-	final   func([]byte) []byte       // changes the file last of all
+	body    func(Kind, []byte) []byte // changes a section before it is hashed
+	extra   []Section                 // put before CHNK; filled with Size zero bytes
+	table   func([]Section) []Section // changes the table before it is hashed
+	raw     func([]byte) []byte       // changes the file before root and CRC are computed
+	final   func([]byte) []byte       // changes the finished file
 }
 
 func forge(t testing.TB) *forgery {
@@ -32,7 +32,7 @@ func forge(t testing.TB) *forgery {
 	})
 	f := &forgery{c: &contents{}}
 	for _, k := range codecs {
-		s, _ := original.c.section(k.kind) // the artifact has them all
+		s, _ := original.c.section(k.kind) // the original has all sections
 		k.decode(f.c, newDecoder(k.kind.String(), b[s.Offset:][:s.Size]))
 	}
 	off, size := original.WeightsSection()
@@ -98,7 +98,7 @@ func (f *forgery) file() []byte {
 	copy(out, appendHeader(int64(len(out)), table))
 	if f.raw != nil {
 		out = f.raw(out)
-		// The header may claim another table than there is; root covers what it claims, as far as that is there.
+		// The header may claim a larger table than there is. root covers what exists of it.
 		n := min(int(parseHeader(out).sections)*EntrySize, len(out)-HeaderSize)
 		sealHeader(out[:HeaderSize], out[HeaderSize:][:max(n, 0)])
 	}

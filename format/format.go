@@ -1,10 +1,10 @@
-// Package format is the artifact file, .rlx: a small container with digests, msgpack sections that describe programs, and
-// the weights as raw bytes. spec/format.md describes it for implementers of other readers.
+// Package format reads and writes artifacts, the .rlx files. An artifact is a small container with digests, msgpack sections that describe
+// programs, and the weights as raw bytes. spec/format.md defines the format for other implementations.
 //
-// Write makes an artifact; Open and Verify read one and are the only source of a Verified. Reading is "check before
-// allocating, verify before using": every check has a number, and a failed check k is the error RLX4000+k (checks.go).
+// Write makes an artifact. Open and Verify read one and return a Verified, which no other package can make. They check sizes before they
+// allocate, and verify everything before use. Every check has a number, and a failed check k returns the error RLX4000+k (checks.go).
 //
-// It imports core/{diag,dtype,ir,op,program,task} and internal/atomicfile only: no compiler, plugin, model or command.
+// The package imports only core/{diag,dtype,ir,op,program,task} and internal/atomicfile: no compiler, plugin, model or command.
 package format
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// Versions. A reader accepts every minor of its major if it knows the required features.
+// Versions. A reader accepts every minor version of its major version if it knows the required features.
 const (
 	Major  = 1
 	Minor  = 0
@@ -31,8 +31,8 @@ const (
 	ChunkSize    = 4 << 20  // of WGTS, each with a digest
 	digestSize   = 32
 
-	// TensorAlign is the alignment of tensors inside WGTS. Those of LargeTensor bytes or more are aligned to LargeAlign, so that a
-	// GPU can use their pages without a copy.
+	// TensorAlign is the alignment of tensors in WGTS, in bytes. Tensors of LargeTensor bytes or more are aligned to LargeAlign, so that a GPU
+	// can use their pages without a copy.
 	TensorAlign = 256
 	LargeTensor = 1 << 20
 	LargeAlign  = 16 << 10
@@ -55,28 +55,27 @@ const (
 	MaxMethods       = 64
 	MaxSignature     = 1024 // inputs, or outputs, of a method
 	MaxNodes         = 1 << 20
-	MaxOps           = 4096 // that one program counts
+	MaxOps           = 4096 // distinct ops that one program counts
 	MaxSteps         = 1 << 21
 	MaxOperands      = 4096    // of one node
-	MaxAllOperands   = 1 << 20 // of the nodes of a program together
-	MaxDims          = 4096    // different dims with symbols in one section, and in all sections together of those whose bounds are expensive to compute
+	MaxAllOperands   = 1 << 20 // of all nodes of a program together
+	MaxDims          = 4096    // different symbolic dims in one section; also, in all sections, those whose bounds are expensive to compute
 	MaxAttrs         = 64
-	MaxInts          = 4096 // of one attribute
+	MaxInts          = 4096 // in one attribute
 	MaxWeights       = 1 << 20
 	MaxPairs         = 256
 	MaxSources       = 4096
-	MaxAliasChain    = 64 // views of views
+	MaxAliasChain    = 64 // length of a chain of views of views
 )
 
-// The memory of a process that reads, verifies, sends or runs the structure of an artifact: at most MemoryPerByte bytes of
-// memory for each byte of the msgpack sections, and MemoryPerOperand for each operand of the programs that it loads.
+// Upper bounds of the memory that a process needs to read, verify, send or run the structure of an artifact, in bytes: MemoryPerByte per byte
+// of the msgpack sections, and MemoryPerOperand per operand of the loaded programs.
 const (
 	MemoryPerByte    = 32
 	MemoryPerOperand = 256
 )
 
-// StructureMemory is the memory of one process for the structure, in bytes: size bytes of msgpack sections, and the programs that are
-// loaded.
+// StructureMemory returns the memory that a process needs for the structure, in bytes. size is that of the msgpack sections in bytes.
 func StructureMemory(size int64, loaded ...*program.Program) int64 {
 	n := MemoryPerByte * size
 	for _, p := range loaded {
@@ -87,10 +86,10 @@ func StructureMemory(size int64, loaded ...*program.Program) int64 {
 	return n
 }
 
-// within reports off+size <= n for values from a file, without overflow. Sums of such values are computed only after it is true.
+// within reports whether off+size <= n for values from a file, without overflow. Compute off+size only if it returns true.
 func within(off, size, n int64) bool { return off >= 0 && size >= 0 && off <= n && size <= n-off }
 
-// alignUp rounds n, which must be at most MaxFileSize, up to a multiple of align, a power of two.
+// alignUp rounds n up to a multiple of align, a power of two. n must be at most MaxFileSize.
 func alignUp(n, align int64) int64 {
 	if n > math.MaxInt64-align {
 		panic("BUG: alignUp of an unchecked value")

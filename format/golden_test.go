@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write spec/testdata anew: only before a
 
 const specDir = "../spec/"
 
-// tinyText is the artifact that spec/format.md shows byte by byte.
+// tinyText is the graph of the artifact that spec/format.md shows byte by byte.
 const tinyText = "graph f\nsym N = 1..2\nx = input : f32[N,4]\ny = neg x : f32[N,4]\nreturn y=y\n"
 
 func goldenArtifacts(t *testing.T) map[string]func() (Artifact, []Weight) {
@@ -43,7 +43,7 @@ func goldenArtifacts(t *testing.T) map[string]func() (Artifact, []Weight) {
 	}
 }
 
-// Artifacts of every released version load for good, mean what they meant, and are written the same way again.
+// Artifacts of every released version stay readable, mean the same, and are written again as the same bytes.
 func TestGolden(t *testing.T) {
 	if *update {
 		for name, make := range goldenArtifacts(t) {
@@ -79,7 +79,7 @@ func TestGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		base, _ := v.WeightsSection()
-		for _, x := range v.Weights().Tensors() { // so that a run of the vectors means something
+		for _, x := range v.Weights().Tensors() { // so that running the vectors means something
 			a := tensor.Tensor{DType: x.Type.DType, Shape: x.Type.Shape.Eval(nil), Data: b[base+x.Offset:][:x.Size]}.Array()
 			if slices.ContainsFunc(a.F, func(w float64) bool { return !(math.Abs(w) <= 4) }) || slices.Max(a.F) <= 0 {
 				t.Errorf("%s: weight %s lies from %v to %v", file, x.Name, slices.Min(a.F), slices.Max(a.F))
@@ -91,7 +91,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// rewrite writes what v holds, with the weights of b.
+// rewrite writes the artifact v again, with the weights of b.
 func rewrite(t *testing.T, v *Verified, b []byte) []byte {
 	t.Helper()
 	base, _ := v.WeightsSection()
@@ -113,7 +113,7 @@ func rewrite(t *testing.T, v *Verified, b []byte) []byte {
 	return again
 }
 
-// describe prints everything an artifact says, for people and for comparison.
+// describe prints the complete contents of an artifact, for comparison.
 func describe(t *testing.T, v *Verified) string {
 	t.Helper()
 	var b strings.Builder
@@ -161,7 +161,7 @@ func describe(t *testing.T, v *Verified) string {
 	return b.String()
 }
 
-// The dump in the specification is the file, byte for byte.
+// The dump in the specification equals the file, byte for byte.
 func TestSpecShowsTheFile(t *testing.T) {
 	b, err := os.ReadFile(specDir + "testdata/v1.0-tiny.rlx")
 	if err != nil {

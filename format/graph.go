@@ -8,11 +8,11 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// rawGraph is a graph as stored in GRPH: decoded, and unchecked but for the schema.
+// rawGraph is a graph as stored in GRPH. Decoding has checked only its schema.
 type rawGraph struct {
-	at             int64 // offset in the section, as in all raw types
+	at             int64 // byte offset in the section, as in all raw types
 	method, target string
-	nesting        int64 // of subgraphs: 0 in this version
+	nesting        int64 // depth of nested subgraphs; 0 in this version
 	syms           ir.Syms
 	nodes          []rawNode
 	outputs        []rawOutput
@@ -25,7 +25,7 @@ type rawNode struct {
 	op, name string
 	attrs    []ir.Attr // values of type bool, int64, float64, string, []int64 or rawDType
 	in       []int64
-	typ      rawType // empty where the op has several results
+	typ      rawType // empty if the op has several results
 }
 
 type rawOutput struct {
@@ -33,7 +33,7 @@ type rawOutput struct {
 	node int64
 }
 
-// rawDType is the name of an element type, known or not.
+// rawDType is the name of an element type, which may be unknown.
 type rawDType string
 
 type rawType struct {
@@ -143,7 +143,7 @@ func decodeNode(d *decoder) (n rawNode) {
 	return n
 }
 
-// encodeAttr writes [name, value]; an element type is {"dtype": name}, to distinguish it from a string.
+// encodeAttr writes [name, value]. An element type is {"dtype": name}, to distinguish it from a string.
 func encodeAttr(e *encoder, a ir.Attr) {
 	e.list(2)
 	e.str(a.Name)
@@ -193,7 +193,7 @@ func decodeAttr(d *decoder) (a ir.Attr) {
 	return a
 }
 
-// encodeDim writes a static dim as an integer and others as text, which is canonical.
+// encodeDim writes a static dim as an integer and any other dim as its canonical text.
 func encodeDim(e *encoder, d ir.Dim) {
 	if d.IsStatic() {
 		e.integer(d.B)
@@ -207,7 +207,7 @@ func encodeDim(e *encoder, d ir.Dim) {
 	e.str(text)
 }
 
-// decodeDim parses each text once. Reading a dim is slow for its length, so the number of them in a section is limited.
+// decodeDim parses each text once. Parsing a dim is slow for its length, so the number of different dims per section is limited.
 func decodeDim(d *decoder) ir.Dim {
 	if d.next() != kindStr {
 		return ir.Static(d.integer(math.MinInt64, math.MaxInt64, "dim"))
@@ -227,7 +227,7 @@ func decodeDim(d *decoder) ir.Dim {
 	return x
 }
 
-// decodeType parses each text once, too.
+// decodeType also parses each text once.
 func decodeType(d *decoder) ir.Type {
 	d.key("type")
 	if !d.want(kindStr, "type") {
@@ -261,7 +261,7 @@ func decodeShape(d *decoder) ir.Shape {
 	return decodeList(d, MaxAttrs, 1, "shape", func() ir.Dim { return decodeDim(d) })
 }
 
-// graphOf is p as stored in GRPH.
+// graphOf returns the graph of p as stored in GRPH.
 func graphOf(p *program.Program) rawGraph {
 	g := rawGraph{method: p.Method, target: p.Target, syms: p.Graph.Syms, reference: p.Reference, rewritten: p.Rewritten,
 		nodes: make([]rawNode, 0, len(p.Graph.Nodes))}
@@ -284,7 +284,7 @@ func graphOf(p *program.Program) rawGraph {
 	return g
 }
 
-// rawDTypeOf is the name of an element type, or nothing for an attribute that names none.
+// rawDTypeOf returns the name of an element type, or "" if the attribute names none.
 func rawDTypeOf(d dtype.DType) rawDType {
 	if d == dtype.Invalid {
 		return ""
@@ -292,7 +292,7 @@ func rawDTypeOf(d dtype.DType) rawDType {
 	return rawDType(d.String())
 }
 
-// typeOf is the type as stored in a node. A node of an op with several results has none: an empty element type and no dims.
+// typeOf returns a type as stored in a node. A node with several results has none: an empty element type and no dims.
 func typeOf(t ir.Type) rawType {
 	if t.DType == dtype.Invalid {
 		return rawType{}

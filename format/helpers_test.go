@@ -17,8 +17,7 @@ import (
 	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
-// mlpText is small and has what the checks are about: a symbol, weights shared by two programs, views, an in-place op,
-// several outputs.
+// mlpText is a small graph with what the checks are about: a symbol, weights shared by two programs, views, an in-place op, several outputs.
 const mlpText = `graph decode
 sym N = 1..4
 x = input : f32[N,8]
@@ -44,7 +43,7 @@ d = mul z, c : f32[1,16]
 return embeddings=d
 `
 
-// blendText has an op that is not elementwise and may overwrite an operand, and operands of one type.
+// blendText has an op that is not elementwise and may overwrite an operand, and operands of the same type.
 const blendText = `graph blend
 x = input : f32[16,8]
 w = param : f32[16,8]
@@ -56,7 +55,7 @@ s = add p, p : f32[16,8]
 return s=s
 `
 
-// pickText has ops with several results: results that are read, returned, overwritten in place, and not read at all.
+// pickText has ops with several results, which are read, returned, overwritten in place, or unused.
 const pickText = `graph pick
 x = input : f32[3,8]
 n = neg x : f32[3,8]
@@ -68,7 +67,7 @@ s = add r, f : f32[3,8]
 return s=s, j=j
 `
 
-// appendText and peekText share a state; the first updates it, and reads it before and after.
+// appendText and peekText share a state. appendText updates it and reads it before and after the update.
 const appendText = `graph append
 sym T = 1..3
 rows = input : f32[2,T,4]
@@ -89,7 +88,7 @@ sum = reduce_sum cache {axes=[0,1,2]} : f32[]
 return sum=sum
 `
 
-// chainTexts are the segments of a method that a backend without softmax runs with the help of another, see chain.
+// chainTexts are the segments of a method for a backend without softmax; another backend runs the middle one. See chain.
 var chainTexts = []string{`graph chain
 sym N = 1..4
 x = input : f32[N,8]
@@ -109,7 +108,7 @@ y = add e, h : f32[N,16]
 return y=y
 `}
 
-// chain is a method in segments, and its signature: its second input is not read.
+// chain returns a method in segments and its signature. The method does not read its second input.
 func chain(t testing.TB, dir *Directory) (*program.Split, Method) {
 	t.Helper()
 	s := &program.Split{Method: "chain", Target: "few", Outputs: []program.Source{{Segment: 2}, {Segment: 0}}}
@@ -138,7 +137,7 @@ func testWeights() []Weight {
 			return err
 		}}
 	}
-	return []Weight{weight("b", "f32[16]"), weight("w", "f32[16,8]")} // padding between the two
+	return []Weight{weight("b", "f32[16]"), weight("w", "f32[16,8]")} // with padding between them
 }
 
 func build(t testing.TB, text, target string, dir *Directory) *program.Program {
@@ -183,7 +182,7 @@ func testArtifact(t testing.TB) (Artifact, []Weight) {
 	return a, weights
 }
 
-// splitArtifact is the test artifact with a method in segments.
+// splitArtifact is the test artifact plus a method in segments.
 func splitArtifact(t testing.TB) (Artifact, []Weight) {
 	t.Helper()
 	a, weights := testArtifact(t)
@@ -201,7 +200,7 @@ func splitArtifact(t testing.TB) (Artifact, []Weight) {
 	return a, weights
 }
 
-// artifactBytes is the test artifact as a file's bytes.
+// artifactBytes returns the test artifact as a file's bytes.
 func artifactBytes(t testing.TB) []byte {
 	t.Helper()
 	artifactOnce.Do(func() {

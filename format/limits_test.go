@@ -14,7 +14,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// Each limit: what is at it passes that check (if not all others), one more does not.
+// A value at a limit passes that check (though maybe not all others); one more fails.
 func TestLimits(t *testing.T) {
 	name := func(n int64) string { return strings.Repeat("x", int(n)) }
 	for _, c := range []struct {
@@ -69,7 +69,7 @@ func TestLimits(t *testing.T) {
 			f.c.graphs[2].nodes[1].typ = rawType{"i8", ir.ShapeOf(n>>4, 16+n/(MaxTensorBytes+1))}
 		}},
 		{"elements", ir.MaxElems, 18, func(f *forgery, n int64) {
-			// A dim of 0 keeps the bytes down; it must not hide the others.
+			// A dim of 0 makes the size 0. It must not hide the other dims.
 			f.c.graphs[2].nodes[1].typ = rawType{"i8", ir.ShapeOf(n>>8, 256+n/(ir.MaxElems+1), 0)}
 		}},
 		{"symbol's largest value", ir.MaxDim, 28, func(f *forgery, n int64) { f.c.graphs[2].syms[0].Max = n }},
@@ -90,7 +90,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A file with holes may claim any size, and costs what its tables say, not what it claims.
+// A sparse file may claim any size. Reading it costs what its tables contain, not what it claims.
 func TestHugeFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "huge.rlx")
 	if err := os.WriteFile(path, artifactBytes(t), 0o644); err != nil {
@@ -104,7 +104,7 @@ func TestHugeFile(t *testing.T) {
 	}
 }
 
-// holes reads as zeros beyond the bytes it has.
+// holes reads as zeros after its bytes.
 type holes []byte
 
 func (h holes) ReadAt(b []byte, off int64) (int, error) {
@@ -115,8 +115,7 @@ func (h holes) ReadAt(b []byte, off int64) (int, error) {
 	return len(b), nil
 }
 
-// All msgpack sections together have a limit of their own. The one that is newer (check 11) ends the test before they are
-// read.
+// All msgpack sections together have a limit of their own. A newer schema version (check 11) stops the reader before it reads them.
 func TestSectionsTogether(t *testing.T) {
 	for excess, want := range map[int64]int{-64: 11, 0: 11, 64: 10} {
 		var table []byte
@@ -132,7 +131,7 @@ func TestSectionsTogether(t *testing.T) {
 	}
 }
 
-// Estimates of work are added without wrapping: eight products of 2^61 FLOPs each are more than anything.
+// Estimates of work must not wrap: eight products of 2^61 FLOPs each exceed an int64.
 func TestWorkDoesNotWrap(t *testing.T) {
 	text := "graph f\na0 = input : f32[1048576,1048576]\n"
 	for i := range 8 {

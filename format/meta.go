@@ -7,20 +7,20 @@ import (
 	"github.com/rlx-go/rlx/core/task"
 )
 
-// Meta describes an artifact. It contains no times, hosts or paths: the same model gives the same bytes.
+// Meta describes an artifact. It contains no times, hosts or paths, so the same model gives the same bytes.
 type Meta struct {
 	Producer     Producer
-	Opset        int    // version of the ops, at most Opset
-	Model        string // for display, "sam-vit-b"
-	Architecture string // "sam"
+	Opset        int    // version of the op set, at most format.Opset
+	Model        string // for display, such as "sam-vit-b"
+	Architecture string // such as "sam"
 	Sources      []Source
 	Methods      []Method
-	Precisions   []string  // of arithmetic that a run may choose; "f32"
-	Task         task.Task // nil for a model that is used by tensors alone
+	Precisions   []string  // precisions of arithmetic that a run may choose, such as "f32"
+	Task         task.Task // nil for a model that is used only through tensors
 	Pairs        []Pair    // free text, by ascending key
 }
 
-// Producer is the compiler.
+// Producer identifies the compiler.
 type Producer struct{ Name, Version string }
 
 // Source is a file that the artifact was made from.
@@ -30,7 +30,7 @@ type Source struct {
 	SHA256 [32]byte
 }
 
-// Method is the signature of the programs of one method.
+// Method is the signature that all programs of a method share.
 type Method struct {
 	Name            string
 	Syms            ir.Syms
@@ -40,10 +40,10 @@ type Method struct {
 // Value is an input or output.
 type Value = task.Value
 
-// Pair is a text under a name.
+// Pair is a text with a key.
 type Pair struct{ Key, Value string }
 
-// Method finds a method by name.
+// Method returns the method of that name.
 func (m *Meta) Method(name string) (*Method, bool) {
 	for i := range m.Methods {
 		if m.Methods[i].Name == name {

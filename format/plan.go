@@ -6,7 +6,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// rawPlan is a program's share of PLAN.
+// rawPlan is a program's part of PLAN.
 type rawPlan struct {
 	at               int64
 	arena, io, state int64 // sizes in bytes
@@ -20,7 +20,7 @@ type rawPlace struct {
 	offset, size, parent int64
 }
 
-// spaces by their number in the file. Numbers are never reused.
+// spaces maps numbers in the file to spaces. Numbers are never reused.
 var spaces = [...]program.Space{program.Weights, program.Arena, program.IO, program.State}
 
 func (p *rawPlan) encode(e *encoder) {
@@ -58,7 +58,7 @@ func decodePlan(d *decoder) (p rawPlan) {
 	return p
 }
 
-// planOf is p as stored in PLAN.
+// planOf returns the plan of p as stored in PLAN.
 func planOf(p *program.Program) rawPlan {
 	r := rawPlan{arena: p.ArenaSize, io: p.IOSize, state: p.StateSize, places: make([]rawPlace, 0, len(p.Places))}
 	for _, x := range p.Places {

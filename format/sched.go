@@ -6,14 +6,14 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// rawSched is a program's share of SCHD.
+// rawSched is a program's part of SCHD.
 type rawSched struct {
 	at     int64
 	queues int64 // 1 in this version
 	steps  []rawStep
 }
 
-// rawStep is the number of its node in the file.
+// rawStep has the number of its node.
 type rawStep struct{ at, node int64 }
 
 func (s *rawSched) encode(e *encoder) {
@@ -37,7 +37,7 @@ func decodeSched(d *decoder) (s rawSched) {
 	return s
 }
 
-// schedOf is p as stored in SCHD.
+// schedOf returns the schedule of p as stored in SCHD.
 func schedOf(p *program.Program) rawSched {
 	r := rawSched{queues: 1, steps: make([]rawStep, 0, len(p.Steps))}
 	for _, s := range p.Steps {

@@ -2,7 +2,7 @@ package format
 
 import "github.com/rlx-go/rlx/core/program"
 
-// contents is the msgpack sections, decoded. encode and decode are inverses of each other.
+// contents has the decoded msgpack sections. encode and decode are inverses of each other.
 type contents struct {
 	meta    *Meta
 	graphs  []rawGraph
@@ -34,8 +34,8 @@ func contentsOf(m *Meta, programs []*program.Program, splits []*program.Split, w
 	return c
 }
 
-// codec writes and reads a msgpack section. items is the number that the section table states; a section that is not always there is
-// written if it is not 0.
+// codec reads and writes one msgpack section. items returns the number that the section table states; an optional section is written if that
+// is not 0.
 type codec struct {
 	kind   Kind
 	encode func(c *contents, e *encoder)
@@ -74,7 +74,7 @@ var codecs = []codec{
 		func(c *contents) int { return len(c.tensors) }},
 }
 
-// written reports whether the section is in a file with these contents.
+// written reports whether a file with these contents has the section.
 func (k codec) written(c *contents) bool {
 	info, _ := findKind(k.kind)
 	return info.there == always || k.items(c) > 0
@@ -103,12 +103,12 @@ func (k codec) read(c *contents, b []byte, items uint64) error {
 		return err
 	}
 	if at := differs(b, func(e *encoder) { k.encode(c, e) }); at >= 0 {
-		return fail(16, name, int64(at), "the section encodes to other bytes")
+		return fail(16, name, int64(at), "the section is not in its canonical encoding")
 	}
 	return nil
 }
 
-// firstDifference is the first offset where a and b differ, -1 if they are equal.
+// firstDifference returns the first offset at which a and b differ, or -1 if they are equal.
 func firstDifference(a, b []byte) int {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {

@@ -6,7 +6,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// rawSplit is a method in segments, as stored in SEGM.
+// rawSplit is a method in segments as stored in SEGM.
 type rawSplit struct {
 	at             int64
 	method, target string
@@ -14,7 +14,7 @@ type rawSplit struct {
 	segments       []rawSegment
 }
 
-// rawSegment refers to a program by its number.
+// rawSegment refers to its program by number.
 type rawSegment struct {
 	inputs        []rawSource
 	lacked, moved []program.OpCount
@@ -77,7 +77,7 @@ func decodeSources(d *decoder, key string) []rawSource {
 	})
 }
 
-// splitOf is s as stored in SEGM. first is the number of its first program.
+// splitOf returns s as stored in SEGM. first is the number of its first program.
 func splitOf(s *program.Split, first int) rawSplit {
 	sources := func(list []program.Source) (out []rawSource) {
 		for _, x := range list {
@@ -92,8 +92,8 @@ func splitOf(s *program.Split, first int) rawSplit {
 	return r
 }
 
-// checkDivision is the part of check 46 that says which programs are segments: the last ones, in the order of SEGM, each once. whole is the
-// number of those before them.
+// checkDivision is the part of check 46 that finds the programs of segments: they must be the last programs, in the order of SEGM, each used
+// once. whole is the number of programs before them.
 func checkDivision(c *contents) (whole int, err error) {
 	where := KindSplits.String()
 	n := 0
@@ -114,7 +114,7 @@ func checkDivision(c *contents) (whole int, err error) {
 	return whole, nil
 }
 
-// checkSplits runs checks 17 and 46 on SEGM. The programs from whole on are those of the segments.
+// checkSplits runs checks 17 and 46 on SEGM. The programs from index whole on belong to segments.
 func checkSplits(c *contents, programs []*program.Program, whole int) (out []*program.Split, err error) {
 	where := KindSplits.String()
 	has := map[[2]string]bool{}
@@ -133,7 +133,7 @@ func checkSplits(c *contents, programs []*program.Program, whole int) (out []*pr
 		}
 		key := [2]string{r.method, r.target}
 		if has[key] {
-			return nil, fail(17, where, r.at, "method %q for target %q is there twice", r.method, r.target)
+			return nil, fail(17, where, r.at, "method %q for target %q is listed twice", r.method, r.target)
 		}
 		has[key] = true
 		s := &program.Split{Method: r.method, Target: r.target, Outputs: sourcesOf(r.outputs)}
@@ -159,7 +159,7 @@ func sourcesOf(list []rawSource) (out []program.Source) {
 	return out
 }
 
-// check runs checks 17, 18 and 28 on the signature of a method, which need not be that of any one program.
+// check runs checks 17, 18 and 28 on the signature of a method. The signature need not be that of a single program.
 func (m *Method) check(where string, at int64) error {
 	if err := checkSyms(m.Syms, where, at); err != nil {
 		return err
@@ -179,7 +179,7 @@ func (m *Method) check(where string, at int64) error {
 	return nil
 }
 
-// signature is the method's, without names.
+// signature returns the method's signature without names.
 func (m *Method) signature() program.Signature {
 	s := program.Signature{Syms: m.Syms}
 	for _, v := range m.Inputs {

@@ -10,7 +10,7 @@ import (
 
 // In the test artifact the method chain is compiled in segments for the target few: graphs 9 to 11 are chainTexts.
 
-// TestBadSegments: what SEGM says is checked in full, by number and by message.
+// TestBadSegments: each fault in SEGM is found, with the right check number and message.
 func TestBadSegments(t *testing.T) {
 	split := func(change func(*rawSplit)) func(*forgery) {
 		return func(f *forgery) { change(&f.c.splits[0]) }
@@ -54,7 +54,7 @@ func TestBadSegments(t *testing.T) {
 	testBadFiles(t, files)
 }
 
-// TestSegments: what was written is read again, and the programs of segments are not those of methods in one piece.
+// TestSegments: reading returns what was written, and programs of segments are kept apart from those of whole methods.
 func TestSegments(t *testing.T) {
 	v, err := verifyBytes(artifactBytes(t))
 	if err != nil {
@@ -72,7 +72,7 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// TestOlderReader: a reader that knows no segments refuses the file, and says which section it does not know.
+// TestOlderReader: a reader that does not know segments refuses the file and names the section that it does not know.
 func TestOlderReader(t *testing.T) {
 	was := kinds
 	defer func() { kinds = was }()

@@ -12,8 +12,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// TestSources: digests that come late give the same bytes as digests that are there from the start, and their errors
-// leave nothing behind.
+// TestSources: digests that arrive late give the same bytes as digests known from the start. If they fail, no file is left.
 func TestSources(t *testing.T) {
 	dir := t.TempDir()
 	v, err := Open("../spec/testdata/"+goldenWithSources(t), Policy{})
@@ -69,7 +68,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// goldenWithSources is a golden artifact that has a source.
+// goldenWithSources returns a golden artifact that has a source.
 func goldenWithSources(t *testing.T) string {
 	t.Helper()
 	files, err := filepath.Glob("../spec/testdata/*.rlx")

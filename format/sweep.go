@@ -7,15 +7,15 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// sweep runs checks 33, 35 and the last part of 37: it simulates the steps on a map from bytes to the value that they belong
-// to. All bytes of an operand must belong to it when a step reads it, a step may not write what it reads unless it is in place, and
-// the bytes that it writes then belong to its result. This rule covers overlap, lifetimes, reuse and uninitialised reads.
+// sweep runs checks 33, 35 and the last part of 37. It simulates the steps on a map from each byte to the value stored there. When a step
+// reads an operand, all bytes of the operand must hold it. A step must not overwrite its operands unless it is in place. Afterwards the bytes
+// of its result hold the result. This covers overlap, lifetimes, reuse and uninitialised reads.
 //
-// It shares no code with the planner's own proof (core/plan.CheckProgram), so that the two check each other.
+// It shares no code with the planner's own proof (core/plan.CheckProgram), so that each checks the other.
 func sweep(p *program.Program, r *rawSched) error {
 	s := sweeper{p: p, r: r, content: make([]int32, len(p.Graph.Nodes))}
 	arena, io, state := make([]int64, 0, 2*len(p.Graph.Nodes)), make([]int64, 0, 2*len(p.Graph.Nodes)), []int64(nil)
-	last, of := map[*ir.Node]*ir.Node{}, map[*ir.Node]*ir.Node{} // by state: its last value; by value: its state
+	last, of := map[*ir.Node]*ir.Node{}, map[*ir.Node]*ir.Node{} // last: newest value of a state; of: state of a value
 	for _, n := range p.Graph.Nodes {
 		s.content[n.ID] = int32(n.ID)
 		if _, view := n.View(); view {
@@ -64,7 +64,7 @@ func sweep(p *program.Program, r *rawSched) error {
 type sweeper struct {
 	p         *program.Program
 	r         *rawSched
-	content   []int32 // by node: the node that its bytes belong to, itself unless it is a view
+	content   []int32 // by node: the node whose bytes it shares, itself unless it is a view
 	arena, io *owners
 	state     *owners
 }
@@ -86,7 +86,7 @@ func (s *sweeper) owners(space program.Space) *owners {
 	return s.arena
 }
 
-// holds reports whether all bytes of n belong to its content. If not, it returns the first that does not, and its owner.
+// holds reports whether all bytes of n hold its content. If not, it returns the first byte that does not, and the node that it holds.
 func (s *sweeper) holds(n *ir.Node) (by int32, at int64, ok bool) {
 	x := s.p.Places[n.ID]
 	if x.Space == program.Weights {
@@ -128,11 +128,11 @@ func overlap(a, b program.Place) bool {
 	return a.Space == b.Space && a.Size > 0 && b.Size > 0 && a.Offset < b.Offset+b.Size && b.Offset < a.Offset+a.Size
 }
 
-// owners maps each byte of a space to its owner. All ranges of queries are known in advance, so the bytes
-// are divided into intervals between their ends, and a segment tree over these assigns and compares a range in O(log n).
+// owners maps each byte of a space to the value stored there, its owner. All ranges are known in advance, so their ends divide the bytes into
+// intervals. A segment tree over these assigns and compares a range in O(log n).
 type owners struct {
-	cuts  []int64 // ends of intervals, ascending
-	color []int32 // by tree node: the owner of all of it, or mixed
+	cuts  []int64 // ends of the intervals, ascending
+	color []int32 // by tree node: the owner of all its intervals, or mixed
 }
 
 const (
@@ -140,7 +140,7 @@ const (
 	mixed  = -2
 )
 
-// newOwners makes the map for ranges with the given starts and ends.
+// newOwners returns the map for ranges with the given starts and ends.
 func newOwners(ends []int64) *owners {
 	slices.Sort(ends)
 	o := &owners{cuts: slices.Compact(ends)}
@@ -151,7 +151,7 @@ func newOwners(ends []int64) *owners {
 	return o
 }
 
-// span is the intervals of bytes [from, to).
+// span returns the intervals that make up bytes [from, to).
 func (o *owners) span(from, to int64) (l, r int) {
 	l, _ = slices.BinarySearch(o.cuts, from)
 	r, _ = slices.BinarySearch(o.cuts, to)
@@ -164,7 +164,7 @@ func (o *owners) assign(from, to int64, owner int32) {
 	}
 }
 
-// set colours intervals [l, r) in the tree node that covers [lo, hi).
+// set assigns owner to the intervals [l, r) within the tree node that covers [lo, hi).
 func (o *owners) set(node, lo, hi, l, r int, owner int32) {
 	if r <= lo || hi <= l {
 		return
@@ -185,7 +185,7 @@ func (o *owners) set(node, lo, hi, l, r int, owner int32) {
 	}
 }
 
-// all reports whether all bytes [from, to) belong to owner. If not, it returns the first that does not, and its owner.
+// all reports whether owner has all bytes [from, to). If not, it returns the first byte that it does not have, and that byte's owner.
 func (o *owners) all(from, to int64, owner int32) (by int32, at int64, ok bool) {
 	l, r := o.span(from, to)
 	if l >= r {
@@ -198,7 +198,7 @@ func (o *owners) all(from, to int64, owner int32) (by int32, at int64, ok bool) 
 	return by, o.cuts[i], false
 }
 
-// find is the first of intervals [l, r) whose owner is another one, or -1.
+// find returns the first of the intervals [l, r) that has another owner, or -1, and that owner.
 func (o *owners) find(node, lo, hi, l, r int, owner int32) (int, int32) {
 	if r <= lo || hi <= l || o.color[node] == owner {
 		return -1, 0

@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// unchecked makes the program that the raw parts describe without checking anything.
+// unchecked builds the program that the raw parts describe, without any checks.
 func unchecked(g *ir.Graph, p *rawPlan, s *rawSched) *program.Program {
 	out := &program.Program{Method: "m", Target: "cpu", Graph: g, ArenaSize: p.arena, IOSize: p.io, StateSize: p.state}
 	for _, x := range p.places {
@@ -21,7 +21,7 @@ func unchecked(g *ir.Graph, p *rawPlan, s *rawSched) *program.Program {
 	return out
 }
 
-// The verifier and the planner's own proof were written apart and must agree on every plan, right or wrong.
+// The verifier and the planner's proof were written independently. They must agree on every plan, right or wrong.
 func TestAgreesWithPlanner(t *testing.T) {
 	f := forge(t)
 	dir, err := checkTensors(f.c.tensors, int64(len(f.weights)))
@@ -45,7 +45,7 @@ func TestAgreesWithPlanner(t *testing.T) {
 			n := r.IntN(len(p.places))
 			x, st := &p.places[n], &s.steps[r.IntN(len(s.steps))]
 			switch r.IntN(5) {
-			case 0, 1, 2: // a value, with what shares its storage, elsewhere
+			case 0, 1, 2: // move a value, together with the values that share its storage
 				to, space := 256*int64(r.IntN(5)), int64(1+r.IntN(2))
 				for k, from := n, x.offset; k < len(p.places); k++ {
 					if k == n || p.places[k].parent >= int64(n) && p.places[k].offset == from {
@@ -66,7 +66,7 @@ func TestAgreesWithPlanner(t *testing.T) {
 		}
 		theirs := plan.CheckProgram(unchecked(g, &p, &s))
 		if theirs == nil {
-			// It leaves the weights space to the file.
+			// The planner's proof does not check the weights space, which the file determines.
 			for k, n := range g.Nodes {
 				if w, ok := dir.Find(n.Name); n.Op.Name == "param" && (!ok || w.Offset != p.places[k].offset) {
 					theirs = errDisk
@@ -88,7 +88,7 @@ func TestAgreesWithPlanner(t *testing.T) {
 	}
 }
 
-// The tree of owners against an array with an entry for each byte.
+// Compares the tree of owners with an array that has an entry per byte.
 func TestOwners(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for range 300 {

@@ -21,8 +21,8 @@ import (
 	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
-// echo is a task with fields of every type, registered under a name before "kind" and one after it. A kind is added as this one is:
-// by its own code alone.
+// echo is a task with fields of every type. It is registered under a name that sorts before "kind" and one that sorts after it. Adding a kind of
+// task takes only code like this.
 type echo struct {
 	kind   string
 	Method string   `json:"method"`
@@ -75,7 +75,7 @@ func (x *echo) CheckInput(string, string, tensor.Tensor) error { return nil }
 
 func (x *echo) String() string { return fmt.Sprintf("sounds of up to %d", x.Limit) }
 
-// anEcho is a task that fits the test artifact.
+// anEcho returns a task that fits the test artifact.
 func anEcho(t *testing.T, kind string) *echo {
 	t.Helper()
 	x := tasktest.Full(t, kind).(*echo)
@@ -83,7 +83,7 @@ func anEcho(t *testing.T, kind string) *echo {
 	return x
 }
 
-// TestTask: a task travels with all of its fields, whatever its kind is called.
+// TestTask: all fields of a task are written and read again, whatever its kind is called.
 func TestTask(t *testing.T) {
 	for _, kind := range []string{"echo", "mirror"} {
 		tasktest.Fields(t, kind)
@@ -108,7 +108,7 @@ func TestTask(t *testing.T) {
 	some, none := *full, *full
 	some.BatchMethod, some.MaskSide = "", 0
 	none.BatchMethod, none.MaxPrompts, none.MaskInput, none.MaskSide = "", 0, "", 0
-	for _, want := range []*segment.Task{full, &some, &none} { // fields that were added later are left out where they are empty
+	for _, want := range []*segment.Task{full, &some, &none} { // fields added in a later version are omitted if empty
 		d := newDecoder("META", encoded(func(e *encoder) { encodeTasks(e, want) }))
 		if back := decodeTasks(d); d.err != nil || !reflect.DeepEqual(back, task.Task(want)) {
 			t.Errorf("%+v (%v); want %+v", back, d.err, want)
@@ -130,14 +130,13 @@ func TestTask(t *testing.T) {
 	}
 }
 
-// TestBadTask: a kind that is not known, fields that are not its own or beyond their limits, numbers that make no sense, and methods
-// that do not fit.
+// TestBadTask: unknown kinds, unknown fields, fields beyond their limits, invalid numbers, and methods that do not fit the task.
 func TestBadTask(t *testing.T) {
 	const early, late = "\xa4kind\xa4echo", "\xa4kind\xa6mirror"
 	for name, c := range map[string]struct {
 		kind     string
 		change   func(*echo)
-		from, to string // in META
+		from, to string // replaced in META
 		code     error
 		text     string
 	}{

@@ -10,8 +10,8 @@ import (
 	"github.com/rlx-go/rlx/core/task"
 )
 
-// A task is {"kind": NAME, NAME: {...}}, whose second field is named after the kind; the keys ascend, so the description comes first
-// where NAME < "kind". An artifact has at most one task.
+// A task is {"kind": NAME, NAME: {...}}: the field with its description is named after the kind. Keys ascend, so the description comes first if
+// NAME < "kind". An artifact has at most one task.
 const kindKey = "kind"
 
 func encodeTasks(e *encoder, t task.Task) {
@@ -94,7 +94,7 @@ func encodeFields(e *encoder, fields []task.Field) {
 	}
 }
 
-// leftOut reports a field that was added to the format later and has no value: it does not travel, as in artifacts that are older than it.
+// leftOut reports whether a field is omitted: it was added to the format later and is empty. Older artifacts then keep their encoding.
 func leftOut(f task.Field) bool {
 	return f.Added && reflect.ValueOf(f.Value).Elem().IsZero()
 }
@@ -108,7 +108,7 @@ func decodeFields(d *decoder, fields []task.Field) {
 	}
 	there := d.objectOf(least, len(fields), "task")
 	missing := len(fields) - there
-	key, read := "", false // the name of the next field, once it is read
+	key, read := "", false // the name of the next field, once read
 	for _, f := range fields {
 		if d.err != nil {
 			return
@@ -167,7 +167,7 @@ func encodeList[T any](e *encoder, list []T, item func(T)) {
 	}
 }
 
-// checkTask is the part of check 27 that compares the task with the methods and attachments it names.
+// checkTask is the part of check 27 that compares the task with the methods and attachments that it names.
 func checkTask(m *Meta, dir *Directory) error {
 	if m.Task == nil {
 		return nil

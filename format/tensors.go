@@ -10,22 +10,22 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// Weight is a tensor to be written to an artifact.
+// Weight is a tensor to write to an artifact.
 type Weight struct {
 	Name string
-	Type ir.Type // static
-	// Write writes the bytes: dense, row-major, little-endian, exactly as many as Type says. It is called once.
+	Type ir.Type // must be static
+	// Write writes the tensor: dense, row-major, little-endian, exactly as many bytes as Type has. It is called once.
 	Write func(w io.Writer) error
 }
 
 // Tensor is an entry of the weight directory.
 type Tensor struct {
 	Name         string
-	Type         ir.Type // static
+	Type         ir.Type // always static
 	Offset, Size int64   // in bytes, in the weights section
 }
 
-// Attachment reports whether the type is that of an attachment, the bytes of a file.
+// Attachment reports whether the type is that of an attachment, u8[n]: the bytes of a file.
 func (t *Tensor) Attachment() bool { return t.Type.DType == dtype.U8 && t.Type.Rank() == 1 }
 
 // Directory lists the weights by offset.
@@ -35,8 +35,8 @@ type Directory struct {
 	size    int64
 }
 
-// Layout places weights in the given order: each at the next multiple of 256 bytes, or of 16 KiB if it has 1 MiB or
-// more. Errors are *diag.Error with CodeSource.
+// Layout assigns offsets to weights in the given order: each at the next multiple of 256 bytes, or of 16 KiB for weights of 1 MiB or more.
+// Errors are *diag.Error with CodeSource.
 func Layout(weights []Weight) (*Directory, error) {
 	d := &Directory{byName: map[string]int{}}
 	if len(weights) > MaxWeights {
@@ -67,7 +67,7 @@ func (d *Directory) add(t Tensor) {
 	d.size = t.Offset + t.Size
 }
 
-// nextOffset is the offset of a tensor of size bytes when the one before it ends at end.
+// nextOffset returns the offset of a tensor of size bytes if the one before it ends at end.
 func nextOffset(end, size int64) int64 {
 	if size >= LargeTensor {
 		return alignUp(end, LargeAlign)
@@ -75,7 +75,7 @@ func nextOffset(end, size int64) int64 {
 	return alignUp(end, TensorAlign)
 }
 
-// tensorBytes is the size of a weight of type t, which must be static, within the limits and not empty.
+// tensorBytes returns the size in bytes of a weight of type t, which must be static, not empty and within the limits.
 func tensorBytes(t ir.Type) (int64, error) {
 	if err := ir.Syms(nil).CheckType(t); err != nil {
 		return 0, err
@@ -87,10 +87,10 @@ func tensorBytes(t ir.Type) (int64, error) {
 	return n, nil
 }
 
-// Tensors lists the entries by offset. The slice must not be changed.
+// Tensors returns the entries by offset. Do not change the slice.
 func (d *Directory) Tensors() []Tensor { return d.tensors }
 
-// Size is the size of the weights section in bytes.
+// Size returns the size of the weights section in bytes.
 func (d *Directory) Size() int64 { return d.size }
 
 // Find returns the entry of that name.
@@ -102,7 +102,7 @@ func (d *Directory) Find(name string) (Tensor, bool) {
 	return d.tensors[i], true
 }
 
-// Offset is where the weight of that name begins in the weights section, in bytes.
+// Offset returns the offset of the weight of that name in the weights section, in bytes.
 func (d *Directory) Offset(name string) (int64, bool) {
 	t, ok := d.Find(name)
 	return t.Offset, ok
@@ -111,7 +111,7 @@ func (d *Directory) Offset(name string) (int64, bool) {
 // rawTensor is an entry as stored in TNSR.
 type rawTensor struct {
 	at           int64
-	name, quant  string // quant: the quantization scheme; "" is none
+	name, quant  string // quant: the quantization scheme, "" for none
 	typ          rawType
 	offset, size int64
 }
@@ -140,8 +140,8 @@ func decodeTensor(d *decoder) (t rawTensor) {
 	return t
 }
 
-// unsupportedDTypes are names of element types smaller than a byte, or of blocks, that a later version may have. They are
-// reserved, so that such a file is not reported as damaged.
+// unsupportedDTypes are names of sub-byte and block element types that a later version may support. They are reserved, so that such a file is
+// reported as unsupported and not as damaged.
 var unsupportedDTypes = []rawDType{"u1", "i2", "u2", "i4", "u4", "f4", "q1_0", "q2_0", "tq1_0", "tq2_0", "iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s",
 	"iq3_xxs", "iq3_s", "nvfp4"}
 

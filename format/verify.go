@@ -14,35 +14,35 @@ import (
 	"github.com/rlx-go/rlx/internal/regular"
 )
 
-// Mode is when the weights' digests are checked.
+// Mode states when the digests of the weights are checked.
 type Mode uint8
 
 const (
-	Full Mode = iota // all of them, before Open returns
-	Lazy             // those of a range when VerifyWeights is called for it
-	None             // never: for a file that was checked before and cannot have changed
+	Full Mode = iota // before Open returns
+	Lazy             // when VerifyWeights is called for a range
+	None             // never; for a file that was verified before and cannot have changed
 )
 
-// Policy is a host's limits in addition to those of the format. The zero value checks everything and limits nothing.
+// Policy has a host's limits in addition to those of the format. The zero value checks everything and limits nothing.
 type Policy struct {
 	Weights   Mode
-	Root      *[32]byte // the digest that the artifact must have; nil means any
-	MaxMemory int64     // bytes for the weights and the largest program's arena and IO space; 0 means no limit
+	Root      *[32]byte // digest that the artifact must have; nil allows any
+	MaxMemory int64     // bytes for the weights and the largest program's arena, IO space and state; 0 means no limit
 	MaxWork   int64     // FLOPs of one run of a program at the upper bounds of its symbols; 0 means no limit
-	// MaxStructure bounds the memory for reading the structure, in bytes (StructureMemory); 0 means no limit. An artifact that
-	// needs more is refused before its structure is read.
+	// MaxStructure bounds the memory in bytes that reading the structure needs (StructureMemory); 0 means no limit. An artifact that needs more
+	// is refused before its structure is read.
 	MaxStructure int64
-	// Unshared refuses a file that other users of the machine may write or replace: its mode, or its folder's, lets
-	// others write. Only for Open.
+	// Unshared refuses a file that other users of the machine can write to or replace, judged by the modes of the file and its folder. Verify
+	// ignores it.
 	Unshared bool
 }
 
-// Verified is an artifact that has passed every check. Only this package makes one. What its methods return must not be
-// changed. Its methods may be called from several goroutines.
+// Verified is an artifact that has passed every check. Only this package can make one. Callers must not change what its methods return. The
+// methods may be called concurrently.
 type Verified struct {
 	c        *container
 	policy   Policy
-	file     *os.File // nil after Verify
+	file     *os.File // nil if made by Verify
 	path     string   // for errors
 	meta     *Meta
 	dir      *Directory
@@ -50,13 +50,12 @@ type Verified struct {
 	splits   []*program.Split
 
 	mu     sync.Mutex
-	intact []bool        // by chunk, in mode Lazy
-	stamp  regular.Stamp // of file, from before it was verified
+	intact []bool        // by chunk, in mode Lazy: the digest has been checked
+	stamp  regular.Stamp // of file, taken before it was verified
 }
 
-// Open verifies the artifact at path (checks 1 to 38). The file stays open until Close: use File and do not open path
-// again, which may be another file by then. Errors are *diag.Error with the codes RLX4001 to RLX4038, or RLX4050 for the
-// task; the code for check k is CodeOf(k).
+// Open verifies the artifact at path (checks 1 to 38). The file stays open until Close. Use File rather than opening path again, which may
+// be another file by then. Errors are *diag.Error with codes RLX4001 to RLX4038, or RLX4050 for the task; CodeOf(k) is the code of check k.
 func Open(path string, p Policy) (*Verified, error) {
 	f, err := openRegular(path, p)
 	if err != nil {
@@ -76,9 +75,9 @@ func Open(path string, p Policy) (*Verified, error) {
 	return v, nil
 }
 
-// openRegular runs check 1. A file that does not exist is an error of the caller's arguments, not of an artifact.
+// openRegular runs check 1. A missing file is an error in the caller's arguments, not in an artifact.
 func openRegular(path string, p Policy) (*os.File, error) {
-	st, err := os.Stat(path) // before opening: opening a pipe would wait for a writer
+	st, err := os.Stat(path) // before opening, because opening a pipe would wait for a writer
 	if err == nil && !st.Mode().IsRegular() {
 		what := "a device, a pipe or a socket"
 		if st.IsDir() {
@@ -90,14 +89,14 @@ func openRegular(path string, p Policy) (*os.File, error) {
 	if err != nil {
 		var pe *os.PathError
 		if errors.As(err, &pe) {
-			err = pe.Err // the subject names the path
+			err = pe.Err // the subject already names the path
 		}
 		return nil, diag.New(CodeMissing, "", "cannot be opened: %w", err)
 	}
 	st, err = f.Stat()
 	switch {
 	case err != nil:
-		err = diag.New(CodeMissing, "", "cannot be examined: %w", errors.Unwrap(err)) // the subject names the path
+		err = diag.New(CodeMissing, "", "cannot be examined: %w", errors.Unwrap(err)) // the subject already names the path
 	case !st.Mode().IsRegular():
 		err = fail(1, "file", -1, "not a regular file")
 	case p.Unshared:
@@ -117,10 +116,10 @@ The artifact does not exist, or you may not read it.`)
 func checkUnshared(path string, st os.FileInfo) error {
 	const others, sticky = 0o002, os.ModeSticky
 	if st.Mode().Perm()&others != 0 {
-		return fail(1, "file", -1, "every user of this machine may write it (mode %v)", st.Mode().Perm())
+		return fail(1, "file", -1, "every user of this machine can write to it (mode %v)", st.Mode().Perm())
 	}
 	if dir, err := os.Stat(filepath.Dir(path)); err != nil || dir.Mode().Perm()&others != 0 && dir.Mode()&sticky == 0 {
-		return fail(1, "file", -1, "every user of this machine may replace it: its folder is writable for all")
+		return fail(1, "file", -1, "every user of this machine can replace it: its folder is writable for all")
 	}
 	return nil
 }
@@ -133,14 +132,14 @@ func withSubject(err error, path string) error {
 	return err
 }
 
-// Verify is Open for size bytes in r, which must not change. It depends on them and the policy only, takes time linear in
-// the size (n log n in the number of nodes), and never panics: a bug of ours is an error with diag.Internal.
+// Verify is Open for size bytes in r, which must not change. Its result depends only on these bytes and the policy. It takes time linear in size
+// (n log n in the number of nodes) and never panics: a bug of ours becomes an error with diag.Internal.
 func Verify(r io.ReaderAt, size int64, p Policy) (v *Verified, err error) {
 	c, err := readContainer(r, size, p)
 	if err != nil {
 		return nil, err
 	}
-	// The chunks' digests take the longest: they are checked while the rest is.
+	// Checking the digests of chunks takes the longest, so it runs in parallel with the other checks.
 	chunks := make(chan error, 1)
 	if p.Weights == Full {
 		go func() {
@@ -158,7 +157,7 @@ func Verify(r io.ReaderAt, size int64, p Policy) (v *Verified, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c.bytes = map[Kind][]byte{KindChunks: c.bytes[KindChunks]} // the others are decoded
+	c.bytes = map[Kind][]byte{KindChunks: c.bytes[KindChunks]} // the other sections are decoded by now
 	if p.Weights == Lazy {
 		_, size := c.weights()
 		v.intact = make([]bool, chunkCount(size))
@@ -166,7 +165,7 @@ func Verify(r io.ReaderAt, size int64, p Policy) (v *Verified, err error) {
 	return v, nil
 }
 
-// guard turns a panic, which only a bug of ours or of an op's type inference can cause, into an error.
+// guard turns a panic into an error. Only a bug of ours, or of an op's type inference, causes one.
 func guard(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -198,16 +197,16 @@ func (v *Verified) read() error {
 	return v.checkPadding()
 }
 
-// Meta describes the artifact.
+// Meta returns the description of the artifact.
 func (v *Verified) Meta() *Meta { return v.meta }
 
-// Programs lists the programs of methods in one piece, in the order of the file.
+// Programs returns the programs of methods that are not divided into segments, in the order of the file.
 func (v *Verified) Programs() []*program.Program { return v.programs }
 
-// Splits lists the methods in segments, in the order of the file.
+// Splits returns the methods in segments, in the order of the file.
 func (v *Verified) Splits() []*program.Split { return v.splits }
 
-// All lists the programs in the order of the file: Programs, and then those of the segments.
+// All returns all programs in the order of the file: Programs, then those of the segments.
 func (v *Verified) All() []*program.Program {
 	all := slices.Clone(v.programs)
 	for _, s := range v.splits {
@@ -218,7 +217,7 @@ func (v *Verified) All() []*program.Program {
 	return all
 }
 
-// Program finds the program of a method for a target.
+// Program returns the program of a method for a target.
 func (v *Verified) Program(method, target string) (*program.Program, bool) {
 	for _, p := range v.programs {
 		if p.Method == method && p.Target == target {
@@ -228,41 +227,41 @@ func (v *Verified) Program(method, target string) (*program.Program, bool) {
 	return nil, false
 }
 
-// Weights is the weight directory.
+// Weights returns the weight directory.
 func (v *Verified) Weights() *Directory { return v.dir }
 
-// WeightsSection is where the weights are in the file; the size is 0 if there are none.
+// WeightsSection returns the byte range of the weights in the file; the size is 0 if there are none.
 func (v *Verified) WeightsSection() (offset, size int64) { return v.c.weights() }
 
-// File is the open file; nil after Verify.
+// File returns the open file, or nil if Verify made v.
 func (v *Verified) File() *os.File { return v.file }
 
-// StructureSize is the size of the msgpack sections in bytes.
+// StructureSize returns the total size of the msgpack sections in bytes.
 func (v *Verified) StructureSize() int64 { return v.c.structure }
 
-// Size is the size of the file in bytes.
+// Size returns the size of the file in bytes.
 func (v *Verified) Size() int64 { return v.c.size }
 
-// Version is the format version of the file.
+// Version returns the format version of the file.
 func (v *Verified) Version() (major, minor int) { return int(v.c.head.major), int(v.c.head.minor) }
 
-// Sections is the section table.
+// Sections returns the section table.
 func (v *Verified) Sections() []Section { return v.c.sections }
 
-// Root is the digest that commits to every byte of the file: its identity.
+// Root returns the digest that identifies the artifact. It depends on every byte of the file.
 func (v *Verified) Root() [32]byte { return v.c.head.root }
 
-// Identity is Root as text, "sha256:...".
+// Identity returns Root as text: "sha256:" and hexadecimal digits.
 func (v *Verified) Identity() string {
 	root := v.Root()
 	return "sha256:" + hex.EncodeToString(root[:])
 }
 
-// VerifyWeights checks the digests of the chunks that contain size bytes at off of the weights section, on all cores and each
-// chunk once. It does nothing unless the mode is Lazy.
+// VerifyWeights checks the digests of the chunks that contain size bytes at off of the weights section. It uses all cores and checks each chunk only
+// once. It does nothing unless the mode is Lazy.
 func (v *Verified) VerifyWeights(off, size int64) error {
 	if _, total := v.c.weights(); !within(off, size, total) {
-		return fail(20, KindWeight.String(), off, "%d bytes are asked for, which the section does not have", size)
+		return fail(20, KindWeight.String(), off, "%d bytes at this offset are not all in the section", size)
 	}
 	if v.intact == nil || size == 0 {
 		return nil
@@ -286,7 +285,7 @@ func (v *Verified) VerifyWeights(off, size int64) error {
 	return nil
 }
 
-// AssumeIntact makes VerifyWeights do nothing: for weights that were verified before, in a file that has not changed since.
+// AssumeIntact makes VerifyWeights do nothing. Call it if the weights were verified before and the file has not changed since.
 func (v *Verified) AssumeIntact() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -295,7 +294,7 @@ func (v *Verified) AssumeIntact() {
 	}
 }
 
-// Stamp is what the file system recorded about the file before Open began to verify it.
+// Stamp returns what the file system recorded about the file before Open began to verify it.
 func (v *Verified) Stamp() regular.Stamp {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -307,8 +306,8 @@ var CodeChanged = diag.Define("RLX4051", "artifact changed while it was used", `
 Something wrote to or truncated the file after it was verified, so the results are discarded. To replace an artifact that may be in
 use, write the new one beside it and rename it, as rlxc does: runs that have begun keep the old one.`)
 
-// Unchanged checks that the file was not written to since Open began to verify it. Call it after the weights were used:
-// a backend maps them, so writes to the file change them. It detects what regular.Stamp shows.
+// Unchanged checks that the file has not been written to since Open began to verify it. Backends map the weights, so such writes change them. Call
+// it after the weights were used. It detects what regular.Stamp detects.
 func (v *Verified) Unchanged() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -317,7 +316,7 @@ func (v *Verified) Unchanged() error {
 		return diag.New(CodeChanged, v.path, "cannot be examined: %w", err)
 	}
 	switch v.stamp.Compare(now) {
-	case regular.Touched: // most likely it was replaced by another; its digests decide
+	case regular.Touched: // most likely another file has replaced it; the digests decide
 		root := v.Root()
 		if _, err := Verify(v.file, v.c.size, Policy{Root: &root}); err != nil {
 			return diag.New(CodeChanged, v.path, "changed after it was verified: %w", err)
@@ -329,7 +328,7 @@ func (v *Verified) Unchanged() error {
 	return nil
 }
 
-// Close closes the file. What Meta and Programs returned stays valid.
+// Close closes the file. What Meta and Programs have returned stays valid.
 func (v *Verified) Close() error {
 	if v.file == nil {
 		return nil

@@ -9,15 +9,15 @@ import (
 	"slices"
 )
 
-// container is a file whose checks 1 to 12 have passed, those of the weights' chunks perhaps excepted.
+// container is a file that has passed checks 1 to 12, except perhaps the digests of the weights' chunks.
 type container struct {
 	r        io.ReaderAt
 	size     int64
 	head     header
 	sections []Section
-	bytes    map[Kind][]byte // of CHNK, and of the msgpack sections until they are decoded
+	bytes    map[Kind][]byte // CHNK, and the msgpack sections until they are decoded
 
-	structure int64 // bytes of the msgpack sections
+	structure int64 // total bytes of the msgpack sections
 }
 
 func (c *container) section(k Kind) (*Section, bool) {
@@ -28,7 +28,7 @@ func (c *container) section(k Kind) (*Section, bool) {
 	return &c.sections[i], true
 }
 
-// weights is where WGTS is; the size is 0 if there is none.
+// weights returns the byte range of WGTS; the size is 0 if there is none.
 func (c *container) weights() (offset, size int64) {
 	if w, ok := c.section(KindWeight); ok {
 		return w.Offset, w.Size
@@ -38,8 +38,7 @@ func (c *container) weights() (offset, size int64) {
 
 const atHeader, atTable = "header", "section table"
 
-// readContainer runs checks 2 to 12 but for the digests of the weights' chunks. The file's size and the
-// limits bound all allocations.
+// readContainer runs checks 2 to 12 except the digests of the weights' chunks. The file's size and the format's limits bound all allocations.
 func readContainer(r io.ReaderAt, size int64, p Policy) (*container, error) {
 	c := &container{r: r, size: size, bytes: map[Kind][]byte{}}
 	if size > MaxFileSize {
@@ -60,7 +59,7 @@ func readContainer(r io.ReaderAt, size int64, p Policy) (*container, error) {
 		return nil, fail(7, atHeader, offRoot, "the root digest is %x; the header and the table give %x", c.head.root, root)
 	}
 	if p.Root != nil && *p.Root != c.head.root {
-		return nil, fail(7, atHeader, offRoot, "the root digest is %x; asked for was %x", c.head.root, *p.Root)
+		return nil, fail(7, atHeader, offRoot, "the root digest is %x; want %x", c.head.root, *p.Root)
 	}
 	for _, step := range []func([]byte) error{c.checkEntries, c.checkOrder, c.checkKinds, c.checkVersions} {
 		if err := step(table); err != nil {
@@ -103,7 +102,7 @@ func (c *container) checkHeader(b []byte) error {
 	case h.sections < 1 || h.sections > MaxSections:
 		return fail(6, atHeader, offSections, "%d sections; want 1 to %d", h.sections, MaxSections)
 	case !within(HeaderSize, int64(h.sections)*EntrySize, c.size):
-		return fail(6, atHeader, offSections, "a table of %d sections ends behind the file", h.sections)
+		return fail(6, atHeader, offSections, "a table of %d sections ends after the file", h.sections)
 	}
 	return nil
 }
@@ -125,7 +124,7 @@ func (c *container) checkEntries(table []byte) error {
 		case e.Align != SectionAlign && e.Align != WeightsAlign:
 			return bad(8, offAlign, "alignment %d; want %d or %d", e.Align, SectionAlign, WeightsAlign)
 		case e.size == 0 || e.offset > math.MaxInt64 || e.size > math.MaxInt64 || !within(int64(e.offset), int64(e.size), c.size):
-			return bad(8, offOffset, "%d bytes at %d are empty or reach behind the file's %d", e.size, e.offset, c.size)
+			return bad(8, offOffset, "%d bytes at %d are empty or reach beyond the file's %d", e.size, e.offset, c.size)
 		case e.offset%uint64(e.Align) != 0 || int64(e.offset) < end:
 			return bad(8, offOffset, "offset %d is inside the table or no multiple of %d", e.offset, e.Align)
 		}
@@ -179,7 +178,7 @@ func (c *container) checkKinds([]byte) error {
 			return fail(10, atTable, int64(i*EntrySize), "section %d (%v): "+format, append([]any{i, s.Kind}, args...)...)
 		}
 		if have[s.Kind] {
-			return bad("is there twice")
+			return bad("is listed twice")
 		}
 		have[s.Kind] = true
 		info, known := findKind(s.Kind)
@@ -219,7 +218,7 @@ func (c *container) checkVersions([]byte) error {
 	return nil
 }
 
-// checkDigests reads the msgpack sections and CHNK into memory and runs check 12 on all but the chunks themselves.
+// checkDigests reads the msgpack sections and CHNK into memory and runs check 12 on everything except the chunks themselves.
 func (c *container) checkDigests() error {
 	buf := make([]byte, readPiece)
 	for _, s := range c.sections {

@@ -11,8 +11,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// checkContents runs checks 17 to 38 on decoded sections and converts them to programs. weights is the size of the
-// weights section in bytes.
+// checkContents runs checks 17 to 38 on decoded sections and converts them to programs. weights is the size of the weights section in bytes.
 func checkContents(c *contents, weights int64, p Policy) (*Directory, []*program.Program, []*program.Split, error) {
 	if err := checkMeta(c.meta); err != nil {
 		return nil, nil, nil, err
@@ -59,8 +58,8 @@ func checkContents(c *contents, weights int64, p Policy) (*Directory, []*program
 	return dir, programs[:whole:whole], splits, checkMemory(programs, weights, p)
 }
 
-// checkDims is the part of check 18 that keeps the work on symbols small: the bounds of a dim that does not grow with each of its
-// symbols require a search.
+// checkDims is the part of check 18 that bounds the work on symbols. If a dim does not grow with each of its symbols, finding its bounds needs a
+// search.
 func checkDims(graphs []rawGraph) error {
 	n := 0
 	for i := range graphs {
@@ -78,8 +77,7 @@ func checkDims(graphs []rawGraph) error {
 	return nil
 }
 
-// checkProgram runs the checks from 17 to 38 that concern one program. dir is nil if the weights are not available; then
-// params are not checked.
+// checkProgram runs those of checks 17 to 38 that concern one program. If dir is nil, the weights are not available and params are not checked.
 func checkProgram(g *rawGraph, pl *rawPlan, s *rawSched, dir *Directory, p Policy) (*program.Program, error) {
 	graph, err := checkGraph(g, dir)
 	if err != nil {
@@ -95,7 +93,7 @@ func checkProgram(g *rawGraph, pl *rawPlan, s *rawSched, dir *Directory, p Polic
 	return prog, checkWork(prog, g, p)
 }
 
-// checkText is check 17 for text that is only displayed: control characters would reach a terminal.
+// checkText is check 17 for text that is only displayed: control characters must not reach a terminal.
 func checkText(where, what, s string) error {
 	if i := strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 || !utf8.ValidString(s) {
 		return fail(17, where, -1, "%s %.80q has characters that do not print", what, s)
@@ -103,7 +101,7 @@ func checkText(where, what, s string) error {
 	return nil
 }
 
-// names is check 17 for one kind of names.
+// names runs check 17 on one kind of names.
 type names map[string]bool
 
 func (n names) add(where string, at int64, what, name string) error {
@@ -111,13 +109,13 @@ func (n names) add(where string, at int64, what, name string) error {
 		return fail(17, where, at, "%s: %w", what, err)
 	}
 	if n[name] {
-		return fail(17, where, at, "%s %q is there twice", what, name)
+		return fail(17, where, at, "%s %q is listed twice", what, name)
 	}
 	n[name] = true
 	return nil
 }
 
-// checkMeta runs check 17 on META, and check 22 on the version of the ops.
+// checkMeta runs check 17 on META, and check 22 on the version of the op set.
 func checkMeta(m *Meta) error {
 	where := KindMeta.String()
 	texts := []string{m.Architecture, m.Model, m.Producer.Name, m.Producer.Version}
@@ -151,7 +149,7 @@ func checkMeta(m *Meta) error {
 	return nil
 }
 
-// checkTensors runs checks 17 to 21 on the weight directory; the padding between weights is left to checkPadding.
+// checkTensors runs checks 17 to 21 on the weight directory. checkPadding checks the padding between weights.
 func checkTensors(raw []rawTensor, size int64) (*Directory, error) {
 	where := KindTensor.String()
 	d := &Directory{byName: make(map[string]int, len(raw))}
@@ -175,7 +173,7 @@ func checkTensors(raw []rawTensor, size int64) (*Directory, error) {
 		case t.offset != want:
 			return nil, fail(20, where, t.at, "weight %q is at %d; the one before it ends at %d, so it must be at %d", t.name, t.offset, d.size, want)
 		case !within(t.offset, t.size, size):
-			return nil, fail(20, where, t.at, "weight %q ends behind the %d bytes of the weights", t.name, size)
+			return nil, fail(20, where, t.at, "weight %q ends after the %d bytes of the weights", t.name, size)
 		case t.quant != "":
 			return nil, fail(21, where, t.at, "weight %q has quantization %.40q; this version knows none", t.name, t.quant)
 		}
@@ -187,10 +185,10 @@ func checkTensors(raw []rawTensor, size int64) (*Directory, error) {
 	return d, nil
 }
 
-// checkPadding runs the rest of check 20: bytes between weights are zero.
+// checkPadding runs the rest of check 20: the bytes between weights are zero.
 func (v *Verified) checkPadding() error {
 	base, _ := v.WeightsSection()
-	// One read covers many small weights; a gap is shorter than LargeAlign.
+	// One read covers many small weights, because a gap is shorter than LargeAlign.
 	window, from, to := make([]byte, LargeAlign), int64(0), int64(0)
 	end := int64(0)
 	for i := range v.dir.tensors {

@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// checkGraph runs checks 17 to 28 on a graph and builds it.
+// checkGraph runs checks 17 to 28 on a graph and returns it.
 func checkGraph(r *rawGraph, dir *Directory) (*ir.Graph, error) {
 	where := KindGraph.String()
 	if err := program.CheckMethod(r.method); err != nil {
@@ -56,7 +56,7 @@ func checkGraph(r *rawGraph, dir *Directory) (*ir.Graph, error) {
 	return b.g, nil
 }
 
-// checkCounts is check 17 for lists of counts.
+// checkCounts runs check 17 on lists of op counts.
 func checkCounts(where string, at int64, lists ...[]program.OpCount) error {
 	for _, list := range lists {
 		for i, c := range list {
@@ -78,7 +78,7 @@ func checkSyms(syms ir.Syms, where string, at int64) error {
 			return fail(17, where, at, "symbol %.40q is not a name of letters, digits and _", s.Name)
 		}
 		if seen[s.Name] {
-			return fail(17, where, at, "symbol %s is there twice", s.Name)
+			return fail(17, where, at, "symbol %s is listed twice", s.Name)
 		}
 		seen[s.Name] = true
 		if s.Min < 0 || s.Min > s.Max || s.Max > ir.MaxDim {
@@ -88,18 +88,18 @@ func checkSyms(syms ir.Syms, where string, at int64) error {
 	return nil
 }
 
-// graphBuilder makes the nodes one by one; each is checked before the next is looked at.
+// graphBuilder builds a graph node by node. It checks each node before it looks at the next.
 type graphBuilder struct {
 	r     *rawGraph
 	dir   *Directory
 	g     *ir.Graph
 	names names
-	tuple *ir.Node // the last node of an op with several results
+	tuple *ir.Node // the newest node with several results
 
-	updated map[*ir.Node]bool // values of states that a node has updated
+	updated map[*ir.Node]bool // values of states that some node has already updated
 }
 
-// complete checks that the results of the last op with several are there; its number is the next node's.
+// complete checks that the newest op with several results has all its result nodes. They must follow it directly.
 func (b *graphBuilder) complete() error {
 	if t := b.tuple; t != nil && len(b.g.Nodes)-1-t.ID < len(t.Results) {
 		r := &b.r.nodes[t.ID]
@@ -152,7 +152,7 @@ func (b *graphBuilder) node(i int) error {
 			return err
 		}
 	} else if t := b.tuple; t == nil || in[0] != t || i-1-t.ID >= len(t.Results) || attrs != any(ir.ResultAttrs{Index: i - 1 - t.ID}) {
-		return bad(24, "a result node that is not the next one of the op with several results before it")
+		return bad(24, "a result node out of order; want the next result of the op with several results before it")
 	}
 	n := &ir.Node{ID: i, Name: r.name, Op: def, Attrs: attrs, In: in, Graph: b.g}
 	if n.Type, n.Results, err = n.Infer(declared, b.g.Syms); err != nil {
@@ -218,7 +218,7 @@ func (b *graphBuilder) op(r *rawNode, bad func(int, string, ...any) error) (*ir.
 	return def, attrs, nil
 }
 
-// attrKind is the kind, as ir.OpDef.AttrKind gives it, of an attribute's value.
+// attrKind returns the kind of an attribute's value, as ir.OpDef.AttrKind names it.
 func attrKind(v any) string {
 	switch v.(type) {
 	case bool:
@@ -237,7 +237,7 @@ func attrKind(v any) string {
 	return "unknown"
 }
 
-// checkSignature runs check 27 on META against the programs, and asks the task whether it is usable.
+// checkSignature runs check 27 on META and the programs, and asks the task whether the methods fit it.
 func checkSignature(c *contents, programs []*program.Program, dir *Directory) error {
 	m, raw := c.meta, c.graphs
 	has := map[string]bool{}
@@ -269,7 +269,7 @@ func checkSignature(c *contents, programs []*program.Program, dir *Directory) er
 	return checkTask(m, dir)
 }
 
-// MethodOf is the signature of a method that a graph computes, as META states it.
+// MethodOf returns the signature that META has for a method computed by g.
 func MethodOf(name string, g *ir.Graph) Method {
 	m := Method{Name: name, Syms: g.Syms}
 	for _, n := range g.Inputs() {

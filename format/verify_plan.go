@@ -11,7 +11,7 @@ import (
 
 const none = -1 // parent of a value that shares no storage
 
-// checkPlan runs checks 29 to 31, 36 and 37 on a program's placements and fills them in.
+// checkPlan runs checks 29 to 31, 36 and 37 on a program's placements and stores them in p.
 func checkPlan(p *program.Program, r *rawPlan, dir *Directory) error {
 	where := KindPlan.String()
 	for _, size := range []int64{r.arena, r.io, r.state} {
@@ -42,7 +42,7 @@ type placeChecker struct {
 	p     *program.Program
 	r     *rawPlan
 	dir   *Directory
-	chain []int // by node: views between it and the value it shows
+	chain []int // by node: number of views between it and the value whose bytes it shows
 }
 
 func (c *placeChecker) fail(check int, n *ir.Node, format string, args ...any) error {
@@ -80,7 +80,7 @@ func (c *placeChecker) place(n *ir.Node) error {
 	case n.Op.Updates && (pl.Space != program.State || pl.Parent != n.In[0].ID):
 		err = c.fail(checkState, n, "is an update of %.80q, so it must be placed over it", n.In[0].Label())
 	case !n.Op.Updates && n.Op != ir.StateDef && pl.Space == program.State:
-		err = c.fail(checkState, n, "op %s in the %v space; only a state and its updates lie there", n.Op.Name, pl.Space)
+		err = c.fail(checkState, n, "op %s in the %v space; only a state and its updates may be there", n.Op.Name, pl.Space)
 	case pl.Parent != none:
 		err = c.inPlace(n, pl)
 	default:
@@ -90,7 +90,7 @@ func (c *placeChecker) place(n *ir.Node) error {
 	return err
 }
 
-// own checks a value that has its storage for itself.
+// own checks the place of a value that has its own storage.
 func (c *placeChecker) own(n *ir.Node, pl program.Place) error {
 	size := c.p.ArenaSize
 	switch isParam := n.Op.Name == "param"; {
@@ -101,7 +101,7 @@ func (c *placeChecker) own(n *ir.Node, pl program.Place) error {
 	case n.Op.Name == "input" && pl.Space != program.IO:
 		return c.fail(30, n, "an input in the %v space; want %v", pl.Space, program.IO)
 	case isParam && c.dir == nil:
-		size = MaxFileSize // the receiver compares Program.WeightsExtent with what it has
+		size = MaxFileSize // the receiver compares Program.WeightsExtent with the weights that it has
 	case isParam:
 		size = c.dir.size
 		if t, _ := c.dir.Find(n.Name); t.Offset != pl.Offset || t.Size != pl.Size {
@@ -118,7 +118,7 @@ func (c *placeChecker) own(n *ir.Node, pl program.Place) error {
 	return nil
 }
 
-// view checks a value that is part of its op's operand 0, off bytes into it.
+// view checks the place of a view: part of operand 0, off bytes into it.
 func (c *placeChecker) view(n *ir.Node, pl program.Place, off int64) error {
 	par := n.In[0].ID
 	at := c.p.Places[par]
@@ -134,7 +134,7 @@ func (c *placeChecker) view(n *ir.Node, pl program.Place, off int64) error {
 	return nil
 }
 
-// inPlace checks a value that overwrites an operand.
+// inPlace checks the place of a value that overwrites an operand.
 func (c *placeChecker) inPlace(n *ir.Node, pl program.Place) error {
 	at := c.p.Places[pl.Parent]
 	allowed := slices.ContainsFunc(n.Op.InPlace, func(k int) bool {
@@ -151,7 +151,7 @@ func (c *placeChecker) inPlace(n *ir.Node, pl program.Place) error {
 	return nil
 }
 
-// signature runs check 37: inputs and outputs lie apart from each other.
+// signature runs check 37: inputs and outputs must not overlap.
 func (c *placeChecker) signature() error {
 	var list []*ir.Node
 	list = append(list, c.p.Graph.Inputs()...)
@@ -166,7 +166,7 @@ func (c *placeChecker) signature() error {
 		}
 		list = append(list, o.Node)
 	}
-	// By place; an empty value goes before what begins at the same byte, and two empty ones may not share it.
+	// Sorts by offset. At the same offset an empty value comes first; two empty values at one offset are not allowed.
 	slices.SortStableFunc(list, func(a, b *ir.Node) int {
 		x, y := c.p.Places[a.ID], c.p.Places[b.ID]
 		return cmp.Or(cmp.Compare(x.Offset, y.Offset), cmp.Compare(x.Size, y.Size))
@@ -180,7 +180,7 @@ func (c *placeChecker) signature() error {
 	return nil
 }
 
-// checkSched runs checks 32 to 35 on a program's steps and fills them in.
+// checkSched runs checks 32 to 35 on a program's steps and stores them in p.
 func checkSched(p *program.Program, r *rawSched) error {
 	where := KindSched.String()
 	if r.queues != 1 {
@@ -188,8 +188,8 @@ func checkSched(p *program.Program, r *rawSched) error {
 	}
 	nodes := p.Graph.Nodes
 	done := make([]bool, len(nodes))
-	p.Steps = make([]program.Step, 0, min(len(r.steps), len(nodes))) // more would repeat one
-	ready := func(n *ir.Node) bool {                                 // what n shows has been computed, or needs no step
+	p.Steps = make([]program.Step, 0, min(len(r.steps), len(nodes))) // a program with more steps repeats one
+	ready := func(n *ir.Node) bool {                                 // the value that n shows has been computed or needs no step
 		for {
 			if _, view := n.View(); !view {
 				by, _ := n.Maker()
@@ -251,7 +251,7 @@ func checkWork(x *program.Program, g *rawGraph, p Policy) error {
 		}
 		work := n.Op.FLOPs(n.Attrs, in, out...)
 		if work < 0 || work > math.MaxInt64-total {
-			work = math.MaxInt64 - total // the estimate itself is beyond what counts
+			work = math.MaxInt64 - total // the estimate alone exceeds an int64
 		}
 		if total += work; total > p.MaxWork {
 			return fail(38, KindGraph.String(), g.at, "program %s for %s needs more than %d FLOPs a run at its largest sizes; allowed are %d", x.Method, x.Target, total, p.MaxWork)

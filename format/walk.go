@@ -30,17 +30,16 @@ const (
 	mpNegFix   = 0xe0
 )
 
-// walkFault is why walk refused, and where.
+// walkFault tells why and where walk refused its input.
 type walkFault struct {
 	check int // 13 or 14
-	at    int // offset in the bytes
+	at    int // byte offset
 	msg   string
 }
 
-// walk checks that b is exactly one value of the rlx-msgpack profile: bool, integers, float64 other than NaN, valid UTF-8
-// strings, bin, arrays, and maps whose keys are strings in strictly ascending byte order; each in its shortest form. It
-// allocates nothing for what it walks, so that a count costs no memory before it is proved: decoders run on walked bytes
-// only, because the library behind them trusts counts and recurses without limit. Nil means accepted.
+// walk checks that b is exactly one value of the rlx-msgpack profile: bool, integers, float64 except NaN, valid UTF-8 strings, bin, arrays, and
+// maps whose keys are strings in strictly ascending byte order, each in its shortest form. It returns nil if so. It allocates nothing, so a
+// false count costs no memory. Decode only bytes that walk has accepted: the msgpack library trusts counts and recurses without a limit.
 func walk(b []byte, maxDepth, maxValues int) *walkFault {
 	w := walker{b: b, depth: maxDepth, budget: maxValues}
 	if !w.value(0) {
@@ -66,7 +65,7 @@ func (w *walker) not(check, at int, format string, args ...any) bool {
 
 func (w *walker) left() int { return len(w.b) - w.i }
 
-// uint reads n big-endian bytes.
+// uint reads an n-byte big-endian integer.
 func (w *walker) uint(n int) (uint64, bool) {
 	if w.left() < n {
 		return 0, w.not(14, w.i, "ends inside a value")
@@ -121,8 +120,8 @@ func (w *walker) value(depth int) bool {
 	return w.not(13, at, "first byte %#02x is not of the profile, which has no nil, extension or float32", c)
 }
 
-// length reads a length of 1, 2 or 4 bytes (form 0, 1, 2). It must not fit the next shorter form; short is the largest
-// length that fits the first byte.
+// length reads a length of 1, 2 or 4 bytes (form 0, 1, 2), which must not fit the next shorter form. short is the largest length that fits the
+// first byte.
 func (w *walker) length(at int, form uint64, short int64) (uint64, bool) {
 	n, ok := w.uint(1 << form)
 	if !ok {
@@ -131,7 +130,7 @@ func (w *walker) length(at int, form uint64, short int64) (uint64, bool) {
 	switch {
 	case form == 2:
 		short = math.MaxUint16
-	case form == 1 && short != 15: // arrays and maps have no form of one byte
+	case form == 1 && short != 15: // arrays and maps have no one-byte form
 		short = math.MaxUint8
 	}
 	if int64(n) <= short {
@@ -140,7 +139,7 @@ func (w *walker) length(at int, form uint64, short int64) (uint64, bool) {
 	return n, true
 }
 
-// integer refuses a number that fits a shorter form. Its range is the schema's business.
+// integer refuses a number that fits a shorter form. The schema checks its range.
 func (w *walker) integer(at int, c uint64) bool {
 	size := 1 << (c & 3)
 	v, ok := w.uint(size)
@@ -179,7 +178,7 @@ func (w *walker) text(at int, n uint64) bool {
 	return true
 }
 
-// container walks the n items of an array (per 1) or pairs of a map (per 2).
+// container walks the n items of an array (per = 1) or the n pairs of a map (per = 2).
 func (w *walker) container(at int, n uint64, per, depth int) bool {
 	if depth >= w.depth {
 		return w.not(14, at, "nests deeper than %d", w.depth)
@@ -206,7 +205,7 @@ func (w *walker) container(at int, n uint64, per, depth int) bool {
 	return true
 }
 
-// key walks a string and returns it.
+// key reads a string and returns it.
 func (w *walker) key() ([]byte, bool) {
 	at := w.i
 	if w.left() > 0 {

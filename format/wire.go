@@ -2,9 +2,8 @@ package format
 
 import "github.com/rlx-go/rlx/core/program"
 
-// EncodeProgram writes a verified program for a backend: what GRPH, PLAN and SCHD hold of it, as {"graph", "plan", "sched"}.
-// The weights travel by other means; their offsets are in the placements. It does not verify the program once more:
-// DecodeProgram does, in the process that runs it.
+// EncodeProgram encodes a verified program for a backend: its parts of GRPH, PLAN and SCHD as {"graph", "plan", "sched"}. It contains the offsets
+// of the weights but not the weights. It does not verify the program again; DecodeProgram does, in the process that runs it.
 func EncodeProgram(p *program.Program) ([]byte, error) {
 	g, pl, s := graphOf(p), planOf(p), schedOf(p)
 	b := encoded(func(e *encoder) { encodeWire(e, &g, &pl, &s) })
@@ -24,11 +23,11 @@ func encodeWire(e *encoder, g *rawGraph, pl *rawPlan, s *rawSched) {
 	s.encode(e)
 }
 
-// wireName stands for a section in errors about a program that was sent.
+// wireName replaces the section's name in errors about a program that was sent.
 const wireName = "program"
 
-// DecodeProgram reads what EncodeProgram wrote, trusting nothing: it runs the checks from 13 to 38 that concern one program.
-// Params are taken as declared; compare Program.WeightsExtent with the weights before use. Errors are as those of Open.
+// DecodeProgram decodes and verifies what EncodeProgram has written. It runs those of checks 13 to 38 that concern one program, and trusts nothing.
+// Params are accepted as declared; compare Program.WeightsExtent with the size of the weights before use. It returns the same errors as Open.
 func DecodeProgram(b []byte) (p *program.Program, err error) {
 	if len(b) > MaxSectionSize {
 		return nil, fail(14, wireName, -1, "%d bytes; at most %d", len(b), MaxSectionSize)
@@ -49,7 +48,7 @@ func DecodeProgram(b []byte) (p *program.Program, err error) {
 			return err
 		}
 		if at := differs(b, func(e *encoder) { encodeWire(e, &g, &pl, &s) }); at >= 0 {
-			return fail(16, wireName, int64(at), "the program encodes to other bytes")
+			return fail(16, wireName, int64(at), "the program is not in its canonical encoding")
 		}
 		if err := checkDims([]rawGraph{g}); err != nil {
 			return err

@@ -12,30 +12,30 @@ import (
 	"github.com/rlx-go/rlx/internal/atomicfile"
 )
 
-// Artifact is what Write writes besides the weights. Meta's Methods, Opset and Precisions may be left empty: then they are
-// those of Programs, this version's, and "f32".
+// Artifact has everything that Write writes except the weights. Of Meta, Methods, Opset and Precisions may be empty; they default to those of
+// Programs, to this version's, and to "f32".
 type Artifact struct {
 	Meta     Meta
-	Programs []*program.Program // of methods in one piece
-	Splits   []*program.Split   // of those in several
-	// Sources, where not nil, gives Meta.Sources with their digests, of the same names and sizes. It is called when the
-	// weights have been streamed, so that a caller can hash its files meanwhile.
+	Programs []*program.Program // of methods that are not divided
+	Splits   []*program.Split   // of methods in segments
+	// Sources, if not nil, returns Meta.Sources again, now with their digests. Write calls it after it has streamed the weights, so that the caller
+	// can hash its files meanwhile.
 	Sources func() ([]Source, error)
 }
 
-// Info is what Write made.
+// Info describes the artifact that Write made.
 type Info struct {
 	Root [32]byte // see Verified.Root
 	Size int64    // of the file in bytes
 }
 
-// Write writes an artifact to path: to a temporary file beside it first, which is read back and verified, brought to disk and
-// then renamed, so that path is never there in part. When Write fails or ctx ends, what was at path is unchanged and
-// nothing is left behind. The same arguments give the same bytes.
+// Write writes an artifact to path. It writes a temporary file next to path, reads it back, verifies it, flushes it to disk and renames it, so
+// that path never holds a partial file. If Write fails or ctx ends, the old file at path is unchanged and nothing is left behind. The same
+// arguments give the same bytes.
 //
-// Weights stand in the file in the given order, at the offsets of Layout. They are streamed: memory does not grow with
-// them. Errors are *diag.Error: CodeSource where the artifact would not be valid, atomicfile.CodeWrite where the file
-// cannot be written, diag.Interrupted where ctx ended, and those of Weight.Write.
+// Weights are written in the given order, at the offsets of Layout. They are streamed, so memory does not grow with them. Errors are *diag.Error:
+// CodeSource if the artifact would not be valid, atomicfile.CodeWrite if the file cannot be written, diag.Interrupted if ctx ended, and errors of
+// Weight.Write.
 func Write(ctx context.Context, path string, a Artifact, weights []Weight) (Info, error) {
 	dir, err := Layout(weights)
 	if err != nil {
@@ -53,12 +53,12 @@ func Write(ctx context.Context, path string, a Artifact, weights []Weight) (Info
 	if err := w.write(ctx, f.File, weights); err != nil {
 		return Info{}, writeError(ctx, path, err)
 	}
-	// Reading back and hashing leaves the disk idle: let it write at the same time. Commit syncs again, for little.
+	// The disk is idle while the file is read back and hashed, so sync at the same time. Commit syncs again, at little cost.
 	synced := make(chan error, 1)
 	go func() { synced <- f.Sync() }()
 	v, err := w.readBack(f)
 	syncErr := <-synced
-	if pe, ok := errors.AsType[*os.PathError](err); ok { // of the operating system, not of what it read
+	if pe, ok := errors.AsType[*os.PathError](err); ok { // an error of the operating system, not of the contents
 		return Info{}, diag.New(atomicfile.CodeWrite, path, "what was written cannot be read back: %w", pe.Err)
 	}
 	if err != nil {
@@ -70,7 +70,7 @@ func Write(ctx context.Context, path string, a Artifact, weights []Weight) (Info
 	return Info{v.Root(), w.size}, f.Commit()
 }
 
-// readBack verifies the file as Open does, except that the weights' chunks are compared with the CRC of what was hashed.
+// readBack verifies the file as Open does, but compares the weights' chunks by CRC, with what was hashed.
 func (w *writer) readBack(r io.ReaderAt) (*Verified, error) {
 	v, err := Verify(r, w.size, Policy{Weights: None})
 	if err != nil {
@@ -89,25 +89,25 @@ func writeError(ctx context.Context, path string, err error) error {
 	}
 	var pe *os.PathError
 	if errors.As(err, &pe) {
-		err = pe.Err // the path in it is the temporary one
+		err = pe.Err // its path is the temporary one
 	}
 	return diag.New(atomicfile.CodeWrite, path, "cannot be written: %w", err)
 }
 
-// writer knows the place of everything in the file.
+// writer knows the offset of everything in the file.
 type writer struct {
 	sections []Section
-	bodies   [][]byte // of the msgpack sections
+	bodies   [][]byte // encoded msgpack sections
 	dir      *Directory
 	size     int64
-	crcs     []uint32 // of the weights' chunks, once written
+	crcs     []uint32 // CRC-32C of the weights' chunks, once written
 
 	contents *contents
 	meta     *Meta
 	sources  func() ([]Source, error)
 }
 
-// newWriter encodes the msgpack sections, checks them and lays out the file. Errors are those of the checks.
+// newWriter encodes and checks the msgpack sections and lays out the file. It returns the errors of the checks.
 func newWriter(a Artifact, dir *Directory) (*writer, error) {
 	m := a.Meta
 	if m.Opset == 0 {
@@ -164,7 +164,7 @@ func newWriter(a Artifact, dir *Directory) (*writer, error) {
 	return w, nil
 }
 
-// write writes all of the file; padding is left to the holes of a new file.
+// write writes the file. It skips padding, which reads as zeros in a new file.
 func (w *writer) write(ctx context.Context, f *os.File, weights []Weight) error {
 	if w.dir.size > 0 {
 		chunks, body := &w.sections[len(w.sections)-2], &w.sections[len(w.sections)-1]
@@ -196,7 +196,7 @@ func (w *writer) write(ctx context.Context, f *os.File, weights []Weight) error 
 	return err
 }
 
-// setSources puts the digests of the sources into META, which keeps its size.
+// setSources puts the digests of the sources into META. The size of META stays the same.
 func (w *writer) setSources() error {
 	list, err := w.sources()
 	if err != nil {
@@ -220,7 +220,7 @@ func (w *writer) setSources() error {
 func (w *writer) writeWeights(ctx context.Context, f io.WriterAt, base int64, weights []Weight) ([]byte, error) {
 	cw := newChunkWriter(ctx, f, base, w.dir.size)
 	err := w.fill(cw, weights)
-	// A failed write or the end of ctx makes weights fail too, so it comes first.
+	// If a write fails or ctx ends, weights fails as a result. Report the cause.
 	if finishErr := cw.finish(err != nil); finishErr != nil {
 		return nil, finishErr
 	}
@@ -248,7 +248,7 @@ func (w *writer) fill(cw *chunkWriter, weights []Weight) error {
 	return nil
 }
 
-// limitedWriter refuses a weight that gives more bytes than it has.
+// limitedWriter returns errExcess if a weight writes more bytes than its type has.
 type limitedWriter struct {
 	w      io.Writer
 	left   int64

@@ -17,7 +17,7 @@ import (
 	"github.com/rlx-go/rlx/internal/atomicfile"
 )
 
-// leftovers fails if the folder of path holds anything but, perhaps, path as it was.
+// leftovers fails the test if the folder of path contains anything except path with its old contents.
 func leftovers(t *testing.T, path string, old []byte) {
 	t.Helper()
 	list, err := os.ReadDir(filepath.Dir(path))
@@ -34,7 +34,7 @@ func leftovers(t *testing.T, path string, old []byte) {
 	}
 }
 
-// Whatever stops Write, the old file stays as it was and nothing else appears.
+// Whatever stops Write, the old file is unchanged and no other file appears.
 func TestWriteFails(t *testing.T) {
 	broken := errors.New("the source broke")
 	coded := diag.New(atomicfile.CodeWrite, "x", "a source with a code of its own")
@@ -109,7 +109,7 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
-// failingWriter takes n writes and fails then, as a full disk does.
+// failingWriter accepts n writes and then fails, as on a full disk.
 type failingWriter struct {
 	f    *os.File
 	left chan struct{}
@@ -124,7 +124,7 @@ func (w failingWriter) WriteAt(b []byte, off int64) (int, error) {
 	}
 }
 
-// The write that fails is what the error tells, whichever chunk it is, and no goroutine is left waiting.
+// The error is that of the failed write, whichever chunk it belongs to, and no goroutine is left.
 func TestFullDisk(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
 	if err != nil {
@@ -154,7 +154,7 @@ func TestFullDisk(t *testing.T) {
 			}
 		}
 	}
-	for range 10_000 { // they have been waited for, but may not have exited yet
+	for range 10_000 { // they have finished, but may not have exited yet
 		if runtime.NumGoroutine() <= before {
 			return
 		}
@@ -163,7 +163,7 @@ func TestFullDisk(t *testing.T) {
 	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 }
 
-// Memory is a few chunks, however large the weights.
+// Write needs the memory of a few chunks, however large the weights are.
 func TestWriteMemory(t *testing.T) {
 	weights := []Weight{patterned("a", 40*ChunkSize/4, 0)}
 	dir, err := Layout(weights)
@@ -186,7 +186,7 @@ type discard struct{}
 
 func (discard) WriteAt(b []byte, _ int64) (int, error) { return len(b), nil }
 
-// What is on disk is read back: a byte that changed between hashing and reading back is noticed in every chunk.
+// The file on disk is read back: a byte that changes between hashing and reading back is detected in every chunk.
 func TestReadBack(t *testing.T) {
 	a, weights := testArtifact(t)
 	weights = append(weights, patterned("big", 2*ChunkSize/4+9, 3))

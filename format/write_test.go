@@ -77,11 +77,11 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// patterned is a weight of n floats whose bytes tell where they belong.
+// patterned returns a weight of n floats whose bytes depend on their positions.
 func patterned(name string, n int64, seed byte) Weight {
 	t := ir.TypeOf(dtype.F32, n)
 	return Weight{name, t, func(w io.Writer) error {
-		buf := make([]byte, 100_001) // no divisor of anything
+		buf := make([]byte, 100_001) // divides no other size
 		for at := int64(0); at < 4*n; {
 			b := buf[:min(int64(len(buf)), 4*n-at)]
 			for i := range b {
@@ -98,7 +98,7 @@ func patterned(name string, n int64, seed byte) Weight {
 
 func patternAt(at int64, seed byte) byte { return byte(at*7) ^ byte(at>>8) ^ byte(at>>16) ^ seed }
 
-// Weights larger than a chunk, and ends in, before and behind a chunk's end.
+// Weights larger than a chunk, and weights that end before, at and after the end of a chunk.
 func TestChunks(t *testing.T) {
 	for _, n := range []int64{ChunkSize/4 - 64, ChunkSize / 4, ChunkSize/4 + 1, 3*ChunkSize/4 + 5} {
 		a, weights := testArtifact(t)
@@ -135,7 +135,7 @@ func TestChunks(t *testing.T) {
 		if err := v.VerifyWeights(0, size); err != nil {
 			t.Error(err)
 		}
-		// A bit in each chunk is noticed, at once in mode Full, when it is asked for in mode Lazy, never in mode None.
+		// A flipped bit in each chunk is detected by Open in mode Full, when the chunk is requested in mode Lazy, and never in mode None.
 		for at := int64(ChunkSize - 1); at < size; at += ChunkSize {
 			section[at] ^= 4
 			if _, err := verifyBytes(b); !errors.Is(err, CodeOf(12)) {
@@ -187,7 +187,7 @@ func TestNoWeights(t *testing.T) {
 	checkAccepted(t, v.Programs())
 }
 
-// Fused ops are ops like others; empty values have places that hold nothing.
+// Fused ops are stored like all others. Empty values have places of 0 bytes.
 func TestFusedAndEmpty(t *testing.T) {
 	weights := testWeights()
 	dir, err := Layout(weights)
@@ -218,8 +218,7 @@ return z=z, m=m
 	checkAccepted(t, v.Programs())
 }
 
-// Weights of 1 MiB and more begin at multiples of 16 KiB, smaller ones at the next of 256.
-// TestTraversal: a method whose name is a path is refused before anything is written, and by a backend, too.
+// TestTraversal: a method whose name is a path is refused before anything is written, and by a backend.
 func TestTraversal(t *testing.T) {
 	dir := t.TempDir()
 	a, weights := testArtifact(t)
@@ -281,7 +280,7 @@ func TestSameInputSameBytes(t *testing.T) {
 	}
 }
 
-// What the planner makes fits the verifier also when it is sent to a backend.
+// The verifier accepts what the planner makes, also after it was sent to a backend.
 func TestWire(t *testing.T) {
 	v, err := verifyBytes(artifactBytes(t))
 	if err != nil {

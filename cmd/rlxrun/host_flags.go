@@ -143,6 +143,7 @@ var flagWords = strings.NewReplacer(
 	"a budget with a limit overrides", "--memory SIZE overrides",
 	"values of steps", "values of --check and --dump-tensors",
 	"do not follow from their number", "do not follow from a list; give a file",
+	"without SandboxRequire", "with --sandbox=on",
 	"give its executable in Options.Fallbacks", "put it beside rlxrun, or name its executable with --plugin NAME=PATH",
 )
 

@@ -59,7 +59,7 @@ func endOfHost(s *Session) error {
 	const limit = 2 * time.Second
 	s.lifelineW.Close()
 	if !s.gone(limit) {
-		return fmt.Errorf("it lives on %v after the end of file on its lifeline", limit)
+		return fmt.Errorf("it still runs %v after its lifeline was closed", limit)
 	}
 	return nil
 }
@@ -70,10 +70,10 @@ func shutdown(s *Session) error {
 	defer cancel()
 	err := s.conn.Invoke(ctx, shutdownMethod, &emptypb.Empty{}, &emptypb.Empty{})
 	if c := status.Code(err); c != codes.OK && c != codes.Unavailable && c != codes.Canceled {
-		return fmt.Errorf("Shutdown gives %w", err)
+		return fmt.Errorf("Shutdown failed: %w", err)
 	}
 	if !s.gone(s.opts.Timeouts.Stop) {
-		return fmt.Errorf("it lives on %v after Shutdown", s.opts.Timeouts.Stop)
+		return fmt.Errorf("it still runs %v after Shutdown", s.opts.Timeouts.Stop)
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func (s *Session) checkBeat() error {
 	case now == 0:
 		return ErrNotServed
 	case now == first:
-		return fmt.Errorf("its heartbeat has not changed for %v; want every %v", 4*beatEvery, beatEvery)
+		return fmt.Errorf("its heartbeat did not change for %v; want a change every %v", 4*beatEvery, beatEvery)
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func (b *behaviour) refuses(ctx context.Context, s *Session, c wrongRequest) err
 	if b.p != nil {
 		var err error
 		if e, err = s.load(ctx, LoadOptions{Program: b.p}, &rlxv1.Weights{}, nil); err != nil {
-			return fmt.Errorf("a good program: %w", err)
+			return fmt.Errorf("loading a valid program: %w", err)
 		}
 		defer e.Close()
 		if bound, err = e.binder.bind(b.p.Graph.Syms.Max()); err != nil {
@@ -144,7 +144,7 @@ func (b *behaviour) refuses(ctx context.Context, s *Session, c wrongRequest) err
 	}
 	err := c.make(ctx, s, e, bound)
 	if err == nil {
-		return fmt.Errorf("is answered as if it were right; want %s", c.want)
+		return fmt.Errorf("was accepted; want %s", c.want)
 	}
 	if err := s.refusal(err, c.want); err != nil || e == nil {
 		return err
@@ -154,7 +154,7 @@ func (b *behaviour) refuses(ctx context.Context, s *Session, c wrongRequest) err
 		in[i] = make([]byte, r.Size)
 	}
 	if _, _, err := e.RunTensors(ctx, device.Run{Syms: b.p.Graph.Syms.Max()}, in); err != nil {
-		return fmt.Errorf("a good run after it: %w", err)
+		return fmt.Errorf("a valid run after the refusal: %w", err)
 	}
 	return nil
 }
@@ -164,19 +164,19 @@ func (s *Session) refusal(err error, want diag.Code) error {
 	st, _ := status.FromError(err)
 	if want == "" {
 		if st.Code() != codes.Unimplemented {
-			return fmt.Errorf("gives status %v; want %v", st.Code(), codes.Unimplemented)
+			return fmt.Errorf("returned status %v; want %v", st.Code(), codes.Unimplemented)
 		}
 		return nil
 	}
 	e, ok := fromWire(st, s.name)
 	if !ok {
-		return fmt.Errorf("gives %w, without a detail of type rlx.v1.Error; want %s", err, want)
+		return fmt.Errorf("returned %w without a detail of type rlx.v1.Error; want %s", err, want)
 	}
 	if !errors.Is(e, want) {
-		return fmt.Errorf("gives %s (%w); want %s", e.Code, e, want)
+		return fmt.Errorf("returned %s (%w); want %s", e.Code, e, want)
 	}
 	if e.Msg == "" {
-		return fmt.Errorf("gives %s without a message", e.Code)
+		return fmt.Errorf("returned %s without a message", e.Code)
 	}
 	return nil
 }
@@ -252,7 +252,7 @@ func (b *behaviour) wrong() []wrongRequest {
 		{"run-state", ErrRefused, true, run(func(h *rlxv1.RunHeader) { h.State = missing })},
 		{"cancelled-before", diag.Interrupted, true, func(ctx context.Context, s *Session, e *Executable, b *binding) error {
 			if _, err := s.api.Cancel(ctx, &rlxv1.CancelRequest{Generation: s.generation + 1}); err != nil {
-				return fmt.Errorf("Cancel of a run that has not arrived: %w", err)
+				return fmt.Errorf("Cancel before its run: %w", err)
 			}
 			if s.region == nil {
 				e.s.generation++

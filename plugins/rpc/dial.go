@@ -23,7 +23,7 @@ type hostPlugin struct {
 }
 
 func (hostPlugin) GRPCServer(*goplugin.GRPCBroker, *grpc.Server) error {
-	return errors.New("a host serves nothing")
+	return errors.New("a host has no server")
 }
 
 func (hostPlugin) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, c *grpc.ClientConn) (any, error) {

@@ -165,7 +165,7 @@ func (s *server) runDirect(h *rlxv1.RunHeader) (done *rlxv1.Done, err error) {
 	}
 	defer end()
 	if !x.l.shared || len(h.Dump) > 0 {
-		return nil, protocolError("run: a run whose tensors or dumps travel came on the descriptor for those whose do not")
+		return nil, protocolError("run: the descriptor runs takes only runs without dumps, with tensors in shared memory")
 	}
 	stats, err := x.execute()
 	if err != nil {

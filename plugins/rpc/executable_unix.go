@@ -46,7 +46,7 @@ func openBackend(name, path string, opts Options) (*os.File, error) {
 	}
 	if subtle.ConstantTimeCompare(sum, opts.SHA256[:]) != 1 {
 		run.Close()
-		return nil, lost(ErrDigest, name, "%s has SHA-256 %x; asked for was %x", path, sum, opts.SHA256)
+		return nil, lost(ErrDigest, name, "%s has SHA-256 %x; want %x", path, sum, opts.SHA256)
 	}
 	return run, nil
 }

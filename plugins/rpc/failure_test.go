@@ -97,7 +97,7 @@ func TestBadStart(t *testing.T) {
 		"levels@":       {ErrProtocol, []string{`level "v9" is not in its target description`}},
 		"undescribed@":  {ErrProtocol, []string{"a target description that cannot be read: line 3, column 11"}},
 		"another@":      {ErrProtocol, []string{`the description of target "cpu"; want "ref", its own name`}},
-		"untyped@":      {ErrProtocol, []string{"no error of the protocol"}},
+		"untyped@":      {ErrProtocol, []string{"no error detail"}},
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -294,13 +294,13 @@ func TestLies(t *testing.T) {
 		"unset@":      "first_nan 0; want -1",
 		"moretimes@":  "times of 1004 steps; want 4",
 		"fewertimes@": "times of 3 steps; want 4",
-		"zeroid@":     "loaded encode as executable 0",
+		"zeroid@":     "gave encode the executable number 0",
 		"inputtime@":  "the time of node 0 as that of step 1",
 		"disorder@":   "want that of node 2",
 		"nostep@":     "the time of node 0 as that of step 4",
 		"nothing@":    "ended a run without a result",
-		"twice@":      "went on after the result",
-		"unasked@":    "node 2, which was not asked for",
+		"twice@":      "sent more after the result",
+		"unasked@":    "node 2, which was not requested",
 		"chunky@":     "",
 		"badindex@":   "",
 		"huge@":       "more than 4194304 bytes",

@@ -48,7 +48,7 @@ func (s *Session) LoadMapped(ctx context.Context, o LoadOptions) (*Executable, e
 // Load implements device.Backend. It sends the weights in chunks.
 func (s *Session) Load(ctx context.Context, l device.Load) (device.Executable, error) {
 	if int64(len(l.Weights)) > MaxStreamed {
-		return nil, diag.New(device.ErrMemory, s.name, "weights of %d bytes do not travel in chunks; at most %d",
+		return nil, diag.New(device.ErrMemory, s.name, "weights of %d bytes are too large to send in chunks; at most %d",
 			len(l.Weights), int64(MaxStreamed))
 	}
 	e, err := s.load(ctx, LoadOptions{Program: l.Program, Device: l.Device, Threads: l.Threads, Precision: l.Precision},
@@ -116,7 +116,7 @@ func (s *Session) load(ctx context.Context, o LoadOptions, w *rlxv1.Weights, wei
 	}
 	e := &Executable{s: s, prog: p, id: reply.Executable, stores: p.Updates(), binder: binder{p: p}}
 	if e.id == 0 {
-		return nil, s.broke(what(), "loaded %s as executable 0, which is none", p.Method)
+		return nil, s.broke(what(), "gave %s the executable number 0, which is reserved", p.Method)
 	}
 	if e.memory = reply.Memory; e.memory < 0 {
 		return nil, s.broke(what(), "says that runs take %d bytes", e.memory)
@@ -199,7 +199,7 @@ func infoToWire(i device.Info) *rlxv1.InfoReply {
 func infoFromWire(r *rlxv1.InfoReply) (device.Info, error) {
 	for _, n := range []int{len(r.Levels), len(r.Devices), len(r.Precisions)} {
 		if n > maxListed {
-			return device.Info{}, fmt.Errorf("described itself with a list of %d; at most %d", n, maxListed)
+			return device.Info{}, fmt.Errorf("described itself with a list of %d entries; at most %d", n, maxListed)
 		}
 	}
 	to, err := target.Parse(r.Target)

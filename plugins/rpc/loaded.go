@@ -44,7 +44,7 @@ func (e *Executable) Close() error {
 	case <-s.dead.Done():
 		return nil // freed with the process
 	case <-limit.C:
-		return diag.New(ErrBusy, s.name, "%s is not unloaded: a run went on for %v", e.prog.Method, s.opts.Timeouts.Unload).
+		return diag.New(ErrBusy, s.name, "%s was not unloaded: a run took longer than %v", e.prog.Method, s.opts.Timeouts.Unload).
 			WithHint("close it when the run has ended, or close the session")
 	}
 	if e.closed || s.fault() != nil {

@@ -147,7 +147,7 @@ func TestCloseDuringRun(t *testing.T) {
 			}
 			closed := make(chan error)
 			if limit < hangGuard {
-				wantCode(t, e[1].Close(), ErrBusy, "encode is not unloaded: a run went on for 100ms")
+				wantCode(t, e[1].Close(), ErrBusy, "encode was not unloaded: a run took longer than 100ms")
 				s.opts.Timeouts.Unload = hangGuard
 			} else {
 				go func() { closed <- e[1].Close() }()

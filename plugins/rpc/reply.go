@@ -14,11 +14,11 @@ import (
 // takeOutput appends a chunk to an output. The sizes come from the program, so a backend cannot make the host store more.
 func (x *hostRun) takeOutput(c *rlxv1.Chunk) error {
 	if x.staged == nil {
-		return lost(ErrProtocol, x.e.s.name, "sent an output in chunks, which was to be in shared memory")
+		return lost(ErrProtocol, x.e.s.name, "sent an output in chunks instead of shared memory")
 	}
 	i, want := int(c.GetIndex()), x.bound.outputs
 	if i < 0 || i >= len(want) || !x.r.Wants(i) || int64(len(c.Data)) > want[i].Size-int64(len(x.staged[i])) {
-		return lost(ErrProtocol, x.e.s.name, "sent %d bytes for output %d, which has no room for them", len(c.GetData()), i)
+		return lost(ErrProtocol, x.e.s.name, "sent %d bytes for output %d, more than it has room for", len(c.GetData()), i)
 	}
 	x.staged[i] = append(x.staged[i], c.Data...)
 	return nil
@@ -30,7 +30,7 @@ func (x *hostRun) takeDump(d *rlxv1.Dump) error {
 	node := int(d.GetNode())
 	if d.GetFirst() {
 		if !slices.Contains(x.dumps, node) || x.dumpAt >= 0 {
-			return lost(ErrProtocol, s.name, "sent the value of node %d, which was not asked for", node)
+			return lost(ErrProtocol, s.name, "sent the value of node %d, which was not requested", node)
 		}
 		if x.dumps[0] != node {
 			return lost(ErrProtocol, s.name, "sent the value of node %d; want that of node %d first", node, x.dumps[0])
@@ -85,13 +85,13 @@ func (x *hostRun) takeDone(d *rlxv1.Done) error {
 		return lost(ErrProtocol, s.name, "ended a run in the middle of node %d", x.dumpAt)
 	}
 	if len(x.dumps) > 0 {
-		return lost(ErrProtocol, s.name, "ended a run without the value of node %d, which was asked for", x.dumps[0])
+		return lost(ErrProtocol, s.name, "ended a run without the value of node %d, which was requested", x.dumps[0])
 	}
 	if d.TotalNs < 0 || d.PeakRss < 0 || d.DeviceMemory < 0 {
-		return lost(ErrProtocol, s.name, "sent figures out of range (%d ns, %d bytes, %d bytes of device memory)", d.TotalNs, d.PeakRss, d.DeviceMemory)
+		return lost(ErrProtocol, s.name, "sent statistics out of range (%d ns, %d bytes, %d bytes of device memory)", d.TotalNs, d.PeakRss, d.DeviceMemory)
 	}
 	if d.FirstNan != -1 {
-		return lost(ErrProtocol, s.name, "ended a run with first_nan %d; want -1, or the error %s where it was to look for a NaN and found one", d.FirstNan, device.ErrNaN)
+		return lost(ErrProtocol, s.name, "ended a run with first_nan %d; want -1, or the error %s if check_nan found a NaN", d.FirstNan, device.ErrNaN)
 	}
 	steps := 0
 	if x.r.Opts.Profile {

@@ -365,7 +365,7 @@ func (x *hostRun) receive(st grpc.BidiStreamingClient[rlxv1.RunRequest, rlxv1.Ru
 		}
 		s.running.beats.Add(1)
 		if done {
-			return lost(ErrProtocol, s.name, "went on after the result")
+			return lost(ErrProtocol, s.name, "sent more after the result")
 		}
 		switch part := m.Part.(type) {
 		case *rlxv1.RunReply_Progress:

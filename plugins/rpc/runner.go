@@ -241,7 +241,7 @@ func (r *backendRunner) readHandshake(p *process, br *bufio.Reader) (handshake, 
 		return handshake{}, false
 	}
 	if errors.Is(err, bufio.ErrBufferFull) {
-		r.setFault(lost(ErrHandshake, r.name, "%s is no backend: its first line has more than %d bytes", r.path, maxLine))
+		r.setFault(lost(ErrHandshake, r.name, "%s is not a backend: its first line has more than %d bytes", r.path, maxLine))
 		return handshake{}, false
 	}
 	h, err := parseHandshake(string(line), r.dir, r.versions)

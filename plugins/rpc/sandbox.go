@@ -88,7 +88,7 @@ func confine(name string, asked Sandbox, declared declaration, has sandbox.Layer
 		c.Reason = "this system has no " + strings.Join(missing, ", no ")
 		if require {
 			return Confinement{}, lost(ErrSandbox, name, "cannot be confined: %s", c.Reason).
-				WithHint("without the demand it is confined by what there is")
+				WithHint("without SandboxRequire it is confined by the layers that the system has")
 		}
 	}
 	return c, nil

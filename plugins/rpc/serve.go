@@ -85,7 +85,7 @@ func (p backendPlugin) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error 
 }
 
 func (backendPlugin) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
-	return nil, errors.New("a backend calls nobody")
+	return nil, errors.New("a backend has no client")
 }
 
 // inheritedFiles opens the descriptors listed in RLX_FDS and marks them close-on-exec.

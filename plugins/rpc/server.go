@@ -119,7 +119,7 @@ func (s *server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.Loa
 	case w.Size < 0 || !w.Mapped && w.Size > MaxStreamed:
 		return protocolError("load: weights of %d bytes", w.Size)
 	case h.IoShared != (s.region != nil):
-		return protocolError("load: shared memory is asked for %v, and inherited %v", h.IoShared, s.region != nil)
+		return protocolError("load: io_shared is %v; the backend inherited a shared region: %v", h.IoShared, s.region != nil)
 	case s.region == nil && h.IoSize != 0:
 		return protocolError("load: io_size is %d, and there is no shared region; want 0", h.IoSize)
 	}
@@ -222,7 +222,7 @@ func (s *server) place(l *loaded, h *rlxv1.LoadHeader, weights []byte) (err erro
 	}
 	if w := h.Weights; w.Mapped {
 		if s.files.artifact == nil {
-			return diag.New(ErrRefused, "", "load: weights of an artifact, and none was inherited")
+			return diag.New(ErrRefused, "", "load: the weights are in an artifact, but none was inherited")
 		}
 		if l.weights, err = mapFile(s.files.artifact, w.Offset, w.Size); err != nil {
 			return diag.New(device.ErrMemory, "", "mapping the weights: %w", err)
@@ -243,7 +243,7 @@ func (s *server) start(ctx context.Context, l *loaded, h *rlxv1.LoadHeader, weig
 		weights = l.weights.data
 	}
 	if n := l.prog.WeightsExtent(); n > int64(len(weights)) {
-		return 0, diag.New(ErrRefused, "", "load: the program reaches %d bytes of weights; the host provides %d", n, len(weights))
+		return 0, diag.New(ErrRefused, "", "load: the program needs %d bytes of weights; the host provides %d", n, len(weights))
 	}
 	if h.Precision != "" { // a backend without precisions would silently ignore it
 		info, err := s.cfg.Backend.Info(ctx)
@@ -289,7 +289,7 @@ func (s *server) Cancel(_ context.Context, r *rlxv1.CancelRequest) (*rlxv1.Cance
 
 func (s *server) Stats(r *rlxv1.StatsRequest, st grpc.ServerStreamingServer[rlxv1.StatsReply]) error {
 	if !s.running.TryLock() {
-		return protocolError("stats: a run is going on")
+		return protocolError("stats: a run is in progress")
 	}
 	defer s.running.Unlock()
 	l, err := s.find(r.Executable)
@@ -313,7 +313,7 @@ func (s *server) Stats(r *rlxv1.StatsRequest, st grpc.ServerStreamingServer[rlxv
 
 func (s *server) Unload(_ context.Context, r *rlxv1.UnloadRequest) (*rlxv1.UnloadReply, error) {
 	if !s.running.TryLock() {
-		return nil, protocolError("unload: a run is going on")
+		return nil, protocolError("unload: a run is in progress")
 	}
 	defer s.running.Unlock()
 	s.mu.Lock()

@@ -65,7 +65,7 @@ func (s *server) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunRepl
 // begin checks a header and locks the server for the run. The caller must call end to unlock it.
 func (s *server) begin(ctx context.Context, h *rlxv1.RunHeader) (x *backendRun, end func(), err error) {
 	if !s.running.TryLock() {
-		return nil, nil, protocolError("run: another run is going on")
+		return nil, nil, protocolError("run: another run is in progress")
 	}
 	defer func() {
 		if err != nil {
@@ -87,11 +87,11 @@ func (s *server) begin(ctx context.Context, h *rlxv1.RunHeader) (x *backendRun, 
 		return nil, nil, toWire(diag.New(device.ErrInput, "", "%w", err), nil)
 	}
 	if !sameRanges(h.Inputs, b.inputs) || !sameRanges(h.Outputs, b.outputs) {
-		return nil, nil, protocolError("run: inputs and outputs lie elsewhere than the program places them")
+		return nil, nil, protocolError("run: the ranges of inputs or outputs are not those that the program computes")
 	}
 	for _, n := range h.Dump {
 		if n < 0 || int(n) >= len(l.prog.Graph.Nodes) || l.prog.Graph.Nodes[n].Op.Tuple {
-			return nil, nil, protocolError("run: dump of node %d, which is none of the %d or has no value of its own", n, len(l.prog.Graph.Nodes))
+			return nil, nil, protocolError("run: dump of node %d; it is not one of the %d nodes, or has no value of its own", n, len(l.prog.Graph.Nodes))
 		}
 	}
 	x = &backendRun{s: s, l: l, h: h, bound: b, ctx: ctx}

@@ -21,7 +21,7 @@ const maxStates = 1024
 // MakeState, like the other calls for states, waits until no run is active.
 func (s *server) MakeState(ctx context.Context, r *rlxv1.MakeStateRequest) (*rlxv1.MakeStateReply, error) {
 	if !s.running.TryLock() {
-		return nil, protocolError("state: a run is going on")
+		return nil, protocolError("state: a run is in progress")
 	}
 	defer s.running.Unlock()
 	if r.Size < 0 {
@@ -57,7 +57,7 @@ func (s *server) stateRange(r *rlxv1.StateRange) (device.State, error) {
 
 func (s *server) ChangeState(ctx context.Context, r *rlxv1.ChangeStateRequest) (*rlxv1.ChangeStateReply, error) {
 	if !s.running.TryLock() {
-		return nil, protocolError("state: a run is going on")
+		return nil, protocolError("state: a run is in progress")
 	}
 	defer s.running.Unlock()
 	st, err := s.state(r.State)
@@ -76,7 +76,7 @@ func (s *server) ChangeState(ctx context.Context, r *rlxv1.ChangeStateRequest) (
 		delete(s.states, r.State)
 		err = st.Close()
 	default:
-		err = protocolError("state %d: no change is named", r.State)
+		err = protocolError("state %d: the request has no change", r.State)
 	}
 	if err != nil {
 		return nil, statusOf(err, nil)
@@ -86,7 +86,7 @@ func (s *server) ChangeState(ctx context.Context, r *rlxv1.ChangeStateRequest) (
 
 func (s *server) ReadState(r *rlxv1.StateRange, out grpc.ServerStreamingServer[rlxv1.StateChunk]) error {
 	if !s.running.TryLock() {
-		return protocolError("state: a run is going on")
+		return protocolError("state: a run is in progress")
 	}
 	defer s.running.Unlock()
 	st, err := s.stateRange(r)
@@ -113,7 +113,7 @@ func (s *server) WriteState(in grpc.ClientStreamingServer[rlxv1.WriteStateReques
 		return err
 	}
 	if !s.running.TryLock() {
-		return protocolError("state: a run is going on")
+		return protocolError("state: a run is in progress")
 	}
 	defer s.running.Unlock()
 	r := first.GetRange()
@@ -171,7 +171,7 @@ func (s *server) bindStates(p *program.Program, h *rlxv1.RunHeader, r *device.Ru
 	}
 	for _, i := range h.Unwanted {
 		if i < 0 || int(i) >= len(r.Outputs) || !r.Outputs[i] {
-			return protocolError("run: output %d is unwanted, which is none of the %d or there twice", i, len(r.Outputs))
+			return protocolError("run: unwanted output %d is not one of the %d outputs, or is listed twice", i, len(r.Outputs))
 		}
 		r.Outputs[i] = false
 	}

@@ -299,7 +299,7 @@ func (s *Session) explain(ctx, callCtx context.Context, took time.Duration, err 
 			s.fail(lost(ErrProtocol, s.name, "closed its connection"))
 		}
 	default:
-		s.fail(lost(ErrProtocol, s.name, "answered with status %v and no error of the protocol: %s", st.Code(), clean(st.Message())))
+		s.fail(lost(ErrProtocol, s.name, "answered with status %v and no error detail: %s", st.Code(), clean(st.Message())))
 	}
 	return s.during(s.fault(), what)
 }

@@ -78,7 +78,7 @@ func (s *Session) prepare(path string) error {
 	}
 	s.declared = declared.path
 	if err != nil {
-		return lost(ErrSandbox, s.name, "what it declares of its sandbox cannot be read: %w", err)
+		return lost(ErrSandbox, s.name, "its sandbox declaration cannot be read: %w", err)
 	}
 	if s.confined, err = confine(s.name, s.opts.Sandbox, declared, availableLayers()); err != nil {
 		return err

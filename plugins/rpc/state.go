@@ -43,7 +43,7 @@ func (s *Session) MakeState(ctx context.Context, dev string, size int64) (*State
 	err := st.do(ctx, "made a state", func(ctx context.Context) error {
 		r, err := s.api.MakeState(ctx, &rlxv1.MakeStateRequest{Device: dev, Size: size})
 		if err == nil && r.State == 0 {
-			err = lost(ErrProtocol, s.name, "made state 0, which is none")
+			err = lost(ErrProtocol, s.name, "gave a state the number 0, which is reserved")
 		}
 		st.id = r.GetState()
 		return err
@@ -136,7 +136,7 @@ func (st *State) check(subject string) error {
 func (st *State) Copy(ctx context.Context, from device.State) error {
 	f, ok := from.(*State)
 	if !ok || f.s != st.s || f.size != st.size {
-		return diag.New(device.ErrInput, st.s.name, "a state of %d bytes, of this session or another, cannot be copied to one of %d of this", from.Size(), st.size)
+		return diag.New(device.ErrInput, st.s.name, "a state of %d bytes cannot be copied to one of %d bytes; want equal sizes and one session", from.Size(), st.size)
 	}
 	return st.do(ctx, "copied a state", func(ctx context.Context) error {
 		_, err := st.s.api.ChangeState(ctx, &rlxv1.ChangeStateRequest{State: st.id, Change: &rlxv1.ChangeStateRequest_Copy{Copy: f.id}})

@@ -97,7 +97,7 @@ func (w *lifeWatch) sample() {
 		w.last, w.same = b, 0
 	}
 	if stall := w.s.opts.Timeouts.Stall; b != 0 && time.Duration(w.same)*sampleEvery >= stall {
-		w.s.fail(lost(ErrStopped, w.s.name, "showed no sign of life for %v", stall))
+		w.s.fail(lost(ErrStopped, w.s.name, "sent no heartbeat for %v", stall))
 		return
 	}
 	w.timer.Reset(sampleEvery)

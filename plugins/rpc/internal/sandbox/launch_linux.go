@@ -96,7 +96,7 @@ func restrict(s Spec) error {
 	}
 	if s.Layers.Landlock > 0 {
 		if has := landlockABI(); has < s.Layers.Landlock { // go-landlock would apply fewer restrictions without an error
-			return fmt.Errorf("landlock: version %d is asked for, and the kernel has %d", s.Layers.Landlock, has)
+			return fmt.Errorf("landlock: the kernel has version %d; want %d", has, s.Layers.Landlock)
 		}
 		if err := restrictFiles(s.Grants); err != nil {
 			return fmt.Errorf("landlock: %w", err)
