@@ -1,6 +1,6 @@
-//go:build !(linux && metal_shim)
+//go:build !(darwin && arm64) && !(linux && metal_shim)
 
-// Command rlx-backend-metal does not run on Metal yet; it says so.
+// Command rlx-backend-metal runs programs on Macs with Apple silicon; built for another system, it says so.
 package main
 
 import (
@@ -9,6 +9,6 @@ import (
 )
 
 func main() {
-	fmt.Fprintln(os.Stderr, "metal: there is no backend for Metal yet; use wgpu, which runs on Metal. For tests on Linux, build with -tags metal_shim; see docs/metal.md")
+	fmt.Fprintln(os.Stderr, "metal: needs a Mac with Apple silicon; elsewhere use wgpu, which runs on Intel Macs, too, or cpu. For tests on Linux, build with -tags metal_shim; see docs/metal.md")
 	os.Exit(1)
 }

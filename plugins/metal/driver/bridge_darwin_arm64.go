@@ -1,0 +1,48 @@
+package driver
+
+import (
+	"github.com/ebitengine/purego"
+	"github.com/ebitengine/purego/objc"
+)
+
+func init() {
+	p := &pure{}
+	at, err := p.function(bridgeLibrary, "objc_msgSend")
+	if err != nil {
+		return // purego's own package fails earlier
+	}
+	p.message = at
+	purego.RegisterFunc(&p.double, at)
+	native = p
+}
+
+// pure calls the system's Objective-C through purego.
+type pure struct {
+	message uintptr // objc_msgSend, which takes and returns what the method does
+	double  func(to, selector uintptr) float64
+}
+
+func (*pure) function(library, name string) (uintptr, error) {
+	handle, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_GLOBAL) // counts openings; a library is loaded once
+	if err != nil {
+		return 0, err
+	}
+	return purego.Dlsym(handle, name)
+}
+
+func (*pure) call(function uintptr, args ...uintptr) uintptr {
+	r, _, _ := purego.SyscallN(function, args...)
+	return r
+}
+
+func (*pure) class(name string) uintptr    { return uintptr(objc.GetClass(name)) }
+func (*pure) selector(name string) uintptr { return uintptr(objc.RegisterName(name)) }
+
+func (p *pure) send(to, selector uintptr, args ...uintptr) uintptr {
+	var all [8]uintptr
+	all[0], all[1] = to, selector
+	r, _, _ := purego.SyscallN(p.message, all[:2+copy(all[2:], args)]...)
+	return r
+}
+
+func (p *pure) sendDouble(to, selector uintptr) float64 { return p.double(to, selector) }

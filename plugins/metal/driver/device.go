@@ -1,0 +1,197 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/internal/gpu"
+)
+
+// opened is a device and its queue. Command buffers of a queue run in the order of their commits, and all buffers are tracked by Metal: a command sees what
+// those before it have written.
+type opened struct {
+	*adapter
+	queue mtlCommandQueue
+
+	archiving sync.Mutex // held around uses of archive
+	archive   *archive   // nil before the first compilation
+
+	mu       sync.Mutex
+	inFlight []submission // in the order of their commits
+	sent     int          // submissions
+	done     int          // of these
+	err      error        // of the first that has failed since Poll last returned one
+	waiting  []callback
+	ahead    int // command buffers that are encoded and not committed
+}
+
+// submission is a command buffer that was committed.
+type submission struct {
+	buffer mtlCommandBuffer
+	label  string
+	marks  []mark // taken when it ends
+}
+
+// callback is called when so many submissions have ended.
+type callback struct {
+	after int
+	f     func()
+}
+
+func (d *opened) Use() (end func())  { return func() {} }
+func (d *opened) Exclusive(f func()) { f() }
+
+// buffer is memory that processor and device share.
+type buffer struct {
+	d *opened
+	mtlBuffer
+	memory unsafe.Pointer
+	size   int64
+}
+
+// NewBuffer makes all buffers alike. Metal clears them.
+func (d *opened) NewBuffer(label string, bytes int64, _ gpu.Usage) (gpu.Buffer, error) {
+	b, err := d.newBuffer(label, bytes)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func (d *opened) newBuffer(label string, bytes int64) (*buffer, error) {
+	defer pool()()
+	b := newBuffer.to(d.mtlDevice, nsUInteger(bytes), resourceStorageModeShared)
+	if b == 0 {
+		return nil, gpu.MemoryError("metal", d.info.Name, label, bytes, errors.New("Metal has no memory for it"))
+	}
+	return &buffer{d, b, pointer(uintptr(contents.to(b))), bytes}, nil
+}
+
+// Release leaves the memory to command buffers that use it.
+func (b *buffer) Release() {
+	defer pool()()
+	free(b.mtlBuffer)
+}
+
+func (b *buffer) Map(int64) error      { return nil }
+func (b *buffer) Unmap() error         { return nil }
+func (b *buffer) Bytes(n int64) []byte { return unsafe.Slice((*byte)(b.memory), b.size)[:n:n] }
+
+// Mapped reports whether the device is idle. Like Poll, it returns the error of a submission that has failed.
+func (b *buffer) Mapped() (bool, error) {
+	b.d.mu.Lock()
+	defer b.d.mu.Unlock()
+	return b.d.collect(), b.d.takeError()
+}
+
+// Upload writes to memory that the device has, too, so it waits until the device is idle.
+func (d *opened) Upload(to gpu.Buffer, offset int64, data []byte) error {
+	for wait := gpu.NewPatience(time.Time{}); !d.idle(); wait.Pause() {
+	}
+	b := to.(*buffer).Bytes((offset + int64(len(data)) + 3) &^ 3)[offset:]
+	tensor.Copy(b[:len(data)], data)
+	clear(b[len(data):])
+	return nil
+}
+
+func (d *opened) Uploaded() error { return nil }
+
+func (d *opened) Write(to gpu.Buffer, data []byte) error { return d.Upload(to, 0, data) }
+
+func (d *opened) idle() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.collect()
+}
+
+// collect removes the submissions that have ended, and reports whether all have. The caller holds mu.
+func (d *opened) collect() (idle bool) {
+	for len(d.inFlight) > 0 {
+		s := d.inFlight[0]
+		status := bufferStatus.to(s.buffer)
+		if status < commandBufferStatusCompleted {
+			return false
+		}
+		d.inFlight = d.inFlight[1:]
+		d.done++
+		d.end(s, status)
+	}
+	return true
+}
+
+// end takes the error or the marks of a submission, and frees it.
+func (d *opened) end(s submission, status nsUInteger) {
+	defer pool()()
+	if status == commandBufferStatusError && d.err == nil {
+		d.err = d.failure(s)
+	}
+	if len(s.marks) > 0 {
+		at := uint64(gpuEndTime.to(s.buffer) * float64(time.Second))
+		for _, m := range s.marks {
+			m.set(at)
+		}
+	}
+	free(s.buffer)
+}
+
+// takeError returns the error of the first submission that has failed since the last call. The caller holds mu.
+func (d *opened) takeError() error {
+	err := d.err
+	d.err = nil
+	return err
+}
+
+func (d *opened) OnDone(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.waiting = append(d.waiting, callback{d.sent, f})
+}
+
+func (d *opened) Poll() (idle bool, err error) {
+	d.mu.Lock()
+	idle, err = d.collect(), d.takeError()
+	var ready []callback
+	for len(d.waiting) > 0 && d.waiting[0].after <= d.done {
+		ready, d.waiting = append(ready, d.waiting[0]), d.waiting[1:]
+	}
+	d.mu.Unlock()
+	for _, c := range ready {
+		c.f()
+	}
+	return idle, err
+}
+
+// failure is the error of a command buffer.
+func (d *opened) failure(s submission) error {
+	e := bufferError.to(s.buffer)
+	if e == 0 {
+		return diag.New(device.ErrDevice, "metal", "%s failed on %s, and Metal does not say why", s.label, d.info.Name)
+	}
+	code, domain := errorCode.to(e), goString(errorDomain.to(e))
+	kind, why, hint := device.ErrDevice, fmt.Sprintf("%s (%s, code %d)", reason(e), domain, code), ""
+	if domain == commandBufferErrorDomain {
+		switch code {
+		case commandBufferErrorOutOfMemory:
+			kind, hint = device.ErrMemory, gpu.MemoryHint
+		case commandBufferErrorAccessRevoked, commandBufferErrorDeviceRemoved:
+			kind, hint = device.ErrDeviceLost, "run again; the system's log may have the reason"
+		case commandBufferErrorTimeout:
+			hint = "the system ends work that keeps the GPU from the display for too long; run again with less other work on it"
+		case commandBufferErrorNotPermitted:
+			hint = "the system gives this process no access to the GPU, as for one in the background"
+		case commandBufferErrorPageFault, commandBufferErrorInvalidResource, commandBufferErrorStackOverflow:
+			hint = "this is an error of the metal backend: report it, and run with --backend wgpu or cpu"
+		}
+	}
+	out := diag.New(kind, "metal", "%s failed on %s: %s", s.label, d.info.Name, why)
+	if hint != "" {
+		out = out.WithHint("%s", hint)
+	}
+	return out
+}

@@ -1,0 +1,168 @@
+package driver
+
+// Objects, by class or protocol. Each Go type has the name of the C type, which TestTable checks with the declarations below.
+type (
+	nsObject  uintptr
+	nsArray   uintptr
+	nsError   uintptr
+	nsString  uintptr
+	nsURL     uintptr
+	mtlDevice uintptr
+
+	mtlBinaryArchive             uintptr
+	mtlBinaryArchiveDescriptor   uintptr
+	mtlBlitCommandEncoder        uintptr
+	mtlBuffer                    uintptr
+	mtlCommandBuffer             uintptr
+	mtlCommandEncoder            uintptr
+	mtlCommandQueue              uintptr
+	mtlCompileOptions            uintptr
+	mtlComputeCommandEncoder     uintptr
+	mtlComputePipelineDescriptor uintptr
+	mtlComputePipelineState      uintptr
+	mtlFunction                  uintptr
+	mtlLibrary                   uintptr
+)
+
+// Values, and addresses of them.
+type (
+	void       uint64 // a result that is not used
+	boolean    uint8  // BOOL: 0 or 1; the rest of its register is undefined
+	nsInteger  int64
+	nsUInteger uint64
+	uint8T     uint8
+	sel        uintptr
+
+	cString           uintptr // const char *
+	bytesAddress      uintptr // const void *, void *
+	nsErrorAddress    uintptr // NSError **
+	nsUIntegerAddress uintptr // const NSUInteger[]
+	mtlBufferAddress  uintptr // const id<MTLBuffer>[]
+	reflectionAddress uintptr // MTLAutoreleasedComputePipelineReflection *
+	autoreleasePool   uintptr // void *
+
+	// A struct of more than 16 bytes is passed by the address of a copy, which the callee may change: AAPCS64, 6.8.2, B.4.
+	mtlSizeAddress uintptr // MTLSize
+
+	// A struct of up to 16 bytes is passed in two registers. These are the two of an NSRange.
+	nsRangeLocation uint64
+	nsRangeLength   uint64
+)
+
+// mtlSize is MTLSize.
+type mtlSize struct{ width, height, depth nsUInteger }
+
+const (
+	bridgeLibrary  = "/usr/lib/libobjc.A.dylib"
+	metalFramework = "/System/Library/Frameworks/Metal.framework/Metal"
+)
+
+var (
+	autoreleasePoolPush = function0Of[autoreleasePool](bridgeLibrary, "void *objc_autoreleasePoolPush(void);")
+	autoreleasePoolPop  = function1Of[autoreleasePool, void](bridgeLibrary, "void objc_autoreleasePoolPop(void *pool);")
+	copyAllDevices      = function0Of[nsArray](metalFramework, "NSArray<id<MTLDevice>> *MTLCopyAllDevices(void);")
+)
+
+const (
+	classNSArray            class[nsArray]                      = "NSArray"
+	classNSString           class[nsString]                     = "NSString"
+	classNSURL              class[nsURL]                        = "NSURL"
+	classCompileOptions     class[mtlCompileOptions]            = "MTLCompileOptions"
+	classPipelineDescriptor class[mtlComputePipelineDescriptor] = "MTLComputePipelineDescriptor"
+	classArchiveDescriptor  class[mtlBinaryArchiveDescriptor]   = "MTLBinaryArchiveDescriptor"
+)
+
+// Foundation.
+var (
+	retain               = declare0[nsObject, nsObject]("- (instancetype)retain;")
+	release              = declare0[nsObject, void]("- (oneway void)release;")
+	respondsToSelector   = declare1[nsObject, sel, boolean]("- (BOOL)respondsToSelector:(SEL)aSelector;")
+	count                = declare0[nsArray, nsUInteger]("- (NSUInteger)count;")
+	objectAtIndex        = declare1[nsArray, nsUInteger, nsObject]("- (ObjectType)objectAtIndex:(NSUInteger)index;")
+	arrayWithObject      = declare1[nsArray, nsObject, nsArray]("+ (instancetype)arrayWithObject:(ObjectType)anObject;")
+	stringWithUTF8String = declare1[nsString, cString, nsString]("+ (instancetype)stringWithUTF8String:(const char *)nullTerminatedCString;")
+	utf8String           = declare0[nsString, cString]("- (const char *)UTF8String;")
+	fileURLWithPath      = declare1[nsURL, nsString, nsURL]("+ (NSURL *)fileURLWithPath:(NSString *)path;")
+	errorCode            = declare0[nsError, nsInteger]("- (NSInteger)code;")
+	errorDomain          = declare0[nsError, nsString]("- (NSString *)domain;")
+	localizedDescription = declare0[nsError, nsString]("- (NSString *)localizedDescription;")
+)
+
+// Devices, buffers and the queue.
+var (
+	deviceName         = declare0[mtlDevice, nsString]("- (NSString *)name;")
+	workingSet         = declare0[mtlDevice, nsUInteger]("- (uint64_t)recommendedMaxWorkingSetSize;")
+	allocatedSize      = declare0[mtlDevice, nsUInteger]("- (NSUInteger)currentAllocatedSize;")
+	maxBufferLength    = declare0[mtlDevice, nsUInteger]("- (NSUInteger)maxBufferLength;")
+	maxSharedLength    = declare0[mtlDevice, nsUInteger]("- (NSUInteger)maxThreadgroupMemoryLength;")
+	hasUnifiedMemory   = declare0[mtlDevice, boolean]("- (BOOL)hasUnifiedMemory;")
+	supportsFamily     = declare1[mtlDevice, nsInteger, boolean]("- (BOOL)supportsFamily:(MTLGPUFamily)gpuFamily;")
+	newCommandQueue    = declare0[mtlDevice, mtlCommandQueue]("- (id<MTLCommandQueue>)newCommandQueue;")
+	newBuffer          = declare2[mtlDevice, nsUInteger, nsUInteger, mtlBuffer]("- (id<MTLBuffer>)newBufferWithLength:(NSUInteger)length options:(MTLResourceOptions)options;")
+	contents           = declare0[mtlBuffer, bytesAddress]("- (void *)contents;")
+	queueCommandBuffer = declare0[mtlCommandQueue, mtlCommandBuffer]("- (id<MTLCommandBuffer>)commandBuffer;")
+)
+
+// Compilation.
+var (
+	newCompileOptions   = declare0[mtlCompileOptions, mtlCompileOptions]("+ (instancetype)new;")
+	setFastMathEnabled  = declare1[mtlCompileOptions, boolean, void]("- (void)setFastMathEnabled:(BOOL)fastMathEnabled;")
+	setMathMode         = declare1[mtlCompileOptions, nsInteger, void]("- (void)setMathMode:(MTLMathMode)mathMode;")
+	setMathFunctions    = declare1[mtlCompileOptions, nsInteger, void]("- (void)setMathFloatingPointFunctions:(MTLMathFloatingPointFunctions)mathFloatingPointFunctions;")
+	newLibrary          = declare3[mtlDevice, nsString, mtlCompileOptions, nsErrorAddress, mtlLibrary]("- (id<MTLLibrary>)newLibraryWithSource:(NSString *)source options:(MTLCompileOptions *)options error:(NSError **)error;")
+	newFunction         = declare1[mtlLibrary, nsString, mtlFunction]("- (id<MTLFunction>)newFunctionWithName:(NSString *)functionName;")
+	newPipelineSettings = declare0[mtlComputePipelineDescriptor, mtlComputePipelineDescriptor]("+ (instancetype)new;")
+	setComputeFunction  = declare1[mtlComputePipelineDescriptor, mtlFunction, void]("- (void)setComputeFunction:(id<MTLFunction>)computeFunction;")
+	setMaxThreads       = declare1[mtlComputePipelineDescriptor, nsUInteger, void]("- (void)setMaxTotalThreadsPerThreadgroup:(NSUInteger)maxTotalThreadsPerThreadgroup;")
+	setBinaryArchives   = declare1[mtlComputePipelineDescriptor, nsArray, void]("- (void)setBinaryArchives:(NSArray<id<MTLBinaryArchive>> *)binaryArchives;")
+	newPipelineState    = declare4[mtlDevice, mtlComputePipelineDescriptor, nsUInteger, reflectionAddress, nsErrorAddress, mtlComputePipelineState]("- (id<MTLComputePipelineState>)newComputePipelineStateWithDescriptor:(MTLComputePipelineDescriptor *)descriptor options:(MTLPipelineOption)options reflection:(MTLAutoreleasedComputePipelineReflection *)reflection error:(NSError **)error;")
+	maxThreads          = declare0[mtlComputePipelineState, nsUInteger]("- (NSUInteger)maxTotalThreadsPerThreadgroup;")
+
+	newArchiveSettings = declare0[mtlBinaryArchiveDescriptor, mtlBinaryArchiveDescriptor]("+ (instancetype)new;")
+	setURL             = declare1[mtlBinaryArchiveDescriptor, nsURL, void]("- (void)setUrl:(NSURL *)url;")
+	newArchive         = declare2[mtlDevice, mtlBinaryArchiveDescriptor, nsErrorAddress, mtlBinaryArchive]("- (id<MTLBinaryArchive>)newBinaryArchiveWithDescriptor:(MTLBinaryArchiveDescriptor *)descriptor error:(NSError **)error;")
+	addToArchive       = declare2[mtlBinaryArchive, mtlComputePipelineDescriptor, nsErrorAddress, boolean]("- (BOOL)addComputePipelineFunctionsWithDescriptor:(MTLComputePipelineDescriptor *)descriptor error:(NSError **)error;")
+	serializeToURL     = declare2[mtlBinaryArchive, nsURL, nsErrorAddress, boolean]("- (BOOL)serializeToURL:(NSURL *)url error:(NSError **)error;")
+)
+
+// Commands.
+var (
+	computeEncoder     = declare0[mtlCommandBuffer, mtlComputeCommandEncoder]("- (id<MTLComputeCommandEncoder>)computeCommandEncoder;")
+	blitEncoder        = declare0[mtlCommandBuffer, mtlBlitCommandEncoder]("- (id<MTLBlitCommandEncoder>)blitCommandEncoder;")
+	commit             = declare0[mtlCommandBuffer, void]("- (void)commit;")
+	bufferStatus       = declare0[mtlCommandBuffer, nsUInteger]("- (MTLCommandBufferStatus)status;")
+	bufferError        = declare0[mtlCommandBuffer, nsError]("- (NSError *)error;")
+	gpuEndTime         = declareDouble[mtlCommandBuffer]("- (CFTimeInterval)GPUEndTime;")
+	endEncoding        = declare0[mtlCommandEncoder, void]("- (void)endEncoding;")
+	setPipeline        = declare1[mtlComputeCommandEncoder, mtlComputePipelineState, void]("- (void)setComputePipelineState:(id<MTLComputePipelineState>)state;")
+	setBuffers         = declare4[mtlComputeCommandEncoder, mtlBufferAddress, nsUIntegerAddress, nsRangeLocation, nsRangeLength, void]("- (void)setBuffers:(const id<MTLBuffer>[])buffers offsets:(const NSUInteger[])offsets withRange:(NSRange)range;")
+	setBytes           = declare3[mtlComputeCommandEncoder, bytesAddress, nsUInteger, nsUInteger, void]("- (void)setBytes:(const void *)bytes length:(NSUInteger)length atIndex:(NSUInteger)index;")
+	setSharedLength    = declare2[mtlComputeCommandEncoder, nsUInteger, nsUInteger, void]("- (void)setThreadgroupMemoryLength:(NSUInteger)length atIndex:(NSUInteger)index;")
+	dispatchGroups     = declare2[mtlComputeCommandEncoder, mtlSizeAddress, mtlSizeAddress, void]("- (void)dispatchThreadgroups:(MTLSize)threadgroupsPerGrid threadsPerThreadgroup:(MTLSize)threadsPerThreadgroup;")
+	fillBuffer         = declare4[mtlBlitCommandEncoder, mtlBuffer, nsRangeLocation, nsRangeLength, uint8T, void]("- (void)fillBuffer:(id<MTLBuffer>)buffer range:(NSRange)range value:(uint8_t)value;")
+	copyBetweenBuffers = declare5[mtlBlitCommandEncoder, mtlBuffer, nsUInteger, mtlBuffer, nsUInteger, nsUInteger, void]("- (void)copyFromBuffer:(id<MTLBuffer>)sourceBuffer sourceOffset:(NSUInteger)sourceOffset toBuffer:(id<MTLBuffer>)destinationBuffer destinationOffset:(NSUInteger)destinationOffset size:(NSUInteger)size;")
+)
+
+// Constants, by their names in Metal.
+const (
+	resourceStorageModeShared = 0 // MTLResourceStorageModeShared: processor and GPU see the same bytes
+
+	mathModeSafe                      = 0 // MTLMathModeSafe
+	mathFloatingPointFunctionsPrecise = 1 // MTLMathFloatingPointFunctionsPrecise
+	pipelineOptionNone                = 0 // MTLPipelineOptionNone
+	pipelineOptionFailOnArchiveMiss   = 4 // MTLPipelineOptionFailOnBinaryArchiveMiss
+	gpuFamilyApple1, gpuFamilyApple10 = 1001, 1010
+	commandBufferStatusCompleted      = 4 // MTLCommandBufferStatusCompleted; lower is not done yet
+	commandBufferStatusError          = 5 // MTLCommandBufferStatusError
+	maxBuffers                        = 31
+	commandBuffersOfQueue             = 64 // that have not ended; commandBuffer blocks until fewer are
+	commandBufferErrorDomain          = "MTLCommandBufferErrorDomain"
+	commandBufferErrorTimeout         = 2
+	commandBufferErrorPageFault       = 3
+	commandBufferErrorAccessRevoked   = 4
+	commandBufferErrorNotPermitted    = 7
+	commandBufferErrorOutOfMemory     = 8
+	commandBufferErrorInvalidResource = 9
+	commandBufferErrorDeviceRemoved   = 11
+	commandBufferErrorStackOverflow   = 12
+)

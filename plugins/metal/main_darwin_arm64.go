@@ -1,0 +1,19 @@
+// Command rlx-backend-metal runs programs on the GPUs of Macs with Apple silicon. rlxrun starts it; see spec/protocol.md and docs/metal.md.
+package main
+
+import (
+	"log/slog"
+
+	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/plugins/metal/driver"
+	"github.com/rlx-go/rlx/plugins/rpc"
+)
+
+func main() {
+	b := driver.New()
+	go b.Prepare() // while the host is still reading
+	rpc.Serve(rpc.ServeConfig{
+		Name: "metal", Backend: b, Log: rpc.NewLogger(slog.LevelInfo),
+		Decode: format.DecodeProgram,
+	})
+}
