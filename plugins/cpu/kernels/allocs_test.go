@@ -6,11 +6,11 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// TestKernelsAllocateNothing: once its scratch memory has grown, a kernel allocates nothing. The pool has one thread, because memory of
-// a worker grows in its first task, and when that is depends on the load of the machine. TestPoolAllocatesNothing is about pools with
-// several threads.
+// TestKernelsAllocateNothing checks that a kernel allocates nothing once its scratch memory has grown. The pool has one thread: a worker's
+// memory grows in its first task, and with several threads, when that is depends on the load of the machine. TestPoolAllocatesNothing tests
+// pools with several threads.
 func TestKernelsAllocateNothing(t *testing.T) {
-	const n = 3*elementGrain + 5 // enough for several tasks and a rest
+	const n = 3*elementGrain + 5 // several tasks, and elements that do not fill a vector
 	region, err := NewRegion([]dtype.DType{dtype.F32, dtype.F32, dtype.F32}, []RegionStep{
 		{Op: "add", In: []RegionRef{{RegionInput, 0, 0}, {RegionInput, 1, 0}}}, {Op: "gelu", In: []RegionRef{{RegionResult, 0, 0}}},
 		{Op: "lt", In: []RegionRef{{RegionResult, 1, 0}, {RegionNumber, 0, 0.5}}}, {Op: "where", In: []RegionRef{{RegionResult, 2, 0}, {RegionResult, 1, 0}, {RegionInput, 2, 0}}},
@@ -35,7 +35,7 @@ func TestKernelsAllocateNothing(t *testing.T) {
 		var floats, integers, narrow any = x, sums, halves
 		half := BFloat16
 		if p.TakesBlocked(half) {
-			half = Float32 // products of tiles hand a record of each block to their routine
+			half = Float32 // products in tiles allocate a tilePanel for each call of their routine
 		}
 		rope := RopeArgs{B: 2, S: 9, Heads: 3, Dim: 8, Half: 4, Kind: dtype.F32, X: x, Out: dst, XStride: Strides{216, 24, 8}, Stride: Strides{216, 24, 8},
 			Angles: func(int, int, []float32) (cos, sin []float32) { return x, y }}

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// tilesByDefinition is isa.tiles one product at a time, in the order of the instruction.
+// tilesByDefinition is isa.tiles in plain Go, with sums in the order of the instruction.
 func tilesByDefinition(blocks, steps int, a, b, c []float32, ldc int, init []float32, ldi int) {
 	halves := func(x float32) (low, high float32) {
 		u := math.Float32bits(x)
@@ -34,7 +34,7 @@ func tilesByDefinition(blocks, steps int, a, b, c []float32, ldc int, init []flo
 	}
 }
 
-// tilePanelByDefinition is isa.tilePanel.
+// tilePanelByDefinition is isa.tilePanel in plain Go.
 func tilePanelByDefinition(t *tilePanel) {
 	const area = tileSide * tileSide
 	sum := t.sum
@@ -79,7 +79,7 @@ func tilePanelByDefinition(t *tilePanel) {
 	}
 }
 
-// withoutTiles calls f with a pool that emulates tiles, if the processor has none. So packing is tested on every machine.
+// withoutTiles calls f with a pool that emulates tiles if the processor has none, so that packing is tested there, too.
 func withoutTiles(t *testing.T, f func(t *testing.T, p *Pool)) {
 	if names := Features(); slices.Contains(names, "amx") || !slices.Contains(names, "avx512bf16") {
 		return
@@ -94,7 +94,7 @@ func withoutTiles(t *testing.T, f func(t *testing.T, p *Pool)) {
 	})
 }
 
-// randomPairs is n pairs of random bfloat16.
+// randomPairs returns n pairs of random bfloat16.
 func randomPairs(r *rand.Rand, n int) []float32 {
 	x := make([]float32, n)
 	for i := range x {
@@ -104,7 +104,7 @@ func randomPairs(r *rand.Rand, n int) []float32 {
 	return x
 }
 
-// TestTilePanel compares the instructions with their definition.
+// TestTilePanel compares the assembly with tilePanelByDefinition.
 func TestTilePanel(t *testing.T) {
 	if !slices.Contains(Features(), "amx") {
 		t.Skip("no AMX on this processor")
@@ -172,7 +172,7 @@ func TestTilePanel(t *testing.T) {
 	}
 }
 
-// TestTileGelu checks the error that tileGelu states, from the bias alone: the product is of zeros.
+// TestTileGelu checks that the error of gelu is within the bound stated at tileGelu. The product is 0, so the bias is the argument.
 func TestTileGelu(t *testing.T) {
 	if !slices.Contains(Features(), "amx") {
 		t.Skip("no AMX on this processor")
@@ -188,7 +188,7 @@ func TestTileGelu(t *testing.T) {
 		tilePanelAMX(&p)
 		got := unpaired(out[:area/2])
 		for i, x := range bias {
-			want := reference64(Gelu, max(float64(x), -100)) // at -Inf the limit
+			want := reference64(Gelu, max(float64(x), -100)) // gelu(-Inf) is 0, the limit
 			for r := range tileSide {
 				if !near(got[r*tileSide+i], want, 5e-5, 1.0/256) {
 					t.Fatalf("gelu(%v) in row %d is %v, want %v", x, r, got[r*tileSide+i], want)
@@ -207,7 +207,7 @@ func TestTileGelu(t *testing.T) {
 	check()
 }
 
-// unpaired is the bfloat16 in x as floats.
+// unpaired returns the bfloat16 in x as floats.
 func unpaired(x []float32) []float32 {
 	var out []float32
 	for _, v := range x {
@@ -217,7 +217,7 @@ func unpaired(x []float32) []float32 {
 	return out
 }
 
-// TestTiles compares the instructions with their definition.
+// TestTiles compares the assembly with tilesByDefinition.
 func TestTiles(t *testing.T) {
 	if !slices.Contains(Features(), "amx") {
 		t.Skip("no AMX on this processor")

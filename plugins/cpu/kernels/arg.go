@@ -6,8 +6,8 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// Arg finds the index of the largest element along the middle axis of src, [outer, n, inner], or of the smallest if least is set; the first
-// of equal ones, and of NaN, which prevail. indices are elements of type index (i32, i64, u32 or f32).
+// Arg finds the index of the largest element along the middle axis of src [outer, n, inner], or of the smallest if least is set. Of equal
+// elements it takes the first; NaN wins over all others. It stores indices [outer, inner] as elements of type index (i32, i64, u32 or f32).
 func Arg[T float64 | Integer](p *Pool, least bool, indices []byte, index dtype.DType, src []T, outer, n, inner int) {
 	checkArg(indices, index, len(src), outer, n, inner)
 	if inner == 1 {
@@ -42,7 +42,7 @@ func splitArg[T Number](p *Pool, outer, n, inner int, g argColumns[T]) {
 	split(p, outer*g.strips(), rowGrain(n*min(inner, argWidth)), g)
 }
 
-// argFloatRows finds the block with the best element by vectors, then the element in it.
+// argFloatRows first finds the block that has the best element, with vector routines, and then the element in it.
 type argFloatRows struct {
 	singles
 	indices []byte
@@ -101,7 +101,7 @@ func (g *argRows[T]) do(lo, hi, _ int) {
 
 const argWidth = 256 // columns of a strip
 
-// argColumns works on strips of columns. Of f16 and bf16, half is read instead of src.
+// argColumns goes down strips of columns. f16 and bf16 are read from half, other types from src.
 type argColumns[T Number] struct {
 	p        *Pool
 	indices  []byte

@@ -207,7 +207,7 @@ func TestAttentionFullyMasked(t *testing.T) {
 	})
 }
 
-// TestAttentionThreads checks that the result has the same bits for any number of threads, at sizes for which the tasks differ.
+// TestAttentionThreads checks that the result has the same bits for any number of threads, at sizes for which the tasks depend on it.
 func TestAttentionThreads(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute where the processor is emulated; how work is divided does not depend on it")

@@ -8,7 +8,7 @@ import (
 // BinaryOp is an elementwise function of two operands.
 type BinaryOp uint8
 
-// The binary functions. Max and Min give NaN if either operand is NaN. Integers wrap and divide towards zero.
+// The binary functions. Max and Min give NaN if either operand is NaN. Integers wrap, and division rounds towards zero.
 const (
 	Add BinaryOp = iota
 	Sub
@@ -17,23 +17,23 @@ const (
 	Max
 	Min
 	Pow        // as math.Pow
-	Remainder  // with the sign of the dividend
-	Mod        // with that of the divisor
-	And        // And, Or and Xor are of bools and of the bits of integers
+	Remainder  // has the sign of the dividend
+	Mod        // has the sign of the divisor
+	And        // And, Or and Xor take bools, or integers bit by bit
 	Or         //
 	Xor        //
-	ShiftLeft  // shifts are of integers
+	ShiftLeft  // shifts take integers
 	ShiftRight //
 )
 
 // binaryFunction describes a BinaryOp.
 type binaryFunction struct {
-	name        string                     // that of the op
-	f           func(x, y float64) float64 // the formula of floats; nil: it takes no floats
+	name        string                     // the op's
+	f           func(x, y float64) float64 // the formula for floats; nil: it does not take floats
 	ints, bools bool                       // whether it takes integers and bools
 }
 
-// binaries is indexed by BinaryOp. A new function of floats needs nothing but a line here; see functions.
+// binaries is indexed by BinaryOp. To add a function of floats, add a constant above and a line here; see functions in unary.go.
 var binaries = []binaryFunction{
 	{"add", func(x, y float64) float64 { return x + y }, true, false},
 	{"sub", func(x, y float64) float64 { return x - y }, true, false},
@@ -51,14 +51,14 @@ var binaries = []binaryFunction{
 	{"shift_right", nil, true, false},
 }
 
-// remainder64 is math.Mod. Of values that are float32, as most are, the quotient is short: then its product with y is exact.
+// remainder64 is math.Mod, but faster if x and y are exact float32 and their quotient has few bits: then quotient times y is exact.
 func remainder64(x, y float64) float64 {
 	if q := math.Trunc(x / y); math.Abs(q) < 1<<29 && float64(float32(x)) == x && float64(float32(y)) == y {
 		r := x - float64(q*y)
-		if r != 0 && r < 0 != (x < 0) { // x / y was rounded up to q
+		if r != 0 && r < 0 != (x < 0) { // rounding x/y up made q too large by 1
 			r += math.Copysign(y, x)
 		}
-		if r == r { // y is finite
+		if r == r { // r is NaN if y is infinite
 			return math.Copysign(r, x)
 		}
 	}
@@ -80,7 +80,7 @@ func (op BinaryOp) String() string {
 	return fmt.Sprintf("BinaryOp(%d)", uint8(op))
 }
 
-// Binaries lists the functions that have registered.
+// Binaries lists the binary functions.
 func Binaries() []BinaryOp {
 	var ops []BinaryOp
 	for op := range binaries {
@@ -89,13 +89,13 @@ func Binaries() []BinaryOp {
 	return ops
 }
 
-// TakesFloats reports whether the function is one of floats.
+// TakesFloats reports whether the function takes floats.
 func (op BinaryOp) TakesFloats() bool { return binaries[op].f != nil }
 
-// TakesIntegers reports whether the function is one of integers.
+// TakesIntegers reports whether the function takes integers.
 func (op BinaryOp) TakesIntegers() bool { return binaries[op].ints }
 
-// TakesBools reports whether the function is one of bools, which Logical computes.
+// TakesBools reports whether the function takes bools. Logical computes it.
 func (op BinaryOp) TakesBools() bool { return binaries[op].bools }
 
 // ParseBinary finds a function by its name.
@@ -113,11 +113,11 @@ type Integer interface {
 	int8 | int16 | int32 | int64 | uint8 | uint32
 }
 
-// Number constrains element types that kernels compute with unconverted. f16 and bf16 are cast first.
+// Number constrains the element types in which kernels compute. f16 and bf16 are cast first.
 type Number interface{ Integer | float32 | float64 }
 
-// Binary is dst = op(a, b) with NumPy broadcast; dst has the common shape, and may be a or b if that has the same shape.
-// Integer division by zero is an error; dst is then undefined.
+// Binary is dst = op(a, b) with NumPy broadcast. dst has the common shape, and may be a or b if that has the same shape. Integer division by
+// zero is an error; dst is then undefined.
 func Binary[T Number](p *Pool, op BinaryOp, dst, a []T, aShape []int, b []T, bShape []int) error {
 	g, n, ok := newGrid(aShape, bShape)
 	if !ok || len(dst) < n || len(a) < product(aShape) || len(b) < product(bShape) {
@@ -173,7 +173,7 @@ func (x *binaryRows) do(lo, hi, _ int) {
 	})
 }
 
-// binaryRow is one row; steps are 0 or 1.
+// binaryRow computes one row. The steps sa and sb are 1, or 0 if the operand repeats its first element.
 func binaryRow[T float32 | float64](op BinaryOp, dst, a, b []T, sa, sb int) {
 	f := binaries[op].f
 	for i := range dst {
@@ -181,7 +181,7 @@ func binaryRow[T float32 | float64](op BinaryOp, dst, a, b []T, sa, sb int) {
 	}
 }
 
-// powInt is x^y, wrapping; a negative power of anything but 1 and -1 is 0 (and x is not 0).
+// powInt is x^y and wraps. A negative power of anything but 1 and -1 rounds to 0. The caller rejects negative powers of 0.
 func powInt[T Integer](x, y T) T {
 	if y < 0 {
 		switch {
@@ -205,10 +205,10 @@ func powInt[T Integer](x, y T) T {
 	return r
 }
 
-// CompareOp is a relation of two operands. If an operand is NaN, all but Ne are false.
+// CompareOp is a comparison of two operands. If an operand is NaN, all but Ne are false.
 type CompareOp uint8
 
-// The relations.
+// The comparisons.
 const (
 	Eq CompareOp = iota
 	Ne
@@ -219,7 +219,7 @@ const (
 	compareCount
 )
 
-// Compares lists the relations.
+// Compares lists the comparisons.
 func Compares() []CompareOp { return []CompareOp{Eq, Ne, Lt, Le, Gt, Ge} }
 
 var compareNames = [compareCount]string{"eq", "ne", "lt", "le", "gt", "ge"}
@@ -231,7 +231,7 @@ func (op CompareOp) String() string {
 	return fmt.Sprintf("CompareOp(%d)", uint8(op))
 }
 
-// ParseCompare finds a relation by its name.
+// ParseCompare finds a comparison by its name.
 func ParseCompare(name string) (CompareOp, bool) {
 	for i, n := range compareNames {
 		if n == name {
@@ -241,7 +241,7 @@ func ParseCompare(name string) (CompareOp, bool) {
 	return 0, false
 }
 
-// Compare is dst = op(a, b), 1 or 0, with NumPy broadcast.
+// Compare is dst = op(a, b), 1 for true and 0 for false, with NumPy broadcast.
 func Compare[T Number](p *Pool, op CompareOp, dst []uint8, a []T, aShape []int, b []T, bShape []int) {
 	g, n, ok := newGrid(aShape, bShape)
 	if !ok || len(dst) < n || op >= compareCount {
@@ -282,7 +282,7 @@ func (x *compareRows[T]) do(lo, hi, _ int) {
 	})
 }
 
-// compareRow is one row; steps are 0 or 1. Each relation has a loop without a branch.
+// compareRow compares one row. The steps are as in binaryRow. Each comparison has a loop of its own, which has no branch.
 func compareRow[T Number](op CompareOp, dst []uint8, a, b []T, sa, sb int) {
 	if sa == 0 && sb == 1 {
 		a, b, sa, sb, op = b, a, sb, sa, [...]CompareOp{Eq: Eq, Ne: Ne, Lt: Gt, Le: Ge, Gt: Lt, Ge: Le}[op]
@@ -378,9 +378,9 @@ func truth[T Number | int](op CompareOp, x, y T) uint8 {
 	return 0
 }
 
-// Expand repeats src of one shape to another that it broadcasts to.
+// Expand repeats src, of srcShape, to the shape of dst, to which it broadcasts.
 func Expand[T any](p *Pool, dst []T, shape []int, src []T, srcShape []int) {
-	g, n, ok := newGrid(srcShape, shape) // the result counts as an operand, so that the common shape is its own
+	g, n, ok := newGrid(srcShape, shape) // shape counts as an operand, so that it is the common shape
 	if !ok || len(dst) < n || n != product(shape) {
 		panic(fmt.Sprintf("BUG: expand of %v to %v", srcShape, shape))
 	}

@@ -1,42 +1,42 @@
 package kernels
 
-// The blocked layout stores a matrix in bfloat16, in the order in which products of tiles load it. Such a product then has nothing to
-// pack and reads half the memory. It would round its operand anyway, so the result is the same, but for the gelu that Gemm names.
+// The blocked layout stores a matrix in bfloat16, in the order in which products in AMX tiles load it. Such a product has nothing to pack
+// and reads half the memory. It would round its operand anyway, so the result is the same; GemmArgs names the exception.
 //
-// A block is [32 rows, 32 columns] of bfloat16. Columns are divided into groups of kSplit(columns); in a group, blocks are stored row of
-// blocks by row of blocks. The number of columns is a multiple of 32. The last rows are padded with arbitrary values.
+// A block is [32 rows, 32 columns] of bfloat16. The number of columns is a multiple of 32. Columns are divided into groups of
+// kSplit(columns). Within a group, blocks are stored row by row. The last block of rows is padded with arbitrary values.
 
 // TakesBlocked reports whether products of this precision can read and write the blocked layout.
 func (p *Pool) TakesBlocked(precision Precision) bool { return p.isa.packing(precision) == tiled }
 
-// BlockedLen is how many float32 the memory of a blocked matrix holds.
+// BlockedLen returns the size of a blocked matrix in units of float32.
 func BlockedLen(rows, cols int) int { return tiled.rows(rows) * tiled.depth(cols) }
 
 // blocked is a matrix in the blocked layout.
 type blocked struct {
 	data       []float32
-	rows, cols int // rows with the padding
+	rows, cols int // rows including padding
 	kb         int // columns of a group
 }
 
 func newBlocked(data []float32, rows, cols int) blocked {
 	if cols%tileSide != 0 || len(data) < BlockedLen(rows, cols) {
-		panic("BUG: a blocked matrix is short, or its columns are no multiple of 32")
+		panic("BUG: a blocked matrix is short, or its columns are not a multiple of 32")
 	}
 	return blocked{data, tiled.rows(rows), cols, tiled.kSplit(cols)}
 }
 
-// at is the index of the 32 elements of row r from column k on. The next 32 are one block further, up to the end of the group of columns.
+// at returns the index of the 32 elements of row r from column k on. The next 32 are one block further, up to the end of the group.
 func (q blocked) at(r, k int) int {
 	first := k / q.kb * q.kb
 	depth := tiled.depth(min(q.kb, q.cols-first))
 	return q.rows*tiled.depth(first) + r/tileSide*tileSide*depth + (k-first)*(tileSide/2) + r%tileSide*(tileSide/2)
 }
 
-// put rounds n rows of cols elements, ld apart, into rows from r and columns from k on; k and cols are multiples of 32. It stores past the
-// caches: storeFence makes that visible.
+// put rounds n rows of cols elements, ld apart, into rows from r and columns from k on; k and cols are multiples of 32. Its stores bypass
+// the caches, so the caller must call isa.storeFence.
 func (q blocked) put(s *isa, r, k int, x []float32, ld, n, cols int) {
-	for row, rows := 0, 0; row < n; row += rows { // cut where blocks and groups of columns end
+	for row, rows := 0, 0; row < n; row += rows { // divided where blocks and groups end
 		rows = min(n-row, tileSide-(r+row)%tileSide)
 		for col, width := 0, 0; col < cols; col += width {
 			width = min(cols-col, q.kb-(k+col)%q.kb)
@@ -45,7 +45,7 @@ func (q blocked) put(s *isa, r, k int, x []float32, ld, n, cols int) {
 	}
 }
 
-// LayerNormBlocked is LayerNorm with a blocked result, which must not overlap x.
+// LayerNormBlocked is Norm with Center set and a blocked result, which must not overlap x.
 func LayerNormBlocked(p *Pool, dst, x, gamma, beta []float32, rows, n int, eps float32) {
 	if len(x) < rows*n || len(gamma) < n || len(beta) < n {
 		panic("BUG: norm: a slice is short")
@@ -64,7 +64,7 @@ func LayerNormBlocked(p *Pool, dst, x, gamma, beta []float32, rows, n int, eps f
 	})
 }
 
-// normRow normalizes one row; d may be x.
+// normRow normalizes one row. d may be x.
 func normRow(s *isa, d, x, gamma, beta []float32, eps float32, center bool) {
 	mean, scale := s.moments(x, eps, center)
 	s.normalize(d, x, gamma, beta, mean, scale)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// lines is n floats, aligned to a cache line.
+// lines returns n floats, aligned to a cache line.
 func lines(n int) []float32 {
 	x := make([]float32, n+16)
 	for misaligned(&x[0]) != 0 {
@@ -43,7 +43,7 @@ func fromBlocked(data []float32, rows, cols int) []float32 {
 	return out
 }
 
-// eachTiles runs a test for every instruction set that has tiles.
+// eachTiles runs f for every instruction set that has tiles, or emulates them.
 func eachTiles(t *testing.T, f func(t *testing.T, p *Pool)) {
 	t.Helper()
 	eachPool(t, func(t *testing.T, p *Pool) {
@@ -53,8 +53,8 @@ func eachTiles(t *testing.T, f func(t *testing.T, p *Pool)) {
 	})
 }
 
-// TestGemmBlocked: a product of a blocked matrix and packed weights has the bits of the product that packs them. A blocked result has
-// the bits of the plain result, rounded, unless it is a gelu.
+// TestGemmBlocked checks that a product of a blocked matrix and packed weights has the same bits as the product that packs its operands,
+// and that a blocked result is the plain result, rounded, unless the activation is gelu.
 func TestGemmBlocked(t *testing.T) {
 	eachTiles(t, func(t *testing.T, p *Pool) {
 		r := rng(21)
@@ -98,7 +98,7 @@ func TestGemmBlocked(t *testing.T) {
 	})
 }
 
-// TestLayerNormBlocked compares with LayerNorm, rounded.
+// TestLayerNormBlocked checks that the blocked result is that of Norm, rounded.
 func TestLayerNormBlocked(t *testing.T) {
 	eachTiles(t, func(t *testing.T, p *Pool) {
 		r := rng(22)
@@ -117,10 +117,10 @@ func TestLayerNormBlocked(t *testing.T) {
 	})
 }
 
-// TestGridAttentionBlocked: the blocked result is the plain one, rounded.
+// TestGridAttentionBlocked checks that the blocked result is the plain one, rounded.
 func TestGridAttentionBlocked(t *testing.T) {
 	eachTiles(t, func(t *testing.T, p *Pool) {
-		if p.isa.attend == nil { // a pool that computes by definition
+		if p.isa.attend == nil { // a pool that emulates tiles
 			s := *p.isa
 			s.setPanels()
 			s.attend, s.tileTerms = attendByDefinition, tileTermsByDefinition

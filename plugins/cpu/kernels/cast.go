@@ -8,10 +8,11 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// Cast converts elements. Slices hold the storage form: []float32, []float64, []uint16 for f16 and bf16, []int8 to []int64, []uint32,
-// []uint8 for u8 and bool. Float to integer truncates towards zero and saturates, NaN becomes 0; to bool is x != 0; bool reads
-// as 0 or 1; float narrowing rounds once to nearest even, overflow to infinity; integer to integer wraps; integer to float
-// rounds to nearest even.
+// Cast converts elements. The slices have the types that store elements: []float32, []float64, []uint16 for f16 and bf16, []int8 to
+// []int64, []uint32, and []uint8 for u8 and bool.
+//
+// Float to integer truncates towards zero and saturates; NaN becomes 0. Integer to integer wraps. Conversion to a float type rounds once, to
+// nearest even, and overflows to infinity. To bool is x != 0; from bool is 0 or 1.
 func Cast(p *Pool, to dtype.DType, dst any, from dtype.DType, src any) {
 	n := lenOf(src)
 	if lenOf(dst) < n {
@@ -20,7 +21,7 @@ func Cast(p *Pool, to dtype.DType, dst any, from dtype.DType, src any) {
 	if n == 0 {
 		return
 	}
-	switch f := p.isa; { // weights and activations: worth a vector routine
+	switch f := p.isa; { // these have vector routines for any length
 	case to == dtype.F32 && from == dtype.F16:
 		split(p, n, elementGrain, mapping[float32, uint16]{f.widenF16, dst.([]float32), src.([]uint16)})
 	case to == dtype.F32 && from == dtype.BF16:
@@ -34,7 +35,7 @@ func Cast(p *Pool, to dtype.DType, dst any, from dtype.DType, src any) {
 	}
 }
 
-// widen is dst = src, elements of that type, as floats; narrowTo is its opposite. They take what regions do.
+// widen converts elements of type from to floats, narrowTo does the opposite. They support the types of regions; see regionTypes.
 func (s *isa) widen(dst []float32, from dtype.DType, src []uint8) {
 	switch from {
 	case dtype.F16:
@@ -99,15 +100,15 @@ func (c *casting) do(lo, hi, _ int) {
 // castRoutine converts whole vectors of elements.
 type castRoutine = func(dst, src *uint8, blocks int)
 
-// castRoutines are by the types that they read and write.
+// castRoutines are indexed by the types that they read and write.
 type castRoutines [dtype.Bool + 1][dtype.Bool + 1]castRoutine
 
-// affineRoutines are (x - zero) * scale of blocks of vectors.
+// affineRoutines compute (x - zero) * scale for whole vectors.
 type affineRoutines struct {
 	i8, u8 func(dst *float32, x *uint8, zero, scale *float32, blocks int)
 }
 
-// affineOf is dst = (x - zero) * scale, x of i8 or u8. dst may be zero or scale.
+// affineOf is dst = (x - zero) * scale for x of type i8 or u8. dst may be zero or scale.
 func (s *isa) affineOf(dst []float32, from dtype.DType, x []uint8, zero, scale []float32) {
 	done := 0
 	if blocks := len(dst) / s.lanes; s.affine != nil && blocks > 0 {
@@ -128,7 +129,7 @@ func (s *isa) affineOf(dst []float32, from dtype.DType, x []uint8, zero, scale [
 	}
 }
 
-// setCasts gives a set its routines of casts, by their names: f32_i8 is from f32 to i8.
+// setCasts gives a set its routines of casts by their names, such as f32_i8 for a cast from f32 to i8.
 func (s *isa) setCasts(routines map[string]castRoutine, affine *affineRoutines) *isa {
 	s.affine = affine
 	s.casts = &castRoutines{}
@@ -142,12 +143,12 @@ func (s *isa) setCasts(routines map[string]castRoutine, affine *affineRoutines) 
 		}
 	}
 	if found != len(routines) {
-		panic("BUG: " + s.name + " has a cast of a type that there is not")
+		panic("BUG: " + s.name + " has a cast of an unknown type")
 	}
 	return s
 }
 
-// castVectors casts as many of the n elements as are whole vectors, if there is a routine for that, and returns how many it has done.
+// castVectors casts as many of n elements as form whole vectors, if the set has a routine, and returns how many it has cast.
 func (s *isa) castVectors(to dtype.DType, dst *uint8, from dtype.DType, src *uint8, n int) int {
 	blocks := n / s.lanes
 	if s.casts == nil || s.casts[from][to] == nil || blocks == 0 {
@@ -157,7 +158,7 @@ func (s *isa) castVectors(to dtype.DType, dst *uint8, from dtype.DType, src *uin
 	return blocks * s.lanes
 }
 
-// direct converts elements one by one, unless one of the types is f16 or bf16.
+// direct converts elements one by one. It returns false if it cannot: for f16 and bf16, and from bool.
 func (c *casting) direct(lo, hi int) bool {
 	switch s := c.src.(type) {
 	case []float32:
@@ -216,7 +217,7 @@ func castToIntegers[D Integer, S Number](c *casting, d []D, s []S) {
 	}
 }
 
-// convertAll is for conversions that Go defines as Cast does.
+// convertAll is for conversions that Go and Cast define alike.
 func convertAll[D, S Number](d []D, s []S) {
 	s = s[:len(d)]
 	for i := range d {
@@ -234,10 +235,10 @@ func nonZero[D Integer, S Number](d []D, s []S) {
 	}
 }
 
-// saturate is for floats.
+// saturate converts floats to integers.
 func saturate[D Integer, S Number](d []D, s []S, to dtype.DType) {
 	least, most := to.IntRange()
-	lo, hi := S(least), S(most) // S(most) may have been rounded up, to a value that D does not have
+	lo, hi := S(least), S(most) // S(most) may be rounded up, to a value that D does not have
 	s = s[:len(d)]
 	for i := range d {
 		switch x := s[i]; {
@@ -253,7 +254,7 @@ func saturate[D Integer, S Number](d []D, s []S, to dtype.DType) {
 	}
 }
 
-// blocks goes through float64 or int64, a block at a time.
+// blocks converts by way of float64 or int64, a block at a time.
 func (c *casting) blocks(lo, hi int) {
 	var f [256]float64
 	var x [256]int64
@@ -275,13 +276,13 @@ func lenOf(s any) int {
 	return n
 }
 
-// address is that of element i.
+// address returns the address of element i of a slice.
 func address(s any, i int) *uint8 {
 	_, p := elementsAt(s, i)
 	return p
 }
 
-// elementsAt is the number of elements, and the address of element i if that is not negative.
+// elementsAt returns the number of elements of a slice, and the address of element i unless i is negative.
 func elementsAt(s any, i int) (int, *uint8) {
 	switch s := s.(type) {
 	case []float32:
@@ -347,7 +348,7 @@ func storeFloats(to dtype.DType, dst any, at int, f []float64) {
 					x[i] = 1
 				}
 			case v != v: // 0
-			case v >= float64(hi): // float64(hi) may have been rounded up: 2^63 and above saturate
+			case v >= float64(hi): // float64(hi) may be rounded up to 2^63, which saturates
 				x[i] = hi
 			case v <= float64(lo):
 				x[i] = lo
@@ -359,7 +360,7 @@ func storeFloats(to dtype.DType, dst any, at int, f []float64) {
 	}
 }
 
-// narrow rounds to a 16-bit float.
+// narrow rounds x to a 16-bit float, given as bits.
 func narrow(to dtype.DType, x float64) uint16 {
 	if to == dtype.BF16 {
 		return dtype.F64ToBF16(x)
@@ -414,7 +415,7 @@ func storeInts(to dtype.DType, dst any, at int, x []int64) {
 	case []uint16:
 		for i, v := range x {
 			f := float64(v)
-			if int64(f) != v && math.Abs(f) < 1<<63 { // beyond 53 bits: keep a sticky bit
+			if int64(f) != v && math.Abs(f) < 1<<63 { // more than 53 bits: a sticky bit keeps the second rounding correct
 				f = float64(v&^0x7ff | 0x400)
 			}
 			d[at+i] = narrow(to, f)

@@ -8,8 +8,8 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// TestCastVectors compares the routines of casts with exact arithmetic: special values, ties and random bits, at all lengths modulo a
-// vector, and nothing past the end.
+// TestCastVectors compares the routines of casts with exact arithmetic, for special values, ties and random bits, at all lengths modulo a
+// vector. It also checks that nothing past the end is written.
 func TestCastVectors(t *testing.T) {
 	r := rng(7)
 	floats := []float32{0, float32(math.Copysign(0, -1)), 0.5, -0.5, 0.99999994, -0.99999994, 1.5, -1.5, 126.99999, 127, 127.9, 128, -128, -128.9, -129, 255, 255.9, 256,
@@ -77,7 +77,7 @@ func TestCastVectors(t *testing.T) {
 	})
 }
 
-// TestIntegerVectors compares the routines of 32-bit integers with arithmetic in 64 bits, divisors and counts of all sizes.
+// TestIntegerVectors compares the routines of 32-bit integers with 64-bit arithmetic, for divisors and shift counts of all sizes.
 func TestIntegerVectors(t *testing.T) {
 	r := rng(8)
 	special := []int64{0, 1, -1, 2, -2, 3, 7, -7, 31, 32, 33, -31, 100, 1 << 30, math.MaxInt32, math.MinInt32, math.MaxInt32 - 1, math.MinInt32 + 1}
@@ -130,7 +130,7 @@ func TestIntegerVectors(t *testing.T) {
 					t.Fatalf("%v of %d and %d is %d, want %d", op, a[i], y[i], got[i], w)
 				}
 			}
-			for zero := range 40 { // a division by zero is found in a vector, and in the elements after the last one
+			for zero := range 40 { // a zero in a vector, or in the elements after the last one
 				x, y := make([]int32, 40), spreadTo(make([]int32, 40), 5, 40)
 				y[zero] = 0
 				if err := Binary(p, op, x, x, []int{40}, y, []int{40}); (err != nil) != op.divides() {

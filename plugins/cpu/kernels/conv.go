@@ -6,23 +6,23 @@ import (
 )
 
 // ConvArgs describes a convolution (cross-correlation) or its transpose, with symmetric zero padding. Triples are depth, height and
-// width; those that a convolution of fewer axes lacks come first, and are 1 (0 for the paddings).
+// width. A convolution of fewer axes leaves out the first ones: there sizes are 1 and paddings 0.
 type ConvArgs struct {
 	Transposed         bool
 	N, Cin, Cout       int
 	In, Kernel, Stride [3]int
 	Pad, Dilation      [3]int
-	OutputPad          [3]int // of the transpose
+	OutputPad          [3]int // for the transpose
 	Groups             int
 
 	X      []float32 // [N, In, Cin] if Last, else [N, Cin, In]
 	Last   bool
-	Weight Weights   // [Cout, Cin/Groups, Kernel]; of the transpose [Cin, Cout/Groups, Kernel]
+	Weight Weights   // [Cout, Cin/Groups, Kernel]; for the transpose [Cin, Cout/Groups, Kernel]
 	Bias   []float32 // [Cout], or nil
-	Out    []float32 // as X; must not overlap it
+	Out    []float32 // laid out as X; must not overlap it
 }
 
-// OutSize is the size of the result along the spatial axes.
+// OutSize returns the size of the result along the spatial axes.
 func (g *ConvArgs) OutSize() (out [3]int) {
 	for i := range out {
 		covers := g.Dilation[i] * (g.Kernel[i] - 1)
@@ -35,20 +35,20 @@ func (g *ConvArgs) OutSize() (out [3]int) {
 	return out
 }
 
-// Conv computes the convolution as a product of matrices, whose operands are gathered where they are used, or tap by tap where every
-// channel is a group.
+// Conv computes a convolution as matrix products, each task gathering the elements of x that it multiplies. If every group has one input
+// channel, it adds up shifted images instead, tap by tap.
 func Conv(p *Pool, g *ConvArgs) {
 	c := keep[convolution](p)
 	c.ConvArgs, c.p = *g, p
 	c.begin()
 	p.bad.Store(0)
 	if volume(c.In) > math.MaxInt32 {
-		p.bad.Store(1) // places in an image are 32-bit numbers
+		p.bad.Store(1) // isa.gatherRows takes 32-bit indices
 	}
 	switch {
 	case p.bad.Load() != 0:
 	case volume(c.out)*c.N*c.Cout == 0:
-	case volume(c.In)*c.Cin == 0: // there is nothing but padding
+	case volume(c.In)*c.Cin == 0: // only padding
 		p.share(c.N*c.Cout, 1, (*convBias)(c))
 	case c.Last && c.plain():
 		c.product = GemmArgs{M: g.N * volume(c.In), N: g.Cout, K: g.Cin, A: g.X, LDA: g.Cin, B: g.Weight, LDB: g.Cin, TransB: true,
@@ -63,66 +63,65 @@ func Conv(p *Pool, g *ConvArgs) {
 	default:
 		c.products()
 	}
-	if p.bad.Load() != 0 { // products with weights that are not finite, where there may be no element to multiply
+	if p.bad.Load() != 0 { // a weight is not finite, and multiplying the padding by it would give NaN
 		p.share(c.N*c.Cout, 1, (*convDefinition)(c))
 	}
 }
 
-// convolution is one at work. Its slices are kept for the next one.
+// convolution is the state of a call of Conv. Its slices are kept for the next call.
 type convolution struct {
 	ConvArgs
 	p      *Pool
 	out    [3]int
-	cg, og int    // channels of a group
-	step   [3]int // in x, from an element of a phase to the next
+	cg, og int    // input and output channels of a group
+	step   [3]int // distance in x from an element of a phase to the next
 	phases []phase
 	taps   []tap // of all phases, one after the other
 
-	// The phase at work with its taps, and its weights [Cout, k] in the order in which x is gathered.
+	// The phase being computed, its taps, and its weights [Cout, k] in the order in which x is gathered.
 	phase
-	seen    []tap
-	weights []float32
-	packed  []float32
-	panels  int        // of a group
-	each    []GemmArgs // by group
-	wide    int        // pixels of a task
-	across  int        // tasks of an image
-	chunks  int        // tasks of a group's channels
-	width   int        // rows of all taps in a line, where they lie side by side
+	phaseTaps []tap
+	weights   []float32
+	packed    []float32
+	panels    int        // panels of a group
+	each      []GemmArgs // by group
+	wide      int        // pixels of a task
+	across    int        // tasks of an image
+	chunks    int        // tasks that the channels of a group are divided into
 
 	product          GemmArgs
-	patch, bias, row []float32 // of spread
+	patch, bias, row []float32 // for products of disjoint patches
 
-	// What the taps see, see reach, and the copies of it.
+	// What bands copy of x; see reach and band.
 	grid, low, span     [3]int
-	planes, apart, deep int // depths that taps see, and their distance; products for an element of a phase, at most
+	planes, apart, deep int // depths that taps read, and their distance; most products for an element of a phase
 	band                band
-	fill                float32 // what lies in the padding
-	at                  []int   // of what a tap sees, in a band
+	fill                float32 // the value of padding
+	at                  []int   // where each tap of a band begins to read
 }
 
-// A phase is the elements start + i*every of the result, i < count, which see the same taps: all elements of a convolution, or those of
-// a transposed one whose positions have the same remainders by the stride.
+// A phase is a set of elements of the result that are computed from the same taps of the kernel: the elements start + i*every, i < count.
+// A convolution has one phase. A transposed convolution has one for each remainder of the position by the stride, as far as there are taps.
 type phase struct {
 	start, every, count [3]int
-	first, end          int // taps
+	first, end          int // taps[first:end]
 	k                   int // products for an element
 
-	most, like int // of bands: the largest place; the first phase that sees the same elements
+	most, like int // for bands: the largest value of at; the first phase that reads the same elements of x
 }
 
-// A tap of element i of a phase is the input's element i*step + at.
+// A tap is an element of the kernel. For element i of a phase, it multiplies the input's element i*step + at.
 type tap struct {
 	at    [3]int
-	place int // in the kernel
+	place int // index in the kernel
 }
 
 func volume(size [3]int) int { return size[0] * size[1] * size[2] }
 
-// places are the strides of an array.
+// places returns the strides of an array of the given size.
 func places(size [3]int) [3]int { return [3]int{size[1] * size[2], size[2], 1} }
 
-// begin checks the arguments.
+// begin checks the arguments and lists the phases.
 func (g *convolution) begin() {
 	g.out = g.OutSize()
 	if g.Groups < 1 || g.Cin%g.Groups != 0 || g.Cout%g.Groups != 0 || len(g.X) < g.N*volume(g.In)*g.Cin || len(g.Out) < g.N*volume(g.out)*g.Cout ||
@@ -135,7 +134,7 @@ func (g *convolution) begin() {
 
 // list lists the phases with their taps.
 func (g *convolution) list() {
-	if !g.Transposed && g.plain() { // one row of elements
+	if !g.Transposed && g.plain() { // the shape of the image does not matter
 		g.In, g.out = [3]int{1, 1, volume(g.In)}, [3]int{1, 1, volume(g.In)}
 	}
 	g.reach()
@@ -156,7 +155,7 @@ func (g *convolution) list() {
 	}
 }
 
-// classes is the number of sets of taps of a transpose along an axis: those whose places differ by a multiple of it meet the same elements.
+// classes returns the number of phases of a transpose along an axis. Taps whose indices differ by a multiple of it are in the same phase.
 func (g *convolution) classes(i int) int {
 	return min(g.Kernel[i], g.Stride[i]/gcd(g.Stride[i], g.Dilation[i]))
 }
@@ -168,7 +167,7 @@ func gcd(a, b int) int {
 	return a
 }
 
-// addPhase adds the phase that sees every classes-th tap from first on.
+// addPhase adds the phase of every classes-th tap from first on.
 func (g *convolution) addPhase(first, classes, every [3]int) {
 	f := phase{every: every, first: len(g.taps)}
 	for i := range 3 {
@@ -199,15 +198,15 @@ func (g *convolution) addPhase(first, classes, every [3]int) {
 	g.phases = append(g.phases, f)
 }
 
-// plain reports a product of the elements as they lie.
+// plain reports whether the convolution is a matrix product of x as it is stored.
 func (g *convolution) plain() bool {
 	return volume(g.Kernel) == 1 && g.Stride == [3]int{1, 1, 1} && g.Pad == [3]int{} && !(g.Last && g.Groups > 1) && !g.Transposed
 }
 
-// padded reports a convolution of which some products may have no element.
+// padded reports whether some taps may fall outside of x.
 func (g *convolution) padded() bool { return g.Transposed || g.Pad != [3]int{} }
 
-// check takes note of weights that are infinite or NaN: nothing may be multiplied by them where there is no element.
+// check sets bad if a weight is infinite or NaN and there is padding. Padding is computed as 0 times the weight, which would be NaN.
 func (g *convolution) check(weights []float32) {
 	if g.padded() && !allFinite(g.p.isa, weights) {
 		g.p.bad.Store(1)
@@ -219,7 +218,7 @@ func allFinite(s *isa, x []float32) bool {
 	if sum := s.sum(x); sum-sum == 0 {
 		return true
 	}
-	for _, v := range x { // finite numbers may have an infinite sum
+	for _, v := range x { // the sum of finite numbers may be infinite
 		if v-v != 0 {
 			return false
 		}
@@ -227,7 +226,7 @@ func allFinite(s *isa, x []float32) bool {
 	return true
 }
 
-// prefill sets the result to the bias if there are elements that no tap meets.
+// prefill sets the result to the bias if some elements have no taps.
 func (g *convolution) prefill() {
 	met := 0
 	for _, f := range g.phases {
@@ -238,13 +237,13 @@ func (g *convolution) prefill() {
 	}
 }
 
-// products computes each phase as a product of matrices.
+// products computes each phase as a matrix product.
 func (g *convolution) products() {
 	p := g.p
 	g.prefill()
 	for i := range g.phases {
 		g.phase = g.phases[i]
-		g.seen = g.taps[g.first:g.end]
+		g.phaseTaps = g.taps[g.first:g.end]
 		p.shared.reset()
 		g.order()
 		if g.Last {
@@ -258,8 +257,8 @@ func (g *convolution) products() {
 	}
 }
 
-// order makes the weights of the phase a matrix [Cout, k], with k in the order of channels, taps for channels first, else taps, channels. With
-// channels first, there is one phase: bands computes the transposes.
+// order arranges the weights of the phase as a matrix [Cout, k]. With channels first, k is [channels, taps], else [taps, channels]. With
+// channels first there is one phase, since bands computes the transposes.
 func (g *convolution) order() {
 	if taps := volume(g.Kernel); g.Weight.f32 != nil && !g.Transposed && (!g.Last || taps == 1) {
 		g.weights = g.Weight.f32
@@ -273,32 +272,32 @@ type convOrder convolution
 
 func (x *convOrder) do(lo, hi, worker int) {
 	g := (*convolution)(x)
-	s, cg, n, taps := g.p.isa, g.cg, len(g.seen), volume(g.Kernel)
+	s, cg, n, taps := g.p.isa, g.cg, len(g.phaseTaps), volume(g.Kernel)
 	row := g.p.scratch(worker).floats(taps)
 	for o := lo; o < hi; o++ {
 		dst := g.weights[o*g.k : (o+1)*g.k]
 		for c := range cg {
 			w := g.Weight.row(s, g.weightAt(o, c), taps, row)
 			if g.Last {
-				for t := range g.seen {
-					dst[t*cg+c] = w[g.seen[t].place]
+				for t := range g.phaseTaps {
+					dst[t*cg+c] = w[g.phaseTaps[t].place]
 				}
 			} else {
-				for t := range g.seen {
-					dst[c*n+t] = w[g.seen[t].place]
+				for t := range g.phaseTaps {
+					dst[c*n+t] = w[g.phaseTaps[t].place]
 				}
 			}
 		}
 	}
 }
 
-// pixel is the index of element m of the phase.
+// pixel returns the index of element m of the phase.
 func (f *phase) pixel(m int) [3]int {
 	return [3]int{m / (f.count[1] * f.count[2]), m / f.count[2] % f.count[1], m % f.count[2]}
 }
 
-// lands is where element m of the phase lies among the pixels of a result of the given size.
-func (f *phase) lands(m int, size [3]int) int {
+// resultPixel returns the position of element m of the phase among the pixels of a result of the given size.
+func (f *phase) resultPixel(m int, size [3]int) int {
 	at := f.pixel(m)
 	for i := range at {
 		at[i] = f.start[i] + at[i]*f.every[i]
@@ -308,10 +307,10 @@ func (f *phase) lands(m int, size [3]int) int {
 
 func dot3(at, strides [3]int) int { return at[0]*strides[0] + at[1]*strides[1] + at[2]*strides[2] }
 
-// whole reports a phase that is all of the result.
+// whole reports whether the phase is the whole result.
 func (g *convolution) whole() bool { return g.every == [3]int{1, 1, 1} }
 
-// source is what a tap of the element at sees, and whether there is an element.
+// source returns the index in x that a tap reads for element at of a phase, and whether it is inside x.
 func (g *convolution) source(at [3]int, t *tap) (from [3]int, inside bool) {
 	inside = true
 	for i := range from {
@@ -321,7 +320,7 @@ func (g *convolution) source(at [3]int, t *tap) (from [3]int, inside bool) {
 	return from, inside
 }
 
-// strides of an image of so many channels: from image to image, channel to channel and pixel to pixel.
+// strides returns the distances from image to image, channel to channel and pixel to pixel.
 func (g *convolution) strides(size [3]int, channels int) (image, channel, pixel int) {
 	n := volume(size)
 	if g.Last {
@@ -330,7 +329,7 @@ func (g *convolution) strides(size [3]int, channels int) (image, channel, pixel 
 	return n * channels, n, 1
 }
 
-// convBias sets channels of the result to the bias.
+// convBias fills channels of the result with the bias.
 type convBias convolution
 
 func (x *convBias) do(lo, hi, _ int) {
@@ -347,7 +346,7 @@ func (x *convBias) do(lo, hi, _ int) {
 	}
 }
 
-// convDefinition computes channels of the result by the definition, slowly.
+// convDefinition computes channels of the result slowly, by the definition. It is for weights that are not finite.
 type convDefinition convolution
 
 func (x *convDefinition) do(lo, hi, worker int) {
@@ -375,13 +374,13 @@ func (x *convDefinition) do(lo, hi, worker int) {
 						}
 					}
 				}
-				g.Out[n*image+o*channel+f.lands(m, g.out)*pixel] = float32(sum)
+				g.Out[n*image+o*channel+f.resultPixel(m, g.out)*pixel] = float32(sum)
 			}
 		}
 	}
 }
 
-// weightAt is where the kernel of output channel o and channel c of its group begins.
+// weightAt returns the index in Weight of the kernel for output channel o and channel c of its group.
 func (g *convolution) weightAt(o, c int) int {
 	if g.Transposed {
 		return ((o/g.og*g.cg+c)*g.og + o%g.og) * volume(g.Kernel)

@@ -1,15 +1,15 @@
 package kernels
 
-// Convolutions with channels first, as products whose columns are read from bands: copies of what a task sees of x, in which no tap meets
-// a border and every second column of a convolution with stride 2 lies side by side. A transpose computes all its phases from one band,
-// and writes whole lines.
+// Convolutions with channels first, as matrix products whose columns are read from a band: a copy of the part of x that a task reads. The
+// copy includes the padding, so taps need no checks, and separates even and odd columns if the stride is 2, so that loads are contiguous.
+// A transpose computes all its phases from one band, and writes whole lines.
 
 const (
-	bandRoom     = 1 << 18 // floats up to which a band is worth its copy
-	manyChannels = 16      // of a group, from which on gatherColumns is as fast, unless it has to skip elements
+	bandRoom     = 1 << 18 // most floats of a band; copying more does not pay
+	manyChannels = 16      // with that many channels in a group, gatherColumns is as fast, unless it has to skip elements
 )
 
-// banded reports a convolution that bands computes.
+// banded reports whether bands computes the convolution.
 func (g *convolution) banded() bool {
 	switch {
 	case g.Last || g.plain():
@@ -24,7 +24,8 @@ func (g *convolution) banded() bool {
 	return g.cg*b.size(g) <= bandRoom && 10*b.high*b.wide >= 9*made
 }
 
-// reach finds what the taps of all phases see of x: element at of the grid sees at*step + low and so many more.
+// reach finds what the taps of all phases read of x. The grid counts the elements of a phase along each axis. Element at of the grid reads
+// x from at*step + low to at*step + low + span.
 func (g *convolution) reach() {
 	g.grid, g.step, g.planes, g.apart, g.deep = g.out, g.Stride, g.Kernel[0], g.Dilation[0], g.cg
 	for i := range 3 {
@@ -53,7 +54,7 @@ func floorDiv(a, b int) int {
 	return q
 }
 
-// keptRows is the number of output channels whose results a task holds at a time, for each phase along the width.
+// keptRows returns the number of output channels whose results a task holds at a time, for each phase along the width.
 func (g *convolution) keptRows() int {
 	if !g.Transposed {
 		return min(g.og, g.blockRows())
@@ -61,7 +62,7 @@ func (g *convolution) keptRows() int {
 	return min(g.og, max(1, columnsRoom/(4*g.p.isa.nr*g.Stride[2]*g.blockRows()))*g.blockRows())
 }
 
-// lineStep is the distance of two elements of a phase in a line of the result.
+// lineStep returns the distance of two elements of a phase in a line of the result.
 func (g *convolution) lineStep() int {
 	if g.Transposed {
 		return g.Stride[2]
@@ -69,13 +70,13 @@ func (g *convolution) lineStep() int {
 	return 1
 }
 
-// mostColumns is the number of elements of the grid that a task computes at most.
+// mostColumns returns the most elements of the grid that a task computes.
 func (g *convolution) mostColumns() int {
 	nr := g.p.isa.nr
 	return max(nr, min(columnsRoom/max(1, g.deep), columnsRoom/(g.lineStep()*g.keptRows()), panelsMost*nr)/nr*nr)
 }
 
-// productBand cuts the grid into bands for products of at most so many columns, a multiple of nr.
+// productBand returns the size of bands for products of at most most columns, a multiple of nr.
 func (g *convolution) productBand(most int) (b band) {
 	lanes, halo := g.p.isa.lanes, g.span[2]/g.step[2]
 	b.wide = min(g.grid[2], most)
@@ -90,12 +91,12 @@ func (g *convolution) productBand(most int) (b band) {
 	return b
 }
 
-// productScratch is what a worker needs, for results that are smaller, too.
+// productScratch returns what a worker needs, also for smaller results, in bytes.
 func (g *convolution) productScratch() int64 {
 	s, most, halo := g.p.isa, g.mostColumns(), g.span[2]/g.step[2]
 	line := min(most, (g.grid[2]+s.lanes-1)/s.lanes*s.lanes)
-	seen := g.planes * g.step[1] * g.step[2] * (most + min(g.grid[1], most)*halo + g.span[1]/g.step[1]*(line+halo))
-	return floats(g.cg*seen+2*s.lanes, most*g.deep+spill, g.lineStep()*g.keptRows()*most+s.nr, line*g.lineStep()+s.lanes*(1+g.lineStep()), s.mr*s.nr)
+	copied := g.planes * g.step[1] * g.step[2] * (most + min(g.grid[1], most)*halo + g.span[1]/g.step[1]*(line+halo))
+	return floats(g.cg*copied+2*s.lanes, most*g.deep+spill, g.lineStep()*g.keptRows()*most+s.nr, line*g.lineStep()+s.lanes*(1+g.lineStep()), s.mr*s.nr)
 }
 
 // bands computes all phases.
@@ -110,7 +111,7 @@ func (g *convolution) bands() {
 		p.share(g.Groups*blocks, 1, (*convPhases)(g))
 	} else {
 		g.phase = g.phases[0]
-		g.seen = g.taps
+		g.phaseTaps = g.taps
 		g.order()
 		g.packed = p.shared.floats(size)
 		p.share(g.Groups*blocks, 1, (*convBlocks)(g))
@@ -122,10 +123,10 @@ func (g *convolution) bands() {
 	p.each(g.N*g.Groups*g.band.tasks(g)*g.chunks, 1, (*convBanded)(g))
 }
 
-// blocks is the number of blocks of a group's output channels.
+// blocks returns the number of blocks of a group's output channels.
 func (g *convolution) blocks() int { return (g.og + g.blockRows() - 1) / g.blockRows() }
 
-// cut chooses the bands and the tasks, and lists what the taps see in a band.
+// cut chooses the bands and the tasks, and lists where each tap begins to read in a band.
 func (g *convolution) cut() {
 	want, nr := 4*len(g.p.workers), g.p.isa.nr
 	each := (g.N*g.Groups*volume(g.grid)/want + nr) / nr * nr // elements of a task
@@ -153,12 +154,12 @@ func (g *convolution) cut() {
 	}
 }
 
-// packedAt is where the packed weights of phase i begin.
+// packedAt returns where the packed weights of phase i begin.
 func (g *convolution) packedAt(i, blocks int) int {
 	return g.Groups * blocks * (g.blockRows()*g.cg*g.phases[i].first + spill*i)
 }
 
-// sameTaps reports whether two phases see the same elements of x.
+// sameTaps reports whether two phases read the same elements of x.
 func (g *convolution) sameTaps(a, b *phase) bool {
 	if a.k != b.k {
 		return false
@@ -218,7 +219,7 @@ func (x *convBanded) do(lo, hi, worker int) {
 // A bandPart is the part of the grid that a task computes, for output channels [first, end) of a group.
 type bandPart struct {
 	n, group   int
-	at         [3]int // its first element
+	at         [3]int // first element
 	high, wide int
 	first, end int
 	cols, ldc  int       // columns of the product
@@ -226,7 +227,7 @@ type bandPart struct {
 	rows       int
 }
 
-// part is the part of task t.
+// part returns the part of task t.
 func (g *convolution) part(t int) bandPart {
 	b, blocks := &g.band, g.blocks()
 	across, down := (g.grid[2]+b.wide-1)/b.wide, (g.grid[1]+b.high-1)/b.high
@@ -240,15 +241,15 @@ func (g *convolution) part(t int) bandPart {
 	return x
 }
 
-// see copies what a part sees of x.
-func (g *convolution) see(x *bandPart, sc *scratch) []float32 {
+// copyInput copies what a part reads of x.
+func (g *convolution) copyInput(x *bandPart, sc *scratch) []float32 {
 	size := g.band.size(g)
-	seen := sc.floats(g.cg*size + 2*g.p.isa.lanes)
-	clear(seen[g.cg*size:])
+	copied := sc.floats(g.cg*size + 2*g.p.isa.lanes)
+	clear(copied[g.cg*size:])
 	for c := range g.cg {
-		g.copyBand(seen[c*size:], &g.band, (x.n*g.Groups+x.group)*g.cg+c, x.at[0], x.at[1], x.at[2], sc)
+		g.copyBand(copied[c*size:], &g.band, (x.n*g.Groups+x.group)*g.cg+c, x.at[0], x.at[1], x.at[2], sc)
 	}
-	return seen
+	return copied
 }
 
 // bandTask computes a part.
@@ -257,7 +258,7 @@ func (g *convolution) bandTask(t, worker int) {
 	used, need := sc.used, sc.need
 	x := g.part(t)
 	panels := (x.cols + s.nr - 1) / s.nr
-	seen := g.see(&x, sc)
+	copied := g.copyInput(&x, sc)
 	right := sc.floats(panels*s.nr*g.deep + spill)
 	direct := !g.Transposed && b.line == g.out[2]
 	if x.ldc, x.rows = panels*s.nr, min(g.keptRows(), x.end-x.first); !direct {
@@ -266,7 +267,7 @@ func (g *convolution) bandTask(t, worker int) {
 	like := -1
 	for i := 0; i < len(g.phases); {
 		f := &g.phases[i]
-		end := i + 1 // of the phases that make the same lines
+		end := i + 1 // the phases from i to end compute the same lines
 		for end < len(g.phases) && g.phases[end].start[0] == f.start[0] && g.phases[end].start[1] == f.start[1] {
 			end++
 		}
@@ -284,7 +285,7 @@ func (g *convolution) bandTask(t, worker int) {
 		for ; i < end; i++ {
 			f := &g.phases[i]
 			if f.like != like {
-				g.packBand(right, seen, f, x.cols, panels, plain.kSplit(f.k))
+				g.packBand(right, copied, f, x.cols, panels, plain.kSplit(f.k))
 				like = f.like
 			}
 			slot := 0
@@ -333,29 +334,30 @@ func (g *convolution) startRow(row []float32, o int) {
 	fillWith(row, g.Bias[o])
 }
 
-// packBand packs what a phase sees of a band, as panels, in blocks of kb products.
-func (g *convolution) packBand(dst, seen []float32, f *phase, cols, panels, kb int) {
+// packBand packs what a phase reads of a band as panels, in blocks of kb products.
+func (g *convolution) packBand(dst, copied []float32, f *phase, cols, panels, kb int) {
 	s, b := g.p.isa, &g.band
 	places := g.at[g.cg*f.first:][:f.k]
 	for v := 0; v < panels*s.nr; v += s.lanes {
-		from := min(v, (cols-1)/s.lanes*s.lanes) // past the last column it does not matter
+		from := min(v, (cols-1)/s.lanes*s.lanes) // past the last column, anything will do
 		if !b.flat {
 			from = from/b.line*b.pitch + from%b.line
 		}
 		for k := 0; k < f.k; k += kb {
 			n := min(kb, f.k-k)
-			s.copyAt(dst[k*panels*s.nr+v/s.nr*s.nr*n+v%s.nr:], s.nr, seen[from:], places[k:k+n], f.most)
+			s.copyAt(dst[k*panels*s.nr+v/s.nr*s.nr*n+v%s.nr:], s.nr, copied[from:], places[k:k+n], f.most)
 		}
 	}
 }
 
-// writeLines writes the lines of a part for rows output channels from first on: those of phase f, and of the phases beside it in a line.
+// writeLines writes the lines of a part for output channels [first, first+rows). A line has the elements of f, interleaved with those of
+// the other phases that compute the same lines.
 func (g *convolution) writeLines(x *bandPart, f *phase, first, rows int, sc *scratch) {
 	s, b, step, size := g.p.isa, &g.band, g.lineStep(), g.out
 	used, need := sc.used, sc.need
 	at := [3]int{f.start[0] + x.at[0]*f.every[0], 0, x.at[2] * step}
 	n := min(x.wide*step, size[2]-at[2])
-	apart := x.rows * x.ldc // from a phase to the next
+	apart := x.rows * x.ldc // distance from a phase to the next
 	var line []float32
 	vectors := (x.wide + s.lanes - 1) / s.lanes * s.lanes
 	if step > 2 && step <= s.lanes {

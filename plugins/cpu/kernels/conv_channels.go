@@ -1,16 +1,16 @@
 package kernels
 
-// Convolutions whose groups have one channel of x: nothing is shared between output channels, and a product of matrices would multiply
-// one row. They are sums of shifted images instead, tap by tap.
+// Convolutions whose groups have one channel of x (depthwise). A matrix product would have one row only. Instead they add up shifted
+// images, tap by tap.
 
 const (
-	channelExtent = 16      // elements that a kernel covers along an axis, at most
-	channelTaps   = 256     // taps, at most
-	channelBand   = 1 << 14 // elements of an image that a task copies, about
-	channelLine   = 1 << 12 // of a line
+	channelExtent = 16      // most elements that a kernel covers along an axis
+	channelTaps   = 256     // most taps
+	channelBand   = 1 << 14 // about how many elements of an image a task copies
+	channelLine   = 1 << 12 // most elements of a line that it copies
 )
 
-// byChannel reports a convolution that channels computes.
+// byChannel reports whether channels computes the convolution.
 func (g *convolution) byChannel() bool {
 	if g.Transposed || g.cg != 1 || g.Last && g.og != 1 || volume(g.Kernel) > channelTaps {
 		return false
@@ -23,7 +23,7 @@ func (g *convolution) byChannel() bool {
 	return true
 }
 
-// channels computes it.
+// channels computes a convolution whose groups have one channel of x.
 func (g *convolution) channels() {
 	p, taps := g.p, volume(g.Kernel)
 	p.shared.reset()
@@ -56,7 +56,7 @@ func (g *convolution) channels() {
 	p.share(g.N*g.Cout*b.tasks(g), 1+elementGrain/(b.high*b.wide*taps), (*convBands)(g))
 }
 
-// convLines computes lines of the result with channels last: n, depth, height.
+// convLines computes lines of the result with channels last. It counts lines over images, depth and height.
 type convLines convolution
 
 func (x *convLines) do(lo, hi, worker int) {
@@ -77,24 +77,23 @@ func (x *convLines) do(lo, hi, worker int) {
 	}
 }
 
-// A band is the part of one depth of a channel of the result that a task makes. It copies what it sees of x, so that taps need not look
-// for the borders: for each tap along the depth an image, of that the lines of one remainder by the stride together, of those the columns
-// of one remainder.
+// A band is the rectangle of one depth of a channel of the result that a task computes, and the layout of its copy of x. The copy includes
+// the padding, so taps need no checks. It is an array [planes, line remainder, column remainder, lines, pitch], where the remainders are
+// those of positions in x by the stride: elements that the same tap reads for adjacent results are adjacent.
 type band struct {
-	high, wide   int // elements of the result
-	lines, pitch int // of the copy, for each remainder; elements of a line
-	line         int // columns of a product, from a line to the next; they are whole vectors unless the band is flat
-	flat         bool
+	high, wide   int  // elements of the result
+	lines, pitch int  // lines of the copy for each pair of remainders, and elements of a line
+	line         int  // columns of a product from a line to the next: whole vectors, unless flat is set
+	flat         bool // lines are too short for vectors; results of several lines are computed at once, with unused elements between
 }
 
-// channelBands cuts the result into bands of a channel.
+// channelBands returns the size of the bands of a channel.
 func (g *convolution) channelBands() (b band) {
 	b.wide = min(g.out[2], channelLine/g.Stride[2])
 	b.high = min(g.out[1], max(1, channelBand/(b.wide*g.Stride[1]*g.Stride[2])))
 	b.lines = b.high + g.span[1]/g.Stride[1]
 	lanes := g.p.isa.lanes
 	b.pitch = b.wide
-	// All lines are made at once where they are short, with some rubbish between them.
 	if b.flat = b.wide < 4*lanes; !b.flat {
 		b.pitch = (b.wide + lanes - 1) / lanes * lanes
 	}
@@ -102,12 +101,12 @@ func (g *convolution) channelBands() (b band) {
 	return b
 }
 
-// size is the number of elements of the copy.
+// size returns the number of elements of the copy.
 func (b *band) size(g *convolution) int {
 	return g.planes * g.step[1] * g.step[2] * b.lines * b.pitch
 }
 
-// bandScratch is what a worker needs for bands, for results that are smaller, too.
+// bandScratch returns what a worker needs for bands, also for smaller results, in bytes.
 func (g *convolution) bandScratch() int64 {
 	sh, sw, lanes := g.Stride[1], g.Stride[2], g.p.isa.lanes
 	wide, high := min(g.out[2], channelLine/sw), min(g.out[1], channelBand/(sh*sw))
@@ -116,18 +115,18 @@ func (g *convolution) bandScratch() int64 {
 	return floats(g.Kernel[0]*sh*sw*(made+tall*(wide+broad))+wide+broad+2*lanes, made+2*lanes)
 }
 
-// tasks is the number of bands of a channel.
+// tasks returns the number of bands of a channel.
 func (b *band) tasks(g *convolution) int {
 	return g.grid[0] * ((g.grid[1] + b.high - 1) / b.high) * ((g.grid[2] + b.wide - 1) / b.wide)
 }
 
-// place is where line r of the copy of a plane begins, and its columns of a remainder.
+// place returns the index in the copy of line r of a plane, at its columns with the given remainder.
 func (b *band) place(g *convolution, plane, r, remainder int) int {
 	sh, sw := g.step[1], g.step[2]
 	return (((plane*sh+r%sh)*sw+remainder)*b.lines + r/sh) * b.pitch
 }
 
-// tap is where what tap i sees begins in the copy.
+// tap returns the index in the copy from which on tap i reads.
 func (b *band) tap(g *convolution, i int) int {
 	t := g.taps[i].at
 	for k := range t {
@@ -145,14 +144,14 @@ func (x *convBands) do(lo, hi, worker int) {
 	down := (g.out[1] + b.high - 1) / b.high
 	room := (b.high*b.pitch + s.lanes) / s.lanes * s.lanes
 	used, need := sc.used, sc.need
-	seen, made := sc.floats(b.size(g)+b.pitch+2*s.lanes), sc.floats(room)
+	copied, made := sc.floats(b.size(g)+b.pitch+2*s.lanes), sc.floats(room)
 	for t := lo; t < hi; t++ {
 		w0, rest := t%across*b.wide, t/across
 		h0, d := rest%down*b.high, rest/down%g.out[0]
-		channel := rest / down / g.out[0] // of all images
+		channel := rest / down / g.out[0] // counted over all images
 		o := channel % g.Cout
 		high, wide := min(b.high, g.out[1]-h0), min(b.wide, g.out[2]-w0)
-		g.copyBand(seen, &b, channel/g.Cout*g.Cin+o/g.og, d, h0, w0, sc)
+		g.copyBand(copied, &b, channel/g.Cout*g.Cin+o/g.og, d, h0, w0, sc)
 		weights, bias := g.weights[o*taps:(o+1)*taps], float32(0)
 		if g.Bias != nil {
 			bias = g.Bias[o]
@@ -160,7 +159,7 @@ func (x *convBands) do(lo, hi, worker int) {
 		first := ((channel*g.out[0]+d)*g.out[1]+h0)*g.out[2] + w0
 		if b.flat {
 			n := ((high-1)*b.pitch + wide + s.lanes - 1) / s.lanes * s.lanes
-			s.stencil(made[:n], seen, g.at, weights, bias)
+			s.stencil(made[:n], copied, g.at, weights, bias)
 			for h := range high {
 				copy(g.Out[first+h*g.out[2]:][:wide], made[h*b.pitch:])
 			}
@@ -169,18 +168,18 @@ func (x *convBands) do(lo, hi, worker int) {
 		n := (wide + s.lanes - 1) / s.lanes * s.lanes
 		for h := range high {
 			dst := g.Out[first+h*g.out[2]:]
-			if across == 1 && h+1 < high && n <= 2*wide { // the line after this one is made next
-				s.stencil(dst[:n], seen[h*b.pitch:], g.at, weights, bias)
+			if across == 1 && h+1 < high && n <= 2*wide { // what spills into the next line is then overwritten
+				s.stencil(dst[:n], copied[h*b.pitch:], g.at, weights, bias)
 				continue
 			}
-			s.stencil(made[:n], seen[h*b.pitch:], g.at, weights, bias)
+			s.stencil(made[:n], copied[h*b.pitch:], g.at, weights, bias)
 			copy(dst[:wide], made)
 		}
 	}
 	sc.giveBack(used, need)
 }
 
-// copyBand copies what the elements from h0, w0 on of depth d see of a channel, with zeros outside of the image.
+// copyBand copies what the band at depth d, line h0 and column w0 reads of a channel, with padding outside of the image.
 func (g *convolution) copyBand(dst []float32, b *band, channel, d, h0, w0 int, sc *scratch) {
 	sh, sw := g.step[1], g.step[2]
 	for a := range g.planes {
@@ -200,7 +199,7 @@ func (g *convolution) copyBand(dst []float32, b *band, channel, d, h0, w0 int, s
 	}
 }
 
-// pad fills a copy where it lies outside of the image.
+// pad fills x with the value of padding.
 func (g *convolution) pad(x []float32) {
 	if g.fill == 0 {
 		clear(x)
@@ -209,7 +208,7 @@ func (g *convolution) pad(x []float32) {
 	}
 }
 
-// copyLine copies every stride-th element of a line from x on, with zeros outside of it.
+// copyLine copies every stride-th element of a line from index x on, with padding outside of the line.
 func (g *convolution) copyLine(dst, line []float32, x int, sc *scratch) {
 	step := g.step[2]
 	before := min(max(0, (-x+step-1)/step), len(dst))

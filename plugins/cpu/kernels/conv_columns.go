@@ -1,20 +1,21 @@
 package kernels
 
-// Convolutions with channels first: a column of the product is an element of the result, and the weights are the left operand.
+// Convolutions with channels first, as matrix products. The weights are the left operand. A column of the right one holds the elements of
+// x for one element of the result.
 
-// A task gathers up to columnsRoom floats, which stay in the second-level cache, or a panel, and up to panelsMost panels.
+// A task gathers up to panelsMost panels and up to columnsRoom floats, which stay in the L2 cache, but at least one panel.
 const (
 	columnsRoom = 1 << 18
 	panelsMost  = 64
 )
 
-// blockRows is the number of output channels of a block of packed weights.
+// blockRows returns the number of output channels of a block of packed weights.
 func (g *convolution) blockRows() int { return 4 * g.p.isa.mr }
 
-// blockSize is the distance of two blocks of packed weights.
+// blockSize returns the distance of two blocks of packed weights.
 func (g *convolution) blockSize() int { return g.blockRows()*g.k + spill }
 
-// mostPanels is the number of panels that a task gathers at most.
+// mostPanels returns the most panels that a task gathers.
 func (g *convolution) mostPanels() int { return min(max(1, columnsRoom/(g.p.isa.nr*g.k)), panelsMost) }
 
 // columns computes the phase.
@@ -64,7 +65,7 @@ func (x *convColumns) do(lo, hi, worker int) {
 	}
 }
 
-// block computes the elements from m on of a group of image n, in one of the chunks of its channels.
+// block computes elements [m, m+wide) of image n, for a chunk of the output channels of a group.
 func (g *convolution) block(n, group, m, chunk, worker int) {
 	s, sc, area := g.p.isa, g.p.scratch(worker), volume(g.count)
 	cols := min(g.wide, area-m)
@@ -99,15 +100,15 @@ func fillWith(x []float32, v float32) {
 	}
 }
 
-// segment is elements [first, end) of a vector that lie in one line of the result, and where x lies under the first of them.
+// segment is the elements [first, end) of a vector that lie in one line of the result. at is the index in x of a tap at 0 for the first.
 type segment struct {
 	first, end int
 	at         [3]int
 }
 
-// gatherColumns packs what elements [m, m+cols) of image n see of channels [c0, c0+cg), as panels; zeros outside of the image.
+// gatherColumns packs what elements [m, m+cols) of image n read of channels [c0, c0+cg), as panels, with zeros outside of the image.
 func (g *convolution) gatherColumns(dst []float32, n, c0, m, cols, panels int, sc *scratch) {
-	s, taps, plane := g.p.isa, len(g.seen), volume(g.In)
+	s, taps, plane := g.p.isa, len(g.phaseTaps), volume(g.In)
 	kb, image, pixels := plain.kSplit(g.k), g.X[(n*g.Cin+c0)*plane:], places(g.In)
 	lanes := s.lanes
 	var segments [16]segment
@@ -123,9 +124,9 @@ func (g *convolution) gatherColumns(dst []float32, n, c0, m, cols, panels int, s
 			parts = append(parts, segment{i - v, i - v + n, at})
 			i += n
 		}
-		for t := range g.seen {
-			tap := &g.seen[t]
-			from := -1 // where all lies side by side
+		for t := range g.phaseTaps {
+			tap := &g.phaseTaps[t]
+			from := -1 // index in x, if the elements of the vector are contiguous
 			if len(parts) == 1 && parts[0].end == lanes && g.step[2] == 1 {
 				from = g.line(&parts[0], tap, &pixels)
 				if x := parts[0].at[2] + tap.at[2]; x < 0 || x+lanes > g.In[2] {
@@ -154,7 +155,7 @@ func (g *convolution) gatherColumns(dst []float32, n, c0, m, cols, panels int, s
 				}
 			}
 			base := v % s.nr
-			for k := 0; k < g.k; k += kb { // blocks of k
+			for k := 0; k < g.k; k += kb { // see kSplit
 				size := min(kb, g.k-k)
 				c := (k - t + taps - 1) / taps
 				if t >= k {
@@ -175,7 +176,7 @@ func (g *convolution) gatherColumns(dst []float32, n, c0, m, cols, panels int, s
 	}
 }
 
-// line is where the line of x begins that a tap sees under a segment, or -1.
+// line returns where the line of x begins that a tap reads for a segment, or -1 if it is outside of the image.
 func (g *convolution) line(p *segment, t *tap, pixels *[3]int) int {
 	d, h := p.at[0]+t.at[0], p.at[1]+t.at[1]
 	if d < 0 || d >= g.In[0] || h < 0 || h >= g.In[1] {

@@ -2,21 +2,22 @@ package kernels
 
 import "slices"
 
-// Convolutions with channels last: a row of the product is an element of the result in all channels of a group.
+// Convolutions with channels last, as matrix products. A row of the left operand holds the elements of x for one element of the result.
+// The weights are the right operand.
 
-// resized is a slice of n floats with arbitrary contents, s itself where it is long enough.
+// resized returns a slice of n floats with arbitrary contents, in the memory of s if it suffices.
 func resized(s []float32, n int) []float32 { return slices.Grow(s[:0], n)[:n] }
 
-// disjoint reports a transpose whose patches do not overlap, and leave no element out.
+// disjoint reports whether each element of x results in a patch of its own: a transpose whose patches do not overlap and leave no gaps.
 func (g *convolution) disjoint() bool {
 	return g.Transposed && g.Groups == 1 && g.Stride == g.Kernel && g.Pad == [3]int{} && g.OutputPad == [3]int{} && g.Dilation == [3]int{1, 1, 1}
 }
 
-// spread computes such a transpose: each row of patches is a plain product, written in place.
+// spread computes a disjoint transpose. Each row of patches is a matrix product that writes the result in place.
 func (g *convolution) spread() {
 	p, kw := g.p, g.Kernel[2]
 	cols := kw * g.Cout
-	g.patch = resized(g.patch, g.Cin*cols) // [Cin, KW, Cout] for one row of the patch
+	g.patch = resized(g.patch, g.Cin*cols) // weights [Cin, KW, Cout] of one row of a patch
 	g.bias = resized(g.bias, cols)
 	clear(g.bias)
 	for k := range kw {
@@ -36,7 +37,7 @@ func (g *convolution) spread() {
 				}
 			}
 		}
-		for d := range g.N * g.In[0] { // the lines of an image of height H lie evenly
+		for d := range g.N * g.In[0] { // the lines of one depth are evenly spaced: a batch
 			to := (d*g.Kernel[0]+k/g.Kernel[1])*g.out[1] + k%g.Kernel[1]
 			g.product = GemmArgs{M: g.In[2], N: cols, K: g.Cin, A: g.X[d*g.In[1]*g.In[2]*g.Cin:], LDA: g.Cin, B: F32(g.patch), LDB: cols,
 				C: g.Out[to*line:], LDC: cols, Bias: g.bias, Batch: g.In[1], StrideA: g.In[2] * g.Cin, StrideC: g.Kernel[1] * line}
@@ -71,7 +72,7 @@ func (g *convolution) rows() {
 	p.each(g.N*g.across, 1, (*convRows)(g))
 }
 
-const rowsHigh = 4 // panels of rows in a task
+const rowsHigh = 4 // panels of A in a task
 
 type convRows convolution
 
@@ -91,7 +92,7 @@ func (x *convRows) do(lo, hi, worker int) {
 		}
 		for i := range g.each {
 			g.gatherRows(gathered, n, i*g.cg, m, rows)
-			q := g.each[i] // a copy per task: C differs
+			q := g.each[i] // a copy, since tasks have different C
 			q.A, q.LDA, q.C = gathered, g.k, out[i*g.og:]
 			used, need := sc.used, sc.need
 			q.packA(s, sc, a, 0, 0, rows)
@@ -99,24 +100,24 @@ func (x *convRows) do(lo, hi, worker int) {
 			sc.giveBack(used, need)
 		}
 		for r := 0; !g.whole() && r < rows; r++ {
-			copy(g.Out[(n*volume(g.out)+g.lands(m+r, g.out))*g.Cout:][:g.Cout], out[r*g.Cout:])
+			copy(g.Out[(n*volume(g.out)+g.resultPixel(m+r, g.out))*g.Cout:][:g.Cout], out[r*g.Cout:])
 		}
 		sc.giveBack(used, need)
 	}
 }
 
-// gatherRows fills dst [rows, k] with what elements [m, m+rows) of image n see of channels [c0, c0+cg); zeros outside of the image.
+// gatherRows fills dst [rows, k] with what elements [m, m+rows) of image n read of channels [c0, c0+cg), with zeros outside of the image.
 func (g *convolution) gatherRows(dst []float32, n, c0, m, rows int) {
 	image, pixels := g.X[n*volume(g.In)*g.Cin+c0:], places(g.In)
 	for r := range rows {
 		row := dst[r*g.k : (r+1)*g.k]
 		at := g.pixel(m + r)
-		for t := 0; t < len(g.seen); {
-			from, inside := g.source(at, &g.seen[t])
-			run := 1 // taps that see neighbours
+		for t := 0; t < len(g.phaseTaps); {
+			from, inside := g.source(at, &g.phaseTaps[t])
+			run := 1 // taps that read adjacent pixels
 			if inside && g.Groups == 1 {
-				for last := g.seen[t].at; t+run < len(g.seen) && from[2]+run < g.In[2]; run++ {
-					if last[2]++; g.seen[t+run].at != last {
+				for last := g.phaseTaps[t].at; t+run < len(g.phaseTaps) && from[2]+run < g.In[2]; run++ {
+					if last[2]++; g.phaseTaps[t+run].at != last {
 						break
 					}
 				}

@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// conv64 is the definition: convolution gathers, its transpose scatters.
+// conv64 computes a convolution in float64 by its definition. A transpose swaps the roles of input and output.
 func conv64(g *ConvArgs) []float64 {
 	made := g.OutSize()
 	out := make([]float64, g.N*volume(made)*g.Cout)
@@ -24,7 +24,7 @@ func conv64(g *ConvArgs) []float64 {
 	index := func(i int, size [3]int) [3]int {
 		return [3]int{i / (size[1] * size[2]), i / size[2] % size[1], i % size[2]}
 	}
-	from, to := made, g.In // a tap of an element of the one is an element of the other
+	from, to := made, g.In // for each element in from, taps are elements of to
 	if g.Transposed {
 		from, to = g.In, made
 	}
@@ -84,7 +84,7 @@ func randomConv(r *rand.Rand, transposed bool) *ConvArgs {
 		g.Stride, g.Dilation, g.Pad, g.OutputPad, g.Groups = g.Kernel, one, [3]int{}, [3]int{}, 1
 	case 1: // one tap
 		g.Kernel, g.Stride, g.Pad, g.Dilation, g.OutputPad = one, one, [3]int{}, one, [3]int{}
-	case 2: // a channel for each group
+	case 2: // depthwise
 		g.Groups = 1 + r.IntN(37)
 		g.Cin, g.Cout = g.Groups, g.Groups*(1+r.IntN(2)*r.IntN(3))
 	}
@@ -102,13 +102,13 @@ func describeConv(g *ConvArgs) string {
 }
 
 func TestConv(t *testing.T) {
-	seed := uint64(0) // others for each pool: the definition takes most of the time
+	seed := uint64(0) // each pool gets other cases, since conv64 takes most of the time
 	eachPool(t, func(t *testing.T, p *Pool) {
 		seed++
 		r := rng(seed)
 		for i := range some(50) {
 			g := randomConv(r, i%2 == 1)
-			if i%10 == 0 { // not to be multiplied by padding
+			if i%10 == 0 { // an infinite weight, which must not be multiplied by padding
 				g.Weight = F32(randoms(r, g.Weight.Len()))
 				g.Weight.f32[r.IntN(g.Weight.Len())] = float32(math.Inf(1))
 			}
@@ -135,7 +135,7 @@ func TestConvThreads(t *testing.T) {
 	}
 }
 
-// conv2D is a convolution of a square image by a square kernel.
+// conv2D returns a convolution of a square image by a square kernel.
 func conv2D(size, cin, cout, kernel, stride, pad, groups int, last bool) ConvArgs {
 	return ConvArgs{N: 1, In: [3]int{1, size, size}, Cin: cin, Cout: cout, Kernel: [3]int{1, kernel, kernel}, Stride: [3]int{1, stride, stride},
 		Pad: [3]int{0, pad, pad}, Dilation: [3]int{1, 1, 1}, Groups: groups, Last: last}

@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// edge is n elements that end where memory ends: what reads or writes past them faults. They are small whole numbers.
+// edge returns n elements, small whole numbers, that end at a protected page: a read or write past them faults.
 func edge[T float32 | uint16 | uint8](t *testing.T, n int) []T {
 	t.Helper()
 	const page = 4096
@@ -29,7 +29,7 @@ func edge[T float32 | uint16 | uint8](t *testing.T, n int) []T {
 	return x
 }
 
-// TestOperandsEndWithMemory runs every routine of every set on operands that are exactly as long as their contracts say.
+// TestOperandsEndWithMemory runs the routines of every set on operands that are exactly as long as the routines' contracts allow.
 func TestOperandsEndWithMemory(t *testing.T) {
 	for _, s := range available() {
 		t.Run(s.name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// at is the element of a tensor of the given shape that index (of the broadcast result) reads.
+// at returns which element of a tensor of the given shape is read for an index of the broadcast result.
 func at(shape, index []int) int {
 	n := 0
 	for i, d := range shape {
@@ -47,7 +47,7 @@ var broadcasts = [][3][]int{
 func binary64(op BinaryOp, x, y float64) float64 {
 	switch op {
 	case Max, Min:
-		if x != x || y != y { // math.Max prefers infinity to NaN; the contract does not
+		if x != x || y != y { // math.Max(NaN, +Inf) is +Inf; ours is NaN
 			return math.NaN()
 		}
 	}
@@ -70,7 +70,7 @@ func binary64(op BinaryOp, x, y float64) float64 {
 	return binaries[op].f(x, y)
 }
 
-// floatBinaries are the functions of floats.
+// floatBinaries returns the binary functions that take floats.
 func floatBinaries() []BinaryOp {
 	return slices.DeleteFunc(Binaries(), func(op BinaryOp) bool { return !op.TakesFloats() })
 }
@@ -109,7 +109,7 @@ func testBinaryFloat(t *testing.T, p *Pool) {
 	}
 }
 
-// TestDoubles compares functions of two floats with their formulas, on all pairs of special values and on values of all magnitudes.
+// TestDoubles compares the binary functions of floats with their formulas, on all pairs of special values and on values of all magnitudes.
 func TestDoubles(t *testing.T) {
 	r := rng(3)
 	inf := float32(math.Inf(1))
@@ -244,7 +244,7 @@ func testCompareWhereExpand(t *testing.T, p *Pool) {
 	}
 }
 
-// castBig is the Cast rule on exact values: nil is NaN.
+// castBig casts an exact value as Cast should; nil is NaN.
 func castBig(to dtype.DType, x *big.Float, inf int) (f float64, i int64) {
 	switch {
 	case to == dtype.F32:
@@ -290,7 +290,7 @@ func makeSlice(d dtype.DType, n int) any {
 	return make([]uint8, n)
 }
 
-// TestCastFloats casts doubles to everything, against exact arithmetic.
+// TestCastFloats compares casts of f64 to all types with exact arithmetic.
 func TestCastFloats(t *testing.T) {
 	p := newPool(t, 2, "")
 	r := rng(3)
@@ -350,7 +350,7 @@ func half64(d dtype.DType, h uint16) float64 {
 	return float64(dtype.F16ToF32(h))
 }
 
-// roundHalf rounds to the nearest 16-bit float by scaling: exact in float64.
+// roundHalf rounds to the nearest 16-bit float by scaling, which is exact in float64.
 func roundHalf(d dtype.DType, x float64) float64 {
 	bits, lowest, top := 11, -24, 65520.0
 	if d == dtype.BF16 {
@@ -423,7 +423,7 @@ func TestCastIntegers(t *testing.T) {
 	}
 }
 
-// TestCastHalf widens every half and bfloat16, through the vector routines.
+// TestCastHalf widens and narrows every f16 and bf16 by the vector routines.
 func TestCastHalf(t *testing.T) {
 	src := make([]uint16, 1<<16+3)
 	for i := range src {
@@ -486,7 +486,7 @@ func describeShape(what string, shape, extra []int) string {
 	return fmt.Sprint(what, " ", shape, " ", extra)
 }
 
-// TestRemainder compares the short way with the long one.
+// TestRemainder compares remainder64 with math.Mod.
 func TestRemainder(t *testing.T) {
 	r := rng(12)
 	for range 300000 {

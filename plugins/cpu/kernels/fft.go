@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// FFTKind is what a transform takes and gives. Complex numbers are their real parts, all of them, and then their imaginary parts.
+// FFTKind is a kind of Fourier transform. A row of complex numbers is stored as all real parts followed by all imaginary parts.
 type FFTKind uint8
 
 // The transforms.
@@ -14,17 +14,17 @@ const (
 	FFTForward FFTKind = iota // n complex numbers to n
 	FFTInverse
 	FFTReal        // n real numbers to n/2+1 complex ones
-	FFTRealInverse // and back
+	FFTRealInverse // n/2+1 complex numbers to n real ones
 )
 
-// FFTSpec is a transform of n numbers, or to n, times scale.
+// FFTSpec describes a transform. N is the number of complex numbers, or of real ones, and Scale a factor of the result.
 type FFTSpec struct {
 	Kind  FFTKind
 	N     int
 	Scale float64
 }
 
-// sizes are the numbers of values in a row of the operand and of the result.
+// sizes returns the number of values in a row of the operand and of the result.
 func (s FFTSpec) sizes() (in, out int) {
 	switch bins := s.N/2 + 1; s.Kind {
 	case FFTReal:
@@ -38,39 +38,40 @@ func (s FFTSpec) sizes() (in, out int) {
 func (s FFTSpec) real() bool     { return s.Kind >= FFTReal }
 func (s FFTSpec) backward() bool { return s.Kind == FFTInverse || s.Kind == FFTRealInverse }
 
-// halved reports a real transform that is made of a complex one of half as many numbers.
+// halved reports whether a real transform is computed by a complex one of half as many numbers.
 func (s FFTSpec) halved() bool { return s.real() && s.N%2 == 0 }
 
-// fftPlan is how a transform is computed, with its tables.
+// fftPlan says how a transform is computed, and holds its tables.
 //
-// The core is a complex transform of n numbers. Where n has a prime factor that is no radix, it is a convolution (Bluestein, 1970) by way
-// of transforms of m numbers. Those are done in one of two ways, both of which work on vectors without reordering their lanes:
+// The core is a complex transform of n numbers. If n has a prime factor that is not in radices, the core is a convolution (Bluestein, 1970),
+// computed by transforms of m numbers; otherwise m is n. Transforms of m numbers are computed in one of two ways. Neither reorders the lanes
+// of vectors:
 //
-//   - short ones for as many rows at a time as a vector has lanes, each row in a lane;
-//   - long ones as a matrix of a rows and b columns: transforms of the columns, times roots of one, then of the rows, which are the columns
-//     of the transpose (Bailey, 1990). Blocks of columns fit the caches, and are what threads share.
+//   - Short ones take a row per lane, so as many rows at a time as a vector has lanes.
+//   - Long ones view a row as a matrix [a, b]. They transform its columns, multiply by roots of unity, transpose, and transform the columns
+//     again (Bailey, 1990). Threads share blocks of columns, which fit the caches.
 type fftPlan[T float32 | float64] struct {
 	FFTSpec
 	f      *fftRoutines[T]
-	n, m   int       // of the core, and of the transforms that it is made of
+	n, m   int       // numbers of the core, and of the transforms that compute it
 	chirp  planes[T] // e^(-pi i j^2/n), for the convolution; nil if m is n
-	filter planes[T] // the transform of its conjugates, over m
-	out    planes[T] // chirp, times the scale
+	filter planes[T] // the transform of the conjugate of chirp, over m
+	out    planes[T] // chirp times the scale
 	long   bool
-	a, b   *columnFFT[T] // of a short transform only a
-	roots  planes[T]     // between those of a and b, in blocks of columns
+	a, b   *columnFFT[T] // b is for long transforms only
+	roots  planes[T]     // roots of unity to multiply by between a and b, in blocks of columns
 
-	halves planes[T] // roots for the halves of a real transform
+	halves planes[T] // roots of unity for fftRoutines.split and halves, if the transform is halved
 }
 
 const (
-	// longFFT is the least length of long transforms.
+	// longFFT is the least length of a long transform.
 	longFFT = 256
-	// sharedFFT is the length of rows that threads share, even where there are as many rows as threads.
+	// Threads share rows longer than sharedFFT. Of shorter rows, each thread takes whole ones if there are enough.
 	sharedFFT = 1 << 16
 )
 
-// planFFT is the pool's plan of a transform, which is made once.
+// planFFT returns the pool's plan of a transform. It is made once.
 func planFFT[T float32 | float64](p *Pool, spec FFTSpec) *fftPlan[T] {
 	type key struct {
 		FFTSpec
@@ -85,7 +86,7 @@ func planFFT[T float32 | float64](p *Pool, spec FFTSpec) *fftPlan[T] {
 	return plan
 }
 
-// fftRoutinesOf are those of an instruction set.
+// fftRoutinesOf returns the routines of an instruction set, or loops in Go.
 func fftRoutinesOf[T float32 | float64](s *isa) *fftRoutines[T] {
 	if f, ok := any(s.fft).(*fftRoutines[T]); ok && f != nil {
 		return f
@@ -98,7 +99,7 @@ func newFFTPlan[T float32 | float64](f *fftRoutines[T], spec FFTSpec) *fftPlan[T
 	if spec.halved() {
 		t.n = spec.N / 2
 		h := t.n
-		w := func(k int) (re, im float64) { // as split takes it
+		w := func(k int) (re, im float64) { // with the factors that split expects
 			re, im = root(k, 2*h)
 			if spec.Kind == FFTRealInverse {
 				return -re * spec.Scale, im * spec.Scale
@@ -129,7 +130,7 @@ func newFFTPlan[T float32 | float64](f *fftRoutines[T], spec FFTSpec) *fftPlan[T
 	return t
 }
 
-// rootScale is what the roots between a and b are multiplied by, so that a long transform is scaled without a pass.
+// rootScale returns the factor of roots. A long transform is scaled by its roots, so that it needs no extra pass.
 func (t *fftPlan[T]) rootScale() float64 {
 	if t.m != t.n || t.halved() {
 		return 1
@@ -137,7 +138,7 @@ func (t *fftPlan[T]) rootScale() float64 {
 	return t.Scale
 }
 
-// divide finds the factor of n that is next to its square root, or above, so that it and n divided by it are least or more; 0: there is none.
+// divide returns the factor of n that is closest to its square root from above, or 0 if that or its cofactor is below least.
 func divide(n, least int) int {
 	for a := int(math.Sqrt(float64(n))); a >= max(least, 2); a-- {
 		if n%a == 0 {
@@ -147,7 +148,7 @@ func divide(n, least int) int {
 	return 0
 }
 
-// convolutionLength is the least product of few radices that is n or more.
+// convolutionLength returns the least length from n on that has few small factors.
 func convolutionLength(n int) int {
 	best := math.MaxInt
 	for _, odd := range []int{1, 3, 5, 9, 15, 25, 27, 45, 75} {
@@ -165,7 +166,7 @@ func newPlanes[T float32 | float64](n int) planes[T] {
 	return planes[T]{both[:n:n], both[n:]}
 }
 
-// blocks cuts n columns: all have width columns, the last one as many as are left, which is less than twice as much.
+// blocks divides n columns into count blocks of width columns. The last block also has the rest, so fewer than 2*width.
 func (t *fftPlan[T]) blocks(n, rows int) (count, width int) {
 	width = 2 * t.f.lanes
 	if rows > 256 {
@@ -197,11 +198,11 @@ func (t *fftPlan[T]) makeRoots(scale float64) planes[T] {
 	return out
 }
 
-// convolution makes the tables of a convolution, by a transform in float64.
+// convolution makes the tables of a convolution. It transforms the filter in float64.
 func (t *fftPlan[T]) convolution() {
 	lanes := 1
 	if !t.long {
-		lanes = t.f.lanes // each number for every lane
+		lanes = t.f.lanes // each number is repeated in every lane
 	}
 	t.chirp, t.out, t.filter = newPlanes[T](t.n*lanes), newPlanes[T](t.n*lanes), newPlanes[T](t.m*lanes)
 	filter := newPlanes[float64](t.m)
@@ -228,7 +229,7 @@ func (t *fftPlan[T]) convolution() {
 	}
 }
 
-// bytes is the size of the tables.
+// bytes returns the size of the tables.
 func (t *fftPlan[T]) bytes() int64 {
 	n := t.a.size() + 2*(len(t.halves.re)+len(t.chirp.re)+len(t.filter.re)+len(t.out.re)+len(t.roots.re))
 	if t.b != nil {
@@ -237,7 +238,7 @@ func (t *fftPlan[T]) bytes() int64 {
 	return sizeOf[T](n)
 }
 
-// FFTScratch is for FFT. It makes the tables.
+// FFTScratch returns what FFT needs. It makes the plan with its tables.
 func FFTScratch[T float32 | float64](p *Pool, spec FFTSpec) ScratchSize {
 	t := planFFT[T](p, spec)
 	r := ScratchSize{Packed: t.bytes()}
@@ -253,7 +254,7 @@ func FFTScratch[T float32 | float64](p *Pool, spec FFTSpec) ScratchSize {
 	return r
 }
 
-// room is the size of pairs of these lengths in scratch memory.
+// planesBytes returns the size in bytes of planes of these lengths in scratch memory.
 func planesBytes[T float32 | float64](lengths ...int) (n int64) {
 	for _, l := range lengths {
 		n += 2 * floats(l*int(unsafe.Sizeof(T(0)))/4)
@@ -261,7 +262,7 @@ func planesBytes[T float32 | float64](lengths ...int) (n int64) {
 	return n
 }
 
-// numbers are n values of scratch memory.
+// numbers returns n values of scratch memory.
 func numbers[T float32 | float64](s *scratch, n int) []T {
 	f := s.floats(n * int(unsafe.Sizeof(T(0))) / 4)
 	if len(f) == 0 {
@@ -274,7 +275,7 @@ func planesIn[T float32 | float64](s *scratch, n int) planes[T] {
 	return planes[T]{numbers[T](s, n), numbers[T](s, n)}
 }
 
-// FFT transforms rows of src.
+// FFT transforms the rows of src to those of dst.
 func FFT[T float32 | float64](p *Pool, spec FFTSpec, dst, src []T, rows int) {
 	in, out := spec.sizes()
 	if spec.N < 1 || len(src) < rows*in || len(dst) < rows*out {
@@ -303,7 +304,7 @@ func FFT[T float32 | float64](p *Pool, spec FFTSpec, dst, src []T, rows int) {
 	}
 }
 
-// rowsFFT does whole rows.
+// rowsFFT computes whole rows with long transforms.
 type rowsFFT[T float32 | float64] struct {
 	t        *fftPlan[T]
 	p        *Pool
@@ -325,7 +326,7 @@ func (r *rowsFFT[T]) do(lo, hi, worker int) {
 	}
 }
 
-// longRun is a step of one row, shared by the workers.
+// longRun is a step of a long transform that the workers share.
 type longRun[T float32 | float64] struct {
 	row  fftRow[T]
 	step int
@@ -333,8 +334,8 @@ type longRun[T float32 | float64] struct {
 
 func (r *longRun[T]) do(lo, hi, worker int) { r.row.do(r.step, lo, hi, r.row.p.scratch(worker)) }
 
-// finish keeps the promise that a row with a NaN or an infinity becomes NaN. What is not finite shows in the first numbers of the
-// result: each number of the operand has a part in their sums.
+// finish makes a row NaN if its operand has a NaN or an infinity. It looks for one only if the first numbers of the result are not finite:
+// they are sums over the whole row.
 func (t *fftPlan[T]) finish(dst, src []T) {
 	suspect := dst[0] - dst[0]
 	if t.Kind == FFTRealInverse {
@@ -348,7 +349,7 @@ func (t *fftPlan[T]) finish(dst, src []T) {
 	for i, x := range src {
 		if t.Kind == FFTRealInverse && i >= len(src)/2 {
 			if k := i - len(src)/2; 2*k%t.N == 0 {
-				continue // is not looked at
+				continue // the transform ignores the imaginary parts of numbers 0 and N/2
 			}
 		}
 		if x-x != 0 {

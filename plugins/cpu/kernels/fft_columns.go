@@ -5,61 +5,61 @@ import (
 	"slices"
 )
 
-// planes are complex numbers, their real parts in one slice and their imaginary parts in another.
+// planes holds complex numbers, with the real parts in one slice and the imaginary parts in another.
 type planes[T float32 | float64] struct{ re, im []T }
 
 func (a planes[T]) from(i int) planes[T] { return planes[T]{a.re[i:], a.im[i:]} }
 func (a planes[T]) swapped() planes[T]   { return planes[T]{a.im, a.re} }
 
-// fftRoutines are the loops of transforms. Runs of them have lanes numbers or more, or as many as lanes is of 1.
+// fftRoutines are the inner loops of transforms. Runs have at least lanes numbers.
 type fftRoutines[T float32 | float64] struct {
 	lanes int
-	// pass does count times, for i < run:
+	// pass computes count butterflies of radix r, each for a run of numbers i < run:
 	//
-	//	dst[k*dstStride+i] = tw[k] * sum over j of src[j*srcStride+i] e^(-2 pi i jk/r), j and k < r, tw[0] = 1
+	//	dst[k*dstStride+i] = tw[k] * sum over j of src[j*srcStride+i] e^(-2 pi sqrt(-1) jk/r), j and k < r, tw[0] = 1
 	//
-	// and then goes on srcStep and dstStep further, and 2(r-1) in tw, which has the real and the imaginary part of each. Without tw all
-	// are 1.
+	// From one butterfly to the next, it advances by srcStep in src, dstStep in dst and 2(r-1) in tw, which holds the real and imaginary
+	// parts of the twiddle factors tw[1:r]. If tw is nil, all are 1.
 	pass func(r int, dst, src planes[T], tw []T, shape passShape)
 	// multiply is dst = a*b; dst may be a.
 	multiply func(dst, a, b planes[T], n int)
-	// transpose is dst[j*ldd+i] = src[i*lds+j], i < rows, j < cols; both are lanes or more.
+	// transpose is dst[j*ldd+i] = src[i*lds+j], i < rows, j < cols; rows and cols are at least lanes.
 	transpose func(dst []T, ldd int, src []T, lds int, rows, cols int)
 	scale     func(x []T, by T)
-	// split makes numbers k and h-k of a transform of 2h real numbers of those of the transform z of h complex ones, each made of two
-	// neighbours: e and o are the transforms of the even and the odd ones,
+	// split computes numbers k and h-k of the transform x of 2h real numbers from the transform z of h complex numbers, each of which is
+	// two adjacent real ones. With e and o the transforms of the even and the odd real numbers,
 	//
 	//	e = (z_k + z_{h-k}*)/2, o = (z_k - z_{h-k}*)/2i, x_k = e + w o, x_{h-k} = (e - w o)*
 	//
-	// over runs of n. Where xk is xh, that is x_k. The factor 1/2 is w's, and scale's.
+	// over runs of n. If xk and xh are the same memory, the result is x_k. The factor 1/2 is part of w and scale.
 	split func(xk, xh, zk, zh planes[T], n int, wr, wi, scale T)
-	// halves is split of numbers k to k+n-1 of h, none of which is 0 or a counterpart of another, with roots w of their own. It does as many
-	// as are whole vectors and returns how many; nil: none.
+	// halves is split for numbers k to k+n-1 of h, with roots w[k:k+n]. None of the numbers is 0 or the counterpart h-k of another. It
+	// computes whole vectors and returns the count of numbers done; nil: none.
 	halves func(x, z planes[T], h, k, n int, w planes[T], scale T) int
-	// evens is dst[i] = src[2i], and zip is dst[2i] = a[i], dst[2i+1] = b[i]; nil: loops.
+	// evens is dst[i] = src[2i], and zip is dst[2i] = a[i], dst[2i+1] = b[i]; nil: loops in Go.
 	evens func(dst, src []T)
 	zip   func(dst, a, b []T)
 }
 
 type passShape struct{ count, run, srcStep, srcStride, dstStep, dstStride int }
 
-// columnFFT transforms the columns of a matrix of n rows: Stockham's algorithm, of which each stage reads one matrix and writes another, so
-// that no reordering remains.
+// columnFFT transforms the columns of a matrix of n rows by Stockham's algorithm: each stage reads one matrix and writes another, in an
+// order that leaves no bit reversal.
 type columnFFT[T float32 | float64] struct {
 	n      int
 	stages []fftStage[T]
 }
 
-// fftStage is a stage of radix r. The stages after it transform m numbers, those before it have made done.
+// fftStage is a stage of radix r. m is the product of the radices of later stages, done that of earlier ones. tw are its twiddle factors.
 type fftStage[T float32 | float64] struct {
 	r, m, done int
 	tw         []T
 }
 
-// radices are those that stages have, in the order in which they are taken.
+// radices are the radices of stages, in the order in which factors tries them.
 var radices = []int{4, 5, 3, 7, 2}
 
-// factors are the radices whose product is n; ok is false where there are none.
+// factors returns radices whose product is n. ok is false if there are none.
 func factors(n int) (f []int, ok bool) {
 	for _, r := range radices {
 		for n%r == 0 {
@@ -69,10 +69,10 @@ func factors(n int) (f []int, ok bool) {
 	return f, n == 1
 }
 
-// root is e^(-2 pi i k/n), to the last bits of float64.
+// root returns e^(-2 pi i k/n), precise to the last bits of float64.
 func root(k, n int) (re, im float64) {
 	k %= n
-	// In the first eighth of the circle sine and cosine are as exact as they can be.
+	// Sine and cosine are most precise in the first eighth of the circle, so map other angles to it.
 	switch octant := 8 * k / n; octant {
 	case 0:
 		im, re = math.Sincos(2 * math.Pi * float64(k) / float64(n))
@@ -114,7 +114,7 @@ func newColumnFFT[T float32 | float64](n int) *columnFFT[T] {
 	return c
 }
 
-// size is the number of values in the tables.
+// size returns the number of values in the tables.
 func (c *columnFFT[T]) size() (n int) {
 	for _, s := range c.stages {
 		n += len(s.tw)
@@ -122,8 +122,7 @@ func (c *columnFFT[T]) size() (n int) {
 	return n
 }
 
-// run transforms w columns of src, whose rows are lds apart, into dst, whose rows are ldd apart. Dst may be src. A and b are scratch memory
-// for n*w numbers each.
+// run transforms w columns of src, with rows lds apart, to dst, with rows ldd apart. dst may be src. a and b are buffers of n*w numbers.
 func (c *columnFFT[T]) run(f *fftRoutines[T], dst planes[T], ldd int, src planes[T], lds int, w int, a, b planes[T]) {
 	if c.n == 1 {
 		copy(dst.re[:w], src.re[:w])
@@ -254,7 +253,7 @@ func pass4InGo[T float32 | float64](_ int, dst, src planes[T], tw []T, s passSha
 	}
 }
 
-// oddRoots are the cosines and sines of 2 pi k/r, by r.
+// oddRoots holds the cosines and sines of 2 pi k/r by r, for odd r.
 var oddRoots = func() (all [8][2][8]float64) {
 	for r := 3; r < 8; r += 2 {
 		for k := range r {
@@ -265,10 +264,10 @@ var oddRoots = func() (all [8][2][8]float64) {
 	return all
 }()
 
-// oddInGo is for an odd radix: number j and number r-j are added and subtracted once for all sums.
+// oddInGo is pass for an odd radix. It adds and subtracts numbers j and r-j once for all sums.
 func oddInGo[T float32 | float64](r int, dst, src planes[T], tw []T, s passShape) {
 	half := r / 2
-	var cos, sin [3][3]T // of the angle jk
+	var cos, sin [3][3]T // of 2 pi jk/r
 	for j := range half {
 		for k := range half {
 			at := (j + 1) * (k + 1) % r

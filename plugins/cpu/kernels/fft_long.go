@@ -1,16 +1,16 @@
 package kernels
 
-// fftRow is a long transform of one row.
+// fftRow is the state of a long transform of one row.
 type fftRow[T float32 | float64] struct {
 	t        *fftPlan[T]
 	p        *Pool
 	dst, src []T
-	in, out  planes[T] // of the core
-	turned   planes[T] // the transpose between the two halves
-	x        planes[T] // of m numbers, in a convolution
+	in, out  planes[T] // operand and result of the core
+	turned   planes[T] // the transposed matrix between stepFirst and stepSecond
+	x        planes[T] // m numbers, for a convolution
 }
 
-// rowScratch is what newRow takes.
+// rowScratch returns what newRow allocates, in bytes.
 func (t *fftPlan[T]) rowScratch() int64 {
 	n := planesBytes[T](t.m)
 	if t.m != t.n {
@@ -22,7 +22,7 @@ func (t *fftPlan[T]) rowScratch() int64 {
 	return n
 }
 
-// blockScratch is what do takes.
+// blockScratch returns what do allocates, in bytes.
 func (t *fftPlan[T]) blockScratch() int64 {
 	most := max(t.a.n, t.b.n) * 4 * t.f.lanes
 	return planesBytes[T](most, most, most)
@@ -45,18 +45,18 @@ func (t *fftPlan[T]) newRow(p *Pool, s *scratch, dst, src []T) fftRow[T] {
 	return r
 }
 
-// The steps of a row. What is cut into blocks are columns in first and second, and numbers in the others.
+// The steps of a row. Threads share blocks of columns in the steps named first and second, and blocks of numbers in the others.
 const (
-	stepFirst   = iota // the columns of the operand, into turned
-	stepSecond         // the columns of turned, into the result
-	stepReal           // from real numbers
-	stepToReal         // to them
-	stepChirp          // the numbers times the chirp
-	stepFilter         // x times the filter
-	stepUnchirp        // the result of x times the chirp
+	stepFirst   = iota // transforms the columns of the operand, into turned
+	stepSecond         // transforms the columns of turned, into the result
+	stepReal           // makes the core's operand, of a real transform
+	stepToReal         // makes the result from the core's, of a real transform
+	stepChirp          // x = operand * chirp, padded with zeros
+	stepFilter         // x = x * filter
+	stepUnchirp        // result = x * chirp
 	stepFirstOfX
 	stepSecondOfX
-	stepBackFirst // of x, in reverse
+	stepBackFirst // the inverse transform of x
 	stepBackSecond
 )
 
@@ -81,7 +81,7 @@ func (r *fftRow[T]) list() []int {
 
 func (r *fftRow[T]) steps() int { return len(r.list()) }
 
-// numbersPerItem is what a block of a step over numbers has.
+// numbersPerItem is the size of a block in a step that shares numbers.
 const numbersPerItem = 4096
 
 func (r *fftRow[T]) items(step int) int {
@@ -102,7 +102,7 @@ func (r *fftRow[T]) items(step int) int {
 	return (n + numbersPerItem - 1) / numbersPerItem
 }
 
-// numbers is how many numbers stepReal or stepToReal cuts into blocks: where it makes two at a time, those of which it makes the others.
+// numbers returns how many numbers stepReal or stepToReal shares. A step that computes k and n-k together counts the pairs.
 func (r *fftRow[T]) numbers(step int) int {
 	if r.t.halved() && (r.list()[step] == stepReal) == r.t.backward() {
 		return r.t.n/2 + 1
@@ -110,7 +110,7 @@ func (r *fftRow[T]) numbers(step int) int {
 	return r.t.n
 }
 
-// do does items [lo, hi) of a step.
+// do computes items [lo, hi) of a step.
 func (r *fftRow[T]) do(step, lo, hi int, s *scratch) {
 	t, f := r.t, r.t.f
 	from, to := lo*numbersPerItem, hi*numbersPerItem
@@ -148,7 +148,7 @@ func (r *fftRow[T]) do(step, lo, hi int, s *scratch) {
 	}
 }
 
-// first transforms columns of a matrix [a, b], multiplies them by roots, and transposes them.
+// first transforms blocks [lo, hi) of columns of a matrix [a, b], multiplies them by roots, and transposes them.
 func (r *fftRow[T]) first(src, roots planes[T], lo, hi int, s *scratch) {
 	t, a, b := r.t, r.t.a.n, r.t.b.n
 	count, width := t.blocks(b, a)
@@ -164,7 +164,7 @@ func (r *fftRow[T]) first(src, roots planes[T], lo, hi int, s *scratch) {
 	}
 }
 
-// second transforms columns of a matrix [b, a].
+// second transforms blocks [lo, hi) of columns of the matrix turned [b, a].
 func (r *fftRow[T]) second(dst planes[T], lo, hi int, s *scratch) {
 	t, a, b := r.t, r.t.a.n, r.t.b.n
 	count, width := t.blocks(a, b)
@@ -177,7 +177,7 @@ func (r *fftRow[T]) second(dst planes[T], lo, hi int, s *scratch) {
 	}
 }
 
-// fromReal makes numbers [lo, hi) of the core's operand.
+// fromReal computes numbers [lo, hi) of the core's operand.
 func (r *fftRow[T]) fromReal(lo, hi int) {
 	t, src, z := r.t, r.src, r.in
 	if t.backward() {
@@ -219,10 +219,10 @@ func (r *fftRow[T]) fromReal(lo, hi int) {
 	}
 }
 
-// halve makes numbers [lo, hi) but number 0, and their counterparts.
+// halve computes numbers [lo, hi) except 0, and their counterparts n-k, as fftRoutines.split does.
 func (r *fftRow[T]) halve(x, z planes[T], lo, hi int, scale T) {
 	t := r.t
-	for ; lo < hi-numbersPerItem; lo += numbersPerItem { // one by one, so that the same numbers are in vectors for any number of threads
+	for ; lo < hi-numbersPerItem; lo += numbersPerItem { // block by block, so that the same numbers form vectors for any number of threads
 		r.halve(x, z, lo, lo+numbersPerItem, scale)
 	}
 	k, end := max(lo, 1), min(hi, (t.n+1)/2)
@@ -240,13 +240,13 @@ func (r *fftRow[T]) halve(x, z planes[T], lo, hi int, scale T) {
 	}
 }
 
-// halfOf is number k as split gives it: of x = z_k, z_{h-k} and w_k.
+// halfOf returns number k as split computes it, from x = (z_k, z_{h-k}) and w_k.
 func halfOf[T float32 | float64](x [4]T, wr, wi, scale T) (re, im T) {
 	er, ei, or, oi := (x[0]+x[2])*scale, (x[1]-x[3])*scale, x[1]+x[3], x[2]-x[0]
 	return er + or*wr - oi*wi, ei + or*wi + oi*wr
 }
 
-// toReal makes the result of numbers [lo, hi) of the core's.
+// toReal computes the part of the result that comes from numbers [lo, hi) of the core's.
 func (r *fftRow[T]) toReal(lo, hi int) {
 	t, dst, z := r.t, r.dst, r.out
 	if t.backward() {

@@ -1,7 +1,7 @@
 package kernels
 
-// shortFFT transforms as many rows at a time as a vector has lanes. Values are matrices of a row for each number, and a column for
-// each row of the operand.
+// shortFFT transforms as many rows at a time as a vector has lanes. It works on the transpose: matrices with a row for each number and a
+// column for each row of the operand.
 type shortFFT[T float32 | float64] struct {
 	t        *fftPlan[T]
 	p        *Pool
@@ -9,7 +9,7 @@ type shortFFT[T float32 | float64] struct {
 	rows     int
 }
 
-// shortScratch is what do takes.
+// shortScratch returns what do allocates, in bytes.
 func (t *fftPlan[T]) shortScratch() int64 {
 	l := t.f.lanes
 	return planesBytes[T](t.N*l, (t.N/2+1)*l, t.m*l, t.m*l, t.m*l)
@@ -42,7 +42,7 @@ func (s *shortFFT[T]) do(lo, hi, worker int) {
 			t.store(dst[t.N:], out, x.im, rows, t.N)
 		case t.Kind == FFTReal && t.halved():
 			t.load(x.re, src, in, rows, t.N)
-			t.columns(x, l, planes[T]{x.re, x.re[l:]}, 2*l, w) // x.im is free, and x.re is read first
+			t.columns(x, l, planes[T]{x.re, x.re[l:]}, 2*l, w) // overwriting x.re is safe, since the first stage reads all of it
 			t.halve(y, x)
 			t.store(dst, out, y.re, rows, bins)
 			t.store(dst[bins:], out, y.im, rows, bins)
@@ -75,14 +75,14 @@ func (s *shortFFT[T]) do(lo, hi, worker int) {
 	}
 }
 
-// scaled multiplies by the scale what no table has multiplied by it.
+// scaled multiplies x by the scale, unless a table has done so.
 func (t *fftPlan[T]) scaled(x []T) {
 	if t.Scale != 1 && t.m == t.n {
 		t.f.scale(x, T(t.Scale))
 	}
 }
 
-// load is the transpose of rows of n values; the other columns are 0.
+// load transposes rows of n values. Missing rows become columns of zeros.
 func (t *fftPlan[T]) load(dst, src []T, ld, rows, n int) {
 	l := t.f.lanes
 	if rows == l && n >= l {
@@ -110,7 +110,7 @@ func (t *fftPlan[T]) store(dst []T, ld int, src []T, rows, n int) {
 	}
 }
 
-// columns is the core for a column in each lane. Dst may be src.
+// columns computes the core for lanes columns. dst may be src.
 func (t *fftPlan[T]) columns(dst planes[T], ldd int, src planes[T], lds int, w [3]planes[T]) {
 	f, l := t.f, t.f.lanes
 	if t.m == t.n {
@@ -132,7 +132,7 @@ func (t *fftPlan[T]) columns(dst planes[T], ldd int, src planes[T], lds int, w [
 	}
 }
 
-// halve makes the transform of 2n real numbers of that of n complex ones, or the other way round.
+// halve turns the transform of n complex numbers into that of 2n real ones, or the other way round.
 func (t *fftPlan[T]) halve(dst, src planes[T]) {
 	l := t.f.lanes
 	for k := range t.n/2 + 1 {
@@ -142,13 +142,13 @@ func (t *fftPlan[T]) halve(dst, src planes[T]) {
 			zh = 0
 		}
 		if h == t.n && t.Kind == FFTRealInverse {
-			h = 0 // there is no number n: it is written first, and then number 0 over it
+			h = 0 // the result has no number n; number 0 overwrites it
 		}
 		t.halfStep(dst.from(k*l), dst.from(h*l), src.from(k*l), src.from(zh*l), l, k)
 	}
 }
 
-// halfStep is split for runs of n.
+// halfStep is split with the plan's roots and scale.
 func (t *fftPlan[T]) halfStep(xk, xh, zk, zh planes[T], n, k int) {
 	scale := T(t.Scale)
 	if t.Kind == FFTReal {
@@ -157,7 +157,7 @@ func (t *fftPlan[T]) halfStep(xk, xh, zk, zh planes[T], n, k int) {
 	t.f.split(xk, xh, zk, zh, n, t.halves.re[k], t.halves.im[k], scale)
 }
 
-// mirror makes all N numbers of the first N/2+1: the others are their conjugates.
+// mirror extends the first N/2+1 numbers to all N. The others are their conjugates.
 func (t *fftPlan[T]) mirror(dst, src planes[T]) {
 	l := t.f.lanes
 	for k := range t.N/2 + 1 {

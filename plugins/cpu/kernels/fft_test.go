@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// fftLengths have one core in each way: short and long ones, smooth numbers and primes, even ones and odd ones.
+// fftLengths covers the ways to compute a transform: short and long, smooth lengths and primes, even and odd.
 var fftLengths = []int{1, 2, 3, 4, 6, 7, 9, 10, 14, 16, 17, 22, 30, 31, 49, 64, 101, 127, 202, 255, 256, 257, 343, 360, 400, 514, 625, 686, 720, 1000, 1009, 1024, 2018, 2048, 3125, 4096, 6561, 9973}
 
-// TestFFT compares transforms with sums in float64, for some numbers of each.
+// TestFFT compares some numbers of each transform with sums in float64.
 func TestFFT(t *testing.T) {
 	eachSet(t, 2, func(t *testing.T, p *Pool) {
 		for i, n := range fftLengths {
@@ -79,7 +79,7 @@ func checkFFT[T float32 | float64](t *testing.T, p *Pool, spec FFTSpec, rows int
 	}
 }
 
-// sumOfFFT is number k of a transform.
+// sumOfFFT computes number k of a transform by its definition.
 func sumOfFFT[T float32 | float64](s FFTSpec, x []T, k int) (re, im float64, isReal bool) {
 	n, sign := s.N, 1.0
 	if s.backward() {
@@ -106,7 +106,7 @@ func sumOfFFT[T float32 | float64](s FFTSpec, x []T, k int) (re, im float64, isR
 	return re * s.Scale, im * s.Scale, s.Kind == FFTRealInverse
 }
 
-// TestFFTNotFinite: one such number makes its row NaN and leaves the others.
+// TestFFTNotFinite checks that one NaN or infinity makes its row NaN and leaves other rows alone.
 func TestFFTNotFinite(t *testing.T) {
 	eachSet(t, 2, func(t *testing.T, p *Pool) {
 		for _, n := range []int{1, 2, 4, 8, 31, 256, 512, 1009} {
@@ -136,11 +136,11 @@ func TestFFTNotFinite(t *testing.T) {
 	})
 }
 
-// TestFFTThreads: one bit for any number of threads, also where threads share a row.
+// TestFFTThreads checks that results have the same bits for any number of threads, also if threads share a row.
 func TestFFTThreads(t *testing.T) {
 	for _, c := range []struct{ n, rows int }{{60, 70}, {1024, 1}, {1024, 2}, {1024, 9}, {10007, 1}, {1 << 17, 2}} {
 		if testing.Short() && c.n > 1<<16 {
-			continue // how work is divided does not depend on the processor that is emulated
+			continue // slow under an emulator, and how work is divided does not depend on the instruction set
 		}
 		for kind := FFTForward; kind <= FFTRealInverse; kind++ {
 			spec := FFTSpec{Kind: kind, N: c.n, Scale: 0.5}
@@ -187,7 +187,7 @@ func BenchmarkFFT(b *testing.B) {
 				for i := range src {
 					src[i] = float32(i%13) - 6
 				}
-				FFT(p, spec, dst, src, c.rows) // makes the tables
+				FFT(p, spec, dst, src, c.rows) // makes the plan
 				for b.Loop() {
 					FFT(p, spec, dst, src, c.rows)
 				}

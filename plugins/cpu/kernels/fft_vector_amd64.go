@@ -7,7 +7,7 @@ type (
 	fftSplitAsm    = func(xkre, xkim, xhre, xhim, zkre, zkim, zhre, zhim *float32, wr, wi, scale float32)
 )
 
-// setFFT gives a set its loops of transforms: by radix, with roots and without.
+// setFFT gives a set its inner loops of transforms. pass and plain are indexed by radix; plain has no twiddle factors.
 func (s *isa) setFFT(pass, plain [8]fftPassAsm, multiply fftMultiplyAsm, split fftSplitAsm, halves fftHalvesAsm) *isa {
 	inGo := fftRoutinesInGo[float32]()
 	f := &fftRoutines[float32]{lanes: s.lanes, scale: inGo.scale}
@@ -49,7 +49,7 @@ func (s *isa) setFFT(pass, plain [8]fftPassAsm, multiply fftMultiplyAsm, split f
 		if blocks == 0 {
 			return 0
 		}
-		n, last := blocks*s.lanes, h-k-s.lanes+1 // the counterparts of the first vector
+		n, last := blocks*s.lanes, h-k-s.lanes+1 // last is where the counterparts of the first vector are
 		for _, p := range [...]planes[float32]{x, z} {
 			_, _, _, _ = p.re[h-k], p.im[h-k], p.re[k+n-1], p.im[k+n-1]
 		}
@@ -59,7 +59,7 @@ func (s *isa) setFFT(pass, plain [8]fftPassAsm, multiply fftMultiplyAsm, split f
 	}
 	f.evens = func(dst, src []float32) { s.evens(dst, src) }
 	f.zip = func(dst, a, b []float32) { s.zip(dst, a, b) }
-	// Where rows or columns do not fill vectors, the last ones begin before the end of those ahead of them.
+	// If rows or columns do not fill vectors, the last vectors overlap the ones before.
 	f.transpose = func(dst []float32, ldd int, src []float32, lds int, rows, cols int) {
 		for i := 0; i < rows; i += s.lanes {
 			i := min(i, rows-s.lanes)

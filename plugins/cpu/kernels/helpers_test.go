@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// sets are the instruction sets on which a test runs: all of them, unless RLX_CONFORMANCE is a number. Then it is two of those with routines of their own,
-// or one with -short, for emulators, which are slow; other machines run the loops in Go. The number and the test's name choose. CI takes the number from
-// the commit, so that every set has its turn.
+// sets returns the instruction sets on which a test runs: all, unless RLX_CONFORMANCE is a number. Then it returns two sets in assembly, or
+// one with -short, for emulators, which are slow. The number and the test's name choose the sets. CI derives the number from the commit, so
+// that every set is tested at times. The set generic is left to machines without assembly.
 func sets(t testing.TB) []string {
 	names, chosen := Features(), os.Getenv("RLX_CONFORMANCE")
 	if chosen == "all" || chosen == "" && !testing.Short() || len(names) == 1 {
@@ -30,14 +30,14 @@ func sets(t testing.TB) []string {
 	return own[:min(n, len(own))]
 }
 
-// eachPool runs a test for every instruction set of this machine, with three threads.
+// eachPool runs f for every instruction set that sets returns, with three threads.
 func eachPool(t *testing.T, f func(t *testing.T, p *Pool)) {
 	t.Helper()
 	eachSet(t, 3, f)
 	withoutTiles(t, f)
 }
 
-// eachSet is eachPool with another number of threads, and without emulated instructions.
+// eachSet is eachPool with the given number of threads, and without pools that emulate instructions.
 func eachSet(t *testing.T, threads int, f func(t *testing.T, p *Pool)) {
 	t.Helper()
 	for _, name := range sets(t) {
@@ -45,7 +45,7 @@ func eachSet(t *testing.T, threads int, f func(t *testing.T, p *Pool)) {
 	}
 }
 
-// some is how many of n random cases to try: fewer under an emulator.
+// some returns how many of n random cases to try: fewer under an emulator.
 func some(n int) int {
 	if testing.Short() {
 		return (n + 3) / 4
@@ -88,7 +88,7 @@ func sameForAnyThreads(t *testing.T, f func(p *Pool) []float32) {
 
 func rng(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
-// randoms is n numbers uniform in [-1, 1).
+// randoms returns n numbers, uniform in [-1, 1).
 func randoms(r *rand.Rand, n int) []float32 {
 	x := make([]float32, n)
 	for i := range x {
@@ -99,7 +99,8 @@ func randoms(r *rand.Rand, n int) []float32 {
 
 const guardBits = 0x7fa5a5a5 // a NaN that no kernel produces
 
-// guarded is a slice of n floats that are all guard values, with guards around it; check reports a guard that was overwritten.
+// guarded returns a slice of n floats, all guard values, with guards before and after it. check fails if an outer guard was overwritten or
+// an inner one was not.
 func guarded(n int) (inner []float32, check func(t *testing.T, what string)) {
 	const pad = 67
 	all := make([]float32, n+2*pad)
@@ -120,7 +121,7 @@ func guarded(n int) (inner []float32, check func(t *testing.T, what string)) {
 
 func isGuard(x float32) bool { return math.Float32bits(x) == guardBits }
 
-// near reports whether got is within abs + rel*|want|, with NaN and infinities equal to themselves only.
+// near reports whether got is within abs + rel*|want| of want. NaN and infinities are equal to themselves only.
 func near(got float32, want, abs, rel float64) bool {
 	g := float64(got)
 	if math.IsNaN(want) || math.IsInf(want, 0) {

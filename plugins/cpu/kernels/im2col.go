@@ -8,7 +8,7 @@ type Im2ColArgs struct {
 	Pad, Dilation  [2]int
 }
 
-// Im2Col writes the patches as rows of dst [N*Out, C*Kernel]; zeros where they lie outside of the image.
+// Im2Col writes the patches as rows of dst [N*Out, C*Kernel], with zeros outside of the image.
 func Im2Col[T any](p *Pool, g Im2ColArgs, dst, src []T) {
 	columns := g.C * g.Kernel[0] * g.Kernel[1]
 	rows := g.N * g.Out[0]
@@ -32,7 +32,7 @@ func (g *patches[T]) do(lo, hi, _ int) {
 		for ox := range g.Out[1] {
 			row := g.dst[(t*g.Out[1]+ox)*g.C*kh*kw:][:g.C*kh*kw]
 			x := ox*g.Stride[1] - g.Pad[1]
-			// Taps [first, end) of a line lie inside of the image.
+			// Taps [first, end) of a line are inside of the image.
 			first := min(kw, max(0, (-x+g.Dilation[1]-1)/g.Dilation[1]))
 			end := max(first, min(kw, (g.In[1]-x+g.Dilation[1]-1)/g.Dilation[1]))
 			for a := range kh {

@@ -9,15 +9,15 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// Functions of integers. The loops in Go have no call in them; routines of the instruction set take over what they can, whole vectors.
+// Functions of integers. The loops in Go contain no function calls. Routines of the instruction set compute whole vectors, if it has them.
 
-// integerUnaries are the functions of one integer, by the names of their ops. All wrap.
+// integerUnaries lists the unary functions of integers by the names of their ops. All wrap.
 var integerUnaries = []string{"neg", "abs", "sign", "square", "relu", "not"}
 
-// IntegerUnaries lists the functions of one integer.
+// IntegerUnaries lists the unary functions of integers.
 func IntegerUnaries() []string { return integerUnaries }
 
-// UnaryInteger is dst[i] = op(src[i]), a function that IntegerUnaries lists; dst may be src.
+// UnaryInteger is dst[i] = op(src[i]) for an op that IntegerUnaries lists. dst may be src.
 func UnaryInteger[T Integer](p *Pool, op string, dst, src []T) {
 	split(p, len(src), elementGrain, integerRows[T]{p.isa, op, dst[:len(src)], src})
 }
@@ -57,20 +57,20 @@ func (x *integerRows[T]) do(lo, hi, _ int) {
 	case "not":
 		x.isa.bits[bitNot](bytesOf(dst), bytesOf(src), bytesOf(src))
 	default:
-		panic("BUG: " + x.op + " of integers")
+		panic("BUG: " + x.op + " is not a function of integers")
 	}
 }
 
-// integerRoutine is a function of whole vectors of integers. zeros is not 0 if an element of b is.
+// integerRoutine computes a binary function for whole vectors of integers. zeros is not 0 if an element of b is 0.
 type integerRoutine = func(dst, a, b *uint8, blocks int) (zeros int)
 
-// integerFunction is what an integerRoutine computes, and the type of its elements.
+// integerFunction is the function that an integerRoutine computes, and its element type.
 type integerFunction struct {
 	op   BinaryOp
 	kind dtype.DType
 }
 
-// setIntegers gives a set its routines of integers of 32 bits, by their names: shift_left_u32.
+// setIntegers gives a set its routines of 32-bit integers by their names, such as shift_left_u32.
 func (s *isa) setIntegers(routines map[string]integerRoutine) *isa {
 	s.integers = map[integerFunction]integerRoutine{}
 	for _, op := range Binaries() {
@@ -81,12 +81,12 @@ func (s *isa) setIntegers(routines map[string]integerRoutine) *isa {
 		}
 	}
 	if len(s.integers) != len(routines) {
-		panic("BUG: " + s.name + " has a routine of integers without an op")
+		panic("BUG: " + s.name + " has a routine of integers that is not an op")
 	}
 	return s
 }
 
-// integerRoutineOf is the set's routine of elements of type T; nil if it has none.
+// integerRoutineOf returns the set's routine for elements of type T; nil if it has none.
 func integerRoutineOf[T Integer](s *isa, op BinaryOp) integerRoutine {
 	switch any(T(0)).(type) {
 	case int32:
@@ -97,7 +97,7 @@ func integerRoutineOf[T Integer](s *isa, op BinaryOp) integerRoutine {
 	return nil
 }
 
-// binaryIntegers is one row of integers. It reports false for a division by zero.
+// binaryIntegers computes one row. It returns false for a division by zero.
 func binaryIntegers[T Integer](s *isa, op BinaryOp, dst, a, b []T) bool {
 	a, b = a[:len(dst)], b[:len(dst)]
 	width := uint64(8 * unsafe.Sizeof(dst[0]))
@@ -128,7 +128,7 @@ func binaryIntegers[T Integer](s *isa, op BinaryOp, dst, a, b []T) bool {
 		s.bits[bitOr](bytesOf(dst), bytesOf(a), bytesOf(b))
 	case Xor:
 		s.bits[bitXor](bytesOf(dst), bytesOf(a), bytesOf(b))
-	case ShiftLeft: // in Go too, a shift by the width or more loses all bits
+	case ShiftLeft: // as in Go, a shift by the width or more loses all bits
 		for i, x := range a {
 			dst[i] = x << shiftBy(b[i], width)
 		}
@@ -157,7 +157,7 @@ func binaryIntegers[T Integer](s *isa, op BinaryOp, dst, a, b []T) bool {
 				return false
 			}
 			r := x % y
-			dst[i] = r + y&-T(bit(r != 0)&bit(r < 0 != (y < 0))) // whether the signs differ cannot be predicted
+			dst[i] = r + y&-T(bit(r != 0)&bit(r < 0 != (y < 0))) // without a branch, which would be mispredicted half of the time
 		}
 	case Pow:
 		for i, x := range a {
@@ -167,12 +167,12 @@ func binaryIntegers[T Integer](s *isa, op BinaryOp, dst, a, b []T) bool {
 			dst[i] = powInt(x, b[i])
 		}
 	default:
-		panic("BUG: " + op.String() + " of integers")
+		panic("BUG: " + op.String() + " is not a function of integers")
 	}
 	return true
 }
 
-// shiftBy is the number of places; negative ones count as all.
+// shiftBy returns the number of places to shift by. A negative count shifts out all bits.
 func shiftBy[T Integer](n T, width uint64) uint64 {
 	if n < 0 {
 		return width
@@ -209,17 +209,17 @@ func (x *binaryInts[T]) do(lo, hi, worker int) {
 	})
 }
 
-// divides reports a function of integers that takes no 0 as operand 1.
+// divides reports whether the function on integers fails if operand 1 is 0.
 func (op BinaryOp) divides() bool { return op == Div || op == Remainder || op == Mod }
 
-// scratchOf is n elements of scratch memory.
+// scratchOf returns n elements of scratch memory.
 func scratchOf[T Integer](s *scratch, n int) []T {
 	var t T
 	f := s.floats((n*int(unsafe.Sizeof(t)) + 3) / 4)
 	return unsafe.Slice((*T)(unsafe.Pointer(&f[0])), n)
 }
 
-// elementsOf is bytes read as elements.
+// elementsOf returns bytes as a slice of elements.
 func elementsOf[T any](b []byte) []T {
 	var t T
 	n := len(b) / int(unsafe.Sizeof(t))
@@ -229,7 +229,7 @@ func elementsOf[T any](b []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), n)
 }
 
-// binaryInteger is dst = op(a, b) on integers with NumPy broadcast, as Binary.
+// binaryInteger is Binary for integers.
 func binaryInteger[T Integer](p *Pool, op BinaryOp, g grid, n int, dst, a, b []T) error {
 	p.bad.Store(0)
 	split(p, n, elementGrain, binaryInts[T]{p, g, op, integerRoutineOf[T](p.isa, op), dst, a, b})
@@ -239,7 +239,7 @@ func binaryInteger[T Integer](p *Pool, op BinaryOp, g grid, n int, dst, a, b []T
 	return nil
 }
 
-// Logical is dst = op(a, b) on bools, bytes of which any but 0 is true, with NumPy broadcast; op is And, Or or Xor.
+// Logical is dst = op(a, b) for bools with NumPy broadcast; op is And, Or or Xor. Any byte but 0 is true.
 func Logical(p *Pool, op BinaryOp, dst, a []uint8, aShape []int, b []uint8, bShape []int) {
 	g, n, ok := newGrid(aShape, bShape)
 	if !ok || len(dst) < n {
@@ -263,7 +263,7 @@ func (x *logicalRows) do(lo, hi, worker int) {
 	})
 }
 
-// logical is the function of bools.
+// logical returns the bitOp of a function of bools.
 func logical(op BinaryOp) bitOp {
 	switch op {
 	case And:
@@ -273,7 +273,7 @@ func logical(op BinaryOp) bitOp {
 	case Xor:
 		return boolXor
 	}
-	panic("BUG: " + op.String() + " of bools")
+	panic("BUG: " + op.String() + " is not a function of bools")
 }
 
 // A bitOp is a function of bits, or of bools.
@@ -291,10 +291,10 @@ const (
 	bitOpCount
 )
 
-// bitOps are the names by which routines are found.
+// bitOps holds the names of the routines.
 var bitOps = [bitOpCount]string{"and", "or", "xor", "not", "and_bool", "or_bool", "xor_bool", "not_bool"}
 
-// bitsInGo are the functions eight bytes at a time.
+// bitsInGo returns the functions as loops in Go.
 func bitsInGo() (all [bitOpCount]func(dst, a, b []uint8)) {
 	for op, f := range [bitOpCount]func(x, y uint64) uint64{
 		bitAnd:  func(x, y uint64) uint64 { return x & y },
@@ -323,13 +323,13 @@ func eachWord(dst, a, b []uint8, f func(x, y uint64) uint64) {
 	}
 }
 
-// truths has a 1 in each byte where x is not 0.
+// truths returns 1 in each byte of x that is not 0.
 func truths(x uint64) uint64 {
 	const low7 = 0x7f7f7f7f7f7f7f7f
-	return (x&low7 + low7 | x) >> 7 & 0x0101010101010101 // the sum carries into bit 7, and no further
+	return (x&low7 + low7 | x) >> 7 & 0x0101010101010101 // the sum carries into bit 7 of a byte and no further
 }
 
-// bytesOf is elements read as bytes.
+// bytesOf returns elements as a slice of bytes.
 func bytesOf[T Integer](s []T) []uint8 {
 	if len(s) == 0 {
 		return nil
@@ -337,7 +337,7 @@ func bytesOf[T Integer](s []T) []uint8 {
 	return unsafe.Slice((*uint8)(unsafe.Pointer(&s[0])), len(s)*int(unsafe.Sizeof(s[0])))
 }
 
-// Not is dst[i] = not src[i] on bools; dst may be src.
+// Not is dst[i] = not src[i] for bools. dst may be src.
 func Not(p *Pool, dst, src []uint8) {
 	split(p, len(src), elementGrain, notting{p.isa, dst[:len(src)], src})
 }

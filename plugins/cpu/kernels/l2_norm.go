@@ -2,7 +2,7 @@ package kernels
 
 import "math"
 
-// L2Norm is x / max(|x|, eps) for each of the rows of n elements, |x| being the square root of the sum of squares. Dst may be x.
+// L2Norm divides each row of n elements by max(|x|, eps), where |x| is the square root of the sum of squares. dst may be x.
 func L2Norm(p *Pool, dst, x Weights, rows, n int, eps float32) {
 	if dst.Len() < rows*n || x.Len() < rows*n {
 		panic("BUG: L2Norm: a slice is short")
@@ -37,13 +37,13 @@ func (g *l2Norm) do(lo, hi, worker int) {
 	}
 }
 
-// length is the square root of the sum of squares.
+// length returns the square root of the sum of squares.
 func (s *isa) length(x []float32) float32 {
 	sum := 0.0
 	for i := 0; i < len(x); i += reduceBlock {
 		sum += float64(s.sumSquares(x[i:min(len(x), i+reduceBlock)], 0))
 	}
-	if !(sum > 1e-30 && sum < math.MaxFloat32) { // squares may be too small or too large for f32, or one is NaN
+	if !(sum > 1e-30 && sum < math.MaxFloat32) { // out of the range of f32, or NaN: sum in float64
 		sum = 0
 		for _, v := range x {
 			sum += float64(v) * float64(v)
@@ -52,5 +52,5 @@ func (s *isa) length(x []float32) float32 {
 	return float32(math.Sqrt(sum))
 }
 
-// L2NormScratch is what L2Norm needs for rows of n elements.
+// L2NormScratch returns what L2Norm needs for rows of n elements.
 func L2NormScratch(n int) ScratchSize { return ScratchSize{Worker: floats(n, spread)} }

@@ -7,9 +7,9 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// The kernels of this file move elements without reading them: T is any type of the element's size.
+// The kernels in this file copy elements without computing. T may be any type of the element's size.
 
-// Transpose is dst[i0, i1, ...] = src at the index with src_index[perm[k]] = i_k; dst has the shape shape[perm[k]].
+// Transpose permutes the axes of src: axis k of dst is axis perm[k] of src, whose shape is given.
 func Transpose[T any](p *Pool, dst, src []T, shape, perm []int) {
 	n := product(shape)
 	if len(perm) != len(shape) || len(dst) < n || len(src) < n {
@@ -20,7 +20,7 @@ func Transpose[T any](p *Pool, dst, src []T, shape, perm []int) {
 	}
 	dims, from, rank := foldPerm(shape, perm)
 	last := rank - 1
-	if last < 0 || from[last] == 1 { // rows of the last dim stay contiguous
+	if last < 0 || from[last] == 1 { // the last dim is contiguous in both
 		t := runs[T]{dst: dst, src: src, run: 1, rank: rank, dims: dims, strides: from}
 		if last >= 0 {
 			t.run, t.rank = dims[last], last
@@ -34,7 +34,7 @@ func Transpose[T any](p *Pool, dst, src []T, shape, perm []int) {
 	for from[c] != 1 {
 		c++
 	}
-	t.stride = 1 // of dim c in dst
+	t.stride = 1 // stride of dim c in dst
 	for _, d := range dims[c+1 : rank] {
 		t.stride *= d
 	}
@@ -51,7 +51,7 @@ func Transpose[T any](p *Pool, dst, src []T, shape, perm []int) {
 	split(p, product(t.outer[:t.rank])*t.cuts, 1+elementGrain/(transposeBlock*t.cols), t)
 }
 
-// runs copies runs of elements from the offsets of a regular grid.
+// runs copies runs of run elements. Runs are contiguous in dst, and in src at the offsets of a grid.
 type runs[T any] struct {
 	dst, src      []T
 	run, rank     int
@@ -69,14 +69,14 @@ func (g *runs[T]) do(lo, hi, _ int) {
 	}
 }
 
-// blockTranspose exchanges two dims in blocks; the outer dims are iterated with their strides in src and dst.
+// blockTranspose exchanges two dims, c and the last one, in blocks. It iterates over the other dims with their strides in src and dst.
 type blockTranspose[T any] struct {
 	isa              *isa
 	dst, src         []T
 	rank             int
 	outer, from, to  [maxRank]int
-	rows, cols, cuts int // of dim c, of the last dim, blocks of rows
-	stride, jump     int // from row to row in dst, from column to column in src
+	rows, cols, cuts int // sizes of dim c and of the last dim; blocks of rows
+	stride, jump     int // distance of rows in dst, and of columns in src
 }
 
 const transposeBlock = 64
@@ -108,7 +108,7 @@ func (g *blockTranspose[T]) do(lo, hi, _ int) {
 	}
 }
 
-// scalar does rows [r0, r1) and columns [c0, c1) of the two dims.
+// scalar copies rows [r0, r1) and columns [c0, c1) of the two dims one by one.
 func (g *blockTranspose[T]) scalar(in, out, r0, r1, c0, c1 int) {
 	for r := r0; r < r1; r++ {
 		d := g.dst[out+r*g.stride+c0 : out+r*g.stride+c1]
@@ -120,8 +120,8 @@ func (g *blockTranspose[T]) scalar(in, out, r0, r1, c0, c1 int) {
 	}
 }
 
-// foldPerm returns the dims of the result and their strides in the source. Unit dims are dropped, and neighbours that stay neighbours
-// are merged.
+// foldPerm returns the dims of the result and their strides in the source. It drops dims of size 1 and merges dims that are adjacent and in
+// the same order before and after.
 func foldPerm(shape, perm []int) (dims, from [maxRank]int, rank int) {
 	var stride [maxRank]int
 	s := 1
@@ -145,7 +145,7 @@ func foldPerm(shape, perm []int) (dims, from [maxRank]int, rank int) {
 	return dims, from, rank
 }
 
-// Place copies src, [outer, n], to columns [at, at+n) of dst, [outer, total].
+// Place copies src [outer, n] to columns [at, at+n) of dst [outer, total].
 func Place[T any](p *Pool, dst, src []T, outer, total, at, n int) {
 	if at < 0 || n < 0 || at+n > total || len(dst) < outer*total || len(src) < outer*n {
 		panic(fmt.Sprintf("BUG: Place at [%d, %d) of %d", at, at+n, total))
@@ -153,14 +153,14 @@ func Place[T any](p *Pool, dst, src []T, outer, total, at, n int) {
 	split(p, outer*n, elementGrain, columns[T]{dst, src, total, n, at, 0, n})
 }
 
-// columns copies n columns from one matrix to another, from column in of the one to column out of the other.
+// columns copies n columns of src, from column in on, to dst, from column out on.
 type columns[T any] struct {
 	dst, src   []T
 	ldd, lds   int
 	out, in, n int
 }
 
-// do copies elements, counted over all rows, so that few long rows are divided too.
+// do counts items over the elements of all rows, so that threads also share few long rows.
 func (c *columns[T]) do(lo, hi, _ int) {
 	if c.n == 1 {
 		for r := lo; r < hi; r++ {
@@ -261,13 +261,13 @@ type Index interface {
 	int32 | int64 | uint32 | float32
 }
 
-// Gather copies rows of table, [outer, extent, inner], by index: dst is [outer, len(index), inner]. An index outside
+// Gather copies rows of table [outer, extent, inner] to dst [outer, len(index), inner]: row i is row index[i] of table. An index outside
 // [0, extent) is an error; dst is then undefined.
 func Gather[T any, I Index](p *Pool, dst, table []T, outer, extent, inner int, index []I) error {
 	return gather(p, "gather", outer*len(index), gathering[T, I]{&p.bad, dst, table, extent, inner, len(index), index})
 }
 
-// GatherBatched is Gather with indices of its own for each table: index is [outer, k], dst is [outer, k, inner].
+// GatherBatched is Gather with separate indices for each of the outer tables: index is [outer, k], dst is [outer, k, inner].
 func GatherBatched[T any, I Index](p *Pool, dst, table []T, outer, extent, inner int, index []I) error {
 	return gather(p, "gather_batched", len(index), gathering[T, I]{&p.bad, dst, table, extent, inner, len(index) / max(1, outer), index})
 }
@@ -289,11 +289,11 @@ type gathering[T any, I Index] struct {
 	dst, table    []T
 	extent, inner int
 	per           int // rows of dst for each table
-	index         []I // for one table, or for all
+	index         []I // for each table, or shared by all
 }
 
 func (g *gathering[T, I]) do(lo, hi, _ int) {
-	for lo < hi { // the rows of one table, with indices that follow each other
+	for lo < hi { // rows of one table, whose indices are contiguous
 		first := lo % len(g.index)
 		n := min(hi-lo, g.per-lo%g.per)
 		table := g.table[lo/g.per*g.extent*g.inner:][:g.extent*g.inner]
@@ -310,7 +310,7 @@ func (g *gathering[T, I]) do(lo, hi, _ int) {
 			for i, x := range g.index[first : first+n] {
 				if y := float64(x); y > -1 && y < float64(g.extent) {
 					dst[i] = table[int(x)]
-				} else { // NaN too
+				} else { // also NaN
 					g.report(first + i)
 				}
 			}
@@ -327,13 +327,13 @@ func (g *gathering[T, I]) do(lo, hi, _ int) {
 	}
 }
 
-// report keeps the first bad position.
+// report stores position i if it is the first bad one so far.
 func (g *gathering[T, I]) report(i int) {
 	for old := g.bad.Load(); (old == 0 || int64(i) < old-1) && !g.bad.CompareAndSwap(old, int64(i)+1); old = g.bad.Load() {
 	}
 }
 
-// Iota fills dst of the given shape with the index along axis.
+// Iota fills dst, of the given shape, with the index along axis.
 func Iota[T Number](p *Pool, dst []T, shape []int, axis int) {
 	n := product(shape)
 	if len(dst) < n {

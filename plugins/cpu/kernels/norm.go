@@ -6,14 +6,14 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// rowGrain is the number of rows of n elements that make a task worth a thread.
+// rowGrain returns the least number of rows of n elements that are worth a task.
 func rowGrain(n int) int { return 1 + elementGrain/max(1, n) }
 
-// NormArgs are the arguments of the norms over rows of N elements, all of one type. With Residual, X + Residual is normalized. Dst may be X or
-// Residual.
+// NormArgs are the arguments of Norm, for rows of N elements. All tensors have one type. If Residual is not empty, X + Residual is
+// normalized. Dst may be X or Residual.
 //
-// A group norm of [batch, channels, area] has the rows [batch, Groups], each of them channels/Groups * Area elements, and in Gamma and
-// Beta an element for each channel. Groups and Area are 0 for norms over the last axis, where Gamma and Beta are N long.
+// Norms over the last axis have Groups and Area 0, and Gamma and Beta [N]. A group norm of [batch, channels, Area] has batch*Groups rows of
+// N = channels/Groups * Area elements, and Gamma and Beta [channels].
 type NormArgs struct {
 	Dst, X, Residual, Gamma, Beta Weights // Residual may be empty
 
@@ -23,8 +23,8 @@ type NormArgs struct {
 	Center       bool
 }
 
-// Norm is (x-mean)/sqrt(var+eps)*gamma + beta for each row if Center is set, with the biased variance, which is computed from the mean;
-// otherwise x/sqrt(mean(x^2)+eps)*gamma + beta.
+// Norm computes (x-mean)/sqrt(var+eps)*gamma + beta for each row if Center is set, where var is the biased variance, otherwise
+// x/sqrt(mean(x^2)+eps)*gamma + beta.
 func Norm(p *Pool, g NormArgs, rows int) {
 	n := g.N
 	g.Groups, g.Area = max(g.Groups, 1), max(g.Area, 1)
@@ -43,7 +43,7 @@ type normRows struct {
 	p *Pool
 }
 
-// NormScratch is what norms need for rows of n elements of type d, with that many elements of gamma.
+// NormScratch returns what Norm needs for rows of n elements of type d and gains elements of gamma.
 func NormScratch(d dtype.DType, n, gains int) ScratchSize {
 	if d == dtype.F32 {
 		return ScratchSize{}
@@ -54,7 +54,7 @@ func NormScratch(d dtype.DType, n, gains int) ScratchSize {
 func (g *normRows) do(lo, hi, worker int) {
 	s, sc, n := g.p.isa, g.p.scratch(worker), g.N
 	buf, other := g.X.buffer(sc, n), g.Residual.buffer(sc, n)
-	per := n / g.Area // elements of gamma for a row
+	per := n / g.Area // elements of gamma that a row uses
 	gains := g.Groups * per
 	gamma, beta := g.Gamma.row(s, 0, gains, g.Gamma.buffer(sc, gains)), g.Beta.row(s, 0, gains, g.Beta.buffer(sc, gains))
 	var one, two []float32
@@ -80,8 +80,7 @@ func (g *normRows) do(lo, hi, worker int) {
 	}
 }
 
-// BatchNorm is (x-mean)/sqrt(variance+eps)*gamma + beta for the channels of x, [batch, channels, area]; the other operands have an element for
-// each channel. Dst may be x.
+// BatchNorm computes (x-mean)/sqrt(variance+eps)*gamma + beta for x [batch, channels, area]; the other operands are [channels]. dst may be x.
 func BatchNorm(p *Pool, dst, x, gamma, beta, mean, variance []float32, batch, channels, area int, eps float32) {
 	if len(dst) < batch*channels*area || len(x) < batch*channels*area || min(len(gamma), len(beta), len(mean), len(variance)) < channels {
 		panic("BUG: BatchNorm: a slice is short")
@@ -106,7 +105,7 @@ func (g *batchNorm) do(lo, hi, worker int) {
 	}
 }
 
-// normalizeRow is dst = (x-mean)*scale*gamma + beta. one and two are spread long.
+// normalizeRow is dst = (x-mean)*scale*gamma + beta. one and two are buffers of spread elements.
 func (s *isa) normalizeRow(dst, x []float32, gamma, beta, mean, scale float32, one, two []float32) {
 	one, two = spreadTo(one, gamma, len(x)), spreadTo(two, beta, len(x))
 	for i := 0; i < len(x); i += spread {
@@ -115,7 +114,8 @@ func (s *isa) normalizeRow(dst, x []float32, gamma, beta, mean, scale float32, o
 	}
 }
 
-// moments are the mean of a row, or 0, and the factor that makes its mean square around that 1. Long rows are summed in blocks.
+// moments returns the mean of a row, or 0 if center is false, and 1/sqrt(the mean square distance from it + eps). It adds up blocks in
+// float64.
 func (s *isa) moments(x []float32, eps float32, center bool) (mean, scale float32) {
 	var sum, squares float64
 	for i := 0; center && i < len(x); i += reduceBlock {
@@ -128,14 +128,14 @@ func (s *isa) moments(x []float32, eps float32, center bool) (mean, scale float3
 	return mean, float32(1 / math.Sqrt(squares/float64(len(x))+float64(eps)))
 }
 
-// SoftmaxArgs are the arguments of a softmax along the middle axis of [Outer, N, Inner], or of its logarithm. Dst may be X.
+// SoftmaxArgs are the arguments of Softmax, along the middle axis of [Outer, N, Inner]. Dst may be X.
 type SoftmaxArgs struct {
 	Dst, X          Weights
 	Outer, N, Inner int
 	Log             bool
 }
 
-// Softmax is exp(x-max)/sum(exp(x-max)), or with Log x-max-log(sum(exp(x-max))). A row of -Inf alone gives NaN.
+// Softmax computes exp(x-max)/sum(exp(x-max)) or, if Log is set, x-max-log(sum(exp(x-max))). A row of -Inf only gives NaN.
 func Softmax(p *Pool, g SoftmaxArgs) {
 	if n := g.Outer * g.N * g.Inner; g.Dst.Len() < n || g.X.Len() < n {
 		panic("BUG: Softmax: a slice is short")
@@ -150,7 +150,7 @@ func Softmax(p *Pool, g SoftmaxArgs) {
 	split(p, g.Outer*g.strips(), rowGrain(4*g.N*softmaxWidth), softmaxColumns{g, p})
 }
 
-// ScratchSize is what Softmax needs. It reads only the sizes and the type of X.
+// ScratchSize returns what Softmax needs. It reads only the sizes and the type of X.
 func (g SoftmaxArgs) ScratchSize() ScratchSize {
 	switch {
 	case g.X.kind == dtype.F32:
@@ -183,7 +183,7 @@ func (g *softmaxRows) do(lo, hi, worker int) {
 	}
 }
 
-// softmaxColumns works on strips of columns, whose maxima and sums advance side by side.
+// softmaxColumns goes down strips of columns.
 type softmaxColumns struct {
 	SoftmaxArgs
 	p *Pool
@@ -200,7 +200,7 @@ func (g *softmaxColumns) do(lo, hi, worker int) {
 		strip := t % g.strips() * softmaxWidth
 		at, w := t/g.strips()*n*g.Inner+strip, min(softmaxWidth, g.Inner-strip)
 		top, exp := most[:w], temporary[:w]
-		row := func(j int) (x, d []float32) { // as read, and to be computed into
+		row := func(j int) (x, d []float32) { // row j of the operand, and memory for its result
 			if block == nil {
 				return g.X.f32[at+j*g.Inner:][:w], g.Dst.f32[at+j*g.Inner:][:w]
 			}
@@ -259,7 +259,7 @@ func (g *softmaxColumns) do(lo, hi, worker int) {
 	}
 }
 
-// softmaxRowByParts is for sets without the routines. buf and temporary are spread long.
+// softmaxRowByParts is for sets without softmaxRoutines. buf and temporary have spread elements.
 func softmaxRowByParts(s *isa, dst, x []float32, log bool, buf, temporary []float32) {
 	nr := s.narrow.nr
 	whole := len(x) / nr * nr
@@ -285,7 +285,7 @@ func softmaxRowByParts(s *isa, dst, x []float32, log bool, buf, temporary []floa
 		withNumber(s.binary[Sub], dst, float32(math.Log(sum)), buf)
 		return
 	}
-	// The end of a row is computed as a whole vector too.
+	// The last elements are computed in a whole vector too, so that their bits do not depend on their position.
 	whole = len(dst) &^ 15
 	s.apply(Exp, dst[:whole], dst[:whole])
 	rest := temporary[:16]
@@ -295,7 +295,7 @@ func softmaxRowByParts(s *isa, dst, x []float32, log bool, buf, temporary []floa
 	withNumber(s.binary[Mul], dst, 1/s.sum(dst), buf)
 }
 
-// withNumber is dst = f(dst, y). buf is spread long.
+// withNumber is dst = f(dst, y). buf has spread elements.
 func withNumber(f func(dst, a, b []float32), dst []float32, y float32, buf []float32) {
 	b := spreadTo(buf, y, len(dst))
 	for len(dst) > 0 {

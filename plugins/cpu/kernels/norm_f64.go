@@ -2,8 +2,8 @@ package kernels
 
 import "math"
 
-// NormF64Args are the arguments of the norms in f64: of Rows rows of N elements. Gamma and Beta have an element for each Area elements of
-// Groups rows, as in GroupNorm; for norms over the last axis both are 1. Residual may be nil. Dst may be X or Residual.
+// NormF64Args are the arguments of NormF64: Rows rows of N elements. Groups, Area, Gamma and Beta are as in NormArgs, but for norms over the
+// last axis Groups and Area are 1. Residual may be nil. Dst may be X or Residual.
 type NormF64Args struct {
 	Dst, X, Residual, Gamma, Beta []float64
 	Rows, N, Groups, Area         int
@@ -11,7 +11,7 @@ type NormF64Args struct {
 	Center                        bool
 }
 
-// NormF64 is the norm of each row.
+// NormF64 is Norm in f64.
 func NormF64(p *Pool, g NormF64Args) {
 	if g.N == 0 {
 		return
@@ -52,7 +52,7 @@ func (g *normsF64) do(lo, hi, _ int) {
 	}
 }
 
-// SoftmaxF64 is Softmax of f64, along the middle axis of [outer, n, inner].
+// SoftmaxF64 is Softmax in f64, along the middle axis of [outer, n, inner].
 func SoftmaxF64(p *Pool, dst, x []float64, outer, n, inner int, log bool) {
 	if len(dst) < outer*n*inner || len(x) < outer*n*inner {
 		panic("BUG: SoftmaxF64: a slice is short")

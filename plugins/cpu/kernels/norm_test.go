@@ -62,7 +62,7 @@ func TestNorms(t *testing.T) {
 			Norm(p, NormArgs{Dst: F32(in), X: F32(in), Gamma: F32(gamma), Beta: F32(beta), N: n, Eps: eps, Center: true}, rows)
 			compare(t, "in place", in, norm64(x, nil, gamma, beta, n, eps, true), 4e-6, 1e-5)
 		}
-		// E[x^2]-mean^2 would lose everything here.
+		// Computing the variance as E[x^2]-mean^2 would lose all digits here.
 		x := make([]float32, 768)
 		for i := range x {
 			x[i] = 10000 + float32(i%7)

@@ -84,16 +84,16 @@ func TestUnknownFeatures(t *testing.T) {
 	}
 }
 
-// TestPoolGaps pauses between runs of different numbers of tasks, so that workers have parked, or are about to.
+// TestPoolGaps pauses for different times between runs, so that workers are parked, or about to park, when the next run begins.
 func TestPoolGaps(t *testing.T) {
-	for _, n := range []int{2, 3, 7} { // 7 are more than the processors of some machines: their workers sleep at once
+	for _, n := range []int{2, 3, 7} { // with more threads than processors, as 7 on some machines, workers do not spin
 		p := newPool(t, n, "")
 		r := rng(1)
 		for i := range 3000 {
 			var ran atomic.Int64
 			tasks := 1 + r.IntN(2*n)
 			p.Run(tasks, func(_, _ int) {
-				for range i % 4 * 1000 { // so that the caller meets workers at every stage
+				for range i % 4 * 1000 { // tasks of different lengths, so that workers end before and after the caller begins to wait
 					ran.Load()
 				}
 				ran.Add(1)

@@ -2,19 +2,19 @@ package kernels
 
 import "math"
 
-// Predicate is a property of one float.
+// Predicate is a test of one float.
 type Predicate uint8
 
-// The properties.
+// The predicates.
 const (
 	IsNaN Predicate = iota
-	IsInf           // of either sign
+	IsInf           // either sign
 	IsFinite
 	predicateCount
 )
 
 var predicates = [predicateCount]struct {
-	name string // that of the op
+	name string // the op's
 	f    func(x float64) bool
 }{
 	{"isnan", math.IsNaN},
@@ -22,12 +22,12 @@ var predicates = [predicateCount]struct {
 	{"isfinite", func(x float64) bool { return x-x == 0 }},
 }
 
-// Predicates lists the properties.
+// Predicates lists the predicates.
 func Predicates() []Predicate { return []Predicate{IsNaN, IsInf, IsFinite} }
 
 func (op Predicate) String() string { return predicates[op].name }
 
-// ParsePredicate finds a property by its name.
+// ParsePredicate finds a predicate by its name.
 func ParsePredicate(name string) (Predicate, bool) {
 	for i, f := range predicates {
 		if f.name == name {

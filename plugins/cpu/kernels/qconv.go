@@ -1,38 +1,39 @@
 package kernels
 
-// QConv describes a convolution of 8-bit integers with channels first: with acc the convolution of X - XZero with W - WZero, plus Bias,
-// the result is acc * Mult + YZero as of QGemm. X counts as XZero in the padding.
+// QConv describes a convolution of 8-bit integers with channels first. Let acc be the convolution of X - XZero by W - WZero, plus Bias. The
+// result is acc * Mult + YZero, rounded and limited as in QGemm. Padding has the value XZero.
 type QConv[T int8 | uint8] struct {
 	Size    ConvArgs // not transposed, not Last; its slices are nil
 	X, Dst  []T
 	W       []uint8
 	WSigned bool
 
-	Mult []float32 // one, or Cout
-	Bias []int32   // Cout, or nil
+	Mult []float32 // [1] or [Cout]
+	Bias []int32   // [Cout], or nil
 
 	XZero, WZero, YZero int
 
 	Keep *QConvKept
 }
 
-// QConvKept is what QConv keeps from call to call.
+// QConvKept holds what QConv keeps between calls.
 type QConvKept struct {
 	Fixed  bool      // W is the same in every call
-	packed []float32 // weights
-	sum    []int32   // of the weights of output channels, as they are stored
-	ones   []float32 // a row of weights that adds what the taps see
+	packed []float32 // packed weights
+	sum    []int32   // the sum of the weights of each output channel, as they are stored
+	ones   []float32 // a row of weights 1, to sum the elements of X that a result reads
 	tasks  any
 }
 
-// qconv is one at work. Channels are units: it is a convolution of 32-bit numbers whose products differ.
+// qconv is the state of a call of Run. It views the image as one of 32-bit elements, the units of integerProduct: a unit holds up to four
+// channels. So it shares the code of convolution, except for the products.
 type qconv[T int8 | uint8] struct {
 	convolution
 	QConv[T]
 	by          *integerProduct
-	left, right integerOperand // weights and image
+	left, right integerOperand // weights, image
 	to          requantizing
-	channels    int // of a group
+	channels    int // input channels of a group
 	taps        int
 }
 
@@ -64,16 +65,16 @@ func (q *QConv[T]) Run(p *Pool) {
 		p.share(x.Groups, 1, (*qconvWeights[T])(x))
 	}
 	x.cut()
-	for x.phases[0].k = x.deep; len(x.at) < x.deep; { // by weights that are 0
+	for x.phases[0].k = x.deep; len(x.at) < x.deep; { // padded to whole steps of the product, with weights 0
 		x.at = append(x.at, 0)
 	}
 	p.each(x.N*x.Groups*x.band.tasks(&x.convolution)*x.chunks, 1, x)
 }
 
-// groupSize is the distance of the weights of two groups.
+// groupSize returns the distance between the packed weights of two groups.
 func (g *convolution) groupSize() int { return g.og*g.deep + spill }
 
-// QConvScratch is what Run needs.
+// QConvScratch returns what QConv.Run needs.
 func (g *ConvArgs) QConvScratch(p *Pool) ScratchSize {
 	s := p.isa
 	c := convolution{ConvArgs: *g, p: p, og: g.Cout / g.Groups, out: g.OutSize()}
@@ -89,7 +90,7 @@ func (g *ConvArgs) QConvScratch(p *Pool) ScratchSize {
 	}
 }
 
-// qconvImage stores planes of units of channels.
+// qconvImage converts planes of X to units.
 type qconvImage[T int8 | uint8] qconv[T]
 
 func (x *qconvImage[T]) do(lo, hi, _ int) {
@@ -145,13 +146,13 @@ func (x *qconv[T]) do(lo, hi, worker int) {
 	}
 }
 
-// task computes a part of the result.
+// task computes the part of the result of task t; see bandPart.
 func (x *qconv[T]) task(t, worker int) {
 	s, sc, g, by, k := x.p.isa, x.p.scratch(worker), &x.convolution, x.by, x.Keep
 	used, need := sc.used, sc.need
 	y, f := g.part(t), &g.phases[0]
 	panels := (y.cols + s.nr - 1) / s.nr
-	seen := g.see(&y, sc)
+	seen := g.copyInput(&y, sc)
 	right := sc.floats(panels*s.nr*f.k + spill)
 	g.packBand(right, seen, f, y.cols, panels, max(1, f.k))
 	ldc := panels * s.nr

@@ -2,32 +2,32 @@ package kernels
 
 import "github.com/rlx-go/rlx/core/dtype"
 
-// QGemm describes a product of 8-bit integers: with acc = (X - XZero)·(W - WZero) + Bias, the result is acc * Mult + YZero, rounded half to
-// even and limited to the range of T, which is the type of X too.
+// QGemm describes a matrix product of 8-bit integers. With acc = (X - XZero)·(W - WZero) + Bias, the result is acc * Mult + YZero, rounded
+// half to even and limited to the range of T.
 type QGemm[T int8 | uint8] struct {
 	M, N, K int
 	X, Dst  []T
 	W       Weights // I8 or U8; [K, N], or [N, K] with TransB
 	TransB  bool
 
-	Mult []float32 // one, or N
-	Bias []int32   // N, or nil
+	Mult []float32 // [1] or [N]
+	Bias []int32   // [N], or nil
 
 	XZero, WZero, YZero int
 
 	Keep *QKept
 }
 
-// QKept is what QGemm keeps from call to call.
+// QKept holds what QGemm keeps between calls.
 type QKept struct {
 	Fixed  bool      // W is the same in every call
-	panels []float32 // of W
-	sum    []int32   // of the columns of W, as they are stored
+	panels []float32 // packed W
+	sum    []int32   // the sum of each column of W, as it is stored
 	add    []int32
 	mult   []float32
 }
 
-// QGemmScratch is what Multiply needs, for any number of rows.
+// QGemmScratch returns what Multiply needs, for any number of rows.
 func QGemmScratch(p *Pool, n, k int) ScratchSize {
 	s, by := p.isa, &p.isa.quads[0]
 	units, panels := by.depth(by.units(k)), (n+s.nr-1)/s.nr
@@ -37,17 +37,17 @@ func QGemmScratch(p *Pool, n, k int) ScratchSize {
 	}
 }
 
-// A task multiplies up to so many panels of rows, each by so many panels of columns at a time.
+// A task multiplies up to quadRows panels of rows, each by quadPanels panels of columns at a time.
 const (
 	quadRows   = 8
 	quadPanels = 4
 )
 
-// signed reports the sign of a type.
+// signed reports whether T is signed.
 func signed[T int8 | uint8]() bool { return T(0)-1 < 0 }
 
-// Multiply computes the product. Integers are multiplied as they are stored, and the zeros taken off the sums: those of W by the sums of
-// X's rows, those of X by the sums of W's columns. All of it wraps in 32 bits, so the order is of no consequence.
+// Multiply computes the product. It multiplies the integers as they are stored and then corrects for the zero points: WZero by the sums of
+// the rows of X, and XZero by the sums of the columns of W. All of this wraps in 32 bits, so the order does not matter.
 func (q *QGemm[T]) Multiply(p *Pool) {
 	if q.M == 0 || q.N == 0 {
 		return
@@ -81,7 +81,7 @@ func (q *QGemm[T]) Multiply(p *Pool) {
 	p.each(x.across*x.pieces, 1, kept)
 }
 
-// qgemmTasks computes blocks of rows by pieces of the columns.
+// qgemmTasks computes blocks of rows by pieces of the columns of the result.
 type qgemmTasks[T int8 | uint8] struct {
 	QGemm[T]
 	p              *Pool
@@ -89,7 +89,7 @@ type qgemmTasks[T int8 | uint8] struct {
 	left, right    integerOperand
 	to             requantizing
 	units, panels  int
-	high           int // rows of a task
+	high           int // rows per task
 	across, pieces int
 }
 
@@ -134,7 +134,7 @@ func (x *qgemmTasks[T]) do(lo, hi, worker int) {
 	sc.giveBack(used, need)
 }
 
-// qgemmPanels packs panels of W, and sums its columns.
+// qgemmPanels packs panels of W and sums its columns.
 type qgemmPanels[T int8 | uint8] struct{ qgemmTasks[T] }
 
 func (x *qgemmPanels[T]) do(lo, hi, worker int) {

@@ -6,7 +6,7 @@ import (
 	"github.com/rlx-go/rlx/core/random"
 )
 
-// TestThreefry compares vectors of random numbers with package random, whose test has the published ones.
+// TestThreefry compares the vector routine with package random, whose own test has the published vectors.
 func TestThreefry(t *testing.T) {
 	for _, name := range Features() {
 		s := newPool(t, 1, name).isa

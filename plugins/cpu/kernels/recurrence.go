@@ -2,24 +2,24 @@ package kernels
 
 import "math"
 
-// Recurrences whose state has columns that do not depend on each other: threads take strips of columns, and go through the tokens with
-// a strip in their cache.
+// Recurrences over tokens. The columns of their states do not depend on each other, so threads share strips of columns. A thread goes
+// through all tokens with one strip, which stays in its cache.
 
-// strips are the steps of recurrences on strips, of an instruction set.
+// strips are an instruction set's routines for one token of a recurrence.
 type strips struct {
-	// deltaWidth is the columns of a strip of delta, which is a token of the gated delta rule on s[n, width] for n = len(k): e = decay*(k s),
-	// d = beta*(v-e), s = decay*s + k^T d, o = scale*(q s).
+	// delta is a token of the gated delta rule, on a strip s [n, deltaWidth] of the state, with n = len(k): e = decay*(k s), d = beta*(v-e),
+	// s = decay*s + k^T d, o = scale*(q s).
 	deltaWidth int
 	delta      func(s, q, k, v, o []float32, decay, beta, scale float32)
-	// Strips of the others have len(delta), len(y) and len(dst) columns, a multiple of the lanes, and rows of that many.
-	// decay is dst[j] = a[j]*delta, scan is s[j] = decay[j]*s[j] + b[j]*dx and y = sum of c[j]*s[j] over the rows j.
+	// The other strips have len(delta), len(y) or len(dst) columns, a multiple of lanes. decay is dst[j] = a[j]*delta for all rows j. scan is
+	// s[j] = decay[j]*s[j] + b[j]*dx for all rows j, and y = the sum of c[j]*s[j] over j.
 	decay func(dst, a, delta []float32)
 	scan  func(s, decay, dx, b, c, y []float32)
 	// taps is dst = bias + sum of x[j*ldx:]*w[j*ldw:] over j < k.
 	taps func(dst, bias, x []float32, ldx int, w []float32, ldw, k int)
 }
 
-// stripsInGo are the steps as loops in Go.
+// stripsInGo returns the routines as loops in Go.
 func stripsInGo() strips {
 	return strips{
 		deltaWidth: 16,
@@ -74,10 +74,10 @@ func stripsInGo() strips {
 // Delta are the sizes of GatedDelta: q and k are [B, T, Groups, N], v [B, T, Heads, M].
 type Delta struct{ B, T, Groups, Heads, N, M int }
 
-// GatedDelta is op.GatedDeltaNetDef: o [B, T, Heads, M] and the final state [B, Heads, N, M]. The first state may be nil, for zeros.
+// GatedDelta computes op.GatedDeltaNetDef: o [B, T, Heads, M] and the final state [B, Heads, N, M]. The first state may be nil, for zeros.
 //
-// A token is used as it comes, without the matrices that a chunk of tokens is often turned into: those cost more multiplications, which
-// only pays where a product of matrices is faster than a strip of a state in the nearest cache.
+// It goes token by token. Other implementations turn chunks of tokens into matrix products; that takes more multiplications, which pays
+// only if these are much faster than updating a strip of the state in the L1 cache.
 func GatedDelta(p *Pool, d Delta, q, k, v, g, beta, state, o, final []float32) {
 	gates := d.B * d.T * d.Heads
 	if len(q) < d.B*d.T*d.Groups*d.N || len(k) < len(q) || len(v) < gates*d.M || len(g) < gates || len(beta) < gates || len(o) < gates*d.M ||
@@ -135,20 +135,20 @@ func (a *deltaStrips) do(lo, hi, worker int) {
 	}
 }
 
-// GatedDeltaScratch is what GatedDelta needs.
+// GatedDeltaScratch returns what GatedDelta needs.
 func GatedDeltaScratch(p *Pool, d Delta) ScratchSize {
 	width := p.isa.strips.deltaWidth
 	return ScratchSize{Worker: floats(d.N*width, 2*width)}
 }
 
-// selectiveWidth is the most channels of a strip.
+// selectiveWidth is the largest number of channels of a strip of SelectiveScan.
 const selectiveWidth = 64
 
 // Selective are the sizes of SelectiveScan: x and delta are [B, T, C], a [C, N], b and c [B, T, N].
 type Selective struct{ B, T, C, N int }
 
-// SelectiveScan is op.SelectiveScanDef: y [B, T, C] and the final state [B, C, N]. The first state may be nil, for zeros. A worker turns
-// its strip of a and of the state, so that neighbours in memory are channels.
+// SelectiveScan computes op.SelectiveScanDef: y [B, T, C] and the final state [B, C, N]. The first state may be nil, for zeros. A worker
+// transposes its strip of a and of the state, so that vectors run along the channels.
 func SelectiveScan(p *Pool, d Selective, x, delta, a, b, c, state, y, final []float32) {
 	if all := d.B * d.T * d.C; len(x) < all || len(delta) < all || len(y) < all || len(a) < d.C*d.N || len(b) < d.B*d.T*d.N || len(c) < d.B*d.T*d.N ||
 		len(final) < d.B*d.C*d.N || state != nil && len(state) < d.B*d.C*d.N {
@@ -196,7 +196,7 @@ func (g *selectiveStrips) do(lo, hi, worker int) {
 			copy(g.y[at:][:have], y)
 		}
 		final := g.final[(b*g.C+from)*g.N:]
-		if have == w && g.N == set.lanes { // it writes whole vectors
+		if have == w && g.N == set.lanes { // transpose writes whole vectors
 			set.transpose(final, g.N, s, w, g.N, w)
 			continue
 		}
@@ -208,7 +208,7 @@ func (g *selectiveStrips) do(lo, hi, worker int) {
 	}
 }
 
-// turn makes rows of w channels of the rows of N numbers that each of some channels has.
+// turn transposes src [have, N] to dst [N, w].
 func (g *selectiveStrips) turn(dst []float32, w int, src []float32, have int) {
 	set, i := g.p.isa, 0
 	if g.N > 0 && g.N%set.lanes == 0 {
@@ -223,18 +223,19 @@ func (g *selectiveStrips) turn(dst []float32, w int, src []float32, have int) {
 	}
 }
 
-// SelectiveScanScratch is what SelectiveScan needs.
+// SelectiveScanScratch returns what SelectiveScan needs.
 func SelectiveScanScratch(d Selective) ScratchSize {
 	return ScratchSize{Worker: 3*floats(d.N*selectiveWidth) + floats(3*selectiveWidth)}
 }
 
-// tapsWidth is the most channels of a strip.
+// tapsWidth is the largest number of channels of a strip of CausalConv.
 const tapsWidth = 256
 
 // Causal are the sizes of CausalConv: x is [B, T, C], w [C, K].
 type Causal struct{ B, T, C, K int }
 
-// CausalConv is op.CausalConv1DDef: y [B, T, C] and the last K-1 tokens. Bias and pad [B, K-1, C] may be nil, for zeros.
+// CausalConv computes op.CausalConv1DDef: y [B, T, C], and in next the last K-1 tokens [B, K-1, C]. bias [C] and pad [B, K-1, C], the tokens
+// before the first, may be nil, for zeros.
 func CausalConv(p *Pool, d Causal, x, w, bias, pad, y, next []float32, silu bool) {
 	if all := d.B * d.T * d.C; d.K < 1 || len(x) < all || len(y) < all || len(w) < d.C*d.K || bias != nil && len(bias) < d.C || pad != nil && len(pad) < d.B*(d.K-1)*d.C ||
 		len(next) < d.B*(d.K-1)*d.C {
@@ -256,7 +257,7 @@ func (g *causalStrips) do(lo, hi, worker int) {
 	set := g.p.isa
 	scratch := g.p.scratch(worker)
 	w, bias, out := scratch.floats(g.K*tapsWidth), scratch.floats(tapsWidth), scratch.floats(tapsWidth)
-	z := scratch.floats(g.K * tapsWidth) // the tokens of an output, where one is from pad or the strip is narrow
+	z := scratch.floats(g.K * tapsWidth) // the K tokens of an output, if one is from pad or the strip is narrow
 	for item := lo; item < hi; item++ {
 		b, from := item/g.strips, item%g.strips*tapsWidth
 		have := min(tapsWidth, g.C-from)
@@ -272,7 +273,7 @@ func (g *causalStrips) do(lo, hi, worker int) {
 		if g.bias != nil {
 			copy(bias, g.bias[from:][:have])
 		}
-		// token t of pad and x; nil for zeros
+		// token returns token t of pad followed by x; nil for zeros.
 		token := func(t int) []float32 {
 			switch {
 			case t >= g.K-1:
@@ -317,7 +318,7 @@ func (g *causalStrips) do(lo, hi, worker int) {
 	}
 }
 
-// CausalConvScratch is what CausalConv needs.
+// CausalConvScratch returns what CausalConv needs.
 func CausalConvScratch(d Causal) ScratchSize {
 	return ScratchSize{Worker: floats(d.K*tapsWidth, tapsWidth, tapsWidth, d.K*tapsWidth)}
 }

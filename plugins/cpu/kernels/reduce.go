@@ -8,8 +8,8 @@ import (
 // ReduceOp is a reduction.
 type ReduceOp uint8
 
-// The reductions. NaN propagates through all of them. The reductions of no elements are 0, NaN, -Inf, +Inf, 1; for integers
-// the infinities are the extreme values.
+// The reductions. NaN propagates through all of them. Of no elements they give, in this order, 0, NaN, -Inf, +Inf and 1; for integers, the
+// least and the largest value take the place of the infinities.
 const (
 	Sum ReduceOp = iota
 	Mean
@@ -38,8 +38,8 @@ func ParseReduce(name string) (ReduceOp, bool) {
 	return 0, false
 }
 
-// Reduce reduces src of the given shape over axes in any order, without duplicates; without axes it copies. dst has the
-// remaining dims. Integers wrap; Mean of integers is not supported.
+// Reduce reduces src, of the given shape, over axes, which are in any order and without duplicates. Without axes it copies. dst has the
+// remaining dims. Integers wrap. There is no Mean of integers.
 func Reduce[T float64 | Integer](p *Pool, op ReduceOp, dst, src []T, shape, axes []int) {
 	if op >= reduceCount || op == Mean && !isFloat[T]() {
 		panic("BUG: reduce by " + op.String())
@@ -49,58 +49,58 @@ func Reduce[T float64 | Integer](p *Pool, op ReduceOp, dst, src []T, shape, axes
 	reduce(p, &g.reducing, g, shape, axes, len(dst), len(src))
 }
 
-// ReduceFloats is Reduce for f32, f16 and bf16. Blocks are reduced in f32 and these results in float64; the result is rounded once.
+// ReduceFloats is Reduce for f32, f16 and bf16. It reduces blocks in f32, and the results of blocks in float64.
 func ReduceFloats(p *Pool, op ReduceOp, dst, src Weights, shape, axes []int) {
 	g := keep[singles](p)
 	g.op, g.dst, g.src, g.p = op, dst, src, p
 	reduce(p, &g.reducing, g, shape, axes, dst.Len(), src.Len())
 }
 
-// ReduceBools is whether all elements are true if all is set, or else any is. Results are 0 or 1.
+// ReduceBools stores 1 if all elements are true or, if all is not set, if any element is; otherwise 0.
 func ReduceBools(p *Pool, all bool, dst, src []uint8, shape, axes []int) {
 	g := keep[bools](p)
 	g.all, g.dst, g.src = all, dst, src
 	reduce(p, &g.reducing, g, shape, axes, len(dst), len(src))
 }
 
-// folder folds elements of one type by accumulators of type A.
+// folder reduces elements of one type with accumulators of type A.
 type folder[A any] interface {
 	start() A
-	// run folds n elements from at on, which lie side by side.
+	// run folds n contiguous elements from index at on into a, and returns the new accumulator.
 	run(a A, at, n, worker int) A
-	// each stores the results of rows of n elements side by side, those from first on; false: it cannot do that at once.
+	// each reduces rows [first, first+rows) of n contiguous elements and stores the results. It returns false, and does nothing, if there is
+	// no routine for that.
 	each(first, rows, n int) bool
-	// columns folds rows of elements, the first at at and stride apart, into an accumulator for each column.
+	// columns folds rows of elements into an accumulator for each column. The first row is at index at, the next ones stride apart.
 	columns(acc []A, at, rows, stride, worker int)
-	// merge folds accumulators of another part into those of one.
+	// merge folds the accumulators src into dst.
 	merge(dst, src []A)
-	// finish stores results of count elements each, the first at element at.
+	// finish stores results from index at on. Each is the reduction of count elements.
 	finish(at int, acc []A, count int)
 }
 
-// reducing is how the elements of an operand are visited. Neighbouring axes that are both kept, or both reduced, count as one, and axes
-// of size 1 as none. Either the last axis is reduced, so that runs of elements become one result, or it is kept, and strips of columns
-// advance side by side.
+// reducing iterates over the elements of an operand. Adjacent axes that are both kept, or both reduced, are merged, and axes of size 1
+// dropped. If the last axis is reduced, runs of contiguous elements become one result. If it is kept, threads go down strips of columns.
 type reducing[A any] struct {
 	f                                folder[A]
-	keep, keepStride, cut, cutStride [maxRank]int // outer axes that are kept, all axes that are reduced
-	kept, cuts                       int
-	outer, inner, count              int  // results are [outer, inner], of count elements each
-	runs                             bool // the last axis is reduced
+	keep, keepStride, cut, cutStride [maxRank]int // sizes and strides of outer axes that are kept, and of axes that are reduced
+	kept, cuts                       int          // their numbers
+	outer, inner, count              int          // results are [outer, inner], each of count elements
+	runs                             bool         // the last axis is reduced
 
-	// The elements of a result are cut into chunks where there are few results. The cuts depend on the shape alone, so that sums are the
-	// same for any number of threads.
+	// If there are few results, the elements of each are divided into chunks. The chunks depend on the shape alone, so that sums have the
+	// same bits for any number of threads.
 	chunks, chunk int
 	partial       []A              // [outer, chunks, inner]
-	acc           [][reduceWidth]A // of each worker
+	acc           [][reduceWidth]A // one for each worker
 }
 
 const (
 	reduceWidth = 1 << 10 // columns of a strip
 	reduceBlock = 1 << 12 // elements of a run that are widened and summed in f32
-	reduceLanes = 256     // of a run, which are folded together
+	reduceLanes = 256     // accumulators of a run, in vectors
 	reduceRows  = 64      // rows that are summed in f32
-	reduceTasks = 64      // tasks into which a reduction to few results is cut
+	reduceTasks = 64      // tasks of a reduction to few results
 )
 
 func reduce[A any](p *Pool, g *reducing[A], f folder[A], shape, axes []int, dst, src int) {
@@ -109,7 +109,7 @@ func reduce[A any](p *Pool, g *reducing[A], f folder[A], shape, axes []int, dst,
 		panic("BUG: Reduce: src is short")
 	}
 	g.f, g.kept, g.cuts, g.inner, g.count, g.outer, g.runs = f, 0, 0, 1, 1, 1, false
-	stride, last := total, -1 // last is 1 if the axis before was reduced
+	stride, last := total, -1 // last is 1 if the axis before is reduced, 0 if it is kept
 	for i, d := range shape {
 		if d == 1 {
 			continue
@@ -171,8 +171,8 @@ func reduce[A any](p *Pool, g *reducing[A], f folder[A], shape, axes []int, dst,
 	}
 }
 
-// ReduceScratch is what reductions of up to that many elements need: partial results of chunks. Tasks are at most twice reduceTasks where
-// there are chunks, of a strip each.
+// ReduceScratch returns what a reduction of up to so many elements needs: the partial results of chunks. With chunks there are at most
+// 2*reduceTasks tasks, each with a strip of results.
 func ReduceScratch(elements int) ScratchSize {
 	if elements <= 2*elementGrain {
 		return ScratchSize{}
@@ -208,7 +208,7 @@ func (g *reducing[A]) do(lo, hi, worker int) {
 	}
 }
 
-// fold folds elements lo to hi of those that are reduced, in their order.
+// fold folds elements [lo, hi) of those that are reduced to one result, or one strip of results, in their order.
 func (g *reducing[A]) fold(acc []A, at, lo, hi, worker int) {
 	if g.cuts == 0 { // nothing is reduced
 		g.f.columns(acc, at, hi-lo, 0, worker)

@@ -26,7 +26,7 @@ func reduce64(op ReduceOp, src []float32, shape, axes []int) []float64 {
 	})
 	result := make([]float64, len(lists))
 	for i, l := range lists {
-		if (op == ReduceMax || op == ReduceMin) && slices.ContainsFunc(l, math.IsNaN) { // math.Max prefers infinity
+		if (op == ReduceMax || op == ReduceMin) && slices.ContainsFunc(l, math.IsNaN) { // math.Max(NaN, +Inf) is +Inf
 			result[i] = math.NaN()
 			continue
 		}
@@ -71,7 +71,7 @@ func TestReduce(t *testing.T) {
 			dst := make([]float32, len(want))
 			ReduceFloats(p, op, F32(dst), F32(src), shape, axes)
 			abs := 1e-6
-			if op == Sum { // blocks are summed in f32, so the error grows as that of the op may
+			if op == Sum { // blocks are summed in f32, so the error grows with the size, and the op's tolerance allows that
 				abs *= math.Sqrt(float64(max(1, len(src)/max(1, len(want)))))
 			}
 			compare(t, describeShape(op.String(), shape, axes), dst, want, abs, 1e-6)

@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// singles is a reduction of f32, f16 or bf16.
+// singles reduces f32, f16 or bf16.
 type singles struct {
 	reducing[float64]
 	op       ReduceOp
@@ -33,7 +33,7 @@ func (g *singles) finish(at int, acc []float64, count int) {
 	}
 }
 
-// vector is the routine that folds vectors of f32.
+// vector returns the binary routine that folds f32.
 func (g *singles) vector() func(dst, a, b []float32) {
 	op := Add
 	switch g.op {
@@ -78,7 +78,7 @@ func (g *singles) run(a float64, at, n, worker int) float64 {
 	return a
 }
 
-// each is for short rows: a call for each of them costs about as much.
+// each computes sums and means of short rows in one call. For these, a call per row takes about as long as the sum.
 func (g *singles) each(first, rows, n int) bool {
 	s, by := g.p.isa, float32(1)
 	if g.op == Mean {
@@ -92,7 +92,7 @@ func (g *singles) each(first, rows, n int) bool {
 	return true
 }
 
-// across folds a block: vectors of it into lanes, then the lanes.
+// across folds a block x: first into len(lanes) accumulators, by vectors, then these into one.
 func (g *singles) across(x, lanes []float32) float64 {
 	w := len(lanes)
 	for w > 8 && 2*w > len(x) {
@@ -121,7 +121,7 @@ func (g *singles) columns(acc []float64, at, rows, stride, worker int) {
 		op = Sum
 	}
 	if op == ReduceMax || op == ReduceMin {
-		block = rows // exact
+		block = rows // maxima need no rounding
 	}
 	buf, sums, f := g.src.buffer(sc, w), sc.floats(w), g.vector()
 	for ; rows > 0; rows -= block {
@@ -144,7 +144,7 @@ func (g *singles) columns(acc []float64, at, rows, stride, worker int) {
 	sc.giveBack(used, need)
 }
 
-// numeric is a reduction of f64 or integers. Integers are folded in their own type, where they wrap as the result does.
+// numeric reduces f64 or integers. Integers are folded in their own type, in which they wrap as the result must.
 type numeric[T float64 | Integer] struct {
 	reducing[T]
 	op       ReduceOp
@@ -166,7 +166,7 @@ func (g *numeric[T]) finish(at int, acc []T, count int) {
 
 func (g *numeric[T]) each(int, int, int) bool { return false }
 
-// run keeps four accumulators, so that an addition need not wait for the one before.
+// run keeps four accumulators, so that an addition does not wait for the previous one.
 func (g *numeric[T]) run(a T, at, n, _ int) T {
 	x := g.src[at : at+n]
 	b, c, d := g.start(), g.start(), g.start()
@@ -203,7 +203,7 @@ func (g *numeric[T]) columns(acc []T, at, rows, stride, _ int) {
 	}
 }
 
-// foldInto folds each element of x into the one of acc.
+// foldInto folds each element of x into the element of acc at its index.
 func foldInto[A, T Number](op ReduceOp, acc []A, x []T) {
 	x = x[:len(acc)]
 	switch op {
@@ -249,7 +249,7 @@ func foldAll[A, T Number](op ReduceOp, a A, x []T) A {
 	return a
 }
 
-// smaller is the minimum; NaN if either is.
+// smaller returns the minimum; NaN if either is NaN.
 func smaller[T Number](a, x T) T {
 	if x < a || x != x {
 		return x
@@ -269,7 +269,7 @@ func foldOne[T Number](op ReduceOp, a, x T) T {
 	return a + x
 }
 
-// startOf is the reduction of nothing, but for Mean.
+// startOf returns the reduction of no elements. For Mean it is that of Sum.
 func startOf[T Number](op ReduceOp) T {
 	switch op {
 	case ReduceMax:
@@ -282,7 +282,7 @@ func startOf[T Number](op ReduceOp) T {
 	return 0
 }
 
-// lowest is -Inf, or the least integer of a type.
+// lowest returns -Inf, or the least integer of a type.
 func lowest[T Number]() T {
 	if isFloat[T]() {
 		inf := math.Inf(-1)
@@ -302,16 +302,16 @@ func lowest[T Number]() T {
 	return T(least)
 }
 
-// highest is +Inf, or the largest integer of a type.
+// highest returns +Inf, or the largest integer of a type.
 func highest[T Number]() T {
 	low := lowest[T]()
 	if isFloat[T]() {
 		return -low
 	}
-	return -(low + 1) // in two's complement, of unsigned integers too
+	return -(low + 1) // holds for signed and, since it wraps, for unsigned integers
 }
 
-// bools is a reduction of truth values; any byte but 0 is true.
+// bools reduces bools. Any byte but 0 is true.
 type bools struct {
 	reducing[uint8]
 	all      bool
@@ -370,7 +370,7 @@ func (g *bools) columns(acc []uint8, at, rows, stride, _ int) {
 	}
 }
 
-// trueBytes makes each byte but 0 a 1.
+// trueBytes replaces each byte that is not 0 by 1.
 func trueBytes(w uint64) uint64 {
 	const low = 0x7f7f7f7f7f7f7f7f
 	return ((w&low + low) | w) >> 7 & 0x0101010101010101

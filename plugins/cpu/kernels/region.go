@@ -8,13 +8,13 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// A region is a chain of elementwise operations that is run block by block, so that intermediate values stay in the
-// first-level cache.
+// A region is a graph of elementwise operations that are computed together, block by block, so that intermediate values stay in the L1
+// cache.
 
-// RegionRef is what a step of a region reads: an input, the result of an earlier step, or a number.
+// RegionRef is an operand of a step of a region: an input, the result of an earlier step, or a number.
 type RegionRef struct {
 	Kind  RegionRefKind
-	Index int     // of the input, or of the step
+	Index int     // of the input or the step
 	Value float32 // of the number
 }
 
@@ -28,23 +28,23 @@ const (
 	RegionNumber
 )
 
-// RegionStep is one operation of a region: its name, as ParseUnary, ParseBinary and ParseCompare take it, "where", or the element type that
-// it casts to: f32 or bool, and in the last step those of RegionValue.Bytes.
+// RegionStep is one operation of a region. Op is a name that ParseUnary, ParseBinary or ParseCompare knows, "where", or the element type of a
+// cast: f32 or bool; in the last step also the other types of RegionValue.
 type RegionStep struct {
 	Op     string
-	Params []float64 // of a function, as UnaryOp.With takes them
+	Params []float64 // for UnaryOp.With
 	In     []RegionRef
 }
 
-// RegionValue is a tensor of float32, or the memory of elements of another type: bools, of which any byte but 0 is true, or f16, bf16, i8,
-// u8 or i32, which only casts from and to f32 read and write. The other slice is nil.
+// RegionValue is a tensor. F32 is set if it is float32; otherwise Bytes and Type are. Of bools, any byte but 0 is true. f16, bf16, i8, u8 and
+// i32 are read and written only by casts to and from f32.
 type RegionValue struct {
 	F32   []float32
 	Bytes []uint8
-	Type  dtype.DType // of Bytes
+	Type  dtype.DType // element type of Bytes
 }
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func (v RegionValue) Len() int {
 	if v.Bytes != nil {
 		return len(v.Bytes) / v.Type.Size()
@@ -52,10 +52,10 @@ func (v RegionValue) Len() int {
 	return len(v.F32)
 }
 
-// regionTypes are the element types of regions: at the first ones steps compute.
+// regionTypes lists the element types of regions. Steps compute in the first two; see class.
 var regionTypes = []dtype.DType{dtype.F32, dtype.Bool, dtype.F16, dtype.BF16, dtype.I8, dtype.U8, dtype.I32}
 
-// dtype is the element type.
+// dtype returns the element type.
 func (v RegionValue) dtype() dtype.DType {
 	if v.Bytes != nil {
 		return v.Type
@@ -67,18 +67,18 @@ func (v RegionValue) dtype() dtype.DType {
 type Region struct {
 	inputs    []dtype.DType
 	steps     []regionStep
-	registers [2]int // blocks of float32, of bools
+	registers [2]int // number of registers, by class: blocks of float32, of bools
 	half      *halfRegion
 }
 
-// halfRegion is a region that is one function of f16 or bf16: casts of two inputs, or of one that it takes twice, the function, and a cast
-// back. A set that has a routine of it needs one pass instead of four.
+// halfRegion is a region that computes one binary function of f16 or bf16: casts of its inputs to f32, the function, and a cast back. A set
+// that has a routine for it needs one pass instead of four.
 type halfRegion struct {
 	function halfFunction
-	in       [2]int
+	in       [2]int // inputs, which may be the same
 }
 
-// asHalf recognizes a halfRegion; nil if it is none.
+// asHalf returns the steps as a halfRegion, nil if they are not one.
 func asHalf(types []dtype.DType, steps []RegionStep) *halfRegion {
 	n := len(steps)
 	if n < 3 || n > 4 {
@@ -104,24 +104,24 @@ func asHalf(types []dtype.DType, steps []RegionStep) *halfRegion {
 	return h
 }
 
-// regionStep has operands that are inputs, or blocks of one worker.
+// regionStep is a compiled step. Its operands are inputs, or registers of one worker.
 type regionStep struct {
 	run func(s *isa, dst RegionValue, in *[3]RegionValue)
 	in  []regionOperand
-	out int // register; -1: the result of the region
+	out int // register; -1: dst of the region
 	typ dtype.DType
 }
 
-// regionOperand is a RegionRef whose Index, of a result, is its register.
+// regionOperand is a RegionRef. For a result, Index is its register.
 type regionOperand struct {
 	RegionRef
 	typ dtype.DType
 }
 
-const regionBlock = 2048 // elements; a block of float32 takes a quarter of a first-level cache
+const regionBlock = 2048 // elements of a block: 8 KB of float32, a quarter of an L1 cache of 32 KB
 
-// NewRegion compiles steps over inputs of these element types. The last step is the result. An error names a step for which there is no
-// routine.
+// NewRegion compiles steps over inputs of the given element types. The result is that of the last step. The error names a step for which
+// there is no routine.
 func NewRegion(types []dtype.DType, steps []RegionStep) (*Region, error) {
 	r := &Region{inputs: slices.Clone(types), half: asHalf(types, steps)}
 	steps = fuseAffine(types, steps)
@@ -151,7 +151,7 @@ func NewRegion(types []dtype.DType, steps []RegionStep) (*Region, error) {
 			out.in = append(out.in, regionOperand{ref, in[k]})
 		}
 		if out.run, made[i] = regionRun(st, in); out.run == nil || !slices.Contains(regionTypes[:2], made[i]) && i < len(steps)-1 {
-			return nil, fmt.Errorf("step %d: no kernel for %s of %d operands of these types", i, st.Op, len(st.In))
+			return nil, fmt.Errorf("region: step %d: no routine for %s with %d operands of these types", i, st.Op, len(st.In))
 		}
 		out.typ = made[i]
 		for k, ref := range st.In {
@@ -160,11 +160,11 @@ func NewRegion(types []dtype.DType, steps []RegionStep) (*Region, error) {
 			}
 			out.in[k].Index = register[ref.Index]
 			if lastUse[ref.Index] == i {
-				lastUse[ref.Index] = -1 // an operand that appears twice is freed once
+				lastUse[ref.Index] = -1 // so that an operand that appears twice is freed once
 				free[class(made[ref.Index])] = append(free[class(made[ref.Index])], register[ref.Index])
 			}
 		}
-		// The result may take the register of an operand that is used last here: all routines read an element before they write it.
+		// The result may overwrite the register of an operand that is not used later: all routines read an element before they write it.
 		c := class(made[i])
 		switch n := len(free[c]); {
 		case i == len(steps)-1:
@@ -179,15 +179,16 @@ func NewRegion(types []dtype.DType, steps []RegionStep) (*Region, error) {
 		r.steps = append(r.steps, out)
 	}
 	if len(steps) == 0 {
-		return nil, fmt.Errorf("no steps")
+		return nil, fmt.Errorf("region: no steps")
 	}
 	return r, nil
 }
 
-// affineStep is (x - zero) * scale, x of i8 or u8: what fuseAffine makes of three steps.
+// affineStep is the op of steps that fuseAffine makes: (x - zero) * scale, for x of type i8 or u8.
 const affineStep = "affine"
 
-// fuseAffine makes one step of each cast of 8-bit integers that a number is subtracted from, if any, and that is then multiplied.
+// fuseAffine replaces casts of 8-bit integers to f32 that are then multiplied, as dequantisation does, by one step: f32(x), minus a number
+// if there is one, times an operand.
 func fuseAffine(types []dtype.DType, steps []RegionStep) []RegionStep {
 	uses := make([]int, len(steps))
 	for _, st := range steps {
@@ -197,7 +198,7 @@ func fuseAffine(types []dtype.DType, steps []RegionStep) []RegionStep {
 			}
 		}
 	}
-	// result is the step that makes operand k of step i, if that is its only use.
+	// result returns the step that computes operand k of step i if its op is op and this is its only use, else -1.
 	result := func(i, k int, op string) int {
 		if ref := steps[i].In[k]; ref.Kind == RegionResult && uses[ref.Index] == 1 && steps[ref.Index].Op == op {
 			return ref.Index
@@ -241,7 +242,7 @@ func fuseAffine(types []dtype.DType, steps []RegionStep) []RegionStep {
 	return out
 }
 
-// class is the class of the registers for results of a type.
+// class returns the class of registers for results of a type.
 func class(d dtype.DType) int {
 	if d == dtype.Bool {
 		return 1
@@ -249,7 +250,7 @@ func class(d dtype.DType) int {
 	return 0
 }
 
-// regionRun is the routine of a step and the type of its result; nil if there is none for operands of these types.
+// regionRun returns the routine of a step and the type of its result; nil if there is none for operands of these types.
 func regionRun(st RegionStep, in []dtype.DType) (run func(s *isa, dst RegionValue, in *[3]RegionValue), out dtype.DType) {
 	name := st.Op
 	if to, ok := dtype.Parse(name); ok && len(in) == 1 {
@@ -309,7 +310,7 @@ func regionRun(st RegionStep, in []dtype.DType) (run func(s *isa, dst RegionValu
 	if c, ok := ParseCompare(name); ok && len(bools) == 2 && bools[0] == bools[1] {
 		if bools[0] {
 			return func(_ *isa, dst RegionValue, in *[3]RegionValue) {
-				for i := range dst.Bytes { // any byte but 0 is true, so compare truth and not bytes
+				for i := range dst.Bytes { // true may be any byte but 0
 					dst.Bytes[i] = truth(c, bit(in[0].Bytes[i] != 0), bit(in[1].Bytes[i] != 0))
 				}
 			}, dtype.Bool
@@ -319,7 +320,7 @@ func regionRun(st RegionStep, in []dtype.DType) (run func(s *isa, dst RegionValu
 	return nil, out
 }
 
-// regionCast converts between f32 and any type of regions, and from bool to bool; nil for all others.
+// regionCast returns the routine of a cast between f32 and any type of regions, or from bool to bool; nil for other casts.
 func regionCast(from, to dtype.DType) func(s *isa, dst RegionValue, in *[3]RegionValue) {
 	if !slices.Contains(regionTypes, from) || !slices.Contains(regionTypes, to) {
 		return nil
@@ -341,9 +342,8 @@ func regionCast(from, to dtype.DType) func(s *isa, dst RegionValue, in *[3]Regio
 	return nil
 }
 
-// Run computes the region over dst, which has the type of the last step's result. Each input has as many elements as dst, or
-// as many as a suffix of its shape has (element i of the result reads element i modulo their number), and may be dst if it has as
-// many.
+// Run computes dst, which has the type of the last step's result. An input may have fewer elements than dst: element i of dst reads element i
+// modulo their number, which broadcasts leading axes. An input of the same size may be dst itself.
 func (r *Region) Run(p *Pool, dst RegionValue, in []RegionValue) {
 	n := dst.Len()
 	if n == 0 {
@@ -365,7 +365,7 @@ func (r *Region) Run(p *Pool, dst RegionValue, in []RegionValue) {
 	p.share(n, elementGrain, job)
 }
 
-// regionJob is the state of one run of a Region.
+// regionJob is the state of a call of Region.Run.
 type regionJob struct {
 	p      *Pool
 	r      *Region
@@ -382,14 +382,14 @@ func (j *regionJob) do(lo, hi, worker int) {
 	}
 }
 
-// regionBlocks is the state of one worker. Its slices are kept for the next run.
+// regionBlocks is the state of a worker. Its slices are kept for the next run.
 type regionBlocks struct {
 	r     *Region
 	regs  [2][]RegionValue // by class
-	tiled []RegionValue    // a block of each input that repeats, from element phase[i] on
-	phase []int
-	nums  [][3][]float32 // per step: a block of each number
-	args  [3]RegionValue // of the current step
+	tiled []RegionValue    // for each input that repeats: a block of it, repeated
+	phase []int            // the element of the input with which that block begins
+	nums  [][3][]float32   // for each step: a block filled with each number that it takes
+	args  [3]RegionValue   // operands of the current step
 }
 
 func (b *regionBlocks) init(r *Region, sc *scratch, inputs int) {
@@ -453,7 +453,7 @@ func (b *regionBlocks) run(s *isa, dst RegionValue, in []RegionValue, lo, n int)
 	}
 }
 
-// input is elements [lo, lo+n) of input i: in place, or repeated.
+// input returns elements [lo, lo+n) of input i: in place, or repeated.
 func (b *regionBlocks) input(i int, v RegionValue, lo, n int) RegionValue {
 	period := v.Len()
 	at := lo % period
@@ -483,7 +483,7 @@ func (v RegionValue) slice(at, n int) RegionValue {
 func tile[T any](dst, src []T, at int) {
 	done := copy(dst, src[at:])
 	done += copy(dst[done:], src[:at])
-	for done < len(dst) { // doubles what is done each time
+	for done < len(dst) { // each copy doubles what is done
 		done += copy(dst[done:], dst[:done])
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// regionCase is a random region over operations whose results are exact or rounded once, so that it can be evaluated one
-// element at a time in float64, rounding after each step.
+// regionCase is a random region of operations whose results are exact or rounded once. So it can be evaluated in float64 one element at a
+// time, with a rounding after each step.
 type regionCase struct {
 	bools []bool
 	steps []RegionStep
@@ -93,7 +93,7 @@ func (c regionCase) types() (types []dtype.DType) {
 	return types
 }
 
-// eval is element i by the definition; bools are 0 and 1.
+// eval computes element i by definition; bools are 0 and 1.
 func (c regionCase) eval(in []RegionValue, i int) float64 {
 	results := make([]float64, len(c.steps))
 	for s, st := range c.steps {
@@ -191,7 +191,7 @@ func TestRegion(t *testing.T) {
 				region.Run(p, RegionValue{F32: dst}, in)
 				check(t, what)
 				compare(t, what, dst, want, 0, 0)
-				// And over an input.
+				// The same with an input as dst.
 				region.Run(p, in[0], in)
 				compare(t, what+", in place", in[0].F32, want, 0, 0)
 			}
@@ -257,7 +257,7 @@ func BenchmarkRegion(b *testing.B) {
 	b.SetBytes(int64(n) * 12)
 }
 
-// TestRegionHalves computes functions of two halves, which sets may do in one pass, and compares with the formula rounded once.
+// TestRegionHalves compares binary functions of f16 and bf16, which a set may compute in one pass, with the formula rounded once.
 func TestRegionHalves(t *testing.T) {
 	r := rng(32)
 	input := func(i int) RegionRef { return RegionRef{RegionInput, i, 0} }
@@ -266,7 +266,7 @@ func TestRegionHalves(t *testing.T) {
 		random := func(n int) []uint16 {
 			x := make([]uint16, n)
 			for i := range x {
-				if x[i] = uint16(r.Uint32()); i%3 > 0 { // any bits, or numbers of ordinary size
+				if x[i] = uint16(r.Uint32()); i%3 > 0 { // arbitrary bits, or else ordinary numbers
 					x[i] = one(r.Float32()*8 - 4)
 				}
 			}
@@ -312,8 +312,8 @@ func TestRegionHalves(t *testing.T) {
 	}
 }
 
-// TestRegionCasts computes (x - zero) * scale of 8-bit integers, and casts of halves, by regions and one element at a time. The result may
-// lie over an operand.
+// TestRegionCasts compares (x - zero) * scale of 8-bit integers, and casts of f16 and bf16, in regions with the same one element at a time. The
+// result may overwrite an operand.
 func TestRegionCasts(t *testing.T) {
 	r := rng(31)
 	input := func(i int) RegionRef { return RegionRef{RegionInput, i, 0} }

@@ -4,11 +4,11 @@ import "fmt"
 
 // Reordering says how Reorder moves the elements along an axis.
 type Reordering struct {
-	Flip  bool // the last comes first
-	Shift int  // the element at i goes to i + Shift, modulo the size of the axis
+	Flip  bool // reverse the axis
+	Shift int  // move the element at i to i + Shift, modulo the size of the axis
 }
 
-// Reorder is dst = src, of the given shape, with the elements along each axis moved as by says, flipped or shifted.
+// Reorder copies src, of the given shape, to dst, with the elements along axis i flipped or shifted as by[i] says.
 func Reorder[T any](p *Pool, dst, src []T, shape []int, by []Reordering) {
 	n := product(shape)
 	if len(by) != len(shape) || len(dst) < n || len(src) < n {
@@ -33,7 +33,7 @@ func Reorder[T any](p *Pool, dst, src []T, shape []int, by []Reordering) {
 	}
 	g.last = axes - 1
 	row := shape[axes-1] * g.inner
-	if g.inner >= 16 { // rows of what stays together, so that one long axis is divided
+	if g.inner >= 16 { // items are rows of inner elements, so that threads share one long axis
 		g.last, row = axes, g.inner
 		g.shape[axes], g.inner = row, 1
 	}
@@ -43,12 +43,12 @@ func Reorder[T any](p *Pool, dst, src []T, shape []int, by []Reordering) {
 type reorder[T any] struct {
 	isa         *isa
 	dst, src    []T
-	inner, last int // elements that stay together; the innermost axis that moves
+	inner, last int // elements that stay contiguous; the innermost axis that moves
 	shape       [maxRank]int
 	by          [maxRank]Reordering
 }
 
-// from is where element i of an axis of n elements comes from.
+// from returns the source index of element i of an axis of n elements.
 func (r Reordering) from(i, n int) int {
 	if r.Flip {
 		i = n - 1 - i

@@ -2,16 +2,16 @@ package kernels
 
 import "slices"
 
-// Images are the sizes of a resize: Count images of H by W become ToH by ToW, whose rows and columns are at Rows and Cols.
+// Images describes a resize: Count images of H by W become ToH by ToW. Rows and Cols map result positions to those of the original.
 type Images struct {
 	Count, H, W, ToH, ToW int
 	Rows, Cols            Positions
 }
 
-// Positions are those of a resized axis in the original one: element i is at (Step*i + First) / Den, but not below 0.
+// Positions maps an axis of the result to the original one: element i is at max(0, Step*i + First) / Den.
 type Positions struct{ Step, First, Den int }
 
-// at is the element at or before position i, among n, and the fraction of the way to the next.
+// at returns the element, among n, at or before the position of element i of the result, and the fraction of the way to the next.
 func (l Positions) at(i, n int) (k int, fraction float64) {
 	p := max(l.Step*i+l.First, 0)
 	if p/l.Den >= n-1 {
@@ -20,7 +20,7 @@ func (l Positions) at(i, n int) (k int, fraction float64) {
 	return p / l.Den, float64(p%l.Den) / float64(l.Den)
 }
 
-// ResizeNearest copies for each element of dst, [Count, ToH, ToW], the one of src, [Count, H, W], at its place or before it.
+// ResizeNearest copies to each element of dst [Count, ToH, ToW] the element of src [Count, H, W] at or before its position.
 func ResizeNearest[T any](p *Pool, dst, src []T, m Images) {
 	split(p, m.Count*m.ToH, 1+elementGrain/m.ToW, nearest[T]{dst, src, m})
 }
@@ -30,13 +30,13 @@ type nearest[T any] struct {
 	Images
 }
 
-// resizeWidth is the number of columns whose places are kept at a time.
+// resizeWidth is the number of columns whose positions are computed at a time.
 const resizeWidth = 512
 
 func (m *nearest[T]) do(lo, hi, _ int) {
 	by := m.ToW / m.W
 	if by*m.W != m.ToW || m.Cols.First >= m.Cols.Den || m.Cols.Step*by != m.Cols.Den {
-		by = 0 // columns are not repeated equally often
+		by = 0 // not every column is repeated the same number of times
 	}
 	var places [resizeWidth]int32
 	for c := 0; c < m.ToW; c += resizeWidth {
@@ -45,7 +45,7 @@ func (m *nearest[T]) do(lo, hi, _ int) {
 			k, _ := m.Cols.at(c+i, m.W)
 			at[i] = int32(k)
 		}
-		was := -1 // the row of src that the row before is made of
+		was := -1 // the row of src that the previous row of dst copies
 		for t := lo; t < hi; t++ {
 			r, _ := m.Rows.at(t%m.ToH, m.H)
 			row := t/m.ToH*m.H + r
@@ -69,13 +69,13 @@ func (m *nearest[T]) do(lo, hi, _ int) {
 	}
 }
 
-// ResizeLinear interpolates src, [Count, H, W], between columns and then between rows. A row of src is stretched once for all rows
-// of dst that follow each other and need it.
+// ResizeLinear interpolates src [Count, H, W] to dst [Count, ToH, ToW], first between columns, then between rows. It interpolates the columns
+// of a row of src once for all consecutive rows of dst that need it.
 func ResizeLinear(p *Pool, dst, src []float32, m Images) {
 	split(p, m.Count*m.ToH, 1+elementGrain/m.ToW, linear{p, dst, src, m})
 }
 
-// ResizeLinearScratch is what ResizeLinear needs for rows of that many columns.
+// ResizeLinearScratch returns what ResizeLinear needs for results of toW columns.
 func ResizeLinearScratch(p *Pool, toW int) ScratchSize {
 	return ScratchSize{Worker: floats(toW, toW, 2*toW, 2), Other: int64(len(p.workers)) * sizeOf[int](toW)}
 }
@@ -88,14 +88,14 @@ type linear struct {
 
 func (m *linear) do(lo, hi, worker int) {
 	sc, n := m.p.scratch(worker), m.ToW
-	// The columns: left neighbour, and the shares of both.
+	// For each column of dst, its left neighbour in src and the weights of the left and right ones.
 	sc.at = sized(sc.at, n)
 	left, near, far := sc.at, sc.floats(n), sc.floats(n)
 	for i := range left {
 		k, share := m.Cols.at(i, m.W)
 		left[i], near[i], far[i] = k, float32(1-share), float32(share)
 	}
-	rows, held := sc.floats(2*n), [2]int{-1, -1} // two that are stretched, and which of src
+	rows, held := sc.floats(2*n), [2]int{-1, -1} // two interpolated rows, and which rows of src they are
 	stretched := func(row int, other int) int {
 		if k := slices.Index(held[:], row); k >= 0 {
 			return k * n
@@ -116,7 +116,7 @@ func (m *linear) do(lo, hi, worker int) {
 		return k * n
 	}
 	sc.place = sized(sc.place, 2)
-	at, shares := sc.place, sc.floats(2) // of the two
+	at, shares := sc.place, sc.floats(2) // of the two rows
 	for t := lo; t < hi; t++ {
 		r, share := m.Rows.at(t%m.ToH, m.H)
 		image := t / m.ToH * m.H

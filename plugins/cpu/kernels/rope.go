@@ -2,23 +2,23 @@ package kernels
 
 import "github.com/rlx-go/rlx/core/dtype"
 
-// RopeArgs describes rotary position embedding: in each head the first 2*Half elements turn in pairs, i with i+Half or, if Adjacent is
-// set, 2i with 2i+1; the other elements are copied.
+// RopeArgs describes rotary position embedding. In each head of Dim elements, the first 2*Half are rotated in pairs: i with i+Half or, if
+// Adjacent is set, 2i with 2i+1. The other elements are copied.
 type RopeArgs struct {
 	B, S, Heads, Dim, Half int
 	Adjacent               bool
 
-	// X and Out are f32, or bits of f16 or bf16, as Kind says.
+	// If Kind is f32, X and Out are set; if it is f16 or bf16, XBits and OutBits.
 	Kind            dtype.DType
 	X, Out          []float32
 	XBits, OutBits  []uint16
 	XStride, Stride Strides
 
-	// Angles gives token s of batch element b its cosines and sines: those of a table, or put into buf, of 2*Half floats.
+	// Angles returns the Half cosines and sines of token s of batch element b. It may store them in buf, which has 2*Half floats.
 	Angles func(b, s int, buf []float32) (cos, sin []float32)
 }
 
-// Rope is rotary position embedding.
+// Rope computes rotary position embedding.
 func Rope(p *Pool, g *RopeArgs) {
 	if g.B*g.S*g.Heads == 0 {
 		return
@@ -30,7 +30,7 @@ func Rope(p *Pool, g *RopeArgs) {
 	split(p, g.B*g.S, 1+elementGrain/(g.Heads*g.Dim), roping{*g, p})
 }
 
-// RopeScratchSize is what Rope needs.
+// RopeScratchSize returns what Rope needs.
 func RopeScratchSize(g *RopeArgs) ScratchSize {
 	return ScratchSize{Worker: floats(2*g.Half, g.Dim, g.Dim)}
 }
@@ -43,7 +43,7 @@ type roping struct {
 func (g *roping) do(lo, hi, worker int) {
 	sc := g.p.scratch(worker)
 	buf := sc.floats(2 * g.Half)
-	var wide, turned []float32 // a head
+	var wide, turned []float32 // a head in f32 and its result, for f16 and bf16
 	narrow := dtype.F32ToBF16
 	if g.Kind != dtype.F32 {
 		wide, turned = sc.floats(g.Dim), sc.floats(g.Dim)
@@ -71,7 +71,7 @@ func (g *roping) do(lo, hi, worker int) {
 	}
 }
 
-// turn makes one head.
+// turn computes one head.
 func (g *RopeArgs) turn(y, x, cos, sin []float32) {
 	h := g.Half
 	cos, sin = cos[:h], sin[:h]

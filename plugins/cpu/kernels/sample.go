@@ -9,24 +9,25 @@ import (
 	"github.com/rlx-go/rlx/core/random"
 )
 
-// SampleArgs are the arguments of Sample. Temperature, TopK, TopP and MinP hold one value or one for each row, Seed and Step a pair of words.
+// SampleArgs are the arguments of Sample. Temperature, TopK, TopP and MinP have one value, or one for each row. Seed and Step have a pair of
+// words, or a pair for each row.
 type SampleArgs struct {
-	N           int
-	Logits      Weights // rows of N
+	N           int     // logits of a row
+	Logits      Weights // [rows, N]
 	Temperature []float32
 	TopK        []int32
 	TopP        []float32
-	MinP        []float32 // nil: none
+	MinP        []float32 // nil means none
 	Seed, Step  []uint32
-	Out         []int32 // a token for each row
-	Alone       bool    // each row is drawn as row 0 of a single one
+	Out         []int32 // the token of each row
+	Alone       bool    // draw each row as if it were row 0
 }
 
-// Sample draws a token for each row as op.SampleDef says. The error names values that it refuses.
+// Sample draws a token for each row as op.SampleDef defines. It returns an error for parameters out of range and for rows of NaN.
 //
-// Survivors are found by a radix select, first on counts and then on probabilities: a few passes, of which all but the first read a list
-// of the few logits that can still survive. Probabilities are summed as integers, so that the order does not matter. Only tokens that can
-// still win get a random number. Threads take rows, or parts of one that is long.
+// Survivors of top_k and top_p are found by a radix select, first on counts and then on probabilities: a few passes, all but the first over a
+// short list of the logits that can still survive. Probabilities are summed as integers, so that the order does not matter. A random number
+// is computed only for tokens that can still win. Threads share rows, or parts of long ones.
 func Sample(p *Pool, a SampleArgs) error {
 	rows := len(a.Out)
 	for row := range rows {
@@ -79,11 +80,11 @@ func pairForRow(x []uint32, row int) [2]uint32 {
 }
 
 const (
-	sampledAlone = 1 << 14 // tokens of a row that several threads look at
-	sampledBlock = 64      // tokens whose largest logit is known
-	selectBits   = 11      // of a key, by which a pass selects
-	mostGumbel   = 16.7    // a little more than any
-	bands        = 64      // of logits, for which draw knows what can win
+	sampledAlone = 1 << 14 // least tokens of a row that several threads share
+	sampledBlock = 64      // tokens of a block; see sampledRow.tops
+	selectBits   = 11      // bits of a key that a pass selects by
+	mostGumbel   = 16.7    // slightly above the largest value of random.Gumbel
+	bands        = 64      // ranges of logits for which draw knows which random numbers can win
 )
 
 type sampling struct {
@@ -98,35 +99,35 @@ func (g *sampling) do(lo, hi, worker int) {
 	}
 }
 
-// sampledRow is a row at work, in parts that threads take.
+// sampledRow is the state of one row. It is divided into parts, which threads share.
 type sampledRow struct {
 	g       *sampling
 	row     int
-	counter uint32    // row, or 0 if it is drawn alone
-	x       []float32 // the row, or the logits of tokens
-	tokens  []int32   // nil: all
-	tops    []float32 // the largest number of each block of the row, -Inf if there is none; nil where x is not the row
+	counter uint32    // row, or 0 if SampleArgs.Alone is set
+	x       []float32 // the logits of the row, or of tokens
+	tokens  []int32   // the tokens of x; nil: all
+	tops    []float32 // the largest number of each block of x, -Inf if all are NaN; nil if x is not the whole row
 	parts   []sampledPart
-	active  int // parts of x
+	active  int // parts that x is divided into
 	phase   samplePhase
 
-	wide, blocks, values []float32 // memory for x where logits are narrow, for tops, and for x and tokens where few logits are left
-	list                 []int32
+	wide, blocks, values []float32 // memory for x if logits are f16 or bf16, for tops, and for x after narrow
+	list                 []int32   // memory for tokens
 
 	top         float32 // the largest logit
 	temperature float64
-	least       uint32 // survivors have a larger key, or this one: the first equal of them
+	least       uint32 // survivors have a key above least, or are among the first equal tokens with key least
 	equal       uint64
-	weigh       bool // by probability, not one by one
-	scale       float64
-	from, width int     // the bits of keys by which elements are selected
-	prefix      uint32  // and what is above them
-	floor       float32 // of narrow
+	weigh       bool    // selectKeys sums probabilities, not counts
+	scale       float64 // of probabilities as integers
+	from, width int     // selectKeys selects by bits [from, from+width) of keys
+	prefix      uint32  // the bits above them
+	floor       float32 // the argument of narrow
 	key         [2]uint32
-	first       drawn // the largest logit's token
+	first       drawn // the token of the largest logit
 }
 
-// drawn is a token and the sum by which it may win.
+// drawn is a token and its score. The largest score wins.
 type drawn struct {
 	sum   float64
 	token int
@@ -135,19 +136,19 @@ type drawn struct {
 // before reports whether a wins against b.
 func (a drawn) before(b drawn) bool { return a.sum > b.sum || a.sum == b.sum && a.token < b.token }
 
-// sampledPart is what one thread has of a row.
+// sampledPart is the part of a row that one thread computes: x[lo:hi].
 type sampledPart struct {
 	lo, hi  int
 	top     float32
-	at      int // of top; -1: there are no numbers
-	kept    int // logits of at least floor; -1: too many
-	equal   int // elements of the least key before the part
+	at      int // index of top; -1: all are NaN
+	kept    int // number of logits that keepFrom has kept; -1: too many
+	equal   int // elements with key least before the part
 	best    drawn
-	weights [1 << selectBits]uint64
-	left    [256]float32 // survivors of a block
-	below   [256]float32
-	most    [bands + 1]uint32
-	words   [sampledBlock]uint32 // the random numbers of a block
+	weights [1 << selectBits]uint64 // the sums of a pass of selectKeys
+	left    [256]float32            // survivors of a block
+	below   [256]float32            // their probabilities
+	most    [bands + 1]uint32       // the largest 1-u that can win, for each range of logits
+	words   [sampledBlock]uint32    // the random numbers of a block
 }
 
 type samplePhase int
@@ -198,7 +199,7 @@ func (s *sampledRow) sample(g *sampling, row, parts int) {
 	if k > 0 && k < n {
 		s.weigh, s.scale = false, 1
 		if k <= len(s.tops)/2 {
-			s.narrow(s.topOfBlocks(k)) // k blocks have one as large
+			s.narrow(s.topOfBlocks(k)) // k blocks have a logit at least as large
 		}
 		s.selectKeys(func(uint64) uint64 { return uint64(k) })
 	}
@@ -228,7 +229,7 @@ func (s *sampledRow) sample(g *sampling, row, parts int) {
 	g.Out[row] = int32(best.token)
 }
 
-// cut divides x into parts, at the bounds of blocks.
+// cut divides x into parts of whole blocks.
 func (s *sampledRow) cut(parts int) {
 	s.active = parts
 	blocks := (len(s.x) + sampledBlock - 1) / sampledBlock
@@ -269,7 +270,7 @@ func (s *sampledRow) do(lo, hi, _ int) {
 	}
 }
 
-// findTop finds the largest number of a part and those of its blocks.
+// findTop finds the largest number of a part and of each of its blocks.
 func (s *sampledRow) findTop(part *sampledPart) {
 	part.at = -1
 	for lo := part.lo; lo < part.hi; lo += sampledBlock {
@@ -284,7 +285,7 @@ func (s *sampledRow) findTop(part *sampledPart) {
 	}
 }
 
-// largestNumber is the largest element that is not NaN, -Inf if there is none.
+// largestNumber returns the largest element that is not NaN, -Inf if there is none.
 func (s *isa) largestNumber(x []float32) float32 {
 	if s.folds != nil && len(x) > 0 {
 		if top := float32(s.folds.row[ReduceMax](&x[0], len(x))); top == top {
@@ -300,12 +301,13 @@ func (s *isa) largestNumber(x []float32) float32 {
 	return top
 }
 
-// gumbel is the sum by which a token may win.
+// gumbel returns the score of a token with logit x: logit/temperature plus Gumbel noise.
 func (s *sampledRow) gumbel(token int, x float32) float64 {
 	word := random.Threefry([2]uint32{s.counter, uint32(token)}, s.key)[0]
 	return s.below(x) + random.Gumbel(word)
 }
 
+// below returns (x - top) / temperature.
 func (s *sampledRow) below(x float32) float64 {
 	if x == s.top {
 		return 0
@@ -313,20 +315,21 @@ func (s *sampledRow) below(x float32) float64 {
 	return (float64(x) - float64(s.top)) / s.temperature
 }
 
-// draw finds the token of a part that wins. A token is passed over if no random number could make it win, or if its own is too small:
-// its sum is at most that with -ln u replaced by 1-u, which is never larger. The largest 1-u that can win is kept for bands of logits.
+// draw finds the token of a part with the largest score. It skips tokens that cannot win with any random number u, and tokens whose own u is
+// too small. Since 1-u <= -ln u, replacing -ln u by 1-u gives an upper bound of the score. For each of some ranges of logits, part.most is
+// the largest 1-u that can win.
 func (s *sampledRow) draw(part *sampledPart) {
 	best, rank, least := s.first, uint64(part.equal), valueOf(s.least)
 	vector := s.g.p.isa.threefry
 	if s.tokens != nil {
-		vector = nil // they do not follow each other
+		vector = nil // the tokens are not consecutive
 	}
-	perLogit := bands / (mostGumbel * s.temperature) // bands; none reaches lower than the last one
-	var enough float64                               // the logit below which none can win
+	perLogit := bands / (mostGumbel * s.temperature) // ranges per unit of logit; the last range extends to -Inf
+	var enough float64                               // no smaller logit can win
 	bound := func() {
 		enough = float64(s.top) + (best.sum-mostGumbel)*s.temperature
 		for i := range part.most {
-			part.most[i] = uint32(min(1<<24, math.Exp(-best.sum-float64(i)*mostGumbel/bands)*(1<<24)*(1+1e-6)+1)) // a band's largest logit counts
+			part.most[i] = uint32(min(1<<24, math.Exp(-best.sum-float64(i)*mostGumbel/bands)*(1<<24)*(1+1e-6)+1)) // for the largest logit of the range
 		}
 	}
 	bound()
@@ -371,12 +374,12 @@ func (s *sampledRow) draw(part *sampledPart) {
 	part.best = best
 }
 
-// sampledSizes is how many blocks a row of n logits has, and how many logits there is a list for.
+// sampledSizes returns how many blocks a row of n logits has, and how many logits narrow can keep.
 func sampledSizes(n int) (blocks, room int) {
 	return (n + sampledBlock - 1) / sampledBlock, n/8 + sampledBlock
 }
 
-// SampleScratch is what Sample needs for rows of n elements of so many bytes.
+// SampleScratch returns what Sample needs for rows of n elements of size bytes.
 func SampleScratch(p *Pool, n, size int) ScratchSize {
 	blocks, room := sampledSizes(n)
 	each := sizeOf[sampledPart](1) + floats(blocks, room, room)

@@ -2,7 +2,7 @@ package kernels
 
 import "math"
 
-// keyOf is a number in the order of the numbers; both zeros have one, and NaN has 0.
+// keyOf maps numbers to integers in the same order. Both zeros have the same key, and NaN has key 0.
 func keyOf(x float32) uint32 {
 	if x != x {
 		return 0
@@ -11,7 +11,7 @@ func keyOf(x float32) uint32 {
 	return b ^ (uint32(int32(b)>>31) | 1<<31)
 }
 
-// valueOf is the number of a key; -Inf for those below it.
+// valueOf returns the number that has a key; -Inf for keys below that of -Inf.
 func valueOf(key uint32) float32 {
 	if key < keyOf(float32(math.Inf(-1))) {
 		return float32(math.Inf(-1))
@@ -22,12 +22,13 @@ func valueOf(key uint32) float32 {
 	return math.Float32frombits(key ^ 1<<31)
 }
 
-// selectKeys raises least to the key at which the weights of the survivors, from the largest down, reach the goal of their sum.
+// selectKeys raises least, and sets equal, so that the survivors are the fewest largest elements whose weights add up to goal(total), where
+// total is the sum of all weights.
 func (s *sampledRow) selectKeys(goal func(total uint64) uint64) {
 	s.prefix, s.from, s.width = 0, 32, 0
 	least, limit := s.least, s.equal
 	want, above := uint64(0), uint64(0)
-	var weight uint64 // of the elements of the key that was found
+	var weight uint64 // of all elements with the key that was found
 	for s.from > 0 {
 		s.width = min(selectBits, s.from)
 		s.from -= s.width
@@ -43,7 +44,7 @@ func (s *sampledRow) selectKeys(goal func(total uint64) uint64) {
 			for _, w := range sums[:1<<s.width] {
 				total += w
 			}
-			if limit != math.MaxUint64 { // not all of the least key survive
+			if limit != math.MaxUint64 { // not all elements with the least key survive
 				total -= s.beyond(least, limit)
 			}
 			want = min(goal(total), max(1, total))
@@ -68,7 +69,7 @@ func (s *sampledRow) selectKeys(goal func(total uint64) uint64) {
 	}
 }
 
-// topOfBlocks is the k-th largest of the largest numbers of blocks.
+// topOfBlocks returns the k-th largest element of tops.
 func (s *sampledRow) topOfBlocks(k int) float32 {
 	x, tops, parts := s.x, s.tops, s.active
 	s.x, s.tops = tops, nil
@@ -80,7 +81,7 @@ func (s *sampledRow) topOfBlocks(k int) float32 {
 	return floor
 }
 
-// narrow keeps of x only what is not less than floor, if that is little.
+// narrow replaces x by the list of its elements that are at least floor, if the list is short enough.
 func (s *sampledRow) narrow(floor float32) {
 	if s.tokens != nil && s.active > 1 {
 		return // parts of the list would overwrite each other
@@ -103,8 +104,7 @@ func (s *sampledRow) narrow(floor float32) {
 	s.cut(min(s.active, 1+n/sampledAlone))
 }
 
-// keepFrom writes the logits of a part that are not less than floor and their tokens, and says how many they are; -1 if there is no room for
-// them.
+// keepFrom copies the logits of a part that are at least floor, and their tokens. It returns their number, or -1 if there is no room for all.
 func (s *sampledRow) keepFrom(part *sampledPart, values []float32, tokens []int32) int {
 	n := 0
 	for lo := part.lo; lo < part.hi; lo += sampledBlock {
@@ -125,7 +125,7 @@ func (s *sampledRow) keepFrom(part *sampledPart, values []float32, tokens []int3
 	return n
 }
 
-// token is that of x[i].
+// token returns the token of x[i].
 func (s *sampledRow) token(i int) int {
 	if s.tokens == nil {
 		return i
@@ -133,7 +133,7 @@ func (s *sampledRow) token(i int) int {
 	return int(s.tokens[i])
 }
 
-// drop raises least to the first key whose probability is minP times the largest.
+// drop raises least to the first key with at least minP times the largest probability.
 func (s *sampledRow) drop(minP float64) {
 	if minP == 0 {
 		return
@@ -148,7 +148,7 @@ func (s *sampledRow) drop(minP float64) {
 	}
 }
 
-// beyond is the weight of the elements of a key after the first limit.
+// beyond returns the weight of all elements with a key except the first limit.
 func (s *sampledRow) beyond(key uint32, limit uint64) uint64 {
 	n, v := uint64(0), valueOf(key)
 	for _, x := range s.x {
@@ -159,7 +159,7 @@ func (s *sampledRow) beyond(key uint32, limit uint64) uint64 {
 	return (n - min(n, limit)) * s.weight(v)
 }
 
-// weight is that of an element in the sums of selectKeys.
+// weight returns the weight of an element in selectKeys: 1, or its probability as an integer.
 func (s *sampledRow) weight(x float32) uint64 {
 	if !s.weigh {
 		return 1
@@ -169,7 +169,7 @@ func (s *sampledRow) weight(x float32) uint64 {
 	return uint64(float64(buf[0]) * s.scale)
 }
 
-// scaled is how far a logit is below the largest, divided by the temperature.
+// scaled is below in float32.
 func (s *sampledRow) scaled(x float32) float32 {
 	if x == s.top {
 		return 0

@@ -11,7 +11,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-// TestSample compares with the definition at sizes at which threads share a row, with ties, and with values that are missing.
+// TestSample compares Sample with the op's definition, with ties and NaN, also at sizes for which threads share a row.
 func TestSample(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	tries := 60
@@ -63,8 +63,8 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestSampleAfterLonger draws from equal logits of which all survive a top_p below 1, after a longer row of which half did. Nothing of that row may be
-// left: each token must win for some seed.
+// TestSampleAfterLonger draws from a short row of equal logits, all of which survive top_p, after a longer row of which half survived. No
+// state of the longer row may remain: each token of the short row must win for some seed.
 func TestSampleAfterLonger(t *testing.T) {
 	p, err := kernels.NewPool(2)
 	if err != nil {

@@ -1,9 +1,9 @@
 package kernels
 
-// ScanOp is what a scan folds elements with.
+// ScanOp is the operation of a scan.
 type ScanOp uint8
 
-// The scans. NaN propagates through all of them. They begin with 0, 1, and -Inf or the least integer.
+// The scans. NaN propagates through all of them. They start from 0, 1, and -Inf or the least integer.
 const (
 	CumSum ScanOp = iota
 	CumProd
@@ -11,8 +11,8 @@ const (
 	scanCount
 )
 
-// Scan is y_i = x_0 op ... op x_i along the axis of size n of [outer, n, inner], less x_i if exclusive is set, and from the last element
-// to the first if reverse is set. Floats are folded in float64; integers wrap.
+// Scan computes y_i = x_0 op ... op x_i along the middle axis of [outer, n, inner]. If exclusive is set, it leaves out x_i; if reverse is
+// set, it goes from the last element to the first. Floats are folded in float64; integers wrap.
 func Scan[T Number](p *Pool, op ScanOp, dst, src []T, outer, n, inner int, exclusive, reverse bool) {
 	if isFloat[T]() {
 		scan[T, float64](p, op, dst, src, outer, n, inner, exclusive, reverse)
@@ -49,33 +49,33 @@ func scan[T, A Number](p *Pool, op ScanOp, dst, src []T, outer, n, inner int, ex
 	}
 }
 
-// scanning is the scan of rows. A row is cut in blocks, whose cuts depend on its length alone: the totals of the blocks come first, so that
-// several blocks advance side by side, each from the total of those before it. One block after the other would take as long as an
-// addition takes to give its result, for each element.
+// scanning scans rows. In a plain loop, each addition waits for the result of the previous one. So a row is divided into blocks: first the
+// totals of scanChains blocks are computed, then these blocks are scanned together, each starting from the total of those before it. The
+// blocks depend on the length of the row alone.
 type scanning[T, A Number] struct {
 	op          ScanOp
 	dst, src    []T
 	n, inner    int
-	first, step int // of the elements of a line, from its first in memory
+	first, step int // offset of the first element of a line, and distance to the next
 	start       A
 	exclusive   bool
 
-	// The routine for neighbouring elements of f32, from which it does not cut blocks, and the operands; nil: there is none.
+	// The routine for contiguous f32, which needs no blocks, and its operands; nil if the set has none.
 	vector func(dst, src []float32, acc float64) float64
 	y, x   []float32
 }
 
 const (
-	scanWidth  = 64 // columns that advance side by side
-	scanChains = 4  // blocks that do
+	scanWidth  = 64 // columns of a strip
+	scanChains = 4  // blocks that are scanned together
 	scanBlock  = 1024
-	shortBlock = 16 // a block of fewer elements is not worth its total
+	shortBlock = 16 // for shorter blocks, computing totals does not pay
 )
 
 func (s *scanning[T, A]) do(lo, hi, _ int) {
 	for row := lo; row < hi; row++ {
 		at, acc, left, shift := row*s.n+s.first, s.start, s.n, 0
-		if s.exclusive { // the same scan, an element later
+		if s.exclusive { // the same scan, stored one element later
 			s.dst[at] = T(acc)
 			left, shift = left-1, s.step
 		}
@@ -101,7 +101,7 @@ func (s *scanning[T, A]) do(lo, hi, _ int) {
 	}
 }
 
-// join folds two accumulators.
+// join combines two accumulators.
 func (s *scanning[T, A]) join(a, b A) A {
 	switch s.op {
 	case CumSum:
@@ -112,7 +112,7 @@ func (s *scanning[T, A]) join(a, b A) A {
 	return larger(a, b)
 }
 
-// total folds n elements from src[at] on, in four chains.
+// total folds n elements from src[at] on, with four accumulators.
 func (s *scanning[T, A]) total(at, n int) A {
 	if s.step == 1 {
 		return s.totalOf(s.src[at : at+n])
@@ -135,7 +135,7 @@ func (s *scanning[T, A]) total(at, n int) A {
 	return acc
 }
 
-// totalOf is total of neighbouring elements, with the same bits.
+// totalOf is total for contiguous elements, with the same bits.
 func (s *scanning[T, A]) totalOf(x []T) A {
 	a0, a1, a2, a3 := s.start, s.start, s.start, s.start
 	switch s.op {
@@ -153,7 +153,7 @@ func (s *scanning[T, A]) totalOf(x []T) A {
 			a2 *= A(x[2])
 			a3 *= A(x[3])
 		}
-	default: // quarters, so that the first of equal elements is kept, and the last NaN
+	default: // four quarters, so that of equal elements the first is kept, and of NaN the last
 		q := len(x) / 4
 		x0, x1, x2, x3 := x[:q], x[q:][:q], x[2*q:][:q], x[3*q:][:q]
 		for i, v := range x0 {
@@ -168,7 +168,7 @@ func (s *scanning[T, A]) totalOf(x []T) A {
 	return acc
 }
 
-// run scans n elements from src[at] on and writes shift further.
+// run scans n elements from src[at] on. It stores the results from dst[at+shift] on.
 func (s *scanning[T, A]) run(at, shift, n int, acc A) {
 	for range n {
 		acc = s.join(acc, A(s.src[at]))
@@ -177,7 +177,7 @@ func (s *scanning[T, A]) run(at, shift, n int, acc A) {
 	}
 }
 
-// runs scans blocks of n elements that follow each other from src[at] on.
+// runs scans scanChains consecutive blocks of n elements from src[at] on, starting from acc.
 func (s *scanning[T, A]) runs(at, shift, n int, acc [scanChains]A) {
 	step, src, dst := s.step, s.src, s.dst
 	if step == 1 {
@@ -214,7 +214,7 @@ func (s *scanning[T, A]) runs(at, shift, n int, acc [scanChains]A) {
 	}
 }
 
-// runsOf is runs for neighbouring elements. The blocks are slices of one length, whose indices need no checks.
+// runsOf is runs for contiguous elements. The blocks are slices of the same length, so the compiler can drop bounds checks.
 func (s *scanning[T, A]) runsOf(x, y []T, n int, acc [scanChains]A) {
 	x0, x1, x2, x3 := x[:n], x[n:][:n], x[2*n:][:n], x[3*n:][:n]
 	y0, y1, y2, y3 := y[:n], y[n:][:n], y[2*n:][:n], y[3*n:][:n]
@@ -244,7 +244,7 @@ func (s *scanning[T, A]) runsOf(x, y []T, n int, acc [scanChains]A) {
 	}
 }
 
-// larger is the larger of two numbers; NaN is larger than any.
+// larger returns the larger of two numbers, NaN if one is NaN.
 func larger[A Number](a, b A) A {
 	if b > a || b != b {
 		return b
@@ -252,7 +252,7 @@ func larger[A Number](a, b A) A {
 	return a
 }
 
-// scanColumns is the scan of lines whose neighbours lie beside them.
+// scanColumns scans down strips of columns.
 type scanColumns[T, A Number] struct {
 	scanning[T, A]
 	pieces int
@@ -281,7 +281,7 @@ func (s *scanColumns[T, A]) do(lo, hi, _ int) {
 	}
 }
 
-// advance folds a row of elements into as many accumulators, and writes them.
+// advance folds a row x into the accumulators a, one per column, and stores them in y.
 func (s *scanColumns[T, A]) advance(y, x []T, a []A) {
 	x, y = x[:len(a)], y[:len(a)]
 	switch s.op {

@@ -4,9 +4,9 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// ScatterAdd adds row i of src, [len(index), inner], to row index[i] of dst, [rows, inner], which begins as zeros; i rises. An
-// index outside [0, rows) is an error; dst is then undefined. The threads share the rows of dst, so that each is one sum in
-// one order.
+// ScatterAdd sets dst [rows, inner] to zeros and adds row i of src [len(index), inner] to row index[i] of dst, for ascending i. An index
+// outside [0, rows) is an error; dst is then undefined. Threads share the rows of dst, so that sums are in the same order for any number of
+// threads.
 func ScatterAdd[T Number, I Index](p *Pool, dst, src []T, rows, inner int, index []I) error {
 	if len(dst) < rows*inner || len(src) < len(index)*inner {
 		panic("BUG: ScatterAdd: a slice is short")
@@ -16,7 +16,7 @@ func ScatterAdd[T Number, I Index](p *Pool, dst, src []T, rows, inner int, index
 			return diag.New(diag.IndexOutOfRange, "scatter_add", "index %d is %v; allowed is 0 to %d", i, x, rows-1)
 		}
 	}
-	each := inner * (1 + len(index)/max(rows, 1)) // elements that a row of dst costs
+	each := inner * (1 + len(index)/max(rows, 1)) // elements that a row of dst adds up, on average
 	split(p, rows, 1+elementGrain/max(1, each), scatter[T, I]{p.isa.binary[Add], dst, src, inner, index})
 	return nil
 }

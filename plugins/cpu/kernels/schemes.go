@@ -6,33 +6,32 @@ import (
 	"github.com/rlx-go/rlx/core/quant"
 )
 
-// SchemeWeights is a matrix [K, N] of weights in few bits, row by row, with scales beside them: weight i of a column is (value - zero) scale, or
-// value scale where there is no zero.
+// SchemeWeights is a row-major matrix [K, N] of quantised weights whose scales are separate tensors. A weight is (value - zero) * scale.
 type SchemeWeights struct {
-	Values string // int8, int4 (two's complement), e2m1, e4m3, e5m2: those of four bits are two in a byte, the low half first
+	Values string // int8, int4 (two's complement), e2m1, e4m3 or e5m2; of 4-bit values, a byte holds two, the low half first
 	Data   []byte
 	N      int
-	Block  int       // rows that have one scale for each column; 0: all
+	Block  int       // consecutive rows of a column that share a scale and zero; 0: all
 	Scale  []float32 // [ceil(K/Block), N]; nil: 1
-	Zero   []float32 // likewise; nil: 0
+	Zero   []float32 // [ceil(K/Block), N]; nil: 0
 
-	Small  []byte // in place of Scale, e4m3 times Global
+	Small  []byte // replaces Scale: e4m3 [ceil(K/Block), N], to be multiplied by Global
 	Global float32
 }
 
-// schemeRoutines are for whole vectors of columns. Rows of w are ld bytes apart. zero is nil but for int8_asym.
+// schemeRoutines compute whole vectors of columns. Rows of w are ld bytes apart. zero is nil except for int8_asym.
 type schemeRoutines struct {
 	dot    func(dst []float32, w []byte, ld, rows int, x, scale, zero []float32)             // dst += scale (x·(w - zero))
 	decode func(dst []float32, ldd int, w []byte, ld, rows, cols int, scale, zero []float32) // dst[r] = scale (w[r] - zero)
 }
 
 const (
-	schemeStrip   = 1024 // columns of a task, at most
-	schemeRows    = 32   // at a time
-	schemeWidened = 256  // columns, at most; see widenedColumns
+	schemeStrip   = 1024 // most columns of a task
+	schemeRows    = 32   // most rows that are decoded at a time
+	schemeWidened = 256  // most columns that are widened at a time; see widenedColumns
 )
 
-// values are those of a byte, or of half a byte.
+// values returns the table of values, by byte or by half a byte.
 func (w *SchemeWeights) values() *[256]float32 { return schemeValues()[w.Values] }
 
 var schemeValues = sync.OnceValue(func() map[string]*[256]float32 {
@@ -51,7 +50,7 @@ var schemeValues = sync.OnceValue(func() map[string]*[256]float32 {
 
 func (w *SchemeWeights) nibbles() bool { return w.Values == "int4" || w.Values == "e2m1" }
 
-// at is the value of weight i of all.
+// at returns the value of weight i, counted row by row.
 func (w *SchemeWeights) at(values *[256]float32, i int) float32 {
 	if w.nibbles() {
 		return values[w.Data[i/2]>>(i%2*4)&15]
@@ -59,12 +58,12 @@ func (w *SchemeWeights) at(values *[256]float32, i int) float32 {
 	return values[w.Data[i]]
 }
 
-// routines are those of a set for the columns from j on, the bytes of the weights from row r on, and the bytes of a row. They are nil where
-// rows do not begin with a byte.
+// routines returns the set's routines, the data of the weights from row r and column j on, and the distance of rows in bytes. The routines
+// are nil if rows do not begin at whole bytes.
 func (w *SchemeWeights) routines(s *isa, r, j int) (f schemeRoutines, data []byte, ld int) {
 	name, at := w.Values, r*w.N+j
 	if w.Zero != nil {
-		name = "int8_asym" // a constant: a sum of strings would be allocated
+		name = "int8_asym" // a constant, since concatenation would allocate
 	}
 	if !w.nibbles() {
 		return s.schemes[name], w.Data[at:], w.N
@@ -75,7 +74,7 @@ func (w *SchemeWeights) routines(s *isa, r, j int) (f schemeRoutines, data []byt
 	return s.schemes[name], w.Data[at/2:], w.N / 2
 }
 
-// dot adds to dst, columns from j on, the product of x and rows from r on, which have one scale.
+// dot adds to dst, which are columns from j on, the product of x and rows [r, r+len(x)), which share a scale.
 func (w *SchemeWeights) dot(s *isa, dst []float32, r, j int, x, scale, zero []float32) {
 	done := 0
 	if f, data, ld := w.routines(s, r, j); f.dot != nil {
@@ -96,7 +95,7 @@ func (w *SchemeWeights) dot(s *isa, dst []float32, r, j int, x, scale, zero []fl
 	}
 }
 
-// decode sets rows of dst, ldd apart, to cols columns from j on of rows from r on, which have one scale.
+// decode stores columns [j, j+cols) of rows [r, r+rows), which share a scale, in rows of dst, ldd apart.
 func (w *SchemeWeights) decode(s *isa, dst []float32, ldd, r, rows, j, cols int, scale, zero []float32) {
 	done := 0
 	if f, data, ld := w.routines(s, r, j); f.decode != nil {
@@ -116,8 +115,8 @@ func (w *SchemeWeights) decode(s *isa, dst []float32, ldd, r, rows, j, cols int,
 	}
 }
 
-// blocks calls f for rows [r, r+rows) that have one scale, at most schemeRows of them at a time, from row first to row end, and the columns
-// [j, j+cols), at most schemeStrip.
+// blocks divides rows [first, end) into pieces of at most schemeRows rows that share scales, and calls f for each with the scales and zeros of
+// columns [j, j+cols); cols <= schemeStrip.
 func (w *SchemeWeights) blocks(s *isa, sc *scratch, first, end, j, cols int, f func(r, rows int, scale, zero []float32)) {
 	buf, all := sc.floats(cols), sc.floats(cols)
 	fillWith(all, 1)
@@ -125,7 +124,7 @@ func (w *SchemeWeights) blocks(s *isa, sc *scratch, first, end, j, cols int, f f
 		fillWith(all, w.Global)
 	}
 	small := SchemeWeights{Values: "e4m3", Data: w.Small, N: w.N}
-	last := -1 // the block of which buf has the scales
+	last := -1 // the block whose scales are in buf
 	for r := first; r < end; {
 		rows, b := min(schemeRows, end-r), 0
 		if w.Block > 0 {
@@ -150,15 +149,15 @@ func (w *SchemeWeights) blocks(s *isa, sc *scratch, first, end, j, cols int, f f
 	}
 }
 
-// SchemeProduct is a product of rows with SchemeWeights. It keeps memory from call to call.
+// SchemeProduct is a product with SchemeWeights. It keeps memory between calls.
 type SchemeProduct struct {
-	Rounds bool // activations are rounded to 8 bits, see quant.RoundActivations
+	Rounds bool // round activations to 8 bits first; see quant.RoundActivations
 
 	rounding PackedProduct
-	widened  []float32 // some columns
+	widened  []float32 // some columns of the weights
 }
 
-// SchemeScratch is what a SchemeProduct needs for up to m rows of k values and n columns.
+// SchemeScratch returns what a SchemeProduct needs for up to m rows of k activations and n columns.
 func SchemeScratch(p *Pool, m, k, n int, precision Precision) ScratchSize {
 	g := GemmArgs{M: m, N: min(n, widenedColumns(k)), K: k, Precision: precision}
 	strip := min(n, schemeStrip)
@@ -166,10 +165,10 @@ func SchemeScratch(p *Pool, m, k, n int, precision Precision) ScratchSize {
 	return own.With(g.ScratchSize(p, false))
 }
 
-// widenedColumns is how many columns of k weights are widened at a time for a product of many rows: about 2 MB.
+// widenedColumns returns how many columns of k weights a product with many rows widens at a time: about 2 MB.
 func widenedColumns(k int) int { return min(schemeWidened, max(32, (1<<19)/max(1, k)/32*32)) }
 
-// Multiply computes C = A·w for rows of A and C, as g has them.
+// Multiply computes C = A·w. It reads M, N, K, A, LDA, C, LDC and Precision of g.
 func (x *SchemeProduct) Multiply(p *Pool, g *GemmArgs, w *SchemeWeights) {
 	one := *g
 	if one.M == 0 || one.N == 0 {
@@ -179,7 +178,7 @@ func (x *SchemeProduct) Multiply(p *Pool, g *GemmArgs, w *SchemeWeights) {
 		x.rounding.round(p, &one)
 	}
 	if one.M <= packedDotRows || one.K == 0 {
-		strip := one.N / (4 * len(p.workers)) / 128 * 128 // several tasks for each worker, if they are not too narrow
+		strip := one.N / (4 * len(p.workers)) / 128 * 128 // several tasks per worker, unless they become too narrow
 		strip = min(schemeStrip, max(128, strip))
 		split(p, (one.N+strip-1)/strip, 1, schemeStrips{p, one, w, strip})
 		return
@@ -194,12 +193,12 @@ func (x *SchemeProduct) Multiply(p *Pool, g *GemmArgs, w *SchemeWeights) {
 	}
 }
 
-// schemeStrips is for few rows.
+// schemeStrips computes products with few rows: it decodes weights as it multiplies.
 type schemeStrips struct {
 	p     *Pool
 	g     GemmArgs
 	w     *SchemeWeights
-	strip int // columns of a task: whole vectors, so that the cuts do not change what is computed
+	strip int // columns of a task: whole vectors, so that results do not depend on the number of tasks
 }
 
 func (x *schemeStrips) do(lo, hi, worker int) {
@@ -226,8 +225,9 @@ func (x *schemeStrips) do(lo, hi, worker int) {
 	}
 }
 
-// widen computes the elements of c that are not finite again, from scaled weights: the scale of a sum may be infinite, or the sum may overflow, where
-// no product with a scaled weight does. It leaves the others as they are, since which ones lie beside each other depends on the number of threads.
+// widen recomputes the elements of c that are not finite, from scaled weights. dot scales the sum of a block, and that sum may overflow, or
+// the scale be infinite, when products with scaled weights are finite. Elements that are finite stay as they are: which ones share a strip
+// with them depends on the number of threads.
 func (x *schemeStrips) widen(c, a []float32, j int, sc *scratch) {
 	n := len(c)
 	wide, sums := sc.floats(schemeRows*n), sc.floats(n)
@@ -247,7 +247,7 @@ func (x *schemeStrips) widen(c, a []float32, j int, sc *scratch) {
 	}
 }
 
-// schemeDecoding widens blocks of rows of n columns.
+// schemeDecoding widens blocks of schemeRows rows of n columns.
 type schemeDecoding struct {
 	p       *Pool
 	w       *SchemeWeights

@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/quant"
 )
 
-// schemeValue64 is value i of w by package quant, apart from tables and routines.
+// schemeValue64 computes value i of w by package quant, without our tables and routines.
 func schemeValue64(w *SchemeWeights, i int) float64 {
 	q := byte(0)
 	if w.Values == "int4" || w.Values == "e2m1" {
@@ -46,7 +46,7 @@ func schemeValue64(w *SchemeWeights, i int) float64 {
 	return v
 }
 
-// randomScheme are weights of one of the schemes. Floats are below 4, so that none is NaN.
+// randomScheme returns random weights of a scheme. Floats are below 4, so that none is NaN.
 func randomScheme(r *rand.Rand, kind string, k, n int) *SchemeWeights {
 	w := &SchemeWeights{Values: kind, N: n, Block: []int{1, 8, 16, 32, 40, 100}[r.IntN(6)]}
 	size, mask := k*n, byte(0xff)
@@ -88,7 +88,7 @@ func randomScheme(r *rand.Rand, kind string, k, n int) *SchemeWeights {
 
 var schemeKinds = []string{"int8", "int8_asym", "int4", "e2m1", "e4m3", "e5m2"}
 
-// TestSchemeProducts compares products with few and with many rows with float64, for all sets.
+// TestSchemeProducts compares products of few and of many rows with sums in float64, for all sets.
 func TestSchemeProducts(t *testing.T) {
 	eachNewPool(t, func(t *testing.T, like *Pool) {
 		r := rng(16)
@@ -126,8 +126,8 @@ func TestSchemeProducts(t *testing.T) {
 	})
 }
 
-// TestSchemeRoutines: all bit patterns are decoded as by package quant, also NaN and infinities, and what is not finite reaches a product as it
-// reaches that of the decoded weights.
+// TestSchemeRoutines checks that all bit patterns, also NaN and infinities, are decoded as by package quant, and that infinite weights and NaN
+// affect a product as they affect that of the decoded weights.
 func TestSchemeRoutines(t *testing.T) {
 	const k, n = 16, 32
 	for _, s := range available() {
@@ -170,7 +170,7 @@ func TestSchemeRoutines(t *testing.T) {
 	}
 }
 
-// BenchmarkSchemes is a layer of a model of 1e9 weights, which come from memory: bytes are those of weights and scales.
+// BenchmarkSchemes runs a layer as in a model of 1e9 weights, so that these come from memory. MB/s counts weights and scales.
 func BenchmarkSchemes(b *testing.B) {
 	p, err := NewPool(0)
 	if err != nil {

@@ -5,7 +5,7 @@ type (
 	schemeDecodeAsm = func(dst *float32, ldd int, w *byte, ld, rows int, scale, zero *float32, vectors int)
 )
 
-// setSchemes adapts routines by the names of what they take.
+// setSchemes gives a set its routines for SchemeWeights, by SchemeWeights.Values and int8_asym.
 func (s *isa) setSchemes(dots map[string]schemeDotAsm, decoders map[string]schemeDecodeAsm) *isa {
 	s.schemes = map[string]schemeRoutines{}
 	lanes := s.lanes

@@ -7,7 +7,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// fits checks that a kernel needed no more memory than Reserve allocated.
+// fits checks that a kernel has used no more memory than Reserve allocated.
 func fits(t *testing.T, p *Pool, r ScratchSize, what string) {
 	t.Helper()
 	if need := floats(max(p.shared.need, p.shared.most)); need > r.Shared {
@@ -43,7 +43,7 @@ func reserve(t *testing.T, p *Pool, r ScratchSize) {
 	}
 }
 
-// eachNewPool runs f with a pool of its own, of one and of three threads, for each instruction set.
+// eachNewPool runs f with new pools of one and of three threads, for each instruction set.
 func eachNewPool(t *testing.T, f func(t *testing.T, p *Pool)) {
 	for _, name := range sets(t) {
 		for _, threads := range []int{1, 3} {
@@ -57,7 +57,7 @@ func TestGemmScratch(t *testing.T) {
 	sizes := []int{1, 2, 3, 17, 33, 64, 100, 300, 1100}
 	size := func() int { return sizes[r.IntN(len(sizes))] }
 	for range some(40) {
-		grow := r.IntN(2) // 1: the memory is reserved for a larger product
+		grow := r.IntN(2) // 1: reserve memory for a larger product
 		g := randomGemm(r, size(), size(), size(), 1+r.IntN(2)*r.IntN(4))
 		eachNewPool(t, func(t *testing.T, p *Pool) {
 			need := (&GemmArgs{M: g.M + grow*size(), N: g.N + grow*size(), K: g.K, Batch: g.Batch + 2*grow, Act: g.Act, TransA: g.TransA, Precision: g.Precision}).ScratchSize(p, true)
@@ -78,7 +78,7 @@ func TestConvScratch(t *testing.T) {
 	for i := range some(60) {
 		g := randomConv(r, i%3 == 1)
 		g.Out = make([]float32, g.N*volume(g.OutSize())*g.Cout)
-		larger := *g // memory for a larger one is enough
+		larger := *g // memory for a larger convolution must suffice
 		larger.N, larger.In[2] = g.N+r.IntN(2), g.In[2]+r.IntN(2)*40
 		eachNewPool(t, func(t *testing.T, p *Pool) {
 			need := larger.ScratchSize(p)
@@ -121,7 +121,7 @@ func TestSortScratch(t *testing.T) {
 	for i := range src {
 		src[i] = int64(i%3)<<60 | int64(i%5)
 	}
-	for _, outer := range []int{1, 3} { // one line is divided, three are not
+	for _, outer := range []int{1, 3} { // threads share one line, but take three whole
 		eachNewPool(t, func(t *testing.T, p *Pool) {
 			Sort(p, make([]int64, outer*n), make([]byte, 4*outer*n), dtype.I32, src, 1, n, outer, false, IntOrder[int64]())
 			fits(t, p, SortScratch(p, n, 8), "sort")

@@ -10,19 +10,19 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// Order says how elements are compared: by the numbers that Keys gives them.
+// Order says how elements are compared: by their keys, as integers.
 type Order[T any] struct {
 	Keys func(dst []uint64, src []T)
-	// Low bits of a key tell no elements apart that the others do not: of the key of a float that is narrower than f64.
+	// Low is the number of low bits of keys that can be ignored, because elements whose keys differ there differ in higher bits, too. Keys
+	// of floats narrower than f64 have such bits.
 	Low int
 }
 
-// Sort puts the n elements of each line of src into order, equal ones by their indices on the line. A line is a row, or has its elements
-// inner apart: src is [outer, n, inner]. values receives the elements, indices what their indices were as elements of type index (i32,
-// i64, u32 or f32).
+// Sort sorts along the middle axis of src [outer, n, inner]; equal elements stay in their order. values receives the elements, and indices
+// their former positions on the axis, as elements of type index (i32, i64, u32 or f32).
 //
-// An element becomes a word: as much of its key as tells keys of the line apart, and below it the index. A radix sort orders the
-// words by their keys, which leaves equal ones in the order of their indices. Threads take lines, or parts of one that is long.
+// A line is the n elements along the axis. Each element becomes a word, which has the significant bits of its key above its index. A radix
+// sort orders the words by key, which is stable. Threads share lines, or parts of long ones.
 func Sort[T any](p *Pool, values []T, indices []byte, index dtype.DType, src []T, outer, n, inner int, descending bool, by Order[T]) {
 	if len(src) < outer*n*inner || len(values) < outer*n*inner || len(indices) < outer*n*inner*index.Size() {
 		panic(fmt.Sprintf("BUG: sort: a slice is short for %d x %d x %d", outer, n, inner))
@@ -45,12 +45,12 @@ func Sort[T any](p *Pool, values []T, indices []byte, index dtype.DType, src []T
 }
 
 const (
-	sortedAlone = 1 << 14 // elements of a line that several threads sort
-	sortedPlain = 256     // most elements that are compared with each other
+	sortedAlone = 1 << 14 // least elements of a line that several threads share
+	sortedPlain = 256     // most elements that are sorted by comparisons instead
 	digitBits   = 11      // most bits that a pass sorts by
 )
 
-// sorting is the arguments of Sort, and the memory of each worker.
+// sorting holds the arguments of Sort, and the memory of each worker.
 type sorting[T any] struct {
 	p           *Pool
 	values, src []T
@@ -67,25 +67,25 @@ func (g *sorting[T]) do(lo, hi, worker int) {
 	}
 }
 
-// sortedLine is a line at work, in parts that threads take.
+// sortedLine is the state of one line. It is divided into parts, which threads share.
 type sortedLine[T any] struct {
 	g     *sorting[T]
-	at    int // of its first element in src
-	src   []T // the elements, side by side
-	own   []T // memory for them where they are not
+	at    int // index of its first element in src
+	src   []T // its elements, contiguous
+	own   []T // memory for src if inner > 1
 	parts []sortedPart
 
-	words, next []uint64 // keys first, then words, in the order so far; memory for the next
-	least       uint64   // key
+	words, next []uint64 // keys, then words in the order of the last pass; memory for the next pass
+	least       uint64   // the least key
 	dropped     int      // low bits of keys that do not fit into words
 	place       int      // bits of an index
-	digit, from int      // bits of a digit, of which the lowest is from
+	digit, from int      // a pass sorts by bits [from, from+digit)
 	phase       sortPhase
 	pending     []ranked
 	one         [1]uint64
 }
 
-// sortedPart is what one thread has of a line.
+// sortedPart is the part of a line that one thread works on: elements or words [lo, hi).
 type sortedPart struct {
 	lo, hi      int
 	least, most uint64 // keys
@@ -136,7 +136,7 @@ func (l *sortedLine[T]) sort(g *sorting[T], line, parts int) {
 	l.g, l.src = nil, nil
 }
 
-// sized is a slice of n elements, s if that is long enough.
+// sized returns a slice of n elements with arbitrary contents, in the memory of s if it suffices.
 func sized[E any](s []E, n int) []E {
 	if cap(s) < n {
 		return make([]E, n)
@@ -144,7 +144,7 @@ func sized[E any](s []E, n int) []E {
 	return s[:n]
 }
 
-// sortPhase is what parts do side by side.
+// sortPhase is a step that is done for all parts in parallel.
 type sortPhase int
 
 const (
@@ -215,8 +215,8 @@ func (l *sortedLine[T]) count(part *sortedPart) {
 	}
 }
 
-// offsets turns the counts into the places where the first word of each digit of each part goes. It is false where all words have one
-// digit.
+// offsets turns the counts of digits into positions: for each digit and part, where its first word goes. It returns false if all words have
+// the same digit.
 func (l *sortedLine[T]) offsets(parts int) bool {
 	at := uint32(0)
 	for d := range 1 << l.digit {
@@ -241,7 +241,7 @@ func (l *sortedLine[T]) scatter(part *sortedPart) {
 	}
 }
 
-// finish sorts words of equal keys by the bits that were dropped.
+// finish sorts words with equal keys by the bits that were dropped.
 func (l *sortedLine[T]) finish() {
 	for lo := 0; lo < len(l.words); {
 		hi := lo + 1
@@ -261,7 +261,7 @@ func (l *sortedLine[T]) finish() {
 			}
 			slices.SortFunc(l.pending, func(a, b ranked) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.at, b.at)) })
 			for k, r := range l.pending {
-				l.words[lo+k] = uint64(r.at) // nothing reads the key any more
+				l.words[lo+k] = uint64(r.at) // put reads only the index
 			}
 		}
 		lo = hi
@@ -286,7 +286,7 @@ func (l *sortedLine[T]) put(part *sortedPart) {
 	}
 }
 
-// SortScratch is what Sort needs for lines of up to n elements of so many bytes.
+// SortScratch returns what Sort needs for lines of up to n elements of size bytes.
 func SortScratch(p *Pool, n, size int) ScratchSize {
 	each := sizeOf[uint64](2*n) + int64(n)*int64(size) + sizeOf[ranked](n) + sizeOf[sortedPart](len(p.workers))
 	return ScratchSize{Other: int64(len(p.workers)) * each}

@@ -9,8 +9,8 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// TestSort compares with the library's stable sort, on lines of many lengths, near and far, with ties and special values, in both
-// directions, and on 1 to 16 threads.
+// TestSort compares Sort with the stable sort of package slices, on lines of many lengths, contiguous and strided, with ties and special
+// values, in both directions, on 1 to 16 threads.
 func TestSort(t *testing.T) {
 	r := rng(12)
 	pool := []float64{0, math.Copysign(0, -1), 1, -1, math.NaN(), math.Inf(1), math.Inf(-1), 1e-45, -1e-45, 3, 3 + 1e-15}
@@ -38,7 +38,7 @@ func TestSort(t *testing.T) {
 						narrow[i] = float32(x[i])
 					}
 					checkSorted(t, p, narrow, c.outer, c.n, c.inner, descending, FloatOrder[float32]())
-					wide := make([]int64, len(x)) // keys that no word has room for, many of which differ in the last bits
+					wide := make([]int64, len(x)) // keys that do not fit into words, many of which differ only in the last bits
 					for i := range wide {
 						wide[i] = (r.Int64N(64)-32)<<58 | r.Int64N(5)
 					}

@@ -1,6 +1,6 @@
 package kernels
 
-// setStencilsInGo gives a set loops in Go for what convolutions read images with.
+// setStencilsInGo gives a set loops in Go in place of the routines with which convolutions read images.
 func (s *isa) setStencilsInGo() *isa {
 	lanes := s.lanes
 	s.gatherRows = func(dst []float32, ldd int, src []float32, lds, rows int, at []int32) {

@@ -1,6 +1,6 @@
 package kernels
 
-// setCopies gives a set its routines of copies for convolutions. See native.go.
+// setCopies gives a set its routines that copy images for convolutions. For the index expressions see native.go.
 func (s *isa) setCopies(at func(dst *float32, ldd int, src *float32, at *int, rows int), evens func(dst, src *float32, blocks int),
 	zip func(dst, a, b *float32, blocks int)) *isa {
 	lanes := s.lanes
@@ -32,7 +32,7 @@ func (s *isa) setCopies(at func(dst *float32, ldd int, src *float32, at *int, ro
 	return s
 }
 
-// setStencils gives a set its routines of what convolutions read images with. See native.go.
+// setStencils gives a set its routines that gather images for convolutions and compute stencils. For the index expressions see native.go.
 func (s *isa) setStencils(gather func(dst *float32, ldd int, src *float32, lds int, rows int, at *int32),
 	stencil func(dst, src *float32, at *int, taps int, w *float32, bias float32, blocks int),
 	each func(dst, src *float32, at *int, taps int, w *float32, place *int, bias *float32, blocks int)) *isa {
@@ -83,7 +83,7 @@ func (s *isa) setStencils(gather func(dst *float32, ldd int, src *float32, lds i
 	return s
 }
 
-// checkStencil bounds what a routine reads of src, and gives the number of elements that it makes.
+// checkStencil panics if a stencil reads outside of src. It returns the number of elements that the stencil computes.
 func checkStencil(dst, src []float32, at []int) int {
 	for _, k := range at {
 		if k < 0 || k+len(dst) > len(src) {

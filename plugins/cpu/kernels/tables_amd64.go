@@ -6,7 +6,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// cpuidLeaf1ECX is the feature word of CPUID leaf 1.
+// cpuidLeaf1ECX returns ECX of CPUID leaf 1, which has feature bits.
 func cpuidLeaf1ECX() uint32
 
 func avx2() *isa {
@@ -102,7 +102,7 @@ func avx512() *isa {
 	return s
 }
 
-// avx512bf16 multiplies pairs of bfloat16 in vectors.
+// avx512bf16 adds products of pairs of bfloat16 in vectors.
 func avx512bf16() *isa {
 	s := avx512()
 	s.name = "avx512bf16"
@@ -116,7 +116,7 @@ func avx512bf16() *isa {
 	return s
 }
 
-// amx multiplies them in tiles.
+// amx adds products in tiles.
 func amx() *isa {
 	s := avx512bf16()
 	s.name = "amx"

@@ -2,7 +2,7 @@ package kernels
 
 import "github.com/rlx-go/rlx/core/dtype"
 
-// nativeISAs is NEON, which every arm64 processor has, and what it multiplies pairs of bfloat16 with.
+// nativeISAs returns NEON, which every arm64 processor has, and, if the processor has the instructions, NEON with bfloat16 products.
 func nativeISAs() []*isa {
 	sets := []*isa{neon()}
 	if hasBF16() {
@@ -11,7 +11,7 @@ func nativeISAs() []*isa {
 	return sets
 }
 
-// neon takes two registers of four floats for a vector.
+// neon takes two registers of four floats as one vector.
 func neon() *isa {
 	const lanes = 8
 	return (&isa{
@@ -45,7 +45,7 @@ func neon() *isa {
 	}).setElementwise(unaryNEON, binaryNEON, compareNEON, testNEON, bitsNEON, nil).setCasts(castNEON, nil).setStencilsInGo().setIntegersInGo()
 }
 
-// neonBF16 multiplies pairs of bfloat16.
+// neonBF16 adds products of pairs of bfloat16.
 func neonBF16() *isa {
 	s := neon()
 	s.name = "neonbf16"
@@ -56,7 +56,7 @@ func neonBF16() *isa {
 	return s
 }
 
-// packPairs is isa.pair in the order that the kernels expect.
+// packPairs is isa.pair, in the order that the kernels expect.
 func packPairs(dst, panel []float32, width, n int) {
 	if width*n == 0 {
 		return

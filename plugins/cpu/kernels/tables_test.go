@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// TestTables: no native set lacks a routine. One that is missing from a table by mistake would silently be replaced by slow
-// plain Go. If one native set has a routine for a function, all have.
+// TestTables checks that no set in assembly lacks a routine. If one were missing from a table by mistake, slow loops in Go would silently
+// replace it. If one such set has a routine for a function, all must have it.
 func TestTables(t *testing.T) {
 	optional := []string{ // bfloat16 and tiles, which some processors lack
 		"panel.pairs", "narrow.pairs", "pair", "halfLoop", "tiles", "tileRow", "blockRowsOut", "tilePanel", "storeFence", "attend",
 		"tileRows", "tileRowsSplit", "tilePairs", "tileTerms", "tileOut", "tileLoop", "unary[0]",
 		"dotF16", "dotBF16", // NEON widens a row at a time
 		"multiplyIntegers", "roundRow", // products of bytes need VNNI or AMX; NEON has none
-		"binary[9]", "binary[10]", "binary[11]", "binary[12]", "binary[13]", // no functions of floats
+		"binary[9]", "binary[10]", "binary[11]", "binary[12]", "binary[13]", // not functions of floats
 	}
 	if runtime.GOARCH == "arm64" { // scans and random numbers have no NEON routines yet
 		optional = append(optional, "threefry", "scans[0]", "scans[1]", "scans[2]")

@@ -8,11 +8,11 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// TopK finds the k largest of the n elements of each row of src, the largest first and equal ones in the order of their
-// indices. values receives the elements, indices their positions in the row as elements of type index (i32, i64, u32 or f32).
+// TopK finds the k largest of the n elements of each row of src, largest first, equal ones in the order of their indices. values receives
+// the elements, and indices their positions in the row, as elements of type index (i32, i64, u32 or f32).
 //
-// One pass over a row keeps the best so far in a heap whose root is the worst of them. Most elements of a long row are then
-// compared with the root only. Threads take rows, or parts of a row that is long, whose best are put together.
+// One pass over a row keeps the k best so far in a heap whose root is the worst of them, so most elements of a long row are compared with
+// the root only. Threads share rows, or parts of long ones, whose results are then merged.
 func TopK[T any](p *Pool, values []T, indices []byte, index dtype.DType, src []T, rows, n, k int, by Order[T]) {
 	if k < 1 || k > n || len(src) < rows*n || len(values) < rows*k || len(indices) < rows*k*index.Size() {
 		panic(fmt.Sprintf("BUG: top_k: the %d largest of %d in %d rows", k, n, rows))
@@ -41,7 +41,7 @@ func TopK[T any](p *Pool, values []T, indices []byte, index dtype.DType, src []T
 	p.share(rows, 1+elementGrain/n, t)
 }
 
-// topKAlone is the number of elements of a row that several threads search.
+// topKAlone is the least number of elements of a row that several threads share.
 const topKAlone = 1 << 14
 
 type topK[T any] struct {
@@ -51,10 +51,10 @@ type topK[T any] struct {
 	src     []T
 	n, k    int
 	keys    func(dst []uint64, src []T)
-	parts   []ranked // the best of each part
+	parts   []ranked // the k best of each part
 }
 
-// topKPart finds the best k of each part of a row.
+// topKPart finds the k best of each part of a row.
 type topKPart[T any] struct {
 	*topK[T]
 	best      []ranked
@@ -73,7 +73,7 @@ func (t *topKPart[T]) do(lo, hi, worker int) {
 	}
 }
 
-// ranked is an element of a row with its key.
+// ranked is an element of a row: its key and its index.
 type ranked struct {
 	key uint64
 	at  int
@@ -82,7 +82,7 @@ type ranked struct {
 // worse reports whether a comes after b.
 func (a ranked) worse(b ranked) bool { return a.key < b.key || a.key == b.key && a.at > b.at }
 
-// blockOfKeys is memory for the keys of a block.
+// blockOfKeys returns memory for the keys of a block.
 func (s *scratch) blockOfKeys() []uint64 {
 	if s.keys == nil {
 		s.keys = make([]uint64, 256)
@@ -98,9 +98,9 @@ func (t *topK[T]) do(lo, hi, worker int) {
 	}
 }
 
-// put writes what the heap of a row has, and empties it.
+// put stores the heap of a row as its result, and empties it.
 func (t *topK[T]) put(row int, heap []ranked) {
-	for j := t.k - 1; j >= 0; j-- { // the worst is at the root, so fill from the last place to the first
+	for j := t.k - 1; j >= 0; j-- { // the root is the worst, so go from the last place to the first
 		at := heap[0].at
 		t.values[row*t.k+j] = t.src[row*t.n+at]
 		t.indices.put(row*t.k+j, at)
@@ -110,8 +110,7 @@ func (t *topK[T]) put(row int, heap []ranked) {
 	}
 }
 
-// best is a heap of the k best elements of a row, beginning with element from, the worst of them at the root. keys is
-// memory for the keys of a block.
+// best returns a heap of the k best elements of src[from:], with the worst of them at the root. keys is memory for the keys of a block.
 func (t *topK[T]) best(heap []ranked, keys []uint64, src []T, from int) []ranked {
 	for ; from < len(src); from += len(keys) {
 		block := src[from:min(len(src), from+len(keys))]
@@ -121,7 +120,7 @@ func (t *topK[T]) best(heap []ranked, keys []uint64, src []T, from int) []ranked
 			case len(heap) < t.k:
 				heap = append(heap, ranked{key, from + i})
 				up(heap)
-			case key > heap[0].key: // an equal one is worse, as it is later in the row
+			case key > heap[0].key: // an equal element is worse, since it is later in the row
 				heap[0] = ranked{key, from + i}
 				down(heap)
 			}
@@ -130,7 +129,7 @@ func (t *topK[T]) best(heap []ranked, keys []uint64, src []T, from int) []ranked
 	return heap
 }
 
-// up moves the last element to its place.
+// up moves the last element of a heap to its place.
 func up(heap []ranked) {
 	for i := len(heap) - 1; i > 0; {
 		parent := (i - 1) / 2
@@ -142,7 +141,7 @@ func up(heap []ranked) {
 	}
 }
 
-// down moves the root to its place.
+// down moves the root of a heap to its place.
 func down(heap []ranked) {
 	for i := 0; ; {
 		child := 2*i + 1
@@ -160,7 +159,7 @@ func down(heap []ranked) {
 	}
 }
 
-// indexSlice are indices as elements of a type: i32, i64, u32 or f32.
+// indexSlice stores indices as elements of type i32, i64, u32 or f32.
 type indexSlice struct {
 	bytes []byte
 	index dtype.DType
@@ -177,7 +176,7 @@ func (s indexSlice) put(i, at int) {
 	}
 }
 
-// FloatOrder is the order of the numbers; both zeros are equal, and NaN the least.
+// FloatOrder orders numbers by size. Both zeros are equal, and NaN is the least.
 func FloatOrder[T float32 | float64]() Order[T] {
 	var x any = T(0)
 	if _, ok := x.(float64); ok {
@@ -213,7 +212,7 @@ func floatKey(x float64) uint64 {
 	return b ^ (uint64(int64(b)>>63) | 1<<63)
 }
 
-// IntOrder is the order of the integers.
+// IntOrder orders integers by size.
 func IntOrder[T int8 | int16 | int32 | int64 | uint8 | uint32]() Order[T] {
 	return Order[T]{func(dst []uint64, src []T) {
 		for i, x := range src {

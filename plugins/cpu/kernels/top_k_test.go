@@ -10,7 +10,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// TestTopK compares with a stable sort, on rows of many lengths, with ties and special values, and on 1 to 16 threads.
+// TestTopK compares TopK with a stable sort, on rows of many lengths, with ties and special values, on 1 to 16 threads.
 func TestTopK(t *testing.T) {
 	r := rng(11)
 	pool := []float32{0, float32(math.Copysign(0, -1)), 1, -1, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1e-45, -1e-45, 3}
@@ -45,7 +45,7 @@ func TestTopK(t *testing.T) {
 	}
 }
 
-// sorted are the positions of a row's elements, the largest first, NaN last.
+// sorted returns the indices of a row's elements, the largest first, NaN last.
 func sorted(x []float32) []int {
 	order := make([]int, len(x))
 	for i := range order {
@@ -64,7 +64,7 @@ func sorted(x []float32) []int {
 	return order
 }
 
-// BenchmarkTopK reads rows of random f32; the rate is that of the operand.
+// BenchmarkTopK searches rows of random f32. MB/s counts the operand.
 func BenchmarkTopK(b *testing.B) {
 	p, err := NewPool(0)
 	if err != nil {

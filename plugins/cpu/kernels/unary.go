@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// UnaryOp is an elementwise function of one operand, with the values of its parameters. It can be a kernel of its own, a step of a
-// region or the activation of a product. NaN gives NaN.
+// UnaryOp is an elementwise function of one operand, with the values of its parameters. It can be a kernel, a step of a region or the
+// activation of a matrix product. NaN gives NaN.
 type UnaryOp struct {
 	id uint8
 	p  params
@@ -15,10 +15,10 @@ type UnaryOp struct {
 // params are the parameters of a function: the attributes of its op, in the order of their names.
 type params [2]float64
 
-// Identity is no function; a product with this activation has none.
+// Identity returns its operand. A product with this activation has none.
 var Identity UnaryOp
 
-// With is the function with these parameters.
+// With returns the function with these parameters.
 func (op UnaryOp) With(p ...float64) UnaryOp {
 	if len(p) != functions[op.id].params {
 		panic(fmt.Sprintf("BUG: %d parameters of %v", len(p), op))
@@ -29,19 +29,18 @@ func (op UnaryOp) With(p ...float64) UnaryOp {
 
 // function describes a UnaryOp.
 type function struct {
-	name string // that of the op
-	// f is the formula. It computes float64, and float32 too on instruction sets without a routine of that name.
+	name string // the op's
+	// f is the formula. It computes float64, and float32 on instruction sets without a routine of that name.
 	f func(x float64, p params) float64
-	// ulp bounds the error of the routines over float32, in units in the last place; abs is added to it. With 0 they are exact, or
-	// rounded once.
+	// The error of routines for float32 is at most ulp units in the last place plus abs. If both are 0, results are exact or rounded once.
 	ulp, abs float64
-	params   int // how many it has
+	params   int // number of parameters
 }
 
 // functions is indexed by the id of a UnaryOp.
 var functions = []function{{name: "identity", f: of(func(x float64) float64 { return x })}}
 
-// of is a formula without parameters.
+// of turns a formula without parameters into a function.f.
 func of(f func(float64) float64) func(float64, params) float64 {
 	return func(x float64, _ params) float64 { return f(x) }
 }
@@ -51,9 +50,9 @@ func register(f function) UnaryOp {
 	return UnaryOp{id: uint8(len(functions) - 1)}
 }
 
-// The functions. A new function needs nothing but a line here: a loop in Go then computes it. The generator in _asm writes
-// faster routines, and the tables in which they are found by name. The absolute errors come from denormal factors, and for GeluTanh
-// from the exponent.
+// The functions. To add one, add a line here: a loop in Go then computes it. Add it to the generator in _asm, too, if it should be fast; the
+// generator also writes the tables that list routines by name. Absolute errors come from denormal factors, that of GeluTanh from the
+// rounding of its exponent.
 var (
 	Gelu        = register(function{"gelu", of(func(x float64) float64 { return 0.5 * x * math.Erfc(-x/math.Sqrt2) }), 6.5, 2e-43, 0})
 	GeluTanh    = register(function{"gelu_tanh", of(func(x float64) float64 { return x * sigmoid64(2*0.7978845608028654*(x+0.044715*x*x*x)) }), 8, 2e-8, 0})
@@ -77,7 +76,7 @@ var (
 	Round       = register(function{"round", of(math.RoundToEven), 0, 0, 0})
 	Floor       = register(function{"floor", of(math.Floor), 0, 0, 0})
 	Ceil        = register(function{"ceil", of(math.Ceil), 0, 0, 0})
-	Sin         = register(function{"sin", of(math.Sin), 1.6, 0, 0}) // here and below, angles of angleLimit and more are computed in float64
+	Sin         = register(function{"sin", of(math.Sin), 1.6, 0, 0}) // in Sin, Cos and Tan, angles from angleLimit on are computed in float64
 	Cos         = register(function{"cos", of(math.Cos), 1.6, 0, 0})
 	Tan         = register(function{"tan", of(math.Tan), 2.5, 0, 0})
 	Atan        = register(function{"atan", of(math.Atan), 1.5, 0, 0})
@@ -103,7 +102,7 @@ func sign64(x float64) float64 {
 	return x // NaN too
 }
 
-// elu64 is x above 0 and alpha*(e^(x/rate) - 1) below.
+// elu64 is x if x > 0, else alpha*(e^(x/rate) - 1).
 func elu64(x, alpha, rate float64) float64 {
 	if x > 0 {
 		return x
@@ -148,7 +147,7 @@ func (op UnaryOp) String() string {
 	return fmt.Sprintf("UnaryOp(%d)", op.id)
 }
 
-// Unaries lists all functions, with parameters of 0.
+// Unaries lists all functions but Identity, with parameters 0.
 func Unaries() []UnaryOp {
 	var ops []UnaryOp
 	for id := range functions[1:] {
@@ -157,7 +156,7 @@ func Unaries() []UnaryOp {
 	return ops
 }
 
-// ParseUnary finds a function by its name, for With to give it its parameters.
+// ParseUnary finds a function by its name. Its parameters are 0; With sets them.
 func ParseUnary(name string) (UnaryOp, bool) {
 	for i, f := range functions[1:] {
 		if f.name == name {
@@ -167,7 +166,7 @@ func ParseUnary(name string) (UnaryOp, bool) {
 	return Identity, false
 }
 
-// unaryLoop is a function over floats; dst may be src.
+// unaryLoop computes a function of all elements of src; dst may be src.
 type unaryLoop func(dst, src []float32, p params)
 
 // unaryInGo returns all functions as loops in Go.
@@ -187,10 +186,10 @@ func unaryInGo() []unaryLoop {
 // apply is dst[i] = op(src[i]); dst may be src.
 func (s *isa) apply(op UnaryOp, dst, src []float32) { s.unary[op.id](dst, src, op.p) }
 
-// angleLimit is the first angle that the assembly cannot reduce, as in _asm/fit.go.
+// angleLimit is the least angle that the assembly cannot reduce; _asm/fit.go has the same limit.
 const angleLimit = 1 << 17
 
-const elementGrain = 1 << 14 // elements below which a task is not worth a thread
+const elementGrain = 1 << 14 // least elements of a task
 
 // UnaryF32 is dst[i] = op(src[i]); dst may be src.
 func UnaryF32(p *Pool, op UnaryOp, dst, src []float32) {
@@ -205,7 +204,7 @@ type unaryRows struct {
 
 func (u *unaryRows) do(lo, hi, _ int) { u.s.apply(u.op, u.dst[lo:hi], u.src[lo:hi]) }
 
-// mapping is f over rows of elements.
+// mapping applies f to ranges of elements.
 type mapping[D, S any] struct {
 	f   func(dst []D, src []S)
 	dst []D

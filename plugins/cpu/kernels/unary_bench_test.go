@@ -2,7 +2,7 @@ package kernels
 
 import "testing"
 
-// BenchmarkElementwise runs functions over operands that stay in the first-level cache, on one thread.
+// BenchmarkElementwise runs functions over operands that stay in the L1 cache, on one thread.
 func BenchmarkElementwise(b *testing.B) {
 	const n = 2048
 	r := rng(1)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// ulps is the distance of got from want in units of the last place of want as a float32.
+// ulps returns the distance of got from want in units in the last place of want as a float32.
 func ulps(got float32, want float64) float64 {
 	w := float32(want)
 	if math.IsNaN(want) || math.IsInf(float64(w), 0) {
@@ -23,7 +23,7 @@ func ulps(got float32, want float64) float64 {
 	return math.Abs(float64(got)-want) / ulp
 }
 
-// otherFormulas are functions in float64 by formulas other than those that register.
+// otherFormulas holds formulas that differ from those in functions, as an independent check.
 var otherFormulas = map[UnaryOp]func(float64) float64{
 	Gelu: func(x float64) float64 {
 		if math.IsInf(x, -1) {
@@ -35,7 +35,7 @@ var otherFormulas = map[UnaryOp]func(float64) float64{
 		if math.IsInf(x, -1) {
 			return math.NaN()
 		}
-		if x < -1 { // 1+tanh(u) = 2/(1+e^-2u), without its cancellation
+		if x < -1 { // 1+tanh(u) as 2/(1+e^-2u), without cancellation
 			return x / (1 + math.Exp(-2*math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 		}
 		return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
@@ -46,7 +46,7 @@ var otherFormulas = map[UnaryOp]func(float64) float64{
 	Neg:     func(x float64) float64 { return 0 - x },
 }
 
-// allUnaries are all functions, those with parameters for several values.
+// allUnaries returns all functions, those with parameters for several values of them.
 func allUnaries() (ops []UnaryOp) {
 	values := map[UnaryOp][][]float64{
 		Elu: {{1}, {0.3}, {-2}}, Celu: {{1}, {0.25}, {4}}, LeakyRelu: {{0.01}, {-0.5}, {3}}, Clamp: {{1, -1}, {math.Inf(1), 0.5}, {-1, 2}},
@@ -63,8 +63,8 @@ func allUnaries() (ops []UnaryOp) {
 	return ops
 }
 
-// reference64 is a function in float64. The conformance suite compares kernels with the ops' definitions; these tests
-// compare routines with formulas.
+// reference64 computes a function in float64. The conformance suite compares kernels with the ops' definitions; the tests here compare
+// routines with formulas.
 func reference64(op UnaryOp, x float64) float64 {
 	if f := otherFormulas[UnaryOp{id: op.id}]; f != nil {
 		return f(x)
@@ -72,14 +72,14 @@ func reference64(op UnaryOp, x float64) float64 {
 	return functions[op.id].f(x, op.p)
 }
 
-// TestUnaryAccuracy walks through all exponents of float32, a million arguments for each function.
+// TestUnaryAccuracy checks each function at a million arguments, over all exponents of float32.
 func TestUnaryAccuracy(t *testing.T) {
 	var src []float32
 	for b := uint64(0); b < 1<<32; b += 16411 * (100 / uint64(some(100))) {
 		src = append(src, math.Float32frombits(uint32(b)))
 	}
 	r := rng(1)
-	for range some(300000) { // the range in which most functions are not constant
+	for range some(300000) { // outside of this range most functions are constant or linear
 		src = append(src, r.Float32()*40-20, r.Float32()*4-2)
 	}
 	for x := range 32 {
@@ -114,7 +114,7 @@ func TestUnaryAccuracy(t *testing.T) {
 	}
 }
 
-// TestUnarySpotValues are published values.
+// TestUnarySpotValues checks published values.
 func TestUnarySpotValues(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		for _, c := range []struct {
@@ -136,13 +136,13 @@ func TestUnarySpotValues(t *testing.T) {
 	})
 }
 
-// TestUnaryLengths checks that an element's value does not depend on its place, that nothing past the end is touched, and that
-// nothing is applied twice in place, also where the work is split.
+// TestUnaryLengths checks that an element's value does not depend on its position, that nothing past the end is written, and that no element
+// is computed twice in place, also if threads share the work.
 func TestUnaryLengths(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		src := randoms(rng(2), 3*elementGrain+77)
 		for i, x := range []float32{angleLimit, -angleLimit, 1e30, 3e38, float32(math.Inf(1)), 1e-40, 0} {
-			for j := i * i; j < len(src); j += 50 + 7*i { // angles that only float64 reduces, among others
+			for j := i * i; j < len(src); j += 50 + 7*i { // large values: angles that must be reduced in float64
 				src[j] = x
 			}
 		}
@@ -176,8 +176,8 @@ func TestUnaryLengths(t *testing.T) {
 	})
 }
 
-// TestAngles compares the functions of angles with series in extended precision, over the exponents up to the largest and at the
-// arguments that come closest to multiples of pi/2.
+// TestAngles compares sine, cosine and tangent with series in extended precision, over all exponents and at the arguments that come closest
+// to multiples of pi/2.
 func TestAngles(t *testing.T) {
 	const prec = 400
 	number := func(x float64) *big.Float { return new(big.Float).SetPrec(prec).SetFloat64(x) }
@@ -249,7 +249,7 @@ func TestAngles(t *testing.T) {
 	})
 }
 
-// TestLogLimits checks what the error in ulp does not show.
+// TestLogLimits checks special values of the logarithms, which the error in ulps does not cover.
 func TestLogLimits(t *testing.T) {
 	inf := math.Inf(1)
 	eachPool(t, func(t *testing.T, p *Pool) {
@@ -278,7 +278,7 @@ func TestUnaryOtherTypes(t *testing.T) {
 	}
 }
 
-// TestErfcReference guards the reference itself, against the series of erf in extended precision.
+// TestErfcReference checks math.Erfc, our reference, against the series of erf in extended precision.
 func TestErfcReference(t *testing.T) {
 	for _, x := range []float64{0.1, 0.7, 1.3, 2.2} {
 		sum, term := new(big.Float).SetPrec(200), new(big.Float).SetPrec(200).SetFloat64(x)

@@ -6,15 +6,15 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// Condition is a tensor of any type as a condition: what is not 0 holds, NaN too.
+// Condition is a tensor of any type that serves as a condition: an element is true if it is not 0, so also if it is NaN.
 type Condition struct {
 	Data  []byte
 	Shape []int
 	DType dtype.DType
 }
 
-// truths are n bytes that are not 0 where the elements from at on, step apart, hold: in place where they are bytes, or in buf, which
-// has room for them.
+// truths returns n bytes that are not 0 where the elements at, at+step, ... are true: a slice of Data if elements are contiguous bytes, else
+// buf.
 func (c *Condition) truths(buf []uint8, at, n, step int) []uint8 {
 	switch size := c.DType.Size(); {
 	case size == 1 && step == 1:
@@ -28,7 +28,7 @@ func (c *Condition) truths(buf []uint8, at, n, step int) []uint8 {
 	case 2:
 		mask := ^uint16(0)
 		if d.IsFloat() {
-			mask >>= 1 // both zeros are 0
+			mask >>= 1 // -0 is false, too
 		}
 		holds(buf[:n], elementsOf[uint16](c.Data)[at:], mask)
 	case 4:
@@ -54,8 +54,8 @@ func holds[T uint16 | uint32 | uint64](dst []uint8, src []T, mask T) {
 	}
 }
 
-// Where is dst = t where cond is not 0, f elsewhere, with NumPy broadcast of all three. It selects and never computes, so T may be
-// any type of the right size.
+// Where is dst = t where cond is true, else f, with NumPy broadcast of all three. It copies without computing, so T may be any type of the
+// element's size.
 func Where[T any](p *Pool, dst []T, cond Condition, t []T, tShape []int, f []T, fShape []int) {
 	g, n, ok := newGrid(cond.Shape, tShape, fShape)
 	if !ok || len(dst) < n {
@@ -77,7 +77,7 @@ func (x *whereRows[T]) do(lo, hi, worker int) {
 	scratch := x.p.scratch(worker)
 	truths, buf := scratch.octets(spread), scratch.floats(2*spread)
 	x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
-		if sc == 0 { // the condition is the same for the row
+		if sc == 0 { // one condition for the row
 			from, step, begin := x.f, sf, at[2]
 			if x.cond.truths(truths, at[0], 1, 0)[0] != 0 {
 				from, step, begin = x.t, st, at[1]
@@ -87,7 +87,7 @@ func (x *whereRows[T]) do(lo, hi, worker int) {
 		}
 		if d, ok := any(x.dst).([]float32); ok {
 			pieces(n, any(x.t).([]float32)[at[1]:], any(x.f).([]float32)[at[2]:], st, sf, buf, func(i int, t, f []float32) {
-				for k := 0; k < len(t); k += spread { // pieces of dense operands are whole rows
+				for k := 0; k < len(t); k += spread { // not pieces, which does not divide rows of dense operands
 					m := min(spread, len(t)-k)
 					x.p.isa.choose(d[out+i+k:][:m], x.cond.truths(truths, at[0]+i+k, m, 1), t[k:][:m], f[k:][:m])
 				}
@@ -101,7 +101,7 @@ func (x *whereRows[T]) do(lo, hi, worker int) {
 	})
 }
 
-// copyOrFill is dst[i] = src[i*step]; step is 0 or 1.
+// copyOrFill is dst[i] = src[i*step], where step is 0 or 1.
 func copyOrFill[T any](dst, src []T, step int) {
 	if step == 1 {
 		copy(dst, src)
@@ -113,7 +113,7 @@ func copyOrFill[T any](dst, src []T, step int) {
 	}
 }
 
-// whereRow is one row; steps are 0 or 1.
+// whereRow computes one row. The steps are 1, or 0 if the operand repeats its first element.
 func whereRow[T any](dst []T, cond []uint8, t, f []T, sc, st, sf int) {
 	for i := range dst {
 		if cond[i*sc] != 0 {

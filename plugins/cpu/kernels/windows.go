@@ -1,17 +1,17 @@
 package kernels
 
-// WindowArgs describes a reduction of the elements under windows that move over three axes: a pooling. Axes that a pooling lacks come
-// first, with size, kernel and stride 1.
+// WindowArgs describes pooling: a reduction of the elements in windows that move over three axes. Pooling over fewer axes leaves out the
+// first ones, with size, kernel and stride 1.
 type WindowArgs struct {
 	Op           ReduceOp
-	Outer, Inner int // elements ahead of the axes, and behind them
+	Outer, Inner int // elements before the axes, and after them
 	In, Out      [3]int
-	Kernel       [3]int // and what follows: nothing of it counts if Adaptive is set
+	Kernel       [3]int // ignored if Adaptive is set, and so are Stride and Pad
 	Stride, Pad  [3]int
-	Adaptive     bool // windows cover the axes evenly, and a mean divides by what is under each
+	Adaptive     bool // windows divide the axes evenly, and a mean divides by the number of elements in the window
 }
 
-// window is what element o of the result sees along an axis, [lo, hi), without padding.
+// window returns the range [lo, hi) that element o of the result reduces along an axis, without padding.
 func (g *WindowArgs) window(axis, o int) (lo, hi int) {
 	if g.Adaptive {
 		in, out := g.In[axis], g.Out[axis]
@@ -23,10 +23,10 @@ func (g *WindowArgs) window(axis, o int) (lo, hi int) {
 	return min(lo, hi), hi
 }
 
-// global reports a mean of all that lies behind each element of Outer.
+// global reports whether the result is one mean for each element of Outer.
 func (g *WindowArgs) global() bool { return g.Adaptive && g.Op == Mean && volume(g.Out)*g.Inner == 1 }
 
-// most is the largest number of elements of a window along an axis.
+// most returns the largest number of elements of a window along an axis.
 func (g *WindowArgs) most(axis int) int {
 	if g.Adaptive {
 		return min(g.In[axis], g.In[axis]/g.Out[axis]+2)
@@ -34,8 +34,8 @@ func (g *WindowArgs) most(axis int) int {
 	return min(g.Kernel[axis], g.In[axis])
 }
 
-// Windows reduces src [Outer, In, Inner] to dst [Outer, Out, Inner]. Padding is left out; a mean divides by the size of the kernel. Floats
-// are summed in float64, or, under windows of at most some hundred elements, float32 in itself.
+// Windows reduces src [Outer, In, Inner] to dst [Outer, Out, Inner]. Padding is left out, but a mean divides by the size of the kernel.
+// Floats are summed in float64, f32 in f32 if windows have up to some hundred elements.
 func Windows[T Number](p *Pool, g WindowArgs, dst, src []T) {
 	if g.Op >= reduceCount || g.Op == Mean && !isFloat[T]() || len(src) < g.Outer*volume(g.In)*g.Inner || len(dst) < g.Outer*volume(g.Out)*g.Inner {
 		panic("BUG: windows by " + g.Op.String())
@@ -58,16 +58,16 @@ func Windows[T Number](p *Pool, g WindowArgs, dst, src []T) {
 	}
 }
 
-// longSum is the number of terms from which on they are added in float64.
+// longSum is the largest number of terms of a sum in float32.
 const longSum = 256
 
-// windowFold computes each element by itself, any type.
+// windowFold computes elements one by one, of any type.
 type windowFold[T, A Number] struct {
 	WindowArgs
 	dst, src []T
 	f        folding[T, A]
 
-	all [reduceCount]folding[T, A] // made once
+	all [reduceCount]folding[T, A]
 }
 
 func foldWindows[T, A Number](p *Pool, g WindowArgs, dst, src []T) {
@@ -120,7 +120,7 @@ func (g *windowFold[T, A]) do(lo, hi, _ int) {
 	}
 }
 
-// windowLines computes lines of the result: it folds the lines of x under each, and then what the windows see of the fold.
+// windowLines computes lines of the result. For each it first reduces the lines of x in the window to one line, and then that line.
 type windowLines struct {
 	WindowArgs
 	p        *Pool
@@ -157,7 +157,7 @@ func (g *windowLines) do(lo, hi, worker int) {
 		d0, d1 := g.window(0, t/g.Out[1]%g.Out[0])
 		h0, h1 := g.window(1, t%g.Out[1])
 		o := t / g.Out[1] / g.Out[0] * g.In[0]
-		var only []float32 // a line that needs no fold
+		var only []float32 // the first line
 		fresh := true
 		for d := d0; d < d1; d++ {
 			for h := h0; h < h1; h++ {
@@ -194,7 +194,7 @@ func (g *windowLines) do(lo, hi, worker int) {
 	sc.giveBack(used, need)
 }
 
-// lineSize is the number of elements of a line with its padding, as far as windows reach.
+// lineSize returns the number of elements of a line with its padding, as far as windows reach.
 func (g *WindowArgs) lineSize() int {
 	if g.Adaptive {
 		return g.In[2] * g.Inner
@@ -202,9 +202,9 @@ func (g *WindowArgs) lineSize() int {
 	return max(g.In[2]+g.Pad[2], (g.Out[2]-1)*g.Stride[2]+g.Kernel[2]) * g.Inner
 }
 
-// across folds the elements of the padded line that each element of dst sees. Column is as long as dst.
+// across reduces a padded line to dst, an element for each window. column is a buffer as long as dst.
 func (g *windowLines) across(s *isa, sc *scratch, fold func(dst, a, b []float32), dst, line, column []float32) {
-	if g.Adaptive && g.Inner == 1 { // a mean
+	if g.Adaptive && g.Inner == 1 { // adaptive pooling is always a mean
 		if s.folds != nil && g.In[2]%g.Out[2] == 0 {
 			s.folds.each(&dst[0], &line[0], g.In[2]/g.Out[2], g.Out[2], 1)
 			return
@@ -257,7 +257,7 @@ func (g *windowLines) across(s *isa, sc *scratch, fold func(dst, a, b []float32)
 	}
 }
 
-// ScratchSize is what Windows needs for float32.
+// ScratchSize returns what Windows needs for float32.
 func (g *WindowArgs) ScratchSize(p *Pool) ScratchSize {
 	if g.global() {
 		return ReduceScratch(g.Outer * volume(g.In))
