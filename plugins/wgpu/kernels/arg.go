@@ -30,13 +30,13 @@ func argKernel(name string, least bool) Kernel {
 			if four {
 				in.Vec = 4
 				if !d.IsFloat() {
-					in.DType = dtype.U32 // the bits
+					in.DType = dtype.U32 // read as bits
 				}
 			}
 			if !p.split {
 				return []Shader{shader(p, false, in, out)}
 			}
-			parts := Binding{Name: "parts", Operand: Scratch, DType: dtype.U32} // keys and places
+			parts := Binding{Name: "parts", Operand: Scratch, DType: dtype.U32} // key and index of the best element of each part
 			return []Shader{shader(p, false, in, parts), shader(p.combining(1), true, parts, out)}
 		},
 		Scratch: func(n *ir.Node, _ Limits) int64 {
@@ -46,7 +46,7 @@ func argKernel(name string, least bool) Kernel {
 	}
 }
 
-// byFour reports whether rows are read in units of four elements.
+// byFour reports whether each row can be read in vectors of four elements.
 func byFour(n *ir.Node) bool {
 	x, axis := n.In[0].Type, n.Attrs.(op.ArgAttrs).Axis
 	words := x.DType.IsFloat() || x.DType == dtype.I32 || x.DType == dtype.U32

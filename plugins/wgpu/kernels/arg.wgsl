@@ -15,12 +15,12 @@ fn place_of(i: u32, k: u32) -> u32 {
 
 {{- if .C.Four}}
 
-// A number for an element, the larger the better: from 0, which the worst has, to 0xff000000, which the best infinity has; NaN gives more.
+// Maps an element to an integer that is larger for a better element: 0 for the worst value, 0xff000000 for the best infinity, more for NaN.
 fn rank(v: {{if .C.Float}}f32{{else}}u32{{end}}) -> u32 {
 {{- if .C.Float}}
   let b = bitcast<u32>(v);
   let sign = 0u - (b >> 31u);
-  let k = ((b & 0x7fffffffu) ^ sign) - sign; // in the order of the floats; both zeros give 0
+  let k = ((b & 0x7fffffffu) ^ sign) - sign; // increases with the float; both zeros give 0
   return {{if .C.Least}}0x7f800000u - k{{else}}k + 0x7f800000u{{end}};
 {{- else}}
   let k = v{{if .C.Signed}} ^ 0x80000000u{{end}};
@@ -29,7 +29,7 @@ fn rank(v: {{if .C.Float}}f32{{else}}u32{{end}}) -> u32 {
 }
 {{- else}}
 
-// A number for element i, the larger the better; NaN gives the largest.
+// The rank of element i: larger is better, and NaN is best.
 fn key(i: u32) -> u32 {
 {{- if .C.Float}}
   let v = x0(i);
@@ -50,10 +50,10 @@ fn place_of(i: u32, k: u32) -> u32 {
 {{template "place" .}}
   var best_key = 0u;
   var best = none;
-  // Eight reads are in flight at a time. Those past the end read the last unit, and drop it.
+  // Unrolled so that eight reads are in flight. Reads past the end repeat the last unit and are ignored.
 {{- if .C.Four}}
   if (start + lane < end) {
-    best = (start + lane) * 4u; // if no other is better
+    best = (start + lane) * 4u; // result if no element is better
   }
   for (var k = start + lane; k < end; k = k + {{mul 8 .C.Lanes}}u) {
 {{- range seq 8}}
@@ -61,7 +61,7 @@ fn place_of(i: u32, k: u32) -> u32 {
     let v{{.}} = x04(base + min(k{{.}}, end - 1u));
 {{- end}}
 {{- range $i := seq 8}}
-    // Few units have a better element, so that it costs little to look at one after the other.
+    // Few vectors contain a better element, so checking the four elements one by one costs little.
     let r{{$i}} = vec4<u32>(rank(v{{$i}}.x), rank(v{{$i}}.y), rank(v{{$i}}.z), rank(v{{$i}}.w));
     if (k{{$i}} < end && any(r{{$i}} > vec4<u32>(best_key))) {
 {{- range $e := seq 4}}

@@ -26,7 +26,7 @@ var _ = register(Kernel{Op: "attention", Takes: "(" + floats + ", " + floats + "
 	Also:    "(" + floats + ", " + floats + ", " + floats + ", " + floats + "|i32, " + floats + "|i32, " + floats + `) if mask = "causal"|"none"|"sliding"`,
 	Shaders: attention, Scratch: fewBytes})
 
-// attentionFields are the parameters of attention.
+// attentionFields are the parameters of the attention shaders.
 var attentionFields = []string{"heads", "kv_heads", "dim", "dim_v", "sq", "sk", "q_b", "q_s", "q_h", "k_b", "k_s", "k_h", "v_b", "v_s", "v_h", "o_b", "o_s", "o_h",
 	"q_at", "k_at", "v_at", "scale:f32", "softcap:f32", "offset", "window", "mask_b", "mask_h", "mask_q", "mask_k"}
 
@@ -36,7 +36,7 @@ func attentionParams(a op.AttentionAttrs, c *Call) []uint32 {
 	for _, s := range []op.HeadStrides{g.Q, g.K, g.V, g.Out} {
 		p = append(p, uint32(s.Batch), uint32(s.Seq), uint32(s.Head))
 	}
-	const far = 1 << 30 // beyond any size; sums with positions do not wrap
+	const far = 1 << 30 // larger than any size, yet sums with positions do not overflow
 	for _, at := range g.Start {
 		p = append(p, uint32(at))
 	}
@@ -55,7 +55,7 @@ func attentionGeometry(a op.AttentionAttrs, c *Call) op.AttentionGeometry {
 	return a.Geometry(c.In[0].Shape, c.In[1].Shape, c.In[2].Shape, mask)
 }
 
-// simpleLoops is Shader.Loops of attention_simple.wgsl for a number of keys.
+// simpleLoops is Shader.Loops of attention_simple.wgsl for that number of keys.
 func simpleLoops(keys int, c attentionConsts) int {
 	if c.D < 16 {
 		return loop(keys, 0)
@@ -63,31 +63,31 @@ func simpleLoops(keys int, c attentionConsts) int {
 	return loop(keys, loop(c.D/16, 0))
 }
 
-// attentionConsts are what the templates of attention and grid_attention are specialised with.
+// attentionConsts has the constants for the templates of attention and grid_attention.
 type attentionConsts struct {
 	attentionShape
 	Grid, Rel, Softcap, BoolMask bool
-	// Operands, 0 for none, and whether they have a number for each batch element: the position of query 0, how many keys there are. FixedOffset: an
-	// attribute has the position. Sinks are an operand too.
+	// Operand indices, 0 for none: the position of query 0 and the number of keys, and whether these operands have a value per batch element. With
+	// FixedOffset an attribute has the position. Sinks is also an operand index.
 	Position, KVLen, Sinks               int
 	PositionEach, KVLenEach, FixedOffset bool
 	Layout, Mask                         string
-	// Log2: scores come from the product in units of log2(e), because nothing is applied to them before the exponential.
+	// Log2: the product already gives scores in units of log2(e). That is possible if nothing else is applied to them before the exponential.
 	Log2, Masked bool
 	TailK        bool // the last tile may have fewer keys
 
-	// Of grid_attention. Padded: windows extend past the edge. OneWindow: the window is the whole grid.
+	// For grid_attention. Padded: windows extend past the edge of the grid. OneWindow: the window is the whole grid.
 	Padded, OneWindow           bool
-	RelRows, RelPitch, RelWidth int  // of the relative position terms: [RelRows][RelPitch] vectors of four queries
-	RelMembers, RelTile         int  // blocks and heads; the j that a workgroup computes at a time
-	RelChunkRow                 bool // keys of neighbouring invocations are in one row of the window
-	KeyPlaces                   int  // keys whose offsets are in workgroup memory, those past the last one included; 0 for no table
+	RelRows, RelPitch, RelWidth int  // shape of the relative position terms: [RelRows][RelPitch] vectors of four queries
+	RelMembers, RelTile         int  // RelMembers: blocks times heads; RelTile: number of terms j that a workgroup computes at a time
+	RelChunkRow                 bool // the keys of neighbouring invocations are in one row of the window
+	KeyPlaces                   int  // number of entries of the table of key offsets in workgroup memory, including the padding of the last tile; 0 for no table
 }
 
-// VecOut: the result is written in vectors.
+// VecOut reports whether the result is written in vectors of four.
 func (c attentionConsts) VecOut() bool { return c.SingleCols() == 0 }
 
-// out is the binding of the result.
+// out is the binding for the result.
 func (c attentionConsts) out() Binding {
 	y := Binding{Name: "y", Operand: Out, DType: dtype.F32}
 	if c.VecOut() {
@@ -96,10 +96,10 @@ func (c attentionConsts) out() Binding {
 	return y
 }
 
-// Log2E is the factor that makes scores exponents of 2.
+// Log2E is log2(e). Multiplied by it, a score becomes an exponent for exp2.
 func (attentionConsts) Log2E() string { return "1.4426950408889634" }
 
-// operands are the bindings of what attention reads, q, k and v in vectors of vec elements or, for 0, element by element.
+// operands are the bindings for the inputs of attention. q, k and v are read in vectors of vec elements, or one by one if vec is 0.
 func (c attentionConsts) operands(n *ir.Node, vec int) (out []Binding) {
 	for i, x := range n.In {
 		b := Binding{Name: operandNames[i], Operand: i, DType: x.Type.DType}
@@ -136,7 +136,7 @@ func attention(n *ir.Node, l Limits) []Shader {
 	if few != nil && n.Graph.Syms.Largest(ir.Shape{s.Sq})[0] <= fewQueries {
 		return few
 	}
-	// The other shaders have nothing to do in runs that have few queries.
+	// If a run has few queries, the shaders for that case compute the result, and these have nothing to do.
 	unlessFew := func(params func(*Call) []uint32) func(*Call) []uint32 {
 		return func(call *Call) []uint32 {
 			if numel(call.Out.Shape) == 0 || few != nil && attentionGeometry(a, call).Sq <= fewQueries {

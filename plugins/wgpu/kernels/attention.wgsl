@@ -1,15 +1,15 @@
-// Attention with online softmax. A workgroup has {{.C.Queries}} queries of one head and walks the keys in tiles of {{.C.Keys}}; nothing is
-// written to memory but the result. Invocation (tx, ty) holds in registers {{.C.TQ}} queries x {{.C.TK}} keys of the scores, and of the
-// result the same queries x {{.C.Cols}} columns. Both products are made like matrix products: {{.C.Depth}} values of the head dim of q and k,
-// then {{.C.PartRows}} weights and rows of v at a time pass through workgroup memory. What comes next is fetched while the present part is
-// used, without a condition, so that nothing waits for it early. Scores are in units of log2(e).
+// Attention with online softmax. A workgroup computes {{.C.Queries}} queries of one head, in tiles of {{.C.Keys}} keys, and writes only the result
+// to memory. Invocation (tx, ty) holds the scores of {{.C.TQ}} queries x {{.C.TK}} keys and {{.C.Cols}} columns of the same queries' results in
+// registers. Both matrix products stage their operands in workgroup memory: {{.C.Depth}} values of the head dim of q and k at a time, then
+// {{.C.PartRows}} weights and rows of v. The next operands are fetched while the present ones are used. These fetches are unconditional, because
+// a branch would make the device wait for them. Scores are in units of log2(e).
 //
-// All indices in the inner loops are constants or do not change in them: one that varies is clamped by the device's
-// robustness, at the cost of an instruction beside each read.
+// Inner loops use only indices that are constant or do not change in the loop. The device clamps all others to the array's bounds, which costs
+// one more instruction per read.
 {{- $c := .C}}
 
-// Four rows of q, k, v or weights, a value of all queries, keys or columns in each. The odd sizes spread over the banks what
-// neighbours store at once.
+// Four rows of q, k, v or weights. Each row has a value for all queries, keys or columns. The gaps make neighbouring invocations store to
+// different banks.
 struct FourA {
   rows: array<array<vec4<f32>, {{add .C.QueryVecs 1}}>, 4>,
   gap: array<vec4<f32>, 2>,
@@ -22,7 +22,7 @@ var<workgroup> tile_a: array<array<FourA, {{.C.FoursA}}>, {{.C.BlocksA}}>; // q 
 var<workgroup> tile_b: array<array<FourB, {{.C.FoursB}}>, {{.C.BlocksB}}>; // k as [d][key / 4]; v as [key][column / 4]
 {{- if .C.Masked}}
 
-// The score of a key, in units of log2(e); -Inf if it is masked.
+// Returns the score of a key in units of log2(e), -Inf if it is masked.
 fn score(b: u32, h: u32, q: u32, k: u32, product: f32) -> f32 {
   if (k >= keys) {
     return -infinity();
@@ -34,9 +34,9 @@ fn score(b: u32, h: u32, q: u32, k: u32, product: f32) -> f32 {
 {{- end}}
 {{- if not .C.Grid}}
 
-// A key is left out if its weight would be 0 in double precision too; its weight is then -0.0. Other keys are always multiplied: a
-// small weight is rounded to 0 here, but 0 times an infinity must be NaN.
-var<workgroup> odd: atomic<u32>; // a value of v is NaN or infinite
+// A key whose weight would be 0 even in double precision is skipped; its weight is stored as -0.0. All other keys are multiplied although f32
+// may round their weight to 0, because 0 times an infinite v must be NaN.
+var<workgroup> odd: atomic<u32>; // set if a value of v is NaN or infinite
 const no_weight = -1075.0;
 const least_weight = 1.2e-38;
 
@@ -47,7 +47,7 @@ fn weighed(p: vec4<f32>, v: f32) -> vec4<f32> {
   let some = select(p, vec4<f32>(least_weight), p == vec4<f32>(0.0));
   return select(some * v, vec4<f32>(0.0), bitcast<vec4<u32>>(p) == vec4<u32>(0x80000000u));
 }
-// All parts of the weights before a change of their reference by x.
+// Rescales a partial result when the reference point of the exponentials changes by x.
 fn rescaled(o: vec4<f32>, x: vec4<f32>) -> vec4<f32> {
   return select(o * max(exp2(x), vec4<f32>(least_weight)), vec4<f32>(0.0), x < vec4<f32>(no_weight));
 }
@@ -88,7 +88,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let tx = local % {{.C.LK}}u;
   let ty = local / {{.C.LK}}u;
 {{- end}}
-  let row4 = tx % {{.C.FoursA}}u; // index of its weights in tile_a
+  let row4 = tx % {{.C.FoursA}}u; // row group of its weights in tile_a
   let row1 = tx / {{.C.FoursA}}u;
 {{- if .C.KeyPlaces}}
   for (var r = local; r < {{.C.KeyPlaces}}u; r = r + {{.C.Threads}}u) {
@@ -98,7 +98,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
   let scale = P.scale{{if .C.Log2}} * {{.C.Log2E}}{{end}};
 
-  // What this invocation fetches of q and k: four rows x four values of the head dim, neighbours along the head dim; of v: a
+  // What this invocation fetches. Of q and k: four rows x four values of the head dim, so that neighbours read along the head dim. Of v: one
   // vector of a row.
 {{- range .C.Passes}}
   let unit{{.Index}} = local + {{.First}}u;
@@ -124,13 +124,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- range $i := seq .C.PassesV}}
   let value{{$i}} = (local + {{mul $i $c.Threads}}u) / {{div $c.DP 4}}u;
   let column{{$i}} = (local + {{mul $i $c.Threads}}u) % {{div $c.DP 4}}u;
-  let key{{$i}} = value{{$i}} % 4u * {{$c.FoursA}}u + value{{$i}} % {{$c.LK}}u / 4u; // as which lane has it
+  let key{{$i}} = value{{$i}} % 4u * {{$c.FoursA}}u + value{{$i}} % {{$c.LK}}u / 4u; // in the order in which lanes hold keys
 {{- if eq $c.SingleKeys 0}}
   let first{{$i}} = key{{$i}} * 4u + value{{$i}} / {{$c.LK}}u;
 {{- end}}
 {{- end}}
 {{- range $i := seq .C.Rows}}
-  var most{{$i}} = vec4<f32>(-3.0e38); // finite, so that a score of -Inf less this is -Inf
+  var most{{$i}} = vec4<f32>(-3.0e38); // finite, so that -Inf minus it stays -Inf
   var sum{{$i}} = vec4<f32>(0.0);
 {{- range $j := seq $c.Cols}}
   var o{{$i}}_{{$j}} = vec4<f32>(0.0);
@@ -221,8 +221,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     }
 {{- end}}
 
-    // The reference of the weights follows the maximum only when that has grown by more than 2^8: any reference near it will do,
-    // and the sums need not be rescaled each time.
+    // The reference point of the exponentials follows the maximum only when that has grown by more than 8 (a factor of 2^8). Any point near the
+    // maximum works, and the sums need to be rescaled less often.
 {{- range $i := seq .C.Rows}}
     var top{{$i}} = s{{$i}}_0;
 {{- range $j := seq $c.TK}}{{if $j}}
@@ -321,7 +321,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     }
   }
 
-  // Each invocation summed its own keys only.
+  // Each invocation has summed only its own keys.
 {{- range $i := seq .C.Rows}}
   tile_a[0][row4].rows[row1][ty + {{mul $i $c.LQ}}u] = sum{{$i}};
 {{- end}}

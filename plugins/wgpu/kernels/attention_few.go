@@ -13,16 +13,16 @@ import (
 var attentionFewWGSL string
 
 const (
-	fewQueries = 8   // of a head: runs with no more take this kernel
-	fewThreads = 128 // invocations of a workgroup, a power of two
-	fewLanes   = 4   // invocations that read a key together
-	mostShares = 512 // of the keys; more keys than these can have take the tiled kernel
-	mostShare  = 256 // keys, a multiple of leastShare
+	fewQueries = 8   // most queries per head for this kernel
+	fewThreads = 128 // invocations per workgroup, a power of two
+	fewLanes   = 4   // invocations that read one key together
+	mostShares = 512 // most shares of the keys; longer sequences use the tiled kernel
+	mostShare  = 256 // keys in a share, a multiple of leastShare
 	leastShare = 64
-	fewGroups  = 512 // workgroups that keep a large device busy: shares are made smaller until there are so many
+	fewGroups  = 512 // workgroups that keep a large GPU busy; shares are halved until there are this many
 )
 
-// fewShape is the kernel of few queries for head dims of D and DV.
+// fewShape is the shape of the kernel for few queries: head dims D and DV in vectors of four, and the rows that a workgroup computes.
 type fewShape struct{ D4, DV4, FewRows int }
 
 // Constants for the template.
@@ -35,20 +35,20 @@ func (s fewShape) ValueGroups() int { return s.FewThreads() / s.DV4 }
 func (s fewShape) MostShares() int  { return mostShares }
 func (s fewShape) MostShare() int   { return mostShare }
 
-// LastLane reports that not all lanes have a vector i.
+// LastLane reports whether vector i of a row exists only for some lanes.
 func (s fewShape) LastLane(i int) bool { return (i+1)*fewLanes > s.D4 }
 
 func (s fewShape) bytes() int {
 	return 16 * (s.FewRows*s.D4 + s.RowVecs4()*s.MostShare() + s.RowVecs4()*s.FewThreads())
 }
 
-// fewKernel is a kernel of few queries for these numbers of rows: queries of the heads that share keys.
+// fewKernel is a kernel for runs with least to most rows. Rows are the queries of all heads that share keys.
 type fewKernel struct {
 	fewShape
 	least, most int
 }
 
-// chooseFew are the kernels for a node with few queries, in some runs: one for up to four rows, one for more.
+// chooseFew returns the kernels for a node that has few queries in some runs: one for up to four rows and one for more, if both are needed.
 func chooseFew(n *ir.Node, s op.AttentionShape, l Limits) []fewKernel {
 	syms := n.Graph.Syms
 	least, most := syms.Smallest(ir.Shape{s.Sq})[0], syms.Largest(ir.Shape{s.Sq, s.Sk})
@@ -69,7 +69,8 @@ func chooseFew(n *ir.Node, s op.AttentionShape, l Limits) []fewKernel {
 	return []fewKernel{{four, 0, 4}, {eight, 5, rows}}
 }
 
-// shares are those of a call, and the keys of each.
+// shares divides the keys of a call among workgroups, as in split-KV ("flash") decoding. It returns the number of shares, the keys in each, and
+// the number of row tiles.
 func (f fewShape) shares(g op.AttentionGeometry) (count, keys, rowTiles int) {
 	rowTiles = ceilDiv(g.H/g.HKV*g.Sq, f.FewRows)
 	keys = f.MostShare()
@@ -79,7 +80,7 @@ func (f fewShape) shares(g op.AttentionGeometry) (count, keys, rowTiles int) {
 	return max(1, ceilDiv(g.Sk, keys)), keys, rowTiles
 }
 
-// fewBytes is the scratch memory of a node, for any number of queries that the kernel takes.
+// fewBytes is the scratch memory of a node in bytes, for the most queries that the kernel takes.
 func fewBytes(n *ir.Node, _ Limits) int64 {
 	a := n.Attrs.(op.AttentionAttrs)
 	s, err := a.Sizes(n.In[0].Type, n.In[1].Type, n.In[2].Type)
@@ -90,7 +91,7 @@ func fewBytes(n *ir.Node, _ Limits) int64 {
 	return int64(most[0]) * s.H * int64(min(most[1], fewQueries)) * int64(max(1, ceilDiv(most[2], leastShare))) * (s.DV + 4) * 4
 }
 
-// fewOperands reports q, k and v that are read in vectors.
+// fewOperands reports whether q, k and v can be read in vectors.
 func fewOperands(n *ir.Node) bool {
 	a := n.Attrs.(op.AttentionAttrs)
 	for i, x := range n.In[:3] {
@@ -101,7 +102,7 @@ func fewOperands(n *ir.Node) bool {
 	return allAligned(n.In[:3])
 }
 
-// fewShaders are those for runs with few queries.
+// fewShaders returns the shaders for runs with few queries.
 func fewShaders(n *ir.Node, a op.AttentionAttrs, c attentionConsts, f fewKernel) []Shader {
 	consts := struct {
 		attentionConsts

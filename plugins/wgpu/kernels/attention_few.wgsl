@@ -1,13 +1,13 @@
 {{- /* Attention of few queries to many keys, whose time goes into reading them. */ -}}
 {{define "few"}}
-// A workgroup has up to {{.C.FewRows}} queries of the heads that share keys, and a share of these: it reads each key and value once. {{.C.Lanes}} neighbours
-// read a key together. What a share leaves of a query is its sum of weighted values, and the reference and the sum of its weights, in units of
-// log2(e); the next shader adds the shares up.
+// A workgroup computes up to {{.C.FewRows}} queries of the heads that share keys, over one share of the keys. It reads each key and value once;
+// {{.C.Lanes}} neighbouring invocations read a key together. For each query it writes the weighted sum of values, the sum of weights, and the
+// reference point of the exponentials in units of log2(e). The next shader combines the shares.
 {{- $c := .C}}
 {{template "span" .}}
 var<workgroup> query: array<vec4<f32>, {{mul .C.FewRows .C.D4}}>;
-var<workgroup> weights: array<array<vec4<f32>, {{.C.RowVecs4}}>, {{.C.MostShare}}>; // scores, then weights, of four queries each
-var<workgroup> rest: array<array<vec4<f32>, {{.C.FewThreads}}>, {{.C.RowVecs4}}>; // parts of a sum
+var<workgroup> weights: array<array<vec4<f32>, {{.C.RowVecs4}}>, {{.C.MostShare}}>; // of four queries each: scores, then weights
+var<workgroup> rest: array<array<vec4<f32>, {{.C.FewThreads}}>, {{.C.RowVecs4}}>; // partial sums
 const no_weight = -1075.0; // see attention.wgsl
 const least_weight = 1.2e-38;
 
@@ -50,7 +50,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   }
   workgroupBarrier();
 
-  // Scores.
+  // Scores of all keys of the share.
   let lane = local % {{.C.Lanes}}u;
   let k_at = (P.k_at + b * P.k_b + kv * P.k_h) / 4u;
   for (var k0 = 0u; k0 < P.share_keys; k0 = k0 + {{.C.PassKeys}}u) {
@@ -93,7 +93,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 
   // The largest score of each query, then the weights and their sums.
 {{- range $v := seq .C.RowVecs4}}
-  var most{{$v}} = vec4<f32>(-3.0e38); // finite, so that a score of -Inf less this is -Inf
+  var most{{$v}} = vec4<f32>(-3.0e38); // finite, so that -Inf minus it stays -Inf
   for (var k = local; k < n; k = k + {{$c.FewThreads}}u) {
     most{{$v}} = max(most{{$v}}, weights[k][{{$v}}]);
   }
@@ -142,7 +142,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   }
   workgroupBarrier();
 
-  // Values: neighbours have neighbouring vectors of a value, and groups of them every {{.C.ValueGroups}}th value.
+  // Weighted values. Neighbouring invocations read neighbouring vectors of a value; each group of them reads every {{.C.ValueGroups}}th value.
   let column = local % {{.C.DV4}}u;
   let first = local / {{.C.DV4}}u;
   let v_at = (P.v_at + b * P.v_b + kv * P.v_h) / 4u + column;
@@ -202,7 +202,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{end}}
 
 {{define "combine"}}
-// A workgroup adds up the shares of a query.
+// A workgroup combines the shares of one query.
 {{- $c := .C}}
 {{template "span" .}}
 var<workgroup> references: array<f32, {{.C.MostShares}}>;

@@ -1,6 +1,6 @@
 {{- /* Which keys a query sees. */ -}}
 {{- define "span"}}
-// Of the batch element at hand: the number of keys, and the position of query 0 among them.
+// For the current batch element: the number of keys, and the position of query 0 among them.
 var<private> keys: u32;
 var<private> offset: i32;
 
@@ -22,7 +22,7 @@ fn set_span(b: u32) {
   offset = i32(P.offset);
 {{- end}}
 }
-// The keys that any of the queries from q0 to q1 - 1 sees are from .x to .y - 1, at most.
+// Returns a range of keys, from .x to .y - 1, that includes all keys visible to any query from q0 to q1 - 1.
 fn visible(q0: u32, q1: u32) -> vec2<u32> {
 {{- if eq .C.Mask "causal"}}
   return vec2<u32>(0u, u32(clamp(i32(q1) + offset, 0, i32(keys))));

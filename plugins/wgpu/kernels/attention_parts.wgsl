@@ -1,7 +1,7 @@
 {{- /* Parts of attention.wgsl. */ -}}
 {{- define "rel"}}
 {{- $c := .}}
-    // Scores begin with the terms of the relative positions. {{if .RelChunkRow}}The fours of a chunk of keys lie in one row of the window.{{end}}
+    // Scores start as the relative position terms.{{if .RelChunkRow}} The groups of four of a chunk of keys are in one row of the window.{{end}}
 {{- range $j := seq .TK}}
 {{- $chunk := mul (div $j 4) (mul $c.LK 4)}}
 {{- if $c.RelChunkRow}}

@@ -1,14 +1,14 @@
-// Terms of the relative positions, in units of log2(e): rel[block and head][j][query] = q . rh[qy, j] for j below wh, and
-// q . rw[qx, j - wh] after. The queries of a line, those of all blocks and heads with the same qy or with the same qx, are
-// multiplied by the same matrix: a workgroup computes 64 of them x {{.C.RelTile}} j at a time, an invocation 4 x 4.
+// Computes the relative position terms in units of log2(e), rel[block and head][j][query]: q . rh[qy, j] for j < wh, then q . rw[qx, j - wh].
+// The queries of a line (those of all blocks and heads with the same qy, or the same qx) are multiplied by the same matrix. A workgroup
+// computes 64 queries of a line x {{.C.RelTile}} values of j at a time, an invocation 4 x 4.
 {{- $c := .C}}
 var<workgroup> tile_q: array<array<vec4<f32>, 17>, 16>;              // [d][query / 4]
 var<workgroup> tile_r: array<array<vec4<f32>, {{add (div .C.RelTile 4) 1}}>, 16>; // [d][j / 4]
 
 struct Query {
   exists: bool,
-  row: u32, // of x0
-  at: u32,  // of its terms
+  row: u32, // offset in x0
+  at: u32,  // offset of its terms
 }
 fn query_of(line: u32, along: bool, member: u32) -> Query {
   let others = select(P.ww, P.wh, along);

@@ -1,8 +1,8 @@
-// The offsets of rows of q, k, v and the result, in vectors of four. Row r of head h in block b; a block is a batch of attention, or
-// a window of grid_attention.
+// Offsets of rows of q, k, v and the result, in vectors of four: row r of head h in block b. A block is a batch element of attention or a
+// window of grid_attention.
 {{- if .C.Grid}}
-// Rows of queries are those of the window's tokens that lie on the grid; rows of keys are all of its tokens. Padding past the
-// grid's edge has the row x1 for its q, k and v.
+// Query rows are the window's tokens that are on the grid. Key rows are all tokens of the window. Tokens past the grid's edge are padding and
+// use row x1 as their q, k and v.
 {{- if .C.Padded}}
 fn corner(b: u32) -> vec2<u32> {
   let w = b % (P.nh * P.nw);
@@ -33,10 +33,10 @@ fn query_token(b: u32, r: u32) -> u32 {
 {{- end}}
 }
 {{- if .C.KeyPlaces}}
-// Finding a token takes divisions: the workgroup does it once for each of its keys.
+// Locating a token takes divisions, so the workgroup computes the offsets of its keys once.
 var<workgroup> key_places: array<u32, {{.C.KeyPlaces}}>;
 fn key_row(b: u32, h: u32, row: u32) -> u32 {
-  return key_places[min(row, {{sub .C.KeyPlaces 1}}u)]; // an invocation that fetches no key asks for one beyond the last
+  return key_places[min(row, {{sub .C.KeyPlaces 1}}u)]; // an invocation without a key asks for an index past the table
 }
 {{- end}}
 fn {{if .C.KeyPlaces}}key_place{{else}}key_row{{end}}(b: u32, h: u32, row: u32) -> u32 {
@@ -115,7 +115,7 @@ fn fetch_qk(q: bool, rows: vec4<u32>, h: u32, d4: u32) -> mat4x4<f32> {
   return mat4x4<f32>(fetch_x1(rows.x, d4), fetch_x1(rows.y, d4), fetch_x1(rows.z, d4), fetch_x1(rows.w, d4));
 }
 fn fetch_v(b: u32, h: u32, r: u32, d4: u32) -> vec4<f32> {
-  return select(vec4<f32>(0.0), fetch_x2(value_row(b, h, r), d4), r < key_end); // what lies there may be NaN
+  return select(vec4<f32>(0.0), fetch_x2(value_row(b, h, r), d4), r < key_end); // values past the last key may be NaN
 }
 fn result_row(b: u32, h: u32, r: u32) -> u32 {
   return (b * P.o_b + r * P.o_s + h * P.o_h) / 4u;

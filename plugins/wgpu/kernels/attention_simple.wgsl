@@ -1,8 +1,8 @@
-// Any sizes and element types: each element of the result iterates over the keys of its query once (online softmax).
+// For any sizes and element types: each element of the result takes one pass over the keys of its query (online softmax).
 {{- if .C.Grid}}
 struct Token {
   inside: bool,
-  at: u32, // of the token among those of all batches
+  at: u32, // index of the token among those of all batch elements
 }
 fn token(b: u32, r: u32) -> Token {
   let windows = P.nh * P.nw;
@@ -70,7 +70,7 @@ fn value(i: u32) -> u32 {
 {{- else}}
     let row = k_at + k * P.k_s;
 {{- end}}
-    // The loop over the head dim is unrolled by sixteen: Mesa's software adapter ends loops after 65535 iterations in total.
+    // Unrolled by sixteen, because Mesa's software adapter ends loops after 65535 iterations in total.
 {{- if ge .C.D 16}}
     for (var e0 = 0u; e0 < {{mul (div .C.D 16) 16}}u; e0 = e0 + 16u) {
 {{- range $j := seq 16}}
@@ -105,7 +105,7 @@ fn value(i: u32) -> u32 {
       sum = sum * keep + p;
       acc = acc * keep + p * v;
 {{- else}}
-      // A key whose weight is 0 in double precision is left out. Other weights are kept above 0, since v may be infinite.
+      // A key whose weight would be 0 even in double precision is skipped. Other weights are kept above 0, because v may be infinite.
       if (most - next < -745.0) {
         sum = 0.0;
         acc = 0.0;

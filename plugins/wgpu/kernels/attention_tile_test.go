@@ -2,8 +2,7 @@ package kernels
 
 import "testing"
 
-// TestChosenAttention: the tiles that the sizes of SAM's attentions get, and that a tile which a device cannot hold is
-// replaced.
+// TestChosenAttention checks the tiles chosen for the sizes of SAM's attentions, and that a tile too large for the device is replaced.
 func TestChosenAttention(t *testing.T) {
 	gpu := Limits{WorkgroupStorage: 48 << 10}
 	forced := func(tile AttentionTile, storage int) Limits {

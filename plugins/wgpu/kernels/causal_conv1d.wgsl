@@ -1,5 +1,5 @@
 {{define "token"}}
-// Channel c of token i of the pad and x.
+// Channel c of token i of the pad followed by x.
 fn token(b: u32, i: u32, c: u32) -> f32 {
   if (i >= {{sub .C.K 1}}u) {
     return x0((b * P.tokens + i - {{sub .C.K 1}}u) * P.channels + c);

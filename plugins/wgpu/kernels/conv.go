@@ -11,7 +11,7 @@ import (
 //go:embed conv_direct.wgsl
 var convDirectWGSL string
 
-// Convolutions of one, two and three axes are one kernel.
+// Convolutions over one, two and three axes share one kernel.
 func init() {
 	for axes := 1; axes <= 3; axes++ {
 		for _, name := range []string{fmt.Sprintf("conv%dd", axes), fmt.Sprintf("conv_transpose%dd", axes)} {
@@ -37,7 +37,7 @@ func convolution(n *ir.Node, l Limits) []Shader {
 	return []Shader{convDirect(n, sizes)}
 }
 
-// convolved are the sizes of a node.
+// convolved returns the sizes of a node.
 func convolved(n *ir.Node) (convSizes, error) {
 	a, transposed := n.Attrs.(op.ConvTransposeAttrs)
 	g, err := a.Geometry()
@@ -50,25 +50,25 @@ func convolved(n *ir.Node) (convSizes, error) {
 	return newConvSizes(n, g, transposed), nil
 }
 
-// convSizes are the sizes of a convolution that are known when its shader is made.
+// convSizes has the sizes of a convolution that are known when its shader is made.
 type convSizes struct {
 	op.Geometry
 	CIn, COut, PerIn, PerOut int
 	Transposed, Bias         bool
-	// Wide is the number of channels that an invocation makes.
+	// Wide is the number of output channels that an invocation computes.
 	Wide int
 }
 
-// Taps is the number of a filter's positions.
+// Taps is the number of positions of a filter.
 func (s convSizes) Taps() int { return s.Kernel[0] * s.Kernel[1] * s.Kernel[2] }
 
-// spatial is a spatial axis as the text has it.
+// spatial is a spatial axis with the names that the shader's text uses.
 type spatial struct {
 	Var, Size                     string
 	Kernel, Stride, Pad, Dilation int
 }
 
-// Spatial are the axes depth, height and width.
+// Spatial lists the axes depth, height and width.
 func (s convSizes) Spatial() (out []spatial) {
 	for i, name := range []string{"zd", "yh", "xw"} {
 		out = append(out, spatial{name[:1], name[1:], s.Kernel[i], s.Stride[i], s.Padding[i], s.Dilation[i]})
@@ -76,7 +76,7 @@ func (s convSizes) Spatial() (out []spatial) {
 	return out
 }
 
-// convFields are the sizes of images of x and of the result: depth, height, width.
+// convFields are the parameters for the spatial sizes of x and of the result.
 var convFields = []string{"d_in", "h_in", "w_in", "d_out", "h_out", "w_out"}
 
 func newConvSizes(n *ir.Node, g op.Geometry, transposed bool) convSizes {
@@ -90,7 +90,7 @@ func newConvSizes(n *ir.Node, g op.Geometry, transposed bool) convSizes {
 	return s
 }
 
-// images are the values of convFields.
+// images returns the values of convFields.
 func (s *convSizes) images(c *Call) (p []uint32) {
 	for _, shape := range [][]int{c.In[0].Shape, c.Out.Shape} {
 		_, _, size := s.Sizes(shape)
@@ -99,7 +99,7 @@ func (s *convSizes) images(c *Call) (p []uint32) {
 	return p
 }
 
-// loops are those of an element that is computed by itself.
+// loops is Shader.Loops of a shader that computes each element by itself.
 func (s convSizes) loops() int {
 	return loop(s.Kernel[0], loop(s.Kernel[1], loop(s.Kernel[2], loop(s.PerIn, 0))))
 }

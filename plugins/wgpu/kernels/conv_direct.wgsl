@@ -1,6 +1,6 @@
-// Any sizes and element types: each element of the result is one sum over its taps{{if eq .C.Wide 4}}, of four channels at once{{end}}.
+// For any sizes and element types: an invocation sums over the taps{{if eq .C.Wide 4}} of four channels of the result at once{{else}} of one element of the result{{end}}.
 fn value(i: u32) -> {{if eq .C.Wide 4}}vec4<f32>{{else}}u32{{end}} {
-  // Axes of x and of the result: batch, then channels, depth, height and width in the order of the layout.
+  // The position of the element in the result: batch, then channel, depth, height and width in the order of the layout.
   var rest = i;
 {{- if .C.Last}}
   let c = rest % {{div .C.COut .C.Wide}}u;

@@ -1,7 +1,8 @@
 
 var<workgroup> odd: atomic<u32>;
 
-// The product multiplies weights by the 0 of the padding, which is NaN where a weight is not finite. Then all of the result is computed again, without
+// The tiled product multiplies weights by the zeros of the padding. If a weight is not finite, that gives NaN, so the whole result is computed
+// again without the padding.
 // the padding.
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,

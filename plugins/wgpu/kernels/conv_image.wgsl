@@ -2,12 +2,12 @@
 {{- if not .C.Last}}
 var<workgroup> turned: array<vec4<f32>, 256>;
 
-// Where four channels of a pixel lie: neighbours write pixels and read channels, and neither meet in a bank.
+// The place of four channels of a pixel in workgroup memory. Writes go along pixels and reads along channels; neither has bank conflicts.
 fn place(pixel: u32, four: u32) -> u32 {
   return pixel * 4u + (four ^ (pixel / 2u % 4u));
 }
 {{end}}
-// x with the zeros of its padding, in blocks of 16 channels: [batch, channels / 16, depth, height, width, 16]. A workgroup makes 64 pixels of a block.
+// Copies x with zero padding to blocks of 16 channels: [batch, channels / 16, depth, height, width, 16]. A workgroup copies 64 pixels of a block.
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {

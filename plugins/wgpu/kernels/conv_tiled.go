@@ -11,15 +11,15 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// patch is the geometry of a convolution of one group over [batch, depth, height, width, channels], as the tiled product takes it.
+// patch is the geometry of a convolution with one group over [batch, depth, height, width, channels], for the tiled product (implicit GEMM).
 type patch struct {
 	convSizes
-	Block int  // channels that are read before the next tap
-	Lined bool // four pixels of the result, from a multiple of four on, are in one line
-	// Sizes of the images, as WGSL: numbers where they are known, else parameters. Bordered are those of x with its padding.
+	Block int  // number of channels that are read before the next tap
+	Lined bool // each aligned group of four pixels of the result is in one line
+	// Image sizes as WGSL: a number if known, else a parameter. Made is the size of the result, and Bordered that of x with padding.
 	In, Made, Bordered [3]string
 	Copied             bool // the product reads the copy of x that conv_image.wgsl makes
-	Image              int  // its place in scratch memory, in vectors of four
+	Image              int  // offset of that copy in scratch memory, in vectors of four
 }
 
 // Blocks is the number of blocks of channels.
@@ -27,7 +27,7 @@ func (p *patch) Blocks() int { return p.CIn / p.Block }
 
 func newPatch(n *ir.Node, s convSizes) *patch {
 	p := &patch{convSizes: s, Block: 4, In: [3]string{"1u", "1u", "1u"}, Made: [3]string{"1u", "1u", "1u"}}
-	first := 2 // spatial axis
+	first := 2 // first spatial axis
 	if s.Last {
 		first = 1
 	}
@@ -40,7 +40,7 @@ func newPatch(n *ir.Node, s convSizes) *patch {
 		p.Bordered[axis] = wider(p.In[axis], 2*p.Padding[axis])
 	}
 	p.Copied = copied(n, s)
-	if s.Last && p.CIn%copyBlock == 0 || p.Copied { // of more channels first, fewer sectors of the weights would be read whole
+	if s.Last && p.CIn%copyBlock == 0 || p.Copied { // larger blocks would read some memory sectors of the weights only partly
 		p.Block = copyBlock
 	}
 	width := n.Type.Shape[first+s.Axes-1]
@@ -48,7 +48,7 @@ func newPatch(n *ir.Node, s convSizes) *patch {
 	return p
 }
 
-// sizeText is a size in WGSL, a parameter if it is not known yet.
+// sizeText returns a size as WGSL: a number, or a parameter if it is not static.
 func sizeText(d ir.Dim, field string) string {
 	if d.IsStatic() {
 		return fmt.Sprintf("%du", d.B)
@@ -56,7 +56,7 @@ func sizeText(d ir.Dim, field string) string {
 	return "P." + field
 }
 
-// wider is the size in WGSL of an axis with its padding.
+// wider returns the WGSL for a size plus padding.
 func wider(size string, padding int) string {
 	if n, err := strconv.Atoi(strings.TrimSuffix(size, "u")); err == nil {
 		return fmt.Sprintf("%du", n+padding)
@@ -64,7 +64,7 @@ func wider(size string, padding int) string {
 	return fmt.Sprintf("(%s + %du)", size, padding)
 }
 
-// takesTiles reports whether a convolution is a tiled product: of one group of f32, with channels in fours.
+// takesTiles reports whether a convolution runs as a tiled product: f32, one group, and channels in multiples of four.
 func takesTiles(n *ir.Node, s convSizes) bool {
 	switch {
 	case s.Groups != 1 || n.In[0].Type.DType != dtype.F32 || n.Type.DType != dtype.F32 || !allAligned(n.In) || s.CIn%4 != 0:
@@ -77,30 +77,31 @@ func takesTiles(n *ir.Node, s convSizes) bool {
 	return s.Taps()*s.CIn >= 16
 }
 
-// often is the number of pixels of the result from which on weights are brought into the order of patches first: each tile reads them, and in
-// the order in which they are stored each lane would read another line of the cache.
+// often is the number of result pixels from which on the weights are first copied in patch order. Every tile reads them, and in their stored
+// order each lane would read another cache line.
 const often = 8192
 
-// arranged reports whether the weights of a tiled convolution are copied to scratch memory, in the order of the patches.
+// arranged reports whether the weights of a tiled convolution are first copied to scratch memory, in patch order.
 func arranged(n *ir.Node, s convSizes) bool {
 	return takesTiles(n, s) && !s.Transposed && s.Taps() > 1 && numel(n.Graph.Syms.Smallest(n.Type.Shape)) >= often*s.COut
 }
 
-// copyBlock is the number of channels that lie together in the copy of x: as many as a tile is deep.
+// copyBlock is the number of channels in a block of the copy of x. It equals the depth of a tile.
 const copyBlock = 16
 
-// copied reports whether x is copied to scratch memory first, with its padding and in blocks of channels. Then the product reads it in vectors, and
-// without conditions, which would make it wait for what it reads ahead.
+// copied reports whether x is first copied to scratch memory, padded and in blocks of channels. The product can then read vectors without
+// conditions. A condition would make it wait for what it prefetches.
 func copied(n *ir.Node, s convSizes) bool { return arranged(n, s) && s.CIn%copyBlock == 0 }
 
-// padded reports whether patches of a tiled convolution reach into the padding. It takes no part, but a product multiplies it by weights, and 0 times one that
-// is not finite is NaN. So a shader looks at the weights before, and another one mends the result if it has to.
+// padded reports whether patches of a tiled convolution include padding. Padding must not count, but the product multiplies it by weights, and
+// 0 times a weight that is not finite is NaN. So one shader checks the weights first, and another recomputes the result if necessary.
 func (s convSizes) padded() bool { return !s.Transposed && s.Padding != [3]int{} }
 
-// flags are as many words behind the weights in scratch memory: for each workgroup that looked at weights, whether one was not finite.
+// flags is the number of words after the weights in scratch memory. Each tells whether the weights that one workgroup checked are finite.
 const flags = 256
 
-// convScratch is the scratch memory of a convolution: for weights, for flags, and for a copy of x. All are in words; the copy is the last.
+// convScratch returns the layout of a convolution's scratch memory in 4-byte words: the end of the weights (at 0), the start of the copy of x
+// after the flags, and the total.
 func convScratch(n *ir.Node, s convSizes) (weights, image, words int) {
 	if !takesTiles(n, s) {
 		return 0, 0, 0
@@ -131,11 +132,11 @@ var convWeightsWGSL string
 //go:embed conv_finish.wgsl
 var convFinishWGSL string
 
-// prepared are the constants of the shaders before and after the product.
+// prepared has the constants of the shaders that run before and after the product.
 type prepared struct {
 	*patch
 	Arrange, Padded bool
-	Flags, Parts    int // the place of the flags, and their number
+	Flags, Parts    int // offset and number of the flags
 }
 
 func prepare(n *ir.Node, p *patch) prepared {
@@ -145,7 +146,7 @@ func prepare(n *ir.Node, p *patch) prepared {
 	return c
 }
 
-// spread sets how many workgroups share the elements that count returns.
+// spread divides count elements among at most most workgroups.
 func spread(s Shader, most int, count func(c *Call) int, params func(c *Call) []uint32) Shader {
 	s.Fields = append([]string{"n", "groups"}, s.Fields...)
 	s.Groups = func(c *Call) int { return min(ceilDiv(count(c), 256), most) }
@@ -158,7 +159,7 @@ func spread(s Shader, most int, count func(c *Call) int, params func(c *Call) []
 	return s
 }
 
-// convWeights looks at the weights, and copies them.
+// convWeights checks the weights and copies them if they are arranged.
 func convWeights(n *ir.Node, c prepared) Shader {
 	count := c.COut * c.CIn * c.Taps()
 	s := Shader{
@@ -171,7 +172,7 @@ func convWeights(n *ir.Node, c prepared) Shader {
 //go:embed conv_image.wgsl
 var convImageWGSL string
 
-// convImage copies x.
+// convImage copies x with its padding.
 func convImage(n *ir.Node, p *patch) Shader {
 	s := Shader{
 		Name: n.Op.Name, Body: convImageWGSL, Consts: p, Fields: append([]string{"groups"}, convFields...),
@@ -197,7 +198,7 @@ func convImage(n *ir.Node, p *patch) Shader {
 	return s
 }
 
-// convFinish computes the result again if a weight is not finite.
+// convFinish recomputes the result if a weight is not finite.
 func convFinish(n *ir.Node, c prepared) Shader {
 	const most = 256
 	s := Shader{Name: n.Op.Name, Body: convDirectWGSL + convFinishWGSL, Consts: c, Fields: convFields}
@@ -212,7 +213,7 @@ func convFinish(n *ir.Node, c prepared) Shader {
 	return spread(s, most, count, c.images)
 }
 
-// convTiled is a convolution as a tiled product; none if it is not.
+// convTiled returns the shaders of a convolution as a tiled product, nil if it cannot be one.
 func convTiled(n *ir.Node, s convSizes, l Limits) []Shader {
 	if !takesTiles(n, s) {
 		return nil
@@ -246,19 +247,19 @@ func convTiled(n *ir.Node, s convSizes, l Limits) []Shader {
 	}
 	switch {
 	case s.Transposed:
-		// The pixels of x by the weight, [in, out, taps] seen as a matrix: each becomes as many others as there are taps, which no
-		// other one adds to.
+		// Pixels of x times the weight, as a matrix [in, out * taps]. Each pixel of x becomes as many pixels of the result as there are taps, and no two
+		// pixels of x contribute to the same one.
 		c.Spread, c.B.Across, x.Vec, w.Vec = p, true, 4, 4
 		return with(convProduct(n, s, c, l, x, w, s.CIn, func(in, _ []int) product {
 			return product{m: numel(in[:len(in)-1]), n: s.COut * s.Taps(), matrix: 1}
 		}))
-	case s.Last: // the patches of x by the weight, which is stored [out, in, taps]
+	case s.Last: // patches of x times the weight, which is stored [out, in, taps]
 		c.Vec, c.A.Patch, c.B.Filter, x.Vec = 4, p, filter, 4
 		return with(convProduct(n, s, c, l, x, w, s.CIn*s.Taps(), func(in, out []int) product {
 			return product{m: numel(out[:len(out)-1]), n: s.COut, matrix: 1}
 		}))
 	}
-	// The weight by the patches of each image.
+	// The weight times the patches of each image.
 	if common(n.Type.Shape[2:])%4 == 0 {
 		c.Vec = 4
 	}
@@ -269,13 +270,13 @@ func convTiled(n *ir.Node, s convSizes, l Limits) []Shader {
 	}))
 }
 
-// disjoint reports a transpose whose patches do not overlap, and leave no element out.
+// disjoint reports whether the patches of a transposed convolution cover the result without overlap.
 func (s *convSizes) disjoint() bool {
 	return s.Stride == s.Kernel && s.Padding == [3]int{} && s.Dilation == [3]int{1, 1, 1} && s.OutputPadding == [3]int{}
 }
 
-// convProduct makes the shader of a convolution as a product of operands a and b, of sums of so many values; sizes gives those of the
-// product for shapes of x and the result.
+// convProduct makes the shader for a product of a and b with sums over depth values. sizes returns the sizes of the product for the shapes of x
+// and the result.
 func convProduct(n *ir.Node, s convSizes, c tiled, l Limits, a, b Binding, depth int, sizes func(in, out []int) product) Shader {
 	of := func(in, out []int) product {
 		p := sizes(in, out)
@@ -304,7 +305,7 @@ func convProduct(n *ir.Node, s convSizes, c tiled, l Limits, a, b Binding, depth
 		}
 		p := of(call.In[0].Shape, call.Out.Shape)
 		p.batch, p.aBatch, p.bBatch = dims([]int{p.matrix}), strides(nil), strides(nil)
-		p.bBatch[maxRank-1] = uint32(p.n) // images of patches; there is one where rows are patches
+		p.bBatch[maxRank-1] = uint32(p.n) // matrices of patches, one per image; one in all if rows are patches
 		return append(c.params(p, finish{}), s.images(call)...)
 	}
 	return sh

@@ -2,10 +2,10 @@
 var<workgroup> odd: atomic<u32>;
 {{end}}
 {{- if .C.Arrange}}
-// Weights stored [out, channels, taps] in the order of the patches: {{.C.Block}} channels under one tap, then the next tap, and so on to the next channels.
+// Copies weights from [out, channels, taps] to patch order: {{.C.Block}} channels for one tap, for the next tap, ..., then the next channels.
 {{- end}}
 {{- if .C.Padded}}
-// From {{.C.Flags}} on there is a word for each workgroup: 1.0 if a weight that it has seen is not finite.
+// From word {{.C.Flags}} on there is a word per workgroup: 1.0 if one of the weights that it has checked is not finite.
 {{- end}}
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,

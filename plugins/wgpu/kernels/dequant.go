@@ -13,7 +13,7 @@ import (
 //go:embed dequant.wgsl
 var dequantWGSL string
 
-// packedList are the types of which shaders read the blocks, in a rule: all of them.
+// packedList lists the packed types in the language of rules. Shaders can read the blocks of all of them.
 var packedList = func() string {
 	var names []string
 	for _, d := range dtype.Packed() {
@@ -54,7 +54,7 @@ var (
 	}})
 )
 
-// packedRow multiplies one row at a time. Operand idx selects its matrix, -1 for none.
+// packedRow multiplies one row at a time. Operand idx selects its matrix; -1 for none.
 func packedRow(n *ir.Node, idx int) Shader {
 	s := packedShader(n, "product", 0, 1, idx, []string{"tiles", "n_size", "k_size", "matrices"})
 	s.Consts = map[string]any{"Grouped": idx >= 0}
@@ -80,7 +80,7 @@ func packedRow(n *ir.Node, idx int) Shader {
 	return s
 }
 
-// packedShader is a part of dequant.wgsl with the operands x, w and idx, -1 for none.
+// packedShader makes a shader from a part of dequant.wgsl. x, w and idx are operand indices; idx is -1 for none.
 func packedShader(n *ir.Node, body string, x, w, idx int, fields []string) Shader {
 	s := Shader{Name: n.Op.Name, Body: part(dequantWGSL, body), Fields: fields, Bindings: []Binding{weights("w", n, w), {Name: "y", Operand: Out, DType: dtype.F32}}}
 	if x >= 0 {
@@ -93,7 +93,7 @@ func packedShader(n *ir.Node, body string, x, w, idx int, fields []string) Shade
 	return s
 }
 
-// weights binds an operand that is read in vectors of four, packed or not.
+// weights binds an operand, packed or not, that is read in vectors of four.
 func weights(name string, n *ir.Node, operand int) Binding {
 	if d := n.In[operand].Type.DType; d.IsPacked() {
 		return Binding{Name: name, Operand: operand, DType: dtype.U8, Packed: d}

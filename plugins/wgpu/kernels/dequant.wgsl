@@ -1,7 +1,7 @@
 {{define "product"}}
 var<workgroup> shares: array<f32, 256>;
 
-// A workgroup computes 8 columns of a row: 32 invocations sum their shares of k of one column together.
+// A workgroup computes 8 columns of a row. 32 invocations compute a column, each from a share of k.
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {

@@ -11,20 +11,20 @@ import (
 //go:embed dequant_scheme.wgsl
 var dequantSchemeWGSL string
 
-// schemeRule is the rule of such products.
+// schemeRule lists the quantization schemes that schemeProduct supports.
 const schemeRule = `(f32, i8|u8, f32|u8, f32) if scheme = "int8"|"int8_asym"|"int4"|"fp8_e4m3"|"fp8_e5m2"|"nvfp4" and activations = "f32"`
 
-// schemeConsts is what the template knows of a product with weights [K,N] that are not blocks of a packed type.
+// schemeConsts has the template constants of a product with weights [K,N] that are quantized with separate scales rather than packed in blocks.
 type schemeConsts struct {
 	Scheme    string
-	Rows      int  // of the result, for each workgroup
-	Block     int  // rows of weights that share a scale; 0 for none or one of all
-	Nibbles   bool // two weights to a byte
-	Words     bool // a word has four neighbouring columns, or eight
-	PerColumn bool // one scale for a column
+	Rows      int  // rows of the result per workgroup
+	Block     int  // rows of weights that share a scale; 0 if there is no scale or a single one
+	Nibbles   bool // two weights per byte
+	Words     bool // four (or with Nibbles eight) neighbouring columns per word
+	PerColumn bool // one scale per column
 }
 
-// schemeProduct multiplies by weights that are stored as op.DequantMatMulAttrs.Scheme says.
+// schemeProduct multiplies by weights stored as op.DequantMatMulAttrs.Scheme says.
 func schemeProduct(n *ir.Node) Shader {
 	a := n.Attrs.(op.DequantMatMulAttrs)
 	c := schemeConsts{Scheme: a.Scheme, Rows: 4, Block: a.Block}

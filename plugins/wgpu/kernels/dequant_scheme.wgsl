@@ -1,5 +1,5 @@
-// Products with weights [K,N] of few bits and scales beside them. A workgroup computes {{.C.Rows}} rows of 32 columns: an invocation has four columns and a
-// 32nd of K, so that it decodes a weight once for all rows.
+// A product with weights [K,N] of few bits and separate scales. A workgroup computes {{.C.Rows}} rows of 32 columns. An invocation computes four
+// columns over a 32nd of K, so that it decodes each weight once for all rows.
 var<workgroup> shares: array<vec4<f32>, {{mul 256 .C.Rows}}>; // [row][part of K][four columns]
 
 {{- if or (eq .C.Scheme "fp8_e4m3") (eq .C.Scheme "nvfp4")}}
@@ -18,7 +18,7 @@ fn e4m3(b: u32) -> f32 {
 }
 {{- end}}
 
-// The number that the bits of a weight stand for.
+// Decodes the bits of a weight.
 fn decoded(q: u32) -> f32 {
 {{- if eq .C.Scheme "int4"}}
   return f32(bitcast<i32>(q << 28u) >> 28u);
@@ -35,7 +35,7 @@ fn decoded(q: u32) -> f32 {
 {{- end}}
 }
 
-// Four weights from element i on, of which the last may be past the end.
+// Four weights from element i on. The last ones may be past the end.
 fn weights_at(i: u32) -> vec4<f32> {
 {{- if .C.Words}}
 {{- if .C.Nibbles}}
@@ -77,7 +77,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
   for (var k = begin; k < end;) {
 {{- if .C.Block}}
-    // Up to the end of the block, which has one scale for each column.
+    // Up to the end of the block, which has one scale per column.
     let block = k / {{.C.Block}}u;
     let stop = min((block + 1u) * {{.C.Block}}u, end);
     let j = block * P.n_size + columns;

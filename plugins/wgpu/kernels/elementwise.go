@@ -17,10 +17,10 @@ import (
 //go:embed elementwise.wgsl
 var elementwiseWGSL string
 
-// scalars are the WGSL expressions of elementwise functions, by the op's name and the element type of the first operand: "float",
-// "int" for i32 and u32 (or either of them), or "bool". Operands are $1, $2, $3, an attribute is its name
-// after a $, and TYPE is the WGSL type of the operands. A function that is listed here runs as a kernel, in regions and as the
-// activation of products. So does a function of a float that library.wgsl defines as op_NAME, with its attributes as parameters.
+// scalars has the WGSL expressions of elementwise functions by op name and element type of the first operand: "float", "int" for i32 and u32,
+// "i32" or "u32" for one of these, or "bool". In an expression $1, $2, $3 are operands, $NAME is an attribute, and TYPE is the WGSL type of the
+// operands. Every function listed here can run as a kernel, in elementwise regions, and as the activation of a product. So can every float
+// function that library.wgsl defines as op_NAME; its further parameters are attributes.
 var scalars = withLibraryFunctions(map[string]map[string]string{
 	"add":         {"float": "($1 + $2)", "int": "($1 + $2)"},
 	"sub":         {"float": "($1 - $2)", "int": "($1 - $2)"},
@@ -69,7 +69,7 @@ func withLibraryFunctions(s map[string]map[string]string) map[string]map[string]
 	return s
 }
 
-// expression is that of an op of operands of type d, with its attributes; empty: there is none.
+// expression returns the expression of an op with operands of type d, with its attributes filled in, or "" if there is none.
 func expression(def *ir.OpDef, attrs any, d dtype.DType) string {
 	expr := scalars[def.Name][class(d)]
 	if one := scalars[def.Name][d.String()]; one != "" {
@@ -83,7 +83,7 @@ func expression(def *ir.OpDef, attrs any, d dtype.DType) string {
 	return strings.ReplaceAll(expr, "TYPE", elementType(d))
 }
 
-// scalarOf is the expression of an activation of x.
+// scalarOf returns the expression of an activation applied to x.
 func scalarOf(act, x string) (string, error) {
 	def, attrs, err := op.ParseActivation(act)
 	if def == nil || err != nil || scalars[def.Name]["float"] == "" {
@@ -104,7 +104,7 @@ func init() {
 
 var (
 	_ = register(Kernel{Op: "where", Takes: "(any, any, any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
-		// The bits of the chosen operand, of any type.
+		// Copies the bits of the chosen operand, whatever its type.
 		return []Shader{broadcasting(coarsened, n, "  if ("+holds(n.In[0].Type.DType, "x0", "at0(i)")+") {\n    return x1_bits(at1(i));\n  }\n  return x2_bits(at2(i));")}
 	}})
 	_ = register(Kernel{Op: "elementwise_region", Takes: "(f32|bool...) -> f32|bool if parts = run", Shaders: func(n *ir.Node, _ Limits) []Shader {
@@ -127,12 +127,12 @@ var (
 	}})
 )
 
-// holds is the expression for an element of type d that is not 0, of an operand: NaN is not.
+// holds returns an expression that tells whether an element of type d is not 0. NaN is not 0.
 func holds(d dtype.DType, x, at string) string {
 	switch {
 	case d == dtype.Bool:
 		return x + "(" + at + ")"
-	case d.IsFloat(): // without the sign
+	case d.IsFloat(): // ignore the sign
 		return fmt.Sprintf("((%s_bits(%s) & %du) != 0u)", x, at, uint32(1)<<(8*d.Size()-1)-1)
 	}
 	return x + "_bits(" + at + ") != 0u"
@@ -148,7 +148,7 @@ func class(d dtype.DType) string {
 	return "int"
 }
 
-// hasScalar is a rule for the types for which an op has an expression.
+// hasScalar returns the rule for the types for which an op has an expression.
 func hasScalar(d *ir.OpDef) string {
 	var types []string
 	for _, c := range []struct{ class, types string }{{"float", floats}, {"int", "i32|u32"}, {"i32", "i32"}, {"u32", "u32"}, {"bool", "bool"}} {
@@ -174,7 +174,7 @@ func elementwise(n *ir.Node, _ Limits) []Shader {
 	return []Shader{computing(n, "  return "+apply(expr, [3]string{"a0", "a1", "a2"})+";")}
 }
 
-// computing is a shader of the function with this body, of one element a0, a1, ... of each operand.
+// computing makes a shader from the body of a function of one element per operand: a0, a1, ...
 func computing(n *ir.Node, body string) Shader {
 	params, args := make([]string, len(n.In)), make([]string, len(n.In))
 	for k, x := range n.In {
@@ -189,8 +189,8 @@ func computing(n *ir.Node, body string) Shader {
 	return s
 }
 
-// quads is a shader that calls compute for four neighbouring elements of f32 at once: an access of 16 bytes moves more than four of 4. It
-// is for operands that are read in the order of the result, as a whole or again and again, or have one element.
+// quads makes a shader that computes four neighbouring f32 elements at once, because one access of 16 bytes is faster than four of 4 bytes. Each
+// operand must be read in the order of the result (as a whole, or repeatedly) or have one element.
 func quads(n *ir.Node, function string) (s Shader, ok bool) {
 	var vectors, mods []int
 	whole := []int{common(n.Type.Shape)}
@@ -236,14 +236,14 @@ func quads(n *ir.Node, function string) (s Shader, ok bool) {
 	}), true
 }
 
-// integerDivision truncates toward zero, wraps, and refuses a divisor of 0.
+// integerDivision truncates toward zero, wraps on overflow, and reports a divisor of 0.
 const integerDivision = `fn divide(a: TYPE, b: TYPE) -> TYPE {
   if (b == TYPE(0)) {
     status_put(0u, 1u);
     return a;
   }
   if (TYPE(0) - TYPE(1) < TYPE(0) && bitcast<u32>(b) == 0xffffffffu && bitcast<u32>(a) == 0x80000000u) {
-    return a; // signed: the one quotient that wraps
+    return a; // signed: the only quotient that overflows
   }
   return a / b;
 }
@@ -256,20 +256,19 @@ fn modulo(a: TYPE, b: TYPE) -> TYPE {
 }
 `
 
-// broadcast is how an operand is indexed for element i of the result.
+// broadcast tells how an operand is indexed for element i of the result.
 type broadcast struct {
 	K    int
 	How  string // "same", "one", "suffix" or "strided"
 	Axes []axis // for "strided": axes of the result, innermost first
 }
 
-// axis is one or several neighbouring axes of the result, merged where each strided operand is contiguous or repeated over all of
-// them.
+// axis is one or several neighbouring axes of the result. Axes are merged if every strided operand is contiguous or repeated over all of them.
 type axis struct {
-	A     int   // its number, from the outermost
-	Last  bool  // the outermost
-	Moves bool  // the operand has it, too; otherwise it is repeated
-	out   []int // the axes of the result that it is made of
+	A     int   // its number, the outermost is 0
+	Last  bool  // it is the outermost
+	Moves bool  // the operand has this axis; otherwise it is repeated along it
+	out   []int // the merged axes of the result
 }
 
 func howBroadcast(x, out ir.Shape) string {
@@ -292,15 +291,15 @@ func howBroadcast(x, out ir.Shape) string {
 	return "strided"
 }
 
-// repeated reports whether an operand of shape x has size 1, or no axis, at axis i of the result.
+// repeated reports whether an operand of shape x is repeated along axis i of the result: it has size 1 there, or lacks the axis.
 func repeated(x, out ir.Shape, i int) bool {
 	k := i - (len(out) - len(x))
 	return k < 0 || x[k].Is(1)
 }
 
-// broadcastAxes are the axes of a result for operands that need strides, from the outermost.
+// broadcastAxes returns the merged axes of a result for operands that need strides, outermost first.
 func broadcastAxes(n *ir.Node, operands []int) (axes []axis) {
-	out, before := n.Type.Shape, -1 // the axis of the result before this one
+	out, before := n.Type.Shape, -1 // before: the previous axis of the result
 	for i, d := range out {
 		if d.Is(1) {
 			continue
@@ -318,7 +317,7 @@ func broadcastAxes(n *ir.Node, operands []int) (axes []axis) {
 	return axes
 }
 
-// broadcasting is a shader over operands that broadcast to the result; code may call atK(i), the index into operand K.
+// broadcasting makes a shader whose operands broadcast to the result. code may call atK(i), the index into operand K of element i.
 func broadcasting(how mapping, n *ir.Node, code string) Shader {
 	ops, strided := make([]broadcast, len(n.In)), []int{}
 	for k, x := range n.In {
@@ -368,12 +367,12 @@ func broadcasting(how mapping, n *ir.Node, code string) Shader {
 	})
 }
 
-// apply fills operands into an expression.
+// apply substitutes operands into an expression.
 func apply(expr string, args [3]string) string {
 	return strings.NewReplacer("$1", args[0], "$2", args[1], "$3", args[2]).Replace(expr)
 }
 
-// regionCode translates the steps of an elementwise_region to the body of compute.
+// regionCode translates the steps of an elementwise_region to the body of the function compute.
 func regionCode(n *ir.Node) (code string) {
 	steps, err := op.ParseRegion(n.Attrs.(op.ElementwiseRegionAttrs).Expr)
 	if err != nil {

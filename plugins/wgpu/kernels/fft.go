@@ -18,13 +18,13 @@ var fftWGSL string
 //go:embed fft_finish.wgsl
 var fftFinishWGSL string
 
-// fourier is a transform: of n numbers, by way of transforms of m numbers where n has a prime factor that is no radix (Bluestein, 1970).
+// fourier is a transform of rows of n numbers. If n has a prime factor that is not a radix, it uses transforms of m numbers (Bluestein, 1970).
 type fourier struct {
-	from, to string // what a row is: "complex", "real" or "half", the first n/2+1 complex numbers
+	from, to string // layout of a row: "complex", "real" or "half", which has the first n/2+1 complex numbers
 	inverse  bool
 	n, m     int
 	scale    float64
-	in, out  int // elements of a row
+	in, out  int // elements per row
 	passes   []int
 }
 
@@ -78,7 +78,7 @@ func newFourier(from, to string, n int, norm string, inverse bool, l Limits) fou
 	return f
 }
 
-// smallFactors are the radices of stages whose product is n; ok is false where there are none.
+// smallFactors factors n into the radices of stages; ok is false if that is impossible.
 func smallFactors(n int) (factors []int, ok bool) {
 	for _, r := range []int{7, 5, 8, 4, 3, 2} {
 		for n%r == 0 {
@@ -88,14 +88,14 @@ func smallFactors(n int) (factors []int, ok bool) {
 	return factors, n == 1
 }
 
-// Radices of passes. A row of up to tilePass numbers, which fits workgroup memory twice, is one pass; of more, neighbouring transforms are done together, so that what
-// is read lies side by side.
+// Radices of passes. A row of up to tilePass numbers fits workgroup memory twice and takes one pass. For longer rows a workgroup does several
+// neighbouring transforms of radix up to manyPass at once, so that its reads are contiguous.
 const (
 	tilePass = 2048
 	manyPass = 128
 )
 
-// passesOf is the radices of the passes of a transform of m numbers: as few as there can be, and about equal.
+// passesOf returns the radices of the passes of a transform of m numbers: as few passes as possible, with about equal radices.
 func passesOf(m int, l Limits) []int {
 	if m <= tilePass && 16*m <= l.WorkgroupStorage {
 		return []int{m}
@@ -113,13 +113,13 @@ func passesOf(m int, l Limits) []int {
 	}
 }
 
-// fftStage is a stage of a pass: Left is what is left to do after it, Done what is done before.
+// fftStage is a stage of a pass. Left and Done are the products of the radices of later and earlier stages.
 type fftStage struct{ Radix, Left, Done, In, Out int }
 
-// shaders are the passes, for a convolution there and back, and the look for what is not finite.
+// shaders returns the passes (for Bluestein's convolution forward and backward) and the shader that handles values that are not finite.
 func (f fourier) shaders(l Limits) []Shader {
 	var all []Shader
-	source := 0 // the half of the scratch memory that holds the numbers
+	source := 0 // half of the scratch memory that has the current numbers
 	transforms := 1
 	if f.m != f.n {
 		transforms = 2
@@ -221,7 +221,7 @@ func (f fourier) pass(c map[string]any, r int, l Limits) Shader {
 	return s
 }
 
-// finish makes NaN of rows with numbers that are not finite.
+// finish sets the results of rows with values that are not finite to NaN.
 func (f fourier) finish() Shader {
 	second := f.out / 2
 	if f.to == "real" {
@@ -243,18 +243,18 @@ func (f fourier) finish() Shader {
 	}
 }
 
-// words are a number as parameters.
+// words returns the parts of a complex number as f32 bits.
 func words(z complex128) []uint32 {
 	return []uint32{math.Float32bits(float32(real(z))), math.Float32bits(float32(imag(z)))}
 }
 
-// unitRoot is e^(-2 pi i k/n).
+// unitRoot returns e^(-2 pi i k/n).
 func unitRoot(k, n int) complex128 {
 	sin, cos := math.Sincos(2 * math.Pi * float64(k%n) / float64(n))
 	return complex(cos, -sin)
 }
 
-// roots are e^(-2 pi i k step/m) for k < count.
+// roots returns e^(-2 pi i k step/m) for k < count.
 func (f fourier) roots(count, step int) (table []uint32) {
 	for k := range count {
 		table = append(table, words(unitRoot(k*step, f.m))...)
@@ -262,7 +262,7 @@ func (f fourier) roots(count, step int) (table []uint32) {
 	return table
 }
 
-// chirp is e^(-pi i j^2/n).
+// chirp returns e^(-pi i j^2/n) for each j.
 func (f fourier) chirp() (table []uint32) {
 	for j := range f.n {
 		table = append(table, words(unitRoot(j*j%(2*f.n), 2*f.n))...)
@@ -270,7 +270,7 @@ func (f fourier) chirp() (table []uint32) {
 	return table
 }
 
-// filter is the transform of the conjugates of the chirp, over m.
+// filter returns the transform of m conjugates of the chirp.
 func (f fourier) filter() (table []uint32) {
 	z := make([]complex128, f.m)
 	for j := range f.n {
@@ -284,7 +284,7 @@ func (f fourier) filter() (table []uint32) {
 	return table
 }
 
-// powerOfTwo is the transform of as many numbers as a power of two.
+// powerOfTwo returns the transform of x, whose length must be a power of two.
 func powerOfTwo(x []complex128) []complex128 {
 	n := len(x)
 	if n == 1 {
@@ -303,7 +303,7 @@ func powerOfTwo(x []complex128) []complex128 {
 	return y
 }
 
-// dftBody is the body of a function that transforms r numbers a.
+// dftBody returns the body of a WGSL function that transforms r numbers a.
 func dftBody(r int) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, "  "+format+"\n", args...) }
@@ -316,7 +316,7 @@ func dftBody(r int) string {
 		line("return array<vec2<f32>, 4>(p + u, q + v, p - u, q - v);")
 		return b.String()
 	case 8:
-		// Of the even and of the odd numbers, whose k-th sum is turned by k eighths.
+		// Combines the transforms of the even and the odd numbers; the k-th odd one is rotated by k eighths of a turn.
 		for i, half := range []string{"e", "o"} {
 			for j := range 2 {
 				line("let %[1]sp%[2]d = a[%[3]d] + a[%[4]d];\n  let %[1]sm%[2]d = a[%[3]d] - a[%[4]d];", half, j, i+2*j, i+2*j+4)

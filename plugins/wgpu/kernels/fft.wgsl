@@ -4,7 +4,7 @@
 {{- else if eq .C.From "real"}}
   return vec2<f32>(x0(row * {{.C.N}}u + i), 0.0);
 {{- else if eq .C.From "half"}}
-  // The conjugates of the first half come after it; a transform back is one whose parts change places.
+  // A half spectrum lacks the conjugates of its first half. The inverse transform swaps real and imaginary parts.
   let k = min(i, {{.C.N}}u - i);
   var im = x0(row * {{mul 2 .C.Bins}}u + {{.C.Bins}}u + k);
   if ((2u * i) % {{.C.N}}u == 0u) {
@@ -27,12 +27,12 @@
 {{- end}}
 {{- end}}
 
-// The product of complex numbers.
+// Complex product.
 fn cmul(a: vec2<f32>, b: vec2<f32>) -> vec2<f32> {
   return vec2<f32>(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
 }
 
-// e^(-2 pi i k/{{.C.M}}), k < {{.C.M}}, the product of two numbers of tables where one would be long.
+// e^(-2 pi i k/{{.C.M}}) for k < {{.C.M}}. If one table would be long, it is the product of entries of two.
 fn root(k: u32) -> vec2<f32> {
   let l = 2u * (k % {{.C.Low}}u);
   let low = vec2<f32>(bitcast<f32>(P.low[l]), bitcast<f32>(P.low[l + 1u]));
@@ -55,7 +55,7 @@ fn filter_at(i: u32) -> vec2<f32> {
 }
 {{- end}}
 
-// Number i of a row of the operand, or of what the pass before this one has made.
+// Number i of a row of the operand, or of the result of the previous pass.
 fn read(row: u32, i: u32) -> vec2<f32> {
 {{- if eq .C.From "scratch"}}
   let at = {{.C.Source}}u * P.rows * {{mul 2 .C.M}}u + row * {{mul 2 .C.M}}u + i;
@@ -90,7 +90,7 @@ fn write(row: u32, i: u32, value: vec2<f32>) {
   if (i >= {{.C.N}}u) {
     return;
   }
-  v = cmul(v.yx, chirp(i)); // of a transform back
+  v = cmul(v.yx, chirp(i)); // inverse transform
 {{- end}}
 {{- template "write" .}}
 {{- end}}
@@ -106,8 +106,8 @@ const size = {{.C.R}}u;
 var<workgroup> tile0: array<vec2<f32>, {{mul .C.Columns .C.R}}>;
 var<workgroup> tile1: array<vec2<f32>, {{mul .C.Columns .C.R}}>;
 
-// A pass of Stockham's algorithm, of radix {{.C.R}}: number q of transform j is number j + q {{div .C.M .C.R}} of the row. A workgroup does {{.C.Columns}} of
-// them, in stages of small radices.
+// A pass of Stockham's algorithm with radix {{.C.R}}: number q of transform j is number j + q {{div .C.M .C.R}} of the row. A workgroup does
+// {{.C.Columns}} transforms in stages of small radices.
 @compute @workgroup_size({{.C.Lanes}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) lane: u32) {
@@ -118,10 +118,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   }
   for (var t = lane; t < columns * size; t = t + {{.C.Lanes}}u) {
 {{- if eq .C.R .C.M}}
-    let q = t % size; // the numbers of a row lie side by side
+    let q = t % size; // adjacent invocations read adjacent numbers of a row
     let c = t / size;
 {{- else}}
-    let c = t % columns; // those of neighbouring transforms do
+    let c = t % columns; // adjacent invocations read adjacent transforms
     let q = t / columns;
 {{- end}}
     let g = min(first + c, count - 1u);

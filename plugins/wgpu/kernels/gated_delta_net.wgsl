@@ -1,5 +1,5 @@
 const group_size = {{mul .C.Columns .C.Lanes}}u;
-// What the lanes of a column have, of this token and of the one before, in turn.
+// Partial sums of the lanes of a column, alternating between the current token and the previous one.
 var<workgroup> keyed: array<f32, {{mul 2 (mul .C.Columns .C.Lanes)}}>;
 var<workgroup> queried: array<f32, {{mul 2 (mul .C.Columns .C.Lanes)}}>;
 
@@ -8,8 +8,8 @@ fn key_of(t: u32, head: u32) -> u32 {
   return ((head / P.of_batch * P.tokens + t) * P.groups + h * P.groups / P.of_batch) * P.rows;
 }
 
-// A workgroup has {{.C.Columns}} columns of a head's state. Row i*{{.C.Lanes}}+lane is register i of a lane. One barrier for each token: the
-// sums for the result of a token are folded after the barrier of the next.
+// A workgroup computes {{.C.Columns}} columns of a head's state. Register i of a lane has row i*{{.C.Lanes}}+lane. There is one barrier per token: the
+// partial sums for a token's result are combined after the barrier of the next token.
 @compute @workgroup_size({{mul .C.Columns .C.Lanes}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -36,7 +36,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
 {{- end}}
   var o = 0.0;
-  var token = 0u; // of a head, as g, beta, v and o have them
+  var token = 0u; // index of the head's token in g, beta, v and o
   for (var t = 0u; t < P.tokens; t = t + 1u) {
     let key = key_of(t, head);
     token = (head / P.of_batch * P.tokens + t) * P.of_batch + head % P.of_batch;

@@ -16,7 +16,7 @@ var attentionRelWGSL string
 
 var _ = register(Kernel{Op: "grid_attention", Takes: "(" + floats + "...)", Shaders: gridAttention, Scratch: relBytes})
 
-// relBytes is the size of the relative position terms of a node: f32[B, windows, heads, wh+ww, tokens of a window up to a multiple of 4].
+// relBytes is the size of a node's relative position terms in bytes: f32[B, windows, heads, wh+ww, tokens per window rounded up to 4].
 func relBytes(n *ir.Node, _ Limits) int64 {
 	s, err := gridSizes(n)
 	if err != nil || !s.Positional || !s.B.IsStatic() {
@@ -33,12 +33,12 @@ func gridSizes(n *ir.Node) (op.GridShape, error) {
 	return n.Attrs.(op.GridAttentionAttrs).Sizes(types)
 }
 
-// maxKeyPlaces bounds the table of the offsets of a window's keys, 4 bytes each in workgroup memory.
+// maxKeyPlaces bounds the table of a window's key offsets in workgroup memory, 4 bytes each.
 const maxKeyPlaces = 512
 
 var gridFields = []string{"heads", "dim", "sq", "sk", "gh", "gw", "wh", "ww", "nh", "nw", "scale:f32"}
 
-// gridAttention is the tiled kernel of attention over windows; a shader before it computes the terms of the relative positions.
+// gridAttention returns the tiled kernel of attention over windows, and the shader before it, which computes the relative position terms.
 func gridAttention(n *ir.Node, l Limits) []Shader {
 	s, err := gridSizes(n)
 	if err != nil {
@@ -54,7 +54,7 @@ func gridAttention(n *ir.Node, l Limits) []Shader {
 	ok := false
 	c.attentionShape, ok = chooseAttention(int(s.D), int(tokens), int(tokens), l)
 	c.TailK, c.RelChunkRow = tokens%int64(c.Keys()) != 0, s.WW%int64(4*c.LK) == 0 && c.SingleKeys() == 0
-	// All sizes are static: as constants they make the divisions that locate a token cheap.
+	// All sizes are static. As constants they make the divisions that locate a token cheap.
 	var literals []string
 	for i, f := range gridFields[:len(gridFields)-1] {
 		literals = append(literals, "P."+f, fmt.Sprintf("%du", fixed[i]))

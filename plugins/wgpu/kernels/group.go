@@ -2,18 +2,18 @@ package kernels
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// Group runs consecutive steps with one dispatch. With one row a step takes less time than the gap between two dispatches, so a token of a
-// language model costs about as many gaps as it has dispatches. The steps' own shaders serve the runs in which the group has nothing
-// to do, and those that look at single steps.
+// Group runs consecutive steps in one dispatch. With one row, a step is shorter than the gap between two dispatches, so the time for a token of
+// a language model is mostly proportional to the number of dispatches. If Group.Shader has nothing to do in a run, or single steps are
+// observed, the steps' own shaders run instead.
 type Group struct {
-	Steps  int    // how many
-	Shader Shader // its bindings say which step's operand they are
+	Steps  int    // number of steps
+	Shader Shader // its bindings tell to which step an operand belongs
 }
 
-// groupings find the group that begins at a step, the longest first. uses counts the uses of each node of the graph.
+// groupings find the longest group that begins at a step. uses counts the uses of each node.
 var groupings []func(nodes []*ir.Node, uses []int, l Limits) (Group, bool)
 
-// FindGroup finds the group that begins with the first of a program's steps.
+// FindGroup finds a group that begins with the first of nodes, which are a program's remaining steps.
 func FindGroup(nodes []*ir.Node, uses []int, l Limits) (Group, bool) {
 	for _, find := range groupings {
 		if g, ok := find(nodes, uses, l); ok {

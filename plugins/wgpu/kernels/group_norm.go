@@ -11,7 +11,7 @@ import (
 //go:embed group_norm.wgsl
 var groupNormWGSL string
 
-// Two shaders find the mean and the factor of each group of each batch, in parts where there are few groups; a third computes elements.
+// Two shaders compute the mean and the scale of each group of each batch element, in parts if there are few groups. A third normalises.
 var _ = register(Kernel{
 	Op: "group_norm", Takes: "(" + floats + "...)",
 	Shaders: func(n *ir.Node, _ Limits) []Shader {
@@ -50,7 +50,7 @@ var _ = register(Kernel{
 	},
 })
 
-// groupSizes sees the operand as [batches and groups, elements of a group, 1].
+// groupSizes views the operand as [batches and groups, elements of a group, 1].
 func groupSizes(n *ir.Node) func(shape []int) (outer, n, inner int) {
 	groups := n.Attrs.(op.GroupNormAttrs).Groups
 	return func(shape []int) (outer, n, inner int) {

@@ -3,7 +3,7 @@ var<workgroup> partial: array<f32, {{mul .C.Rows .C.Lanes}}>;
 
 // across sums v over the lanes of a row.
 fn across(r: u32, lane: u32, v: f32) -> f32 {
-  workgroupBarrier(); // all have read the results of the last call
+  workgroupBarrier(); // the results of the last call have been read
   partial[lane * {{.C.Rows}}u + r] = v;
   for (var s = {{div .C.Lanes 2}}u; s > 0u; s = s / 2u) {
     workgroupBarrier();
@@ -26,14 +26,14 @@ fn at(row: u32, k: u32) -> u32 {
   return 2u * (P.rows + row * P.n + k);
 }
 
-// count is the number of elements of part k, of which only the last is shorter.
+// count returns the number of elements of part k. Only the last part may be shorter.
 fn count(k: u32) -> f32 {
   return f32(min(P.width - k * P.each, P.each));
 }
 {{- end}}
 {{template "place" .}}
-  // The variance is the mean of squared deviations from the mean, never E[x^2] - mean^2. A part of a row has a mean of its own; the
-  // squares around it and the distance of the means give those around the mean of the row (Chan et al. 1979).
+  // The variance is the mean of squared deviations from the mean, never E[x^2] - mean^2, which loses precision. Each part of a row has its own mean.
+  // The squares around it and the distance between the means give the squares around the mean of the row (Chan et al. 1979).
   var acc = 0.0;
   for (var k = start + lane; k < end; k = k + {{.C.Lanes}}u) {
     acc = acc + {{if .C.Combine}}statistics(at(row, k)) * count(k){{else}}x0(base + k){{end}};

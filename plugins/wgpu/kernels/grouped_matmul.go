@@ -11,7 +11,7 @@ import (
 //go:embed grouped_matmul.wgsl
 var groupedMatMulWGSL string
 
-// Rows of one group do not share what they read of its matrix: right for the few tokens of a decode, slow for a long prompt.
+// Rows of one group do not share reads of its matrix. That suits the few tokens of decoding but is slow for a long prompt.
 var _ = register(Kernel{Op: "grouped_matmul", Takes: "(f32|f16|bf16, f32|f16|bf16, i32|u32)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 	trans := n.Attrs.(op.GroupedMatMulAttrs).TransB
 	fields := []string{"n_size", "k_size", "groups", "by_k", "by_n"}
@@ -27,7 +27,7 @@ var _ = register(Kernel{Op: "grouped_matmul", Takes: "(f32|f16|bf16, f32|f16|bf1
 		s := mapped(n, "grouped_matmul", part(groupedMatMulWGSL, "elements"), nil, fields, params).withStatus()
 		return []Shader{s.withLoops(n, func(c *Call) int { return loop(c.In[0].Shape[1], 0) })}
 	}
-	// Rows of the matrices lie along k: invocations that read side by side sum one column together.
+	// Rows of the matrices are contiguous along k, so neighbouring invocations sum one column together.
 	const lanes, columns = 32, 8
 	s := mapped(n, "grouped_matmul", "", nil, fields, params).withStatus()
 	s.Body, s.Consts = part(groupedMatMulWGSL, "columns"), map[string]any{"Lanes": lanes, "Columns": columns}

@@ -19,7 +19,7 @@ fn value(i: u32) -> u32 {
 {{define "columns"}}
 var<workgroup> shares: array<f32, {{mul .C.Lanes .C.Columns}}>;
 
-// Element i of the result is computed by {{.C.Lanes}} invocations, each of which sums its share of k.
+// {{.C.Lanes}} invocations compute element i of the result, each from a share of k.
 @compute @workgroup_size({{mul .C.Lanes .C.Columns}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {

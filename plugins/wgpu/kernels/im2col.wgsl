@@ -1,4 +1,4 @@
-// Rows are the positions of a patch in the images, columns its elements: channel, height, width.
+// Rows are the positions of the patch in the images; columns are its elements: channel, height, width.
 fn value(i: u32) -> u32 {
   let column = i % (P.c_in * {{.C.Taps}}u);
   let row = i / (P.c_in * {{.C.Taps}}u);

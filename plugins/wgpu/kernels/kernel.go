@@ -1,8 +1,8 @@
-// Package kernels holds the shaders of the wgpu backend: for each op, the WGSL that runs it and its parameters.
-// One kernel is a .go and a .wgsl file side by side. Package backend runs the steps of a program and knows no op.
+// Package kernels holds the shaders of the GPU backends (wgpu and metal): for each op, the WGSL that runs it and its parameters. A kernel is a .go and a .wgsl
+// file with the same name. Package plugins/internal/gpu runs the steps of a program and knows no op.
 //
-// It imports core only, never the WebGPU binding: shaders are text here, so that they can be written and checked without a
-// C compiler and without a device.
+// The package imports only core and no WebGPU binding. Shaders are text here, so they can be written and checked without a C compiler or a
+// device.
 package kernels
 
 import (
@@ -11,44 +11,44 @@ import (
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
-	_ "github.com/rlx-go/rlx/core/op" // the ops that kernels name
+	_ "github.com/rlx-go/rlx/core/op" // registers the ops that kernels name
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/target"
 )
 
-// Limits are what kernels must know of a device.
+// Limits are the properties of a device that kernels depend on.
 type Limits struct {
 	WorkgroupStorage int // bytes of var<workgroup> memory
 
-	// AttentionTile is the shape of tiled attention; nil to choose one by its sizes.
+	// AttentionTile is the shape of tiled attention. If it is nil, the kernel chooses one by its sizes.
 	AttentionTile *AttentionTile
-	// Tile is the shape of tiled products; nil to choose one by their sizes.
+	// Tile is the shape of tiled products. If it is nil, the kernel chooses one by the product's sizes.
 	Tile *Tile
 }
 
 // Kernel runs one op.
 type Kernel struct {
 	Op string
-	// Takes says which nodes the kernel runs: what follows the op's name in a rule of package target. A program with other
-	// nodes is refused when it is loaded.
+	// Takes states which nodes the kernel runs: a rule of package target without the op's name. A program with other nodes is refused when it
+	// is loaded.
 	Takes string
 	Also  string // another rule, or empty
-	// Refuses says which values the shaders report through Status; empty means an index out of range, or a divisor of 0.
+	// Refuses tells which values the shaders report through Status. If it is empty, they report an index out of range or a divisor of 0.
 	Refuses string
-	// Shaders returns the shaders that run the node, in order. They depend only on what does not change between runs.
+	// Shaders returns the shaders that run the node, in order. They must not depend on anything that changes between runs.
 	Shaders func(n *ir.Node, l Limits) []Shader
-	// Scratch is the device memory in bytes that the shaders share, at the symbols' upper bounds. Nil means none.
+	// Scratch returns the device memory in bytes that the shaders of a node share, at the symbols' upper bounds. Nil means none.
 	Scratch func(n *ir.Node, l Limits) int64
 }
 
-// Operand positions beside the indices of a node's operands.
+// Operand positions other than the index of an operand.
 const (
-	Out     = -1 // the result; the first of several
+	Out     = -1 // the result, or the first of several
 	Scratch = -2 // device memory that belongs to no value
 	Status  = -3 // where a shader reports values that its op does not allow
 )
 
-// Result is the operand position of result k of an op with several.
+// Result is the operand position of result k of an op with several results.
 func Result(k int) int {
 	if k == 0 {
 		return Out
@@ -56,44 +56,44 @@ func Result(k int) int {
 	return Status - k
 }
 
-// Shader is a specialised WGSL program and how to dispatch it.
+// Shader is a WGSL program for one node, and how to dispatch it.
 type Shader struct {
-	Name     string // of the template, for messages
+	Name     string // of the template; for messages
 	Body     string // template text; see shader.go
 	Bindings []Binding
-	Consts   any // what the template reads as .C
-	// Fields are the members of the struct P: "name" is a u32, "name:f32" an f32, "name:8" an array of 8 u32.
+	Consts   any // template data, read as .C
+	// Fields declare the members of the parameter struct P: "name" is a u32, "name:f32" an f32, "name:8" an array of 8 u32.
 	Fields []string
-	// Params are the values of Fields, flattened. A nil result means that there is nothing to do for these sizes.
+	// Params returns the values of Fields, flattened. It returns nil if there is nothing to do for these sizes.
 	Params func(c *Call) []uint32
-	// Groups is the number of workgroups. The runtime divides it into the dimensions that a device allows.
+	// Groups returns the number of workgroups. The runtime splits it into dimensions that the device allows.
 	Groups func(c *Call) int
-	// Loops is an upper bound of the iterations of all loops of an invocation, counting the last evaluation of each condition. Nil
-	// means some hundred for any sizes. A device may end loops early.
+	// Loops returns an upper bound of the iterations of all loops of an invocation, including the last evaluation of each condition. Nil means at
+	// most a few hundred for all sizes. Some devices end loops after too many iterations.
 	Loops func(c *Call) int
 }
 
-// Binding is how a shader accesses an operand.
+// Binding tells how a shader accesses an operand.
 type Binding struct {
 	Name    string
 	Operand int
-	Of      int // the step of a group whose operand it is
-	// Vec is the number of elements per access: 0 for typed access to single elements, 4 for vectors of four f32 or u32, or
-	// of four f16 or bf16 that are widened and rounded.
+	Of      int // in a group: the step that the operand belongs to
+	// Vec is the number of elements per access: 0 for single elements, 4 for vectors of four f32 or u32, or of four f16 or bf16, which are
+	// converted to f32 and back.
 	Vec int
-	// DType is the element type in the shader: the operand's, or u32 if its bits are moved as words.
+	// DType is the element type in the shader: that of the operand, or u32 to move its bits as words.
 	DType dtype.DType
-	// Packed is the type of the blocks that the bytes of U8 are; 0 if they are none.
+	// Packed is the block type of a U8 operand that holds packed weights; 0 for none.
 	Packed dtype.DType
 }
 
-// Call is a step for given values of the symbols.
+// Call is a step with its shapes for given values of the symbols.
 type Call struct {
 	In   []program.Operand
-	Out  program.Operand   // the result; the first of several
+	Out  program.Operand   // the result, or the first of several
 	Outs []program.Operand // all results
 
-	Group []*Call // of the steps of a group, this one's first
+	Group []*Call // calls of all steps of the group; Group[0] is this one
 }
 
 var registry = map[string]Kernel{}
@@ -111,14 +111,14 @@ func register(k Kernel) struct{} {
 	return struct{}{}
 }
 
-// computed is what any means in the rules of this package: the types that shaders compute with. WGSL has no 64-bit ones; kernels that take indices read
-// an i64 as the i32 nearest to it, which is out of range where the i64 is.
+// computed is what "any" means in the rules of this package: the types that shaders compute with. WGSL has no 64-bit types. Kernels that accept
+// i64 indices clamp them to i32; an index out of range stays out of range.
 const computed = "f32|f16|bf16|i32|u32|bool"
 
-// rules are those of the kernels that have registered.
+// rules are the rules of all registered kernels.
 var rules []target.Rule
 
-// Description lists the nodes that the backend runs. The compiler carries a copy, core/target/wgpu.target.
+// Description describes the nodes that the backend runs. The compiler has a copy, core/target/wgpu.target.
 var Description = sync.OnceValue(func() *target.Description {
 	d := &target.Description{Name: "wgpu", Version: Version, MaxRank: maxRank, MaxOperands: maxOperands, Rules: rules,
 		Types: append([]dtype.DType{dtype.F32, dtype.F16, dtype.BF16, dtype.I8, dtype.I32, dtype.I64, dtype.U8, dtype.U32, dtype.Bool}, dtype.Packed()...)}
@@ -131,11 +131,11 @@ const Version = "0.1.0"
 const (
 	// maxRank is the number of axes in the parameters of strided kernels.
 	maxRank = 8
-	// maxOperands leaves bindings of a shader for the result, the parameters and the status.
+	// maxOperands leaves bindings for the result, the parameters and the status.
 	maxOperands = 16
 )
 
-// Find returns the kernel that runs a node. If there is none, why is the reason.
+// Find returns the kernel that runs a node, or why there is none.
 func Find(n *ir.Node) (k Kernel, why string) {
 	how, why := Description().Takes(n)
 	if how != target.Native {
@@ -144,7 +144,7 @@ func Find(n *ir.Node) (k Kernel, why string) {
 	return registry[n.Op.Name], ""
 }
 
-// numel is the number of elements of a shape.
+// numel returns the number of elements of a shape.
 func numel(shape []int) int {
 	n := 1
 	for _, d := range shape {
@@ -155,7 +155,7 @@ func numel(shape []int) int {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// dims is a shape padded at the front with 1s to maxRank.
+// dims returns a shape, padded at the front with 1s to maxRank axes.
 func dims(shape []int) []uint32 {
 	out := make([]uint32, maxRank)
 	for i := range out {
@@ -167,7 +167,7 @@ func dims(shape []int) []uint32 {
 	return out
 }
 
-// strides are the element strides of a dense shape, aligned like dims; 0 for axes of size 1, which are repeated.
+// strides returns the strides of a dense shape in elements, padded like dims. Axes of size 1 have stride 0, so they can be repeated.
 func strides(shape []int) []uint32 {
 	out := make([]uint32, maxRank)
 	n := 1
@@ -180,7 +180,7 @@ func strides(shape []int) []uint32 {
 	return out
 }
 
-// positive counts a negative axis from the end.
+// positive converts an axis that is counted from the end to an index.
 func positive(axis, rank int) int {
 	if axis < 0 {
 		return axis + rank
@@ -188,7 +188,7 @@ func positive(axis, rank int) int {
 	return axis
 }
 
-// around is the number of elements before, at and after an axis.
+// around returns the number of elements before, along and after an axis.
 func around(shape []int, axis int) (outer, n, inner int) {
 	return numel(shape[:axis]), shape[axis], numel(shape[axis+1:])
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/metal/msl"
 )
 
-// TestDescription: the compiler's copy is what the backend says. Run with -update where kernels have changed.
+// TestDescription: the compiler's copy equals what the backend reports. After a change of kernels, run it with -update.
 func TestDescription(t *testing.T) {
 	golden.Text(t, "../../../core/target/wgpu.target", Description().String())
 	if err := Description().Check(); err != nil {
@@ -27,22 +27,22 @@ func TestDescription(t *testing.T) {
 	}
 }
 
-// TestEveryPrimitive: a program that is compiled for the backend needs no other op than those that it has, or that others express.
+// TestEveryPrimitive: programs compiled for the backend use only ops that it runs, or that are lowered to such ops.
 func TestEveryPrimitive(t *testing.T) {
 	ops := Description().Ops()
 	for _, name := range target.Primitive("p").Ops() {
-		if name != "reshape" && !slices.Contains(ops, name) { // a reshape is no step
+		if name != "reshape" && !slices.Contains(ops, name) { // a reshape needs no step
 			t.Errorf("%s has no kernel", name)
 		}
 	}
 }
 
-// openLoop is a loop that ends at something else than a number.
+// openLoop matches a loop whose end is not a number.
 var openLoop = regexp.MustCompile(`for \(var [^;]*;[^;]*< [^0-9;][^;]*;`)
 
-// TestTexts makes the WGSL of every case of every op, and of kernels for sizes that no case has, with operands in one window
-// and in two. What a device makes of the texts, the conformance suite of package backend tells. Some of them, or all where the whole
-// conformance suite is asked for, are translated to MSL, too: the shaders keep to the part of WGSL that package msl knows.
+// TestTexts generates the WGSL of every case of every op, and of kernels at sizes that no case has, with operands in one window and in two. It also
+// translates some of them to MSL (all, if the whole conformance suite was requested), to check that shaders keep to the subset that package msl
+// supports. The conformance suite of package backend runs the shaders on a device.
 func TestTexts(t *testing.T) {
 	sample := rand.New(rand.NewPCG(1, 16))
 	if seed, err := strconv.ParseUint(os.Getenv(devicetest.SampleEnv), 10, 64); err == nil {
@@ -119,7 +119,7 @@ func checkTexts(t *testing.T, sample *rand.Rand, name string, n *ir.Node) {
 	}
 }
 
-// TestFunctionsOf: each function is found with all of its text, also one of a single line.
+// TestFunctionsOf: every function is found with its complete text, even if it is a single line.
 func TestFunctionsOf(t *testing.T) {
 	const short, long = "fn f(x: f32) -> f32 { return x; }\n", "fn g(x: f32) -> f32 {\n  if (x < 0.0) {\n    return 0.0;\n  }\n  return f(x);\n}\n"
 	for _, text := range []string{short + long, long + short, "// text\n" + short + short + long} {

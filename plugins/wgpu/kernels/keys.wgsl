@@ -1,5 +1,5 @@
 {{define "key"}}
-// A number for element i of x0, in the order of the elements: NaN gives 0, the least, and both zeros the same.
+// The key of element i of x0: an integer in the order of the elements. NaN gives 0, the least; both zeros have the same key.
 fn key(i: u32) -> u32 { return key_of(x0_bits(i)); }
 fn key_of(x: u32) -> u32 {
 {{- if .C.Float}}
@@ -16,7 +16,7 @@ fn key_of(x: u32) -> u32 {
 {{end}}
 
 {{define "bitonic"}}
-  // A bitonic sort of {{.C.Lines}} runs of {{.C.Tile}} keys: by key, and by place where keys are equal.
+  // A bitonic sort of {{.C.Lines}} runs of {{.C.Tile}} keys: by key and, if keys are equal, by index.
   for (var run = 1u; (1u << run) <= {{.C.Tile}}u; run = run + 1u) {
     for (var bit = run; bit > 0u; bit = bit - 1u) {
       let apart = 1u << (bit - 1u);

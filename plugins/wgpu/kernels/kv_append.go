@@ -23,11 +23,11 @@ var _ = register(Kernel{
 		} else {
 			body = "elements"
 		}
-		per, each := u.elements, 1 // elements of the unit that P counts in; units that an invocation moves
+		per, each := u.elements, 1 // per: elements per unit of the parameters; each: units that an invocation moves
 		if u.words == 0 {
 			per, each = 1, 4/d.Size()
 		}
-		count := func(c *Call) int { // units that invocations check
+		count := func(c *Call) int { // number of units that invocations test
 			if u.words == 0 {
 				outer, _, _ := around(c.In[1].Shape, axis)
 				_, have, inner := around(c.Out.Shape, axis)
@@ -55,8 +55,8 @@ var _ = register(Kernel{
 	},
 })
 
-// appendFields are the parameters that appendSizes gives: the sizes of the rows, of the state and of a row, in units of per elements, the last place where rows
-// may begin, how many places there are, and how many of the runs of rows have each.
+// appendFields are the parameters that appendSizes returns. In units of per elements: the size of the new rows, of the state, and of one row.
+// Then the last index at which the new rows may begin, the number of such indices in operand 2, and how many consecutive blocks of rows share one.
 var appendFields = []string{"rows", "state", "inner", "last", "places", "alike"}
 
 func appendSizes(c *Call, axis, per int) []uint32 {

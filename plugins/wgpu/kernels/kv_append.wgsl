@@ -1,5 +1,5 @@
 {{define "places"}}  for (var k = 0u; k < P.places; k = k + 1u) {
-    if (u32(x2(k)) > P.last) { // a negative one is large
+    if (u32(x2(k)) > P.last) { // a negative index becomes large
       if (i == 0u) {
         status_put(0u, 1u);
       }
@@ -9,7 +9,7 @@
 {{- end}}
 
 {{define "rows"}}
-// Invocation i moves unit i of the rows: {{.C.Words}} words.
+// Invocation i moves unit i of the new rows: {{.C.Words}} words.
 @compute @workgroup_size({{.C.Group}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -29,7 +29,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{end}}
 
 {{define "elements"}}
-// Rows do not begin and end at words, so invocation i combines new and old elements in word i of the state.
+// Rows need not begin and end at words, so invocation i combines new and old elements in word i of the state.
 @compute @workgroup_size({{.C.Group}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -42,7 +42,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   for (var k = 0u; k < {{.C.PerWord}}u; k = k + 1u) {
     let e = i * {{.C.PerWord}}u + k;
     let run = min(e, P.n - 1u) / P.state;
-    let at = e % P.state - u32(x2(run / P.alike)) * P.inner; // wraps before the rows
+    let at = e % P.state - u32(x2(run / P.alike)) * P.inner; // wraps if e is before the new rows
     if (e < P.n && at < P.rows) {
       let shift = k * {{.C.Bits}}u;
       word = (word & ~({{.C.Mask}}u << shift)) | (x1_bits(run * P.rows + at) << shift);

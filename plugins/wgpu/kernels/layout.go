@@ -15,10 +15,10 @@ import (
 //go:embed layout.wgsl
 var layoutWGSL string
 
-// part is one of the templates of a file.
+// part selects one of the templates in a file.
 func part(file, name string) string { return file + `{{template "` + name + `" .}}` }
 
-// These ops move bits without reading them.
+// These ops move bits and do not interpret them.
 var (
 	_ = register(Kernel{Op: "narrow", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		a := n.Attrs.(op.NarrowAttrs)
@@ -31,7 +31,7 @@ var (
 		})}
 	}})
 	_ = register(Kernel{Op: "copy", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
-		// A unit past the last element overwrites no other value, since places are aligned.
+		// A unit that extends past the last element overwrites no other value, because places are aligned.
 		u := units(n.Type.DType, nil, n.In[0])
 		return []Shader{moved(n, u, []int{0}, "copy", "fn value(i: u32) -> {{.C.T}} {\n  return x0{{.C.Read}}(i);\n}\n", nil, nil, nil)}
 	}})
@@ -84,7 +84,7 @@ var (
 	}})
 )
 
-// castFours is a cast between floats, four at a time; ok is false where they do not divide into vectors.
+// castFours casts between float types four elements at a time; ok is false if the size is not a multiple of four.
 func castFours(n *ir.Node) (s Shader, ok bool) {
 	x := n.In[0]
 	if !x.Type.DType.IsFloat() || !n.Type.DType.IsFloat() || common(n.Type.Shape)%4 != 0 || !aligned(x) {
@@ -104,10 +104,10 @@ func castFours(n *ir.Node) (s Shader, ok bool) {
 	}, true
 }
 
-// pad merges each axis that grows with the following ones that do not.
+// pad merges each padded axis with the unpadded axes that follow it.
 func pad(n *ir.Node) Shader {
 	a, x := n.Attrs.(op.PadAttrs), n.In[0].Type.Shape
-	var starts []int // the first axis of each
+	var starts []int // first axis of each merged axis
 	for i := range x {
 		if i == 0 || a.Before[i] != 0 || a.After[i] != 0 {
 			starts = append(starts, i)
@@ -149,8 +149,8 @@ func pad(n *ir.Node) Shader {
 	})
 }
 
-// strided is a shader whose result has rank axes, and the element at index k is the operand's at offset + k . stride; the last
-// stride is 1 where u is more than an element.
+// strided makes a shader for a result of rank axes. Its element at index k is the operand's element at offset + k . stride. If u is more than one
+// element, the last stride must be 1.
 func strided(n *ir.Node, u unit, rank int, at func(c *Call) (offset int, dims, stride []int)) Shader {
 	array := fmt.Sprint(":", rank)
 	return moved(n, u, []int{0}, n.Op.Name, part(layoutWGSL, "strided"), map[string]any{"Axes": downTo(rank-1, 1)}, []string{"offset", "dims" + array, "stride" + array}, func(c *Call) []uint32 {
@@ -172,7 +172,7 @@ func strided(n *ir.Node, u unit, rank int, at func(c *Call) (offset int, dims, s
 	})
 }
 
-// downTo counts down, both ends included.
+// downTo returns the integers from high down to low, including both.
 func downTo(high, low int) (out []int) {
 	for i := high; i >= low; i-- {
 		out = append(out, i)
@@ -180,7 +180,7 @@ func downTo(high, low int) (out []int) {
 	return out
 }
 
-// bitsOf is the bits of a number as an element of a type.
+// bitsOf returns the bits of v as an element of type d.
 func bitsOf(d dtype.DType, v float64) uint32 {
 	a := tensor.NewArray(d, 1)
 	a.Fill(v)

@@ -15,9 +15,9 @@ var transposeWGSL string
 
 var _ = register(Kernel{Op: "transpose", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader { return []Shader{transpose(n)} }})
 
-// transpose copies rows if the innermost axis stays. Otherwise square tiles of the two innermost axes, the operand's and the result's,
-// go through workgroup memory, so that both reads and writes are coalesced. If one of these axes is so short that a tile would be
-// mostly empty, elements are gathered.
+// transpose copies whole rows if the innermost axis stays innermost. Otherwise it moves square tiles of the operand's and the result's innermost
+// axes through workgroup memory, so that both reads and writes are coalesced. If a tile would be mostly empty because one of these axes is short,
+// it gathers elements one by one.
 func transpose(n *ir.Node) Shader {
 	t := permutation{x: n.In[0].Type.Shape, size: n.Type.DType.Size()}
 	t.axes = together(t.x, n.Attrs.(op.TransposeAttrs).Perm)
@@ -37,20 +37,20 @@ func transpose(n *ir.Node) Shader {
 	})
 }
 
-// smallestSquare is the least number of elements of two axes for which they are transposed in workgroup memory.
+// smallestSquare is the least number of elements of two axes that are transposed through workgroup memory.
 const smallestSquare = 128
 
-// permutation is a permutation of axes after merging those that stay neighbours.
+// permutation is a permutation of axes. Axes that stay neighbours are merged.
 type permutation struct {
-	x    ir.Shape // of the operand
-	axes [][]int  // of the result: the operand's axes that are merged in each
-	size int      // of an element, in bytes
+	x    ir.Shape // shape of the operand
+	axes [][]int  // by axis of the result: the operand's axes that are merged in it
+	size int      // bytes per element
 }
 
-// together returns the axes of a permuted shape, at least one. Axes of size 1 are dropped, and axes that are neighbours before and
-// after are merged.
+// together returns the merged axes of a permuted shape, at least one. It drops axes of size 1 and merges axes that are neighbours before and after
+// the permutation.
 func together(x ir.Shape, perm []int) [][]int {
-	order, rank := make([]int, len(x)), 0 // the operand's axes, without those of size 1
+	order, rank := make([]int, len(x)), 0 // numbers the operand's axes without those of size 1
 	for i, d := range x {
 		if !d.Is(1) {
 			order[i] = rank
@@ -74,7 +74,7 @@ func together(x ir.Shape, perm []int) [][]int {
 	return out
 }
 
-// from is the index among the result's axes of the operand's innermost axis.
+// from returns the axis of the result that contains the operand's innermost axis.
 func (t permutation) from(last int) int {
 	best := last
 	for i, a := range t.axes {
@@ -92,12 +92,12 @@ func (t permutation) dims(axis int) (out []ir.Dim) {
 	return out
 }
 
-// most is the size of an axis at the symbols' upper bounds.
+// most returns the size of an axis at the symbols' upper bounds.
 func (t permutation) most(n *ir.Node, axis int) int {
 	return numel(n.Graph.Syms.Largest(t.dims(axis)))
 }
 
-// sizes are those of the result's axes, and their strides in the operand.
+// sizes returns the sizes of the result's axes and their strides in the operand.
 func (t permutation) sizes(c *Call) (dims, stride []int) {
 	shape := c.In[0].Shape
 	for _, axes := range t.axes {
@@ -113,23 +113,23 @@ func (t permutation) sizes(c *Call) (dims, stride []int) {
 	return dims, stride
 }
 
-// tileWords bounds the workgroup memory of a tile: several workgroups share the memory of a processor.
+// tileWords bounds the workgroup memory of a tile, because several workgroups share the memory of a processor.
 const tileWords = 2560
 
-// square describes how a tile is moved. Words have Per elements. A word of the operand extends along the operand's innermost axis, a
-// word of the result along the result's.
+// square describes how a tile is moved. Words have Per elements: a word of the operand extends along the operand's innermost axis, a word of the
+// result along the result's.
 type square struct {
-	Per, Width   int   // elements in a word, and their bits
-	Across, Down int   // words of the operand, and words of the result, that a tile has along its two axes
-	Loose        bool  // rows do not begin at words: elements are read one by one, and words may continue in the next row
-	Load, Store  int   // words at once, 1 or 4
-	Group        int   // invocations
-	Others       []int // the other axes of the result
-	Batch        []int // their numbers, innermost first
-	Axes         []int // numbers of all axes but the first, innermost first; for Loose
+	Per, Width   int   // elements per word, and bits per element
+	Across, Down int   // size of a tile: words of the operand along one axis, words of the result along the other
+	Loose        bool  // rows do not begin at words: elements are read one by one, and a word may contain the start of the next row
+	Load, Store  int   // words per access, 1 or 4
+	Group        int   // invocations per workgroup
+	Others       []int // axes of the result that are not in the tile
+	Batch        []int // their indices in Others, innermost first
+	Axes         []int // all axes except the first, innermost first; used if Loose
 }
 
-// Rows is the number of the operand's rows in a tile: all that the words of the result which begin in the tile need.
+// Rows is the number of the operand's rows in a tile: enough for all words of the result that begin in the tile.
 func (s square) Rows() int {
 	if s.Loose {
 		return s.Down*s.Per + s.Per - 1
@@ -137,7 +137,7 @@ func (s square) Rows() int {
 	return s.Down * s.Per
 }
 
-// Columns are words, or elements where rows do not begin at words.
+// Columns is the width of a tile in words, or in elements if Loose.
 func (s square) Columns() int {
 	if s.Loose {
 		return s.Across * s.Per
@@ -145,11 +145,11 @@ func (s square) Columns() int {
 	return s.Across
 }
 
-// Pitch puts the elements of a column in different banks.
+// Pitch is the distance between rows in workgroup memory. It puts the elements of a column in different banks.
 func (s square) Pitch() int { return s.Columns() + 1 }
 
-// LoadLanes is how many invocations read a row together, StoreLanes how many write one: the words of a memory burst, or more if the
-// tile has few rows.
+// LoadLanes is the number of invocations that read a row together, StoreLanes the number that write one: enough for a memory burst, more if the tile
+// has few rows.
 func (s square) LoadLanes() int {
 	return min(s.Across, max(min(32, s.Across), s.Load*s.Group/s.Rows())) / s.Load
 }
@@ -158,10 +158,10 @@ func (s square) StoreLanes() int {
 	return min(s.Down, max(min(32, s.Down), s.Store*s.Group/s.Across)) / s.Store
 }
 
-// Mask selects an element of a word.
+// Mask selects the bits of one element.
 func (s square) Mask() int { return 1<<s.Width - 1 }
 
-// power is the least power of two from 4 on that is at least n, or most, a power of two, where that is smaller.
+// power returns the least power of two that is at least 4 and at least n, but not more than most, a power of two.
 func power(n, most int) int {
 	p := 4
 	for p < n && p < most {
@@ -170,16 +170,16 @@ func power(n, most int) int {
 	return p
 }
 
-// tiled transposes axes of a and b elements, the innermost of the operand and of the result.
+// tiled transposes in tiles. a and b are the sizes of the innermost axes of the operand and of the result.
 func (t permutation) tiled(n *ir.Node, a, b int) Shader {
 	last := len(t.axes) - 1
 	inner := t.from(last)
 	s := square{Per: 4 / t.size, Width: 8 * t.size, Load: 1, Store: 1, Group: 256}
-	if s.Per == 1 { // half as many invocations with twice the loads in flight are 7 % faster on an H200
+	if s.Per == 1 { // on an H200, half the invocations with twice the loads in flight are 7 % faster
 		s.Group = 128
 	}
 	s.Across, s.Down = power(ceilDiv(a, s.Per), 32), power(ceilDiv(b, s.Per), 32)
-	// A narrow tile is longer.
+	// Make a narrow tile longer.
 	for s.Across*s.Down < 1024 && s.Down < 256 && s.Down*s.Per < b {
 		s.Down *= 2
 	}
@@ -230,7 +230,7 @@ func (t permutation) tiled(n *ir.Node, a, b int) Shader {
 	return shader
 }
 
-// params are those of a tiled transpose, and the number of its tiles.
+// params returns the parameters of a tiled transpose and the number of its tiles.
 func (t permutation) params(c *Call, s square, inner int) (p []uint32, tiles int) {
 	count := numel(c.Out.Shape)
 	if count == 0 {
@@ -242,7 +242,7 @@ func (t permutation) params(c *Call, s square, inner int) (p []uint32, tiles int
 	for i := range to {
 		to[i] = numel(dims[i+1:])
 	}
-	// Strides count the units of one read or write.
+	// Strides are in units of one read or write.
 	load, store := s.Per*s.Load, s.Per*s.Store
 	if s.Loose {
 		load, store = 1, 1

@@ -21,8 +21,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
 
 {{define "words"}}
-// Row b of the tile are {{.C.Across}} words along the operand's innermost axis, at b of the result's. The rows that share words of the
-// result are far apart, so that neighbours read neighbouring rows.
+// Row b of the tile has {{.C.Across}} words along the operand's innermost axis, at index b of the result's. The rows that share words of the result
+// are spaced far apart, so that neighbouring invocations read neighbouring rows.
 var<workgroup> tile: array<u32, {{mul .C.Rows .C.Pitch}}>;
 
 fn at(b: u32, a: u32) -> u32 {
@@ -94,8 +94,8 @@ fn at(b: u32, a: u32) -> u32 {
 {{end}}
 
 {{define "loose"}}
-// Rows of the result do not begin at words. A word belongs to the row in which it begins, so a tile reads a few more rows of the
-// operand than it has words, and gathers a word's elements of the next rows.
+// Rows of the result do not begin at words. A word belongs to the row in which it begins. So a tile reads a few more rows of the operand than it has
+// words, and gathers the elements of a word that belong to later rows.
 var<workgroup> tile: array<u32, {{mul .C.Rows .C.Pitch}}>;
 
 fn gathered(i: u32) -> u32 {

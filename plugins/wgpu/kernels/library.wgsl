@@ -1,6 +1,6 @@
-// Functions that shaders share. A shader gets those that it names, so each starts at the beginning of a line.
-// WGSL leaves the accuracy of sin, cos, tan and atan open, and what NaN does in min, max and comparisons; those are
-// written out here.
+// Functions that shaders share. A shader includes only the functions that it uses. They are found by name, so each must start at the beginning
+// of a line. WGSL does not specify the accuracy of sin, cos, tan and atan, nor what min, max and comparisons do with NaN; they are therefore
+// implemented here.
 
 fn infinity() -> f32 {
   var bits = 0x7f800000u;
@@ -30,17 +30,17 @@ fn from_bits(bits: u32) -> f32 {
   return bitcast<f32>(b);
 }
 fn order(x: f32) -> i32 {
-  // Integers in the order of the floats, denormals included; both zeros are 0.
+  // Integers in the order of the floats, including denormals. Both zeros give 0.
   let b = bitcast<i32>(x);
   return select(b, -(b & 0x7fffffff), b < 0);
 }
 fn largest_key(x: f32) -> i32 {
-  // Integers in the order of the floats; NaN gives the largest.
+  // Integers in the order of the floats. NaN gives the largest.
   let b = bitcast<i32>(x);
   return select(b ^ ((b >> 31u) & 0x7fffffff), 0x7fffffff, is_nan(x));
 }
 fn least_key(x: f32) -> i32 {
-  // The same, and NaN gives the least.
+  // Integers in the order of the floats. NaN gives the least.
   let b = bitcast<i32>(x);
   return select(b ^ ((b >> 31u) & 0x7fffffff), -0x7fffffff - 1, is_nan(x));
 }
@@ -71,7 +71,7 @@ fn f16_from_f32(x: f32) -> u32 {
     return sign | 0x7c00u;
   }
   if (a < 0x38800000u) {
-    // Denormal: a multiple of 2^-24, rounded half to even.
+    // A denormal: a multiple of 2^-24, rounded half to even.
     if (a < 0x33000000u) {
       return sign;
     }
@@ -92,7 +92,7 @@ fn bf16_from_f32(x: f32) -> u32 {
   return (b + 0x7fffu + ((b >> 16u) & 1u)) >> 16u;
 }
 fn op_erf(x: f32) -> f32 {
-  // Abramowitz and Stegun 7.1.26 away from 0, the Taylor series near it.
+  // Abramowitz and Stegun 7.1.26; near 0 the Taylor series.
   let a = abs(x);
   if (a < 0.5) {
     let s = x * x;
@@ -208,7 +208,7 @@ fn op_floor(x: f32) -> f32 {
     return x;
   }
   if (b > 0x80000000u && b < 0xbf800000u) {
-    return -1.0; // a device may take a denormal for 0
+    return -1.0; // a device may treat a denormal as 0
   }
   return bitcast<f32>((bitcast<u32>(floor(x)) & 0x7fffffffu) | (b & 0x80000000u));
 }
@@ -220,7 +220,7 @@ fn op_relu(x: f32) -> f32 {
   return bitcast<f32>(select(b, 0u, b > 0x7fffffffu && !is_nan(x)));
 }
 fn trig(x: f32) -> vec2<f32> {
-  // Cosine and sine: x is reduced by multiples of pi/2 in three parts (Cody and Waite), then Taylor series.
+  // Cosine and sine: x is reduced by multiples of pi/2 in three parts (Cody and Waite), followed by Taylor series.
   let k = round(x * 0.63661977236758134);
   var r = fma(k, -1.5703125, x);
   r = fma(k, -4.8351287841796875e-4, r);
@@ -258,7 +258,7 @@ fn op_tan(x: f32) -> f32 {
   return t.y / t.x;
 }
 fn op_atan(x: f32) -> f32 {
-  // Three ranges, so that the argument of the series stays below tan(pi/8).
+  // Three ranges keep the argument of the series below tan(pi/8).
   if (is_nan(x)) {
     return x;
   }
@@ -343,7 +343,7 @@ fn op_square(x: f32) -> f32 {
   return x * x;
 }
 fn op_reciprocal(x: f32) -> f32 {
-  // Of denormals by hand: a device may take them for 0.
+  // Denormals are handled through their bits, because a device may treat them as 0.
   let b = bitcast<u32>(x);
   let m = b & 0x7fffffffu;
   if (m > 0x7f800000u) {
@@ -401,7 +401,7 @@ fn op_leaky_relu(x: f32, slope: f32) -> f32 {
   return select(op_product(slope, x), x, above_zero(x));
 }
 fn op_product(a: f32, b: f32) -> f32 {
-  // With the NaN of an infinity by 0, which a compiler may take for 0.
+  // Infinity times 0 is NaN. It is tested explicitly, because a compiler may simplify the product to 0.
   if (is_nan(a) || is_nan(b) || (is_infinite(a) && !not_zero(b)) || (is_infinite(b) && !not_zero(a))) {
     return not_a_number();
   }
@@ -433,7 +433,7 @@ fn op_softplus(x: f32, beta: f32, threshold: f32) -> f32 {
   return (max(t, 0.0) + op_log1p(op_exp(-abs(t)))) / beta;
 }
 fn op_remainder(a: f32, b: f32) -> f32 {
-  // Exactly, by long division of the mantissas.
+  // Exact, by long division of the mantissas.
   if (is_nan(a) || is_nan(b) || is_infinite(a) || !not_zero(b)) {
     return not_a_number();
   }
@@ -443,7 +443,7 @@ fn op_remainder(a: f32, b: f32) -> f32 {
   if (ma < mb) {
     return a;
   }
-  var e = max(ma >> 23u, 1u); // the exponent of what is left
+  var e = max(ma >> 23u, 1u); // exponent of the remainder
   let eb = max(mb >> 23u, 1u);
   var r = (ma & 0x7fffffu) | select(0u, 0x800000u, ma > 0x7fffffu);
   let d = (mb & 0x7fffffu) | select(0u, 0x800000u, mb > 0x7fffffu);
@@ -455,7 +455,7 @@ fn op_remainder(a: f32, b: f32) -> f32 {
     if (e == eb || r == 0u) {
       break;
     }
-    let k = min(e - eb, countLeadingZeros(r)); // r < d < 2^24, so 8 places at least
+    let k = min(e - eb, countLeadingZeros(r)); // r < d < 2^24, so at least 8
     r = (r << k) % d;
     e = e - k;
   }
@@ -475,7 +475,7 @@ fn op_mod(a: f32, b: f32) -> f32 {
   }
   return r + b;
 }
-// Bytes of a word, the lowest first.
+// The bytes of a word, lowest first.
 fn bytes(q: u32) -> vec4<f32> {
   return vec4<f32>(f32(q & 255u), f32((q >> 8u) & 255u), f32((q >> 16u) & 255u), f32(q >> 24u));
 }
@@ -483,12 +483,12 @@ fn signed_bytes(q: u32) -> vec4<f32> {
   let s = bitcast<i32>(q);
   return vec4<f32>(f32((s << 24u) >> 24u), f32((s << 16u) >> 24u), f32((s << 8u) >> 24u), f32(s >> 24u));
 }
-// fifth_bits spreads four bits over bit 4 of the bytes of a word.
+// fifth_bits moves each of four bits to bit 4 of one byte of a word.
 fn fifth_bits(x: u32) -> u32 {
   return ((x & 1u) << 4u) | ((x & 2u) << 11u) | ((x & 4u) << 18u) | ((x & 8u) << 25u);
 }
 fn looked_up(q: u32, table: vec4<u32>) -> vec4<f32> {
-  // The low half of each byte selects one of 16 signed bytes.
+  // The low half of each byte selects one of 16 signed values.
   let n = vec4<u32>(q, q >> 8u, q >> 16u, q >> 24u);
   let odd = (n & vec4<u32>(4u)) != vec4<u32>(0u);
   let low = select(vec4<u32>(table.x), vec4<u32>(table.y), odd);

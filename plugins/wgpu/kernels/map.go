@@ -10,14 +10,13 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// harness runs `fn value(i: u32)` for every unit of the result. A unit is written by one invocation, so that no two write
-// the same 32-bit word.
+// harness calls `fn value(i: u32)` for every unit of the result. One invocation writes a unit, so that no two write the same 32-bit word.
 //
 //go:embed map.wgsl
 var harness string
 
-// From this many units on, results are computed by workgroups of largeGroup invocations with largeEach units each. Otherwise the
-// device would spend its time on starting workgroups. Each invocation also has several reads in flight.
+// From largeUnits units on, workgroups have largeGroup invocations with largeEach units each. Otherwise the device would spend its time on starting
+// workgroups. Several units per invocation also keep several reads in flight.
 const (
 	mapGroup   = 64
 	largeUnits = 1 << 16
@@ -25,31 +24,31 @@ const (
 	largeEach  = 4
 )
 
-// mapping makes a shader of `fn value(i: u32) -> u32`: mapped or coarsened.
+// mapping is the type of mapped and coarsened, which make a shader from `fn value(i: u32) -> u32`.
 type mapping func(n *ir.Node, name, body string, consts any, fields []string, params func(c *Call) []uint32) Shader
 
-// mapped is a shader that computes each element of the result by itself. body defines `fn value(i: u32) -> u32`, the bits of
-// element i. fields and params follow the number of elements, n.
+// mapped makes a shader that computes each element of the result independently. body must define `fn value(i: u32) -> u32`, which returns the bits
+// of element i. fields and params are the parameters after n, the number of elements.
 func mapped(n *ir.Node, name, body string, consts any, fields []string, params func(c *Call) []uint32) Shader {
 	return harnessed(n, name, body, consts, fields, params, element(made(n).DType), 1)
 }
 
-// coarsened is mapped for values that are cheap to compute: of a large result, an invocation computes several. Past the end it computes
-// the last one again and drops it. Such a shader must not use the status: if the result overwrites an operand, that last value may be
-// computed from an element of the result.
+// coarsened is like mapped, but for values that are cheap to compute: if the result is large, an invocation computes several. Past the end it
+// computes the last element again and discards it. body must not use the status: if the result overwrites an operand, that element may be computed
+// from one of the result.
 func coarsened(n *ir.Node, name, body string, consts any, fields []string, params func(c *Call) []uint32) Shader {
 	return harnessed(n, name, body, consts, fields, params, element(made(n).DType), largeEach)
 }
 
-// moved is a shader that moves bits from the operands data into the result, u at a time. body defines value(i), which returns
-// unit i of the result as a .C.T, and reads unit k of operand x as x.C.Read(k). params count units.
+// moved makes a shader that moves bits from the operands in data to the result, in units u. body must define value(i), which returns unit i of the
+// result as a .C.T. It reads unit k of operand x as x.C.Read(k). params counts in units.
 func moved(n *ir.Node, u unit, data []int, name, body string, consts map[string]any, fields []string, params func(c *Call) []uint32) Shader {
 	all := map[string]any{"T": u.typ(), "Read": u.read()}
 	for k, v := range consts {
 		all[k] = v
 	}
 	each := largeEach
-	if u.words == 4 { // a vector is as much as four words
+	if u.words == 4 { // a vector has as much data as four words
 		each = 1
 	}
 	s := harnessed(n, name, body, all, fields, params, u, each)
@@ -65,7 +64,7 @@ func moved(n *ir.Node, u unit, data []int, name, body string, consts map[string]
 	return s
 }
 
-// made is the type of the result that a harness computes, the first of several.
+// made returns the type of the node's result, or of its first result.
 func made(n *ir.Node) ir.Type { return n.ResultTypes()[0] }
 
 func harnessed(n *ir.Node, name, body string, consts any, fields []string, params func(c *Call) []uint32, u unit, each int) Shader {
@@ -99,16 +98,16 @@ func harnessed(n *ir.Node, name, body string, consts any, fields []string, param
 	return s
 }
 
-// unit is the size of a value in a harness.
+// unit is the amount of data that value(i) returns.
 type unit struct {
-	elements int // of the result
-	words    int // that are moved at once, 1 or 4; 0 for single elements, which are packed into words
+	elements int // elements of the result
+	words    int // words moved at once, 1 or 4; 0 for single elements, which are packed into words
 }
 
-// element is the unit of shaders that compute.
+// element returns the unit of shaders that compute: one element at a time, packed into words.
 func element(d dtype.DType) unit { return unit{elements: 4 / d.Size()} }
 
-// units is the largest unit of which rows with the given numbers of elements of type d, and the places of nodes, are multiples.
+// units returns the largest unit that divides rows with the given numbers of elements of type d, and the offsets of the nodes in at.
 func units(d dtype.DType, rows []int, at ...*ir.Node) unit {
 	for _, words := range []int{4, 1} {
 		ok := true
@@ -131,7 +130,7 @@ func beginsAt(n *ir.Node, bytes int64) bool {
 	return !view || offset%bytes == 0 && beginsAt(n.In[0], bytes)
 }
 
-// common is the largest divisor of 64 that divides the product of sizes for any values of the symbols.
+// common returns the largest divisor of 64 that divides the product of sizes for all values of the symbols.
 func common(sizes []ir.Dim) int {
 	product := 1
 	for _, d := range sizes {
@@ -147,7 +146,7 @@ func common(sizes []ir.Dim) int {
 	return product
 }
 
-// per is the number of elements that value(i) returns.
+// per returns the number of elements that value(i) returns.
 func (u unit) per() int {
 	if u.words == 0 {
 		return 1
@@ -155,7 +154,7 @@ func (u unit) per() int {
 	return u.elements
 }
 
-// vecOf is the Binding.Vec for a number of words at once.
+// vecOf returns Binding.Vec for that many words per access.
 func vecOf(words int) int {
 	if words == 4 {
 		return 4
@@ -177,8 +176,8 @@ func (u unit) read() string {
 	return "_bits"
 }
 
-// statements compute each units, group apart, and write them afterwards. A write in between would delay the reads after it, since a
-// compiler cannot rule out that they read the same memory.
+// statements returns WGSL that computes each units, group apart, and then writes them. Writes in between would delay later reads, because a
+// compiler cannot rule out that both access the same memory.
 func (u unit) statements(group, each int) string {
 	put := "y_put"
 	if u.words == 4 {
@@ -195,7 +194,7 @@ func (u unit) statements(group, each int) string {
 	return values + writes
 }
 
-// value is the expression for unit w of the result.
+// value returns the WGSL expression for unit w of the result.
 func (u unit) value(w string) string {
 	if u.words > 0 || u.elements == 1 {
 		return "value(" + w + ")"
@@ -216,7 +215,7 @@ func allF32(n *ir.Node) bool {
 	return n.Type.DType == dtype.F32
 }
 
-// withStatus adds the status binding, through which a shader reports invalid values, and the number that it writes there.
+// withStatus adds the status binding, through which a shader reports invalid values.
 func (s Shader) withStatus() Shader {
 	s.Bindings = append(s.Bindings, Binding{Name: "status", Operand: Status, DType: dtype.U32})
 	return s

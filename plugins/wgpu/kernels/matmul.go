@@ -29,7 +29,7 @@ func products(n *ir.Node, l Limits) []Shader {
 	return matmul(n, a, l)
 }
 
-// productAttrs reads a product as one with an epilogue.
+// productAttrs returns the attributes of a product in the form of one with an epilogue.
 func productAttrs(n *ir.Node) (a op.FusedMatMulAttrs, ok bool) {
 	switch a := n.Attrs.(type) {
 	case op.FusedMatMulAttrs:
@@ -42,10 +42,10 @@ func productAttrs(n *ir.Node) (a op.FusedMatMulAttrs, ok bool) {
 	return a, false
 }
 
-// floats are the element types of kernels that compute in f32.
+// floats are the element types of kernels that compute in f32, in the language of rules.
 const floats = "f32|f16|bf16"
 
-// acts lists the activations that a product can apply, as values of a rule: those that have an expression.
+// acts lists the activations that a product can apply, as values of a rule.
 func acts() string {
 	list := `""`
 	for _, name := range op.Activations() {
@@ -56,24 +56,24 @@ func acts() string {
 	return list
 }
 
-// product is the sizes and strides of a matmul, in the form that its kernels take.
+// product has the sizes and strides of a matmul in the form that its kernels take.
 type product struct {
 	m, n, k                int
-	batch, aBatch, bBatch  []uint32 // sizes and strides of the leading axes, in elements
+	batch, aBatch, bBatch  []uint32 // sizes and strides (in elements) of the leading axes
 	aM, aK, bN, bK, matrix int
 }
 
-// sizes derives a product from its shapes. If all matrices are multiplied by the same one, they become rows of one matrix.
+// sizes derives a product from its shapes. If all matrices are multiplied by the same one, they become the rows of one matrix.
 func sizes(a op.FusedMatMulAttrs, x, w, out []int) product {
 	r := len(out)
 	p := product{m: 1, n: out[r-1], k: x[len(x)-1]}
-	if r > 1 { // dequant_matmul takes a vector, too
+	if r > 1 { // dequant_matmul also accepts a vector
 		p.m = out[r-2]
 	}
 	if a.TransA {
 		p.k = x[len(x)-2]
 	}
-	if (len(w) == 2 || numel(w) == p.k*p.n) && !a.TransA { // packed weights have fewer elements, blocks
+	if (len(w) == 2 || numel(w) == p.k*p.n) && !a.TransA { // the elements of packed weights are blocks, so there are fewer
 		p.m, p.matrix = numel(out[:r-1]), 1
 		p.batch, p.aBatch, p.bBatch = dims(nil), strides(nil), strides(nil)
 	} else {
@@ -97,17 +97,17 @@ func sizes(a op.FusedMatMulAttrs, x, w, out []int) product {
 	return p
 }
 
-// called is the product of a call.
+// called returns the product of a call.
 func called(a op.FusedMatMulAttrs, c *Call) product {
 	return sizes(a, c.In[0].Shape, c.In[1].Shape, c.Out.Shape)
 }
 
-// largest is the product at the symbols' upper bounds.
+// largest returns the product at the symbols' upper bounds.
 func largest(n *ir.Node, a op.FusedMatMulAttrs) product {
 	return bounded(n, a, n.Graph.Syms.Largest)
 }
 
-// smallest is the product at their lower bounds.
+// smallest returns the product at the symbols' lower bounds.
 func smallest(n *ir.Node, a op.FusedMatMulAttrs) product {
 	return bounded(n, a, n.Graph.Syms.Smallest)
 }
@@ -119,8 +119,8 @@ func bounded(n *ir.Node, a op.FusedMatMulAttrs, at func(ir.Shape) []int) product
 // fours reports whether a size is static and a multiple of four.
 func fours(d ir.Dim) bool { return d.IsStatic() && d.B%4 == 0 && d.B > 0 }
 
-// matmul chooses between the kernels that fetch vectors of four, for one row, few and many, and the general one. Where the number of rows is
-// known at run time only, each run takes the kernel for its own.
+// matmul chooses among the kernels that read vectors of four, for one row, few rows and many, and the general kernel. If the number of rows is known
+// only at run time, each run uses the kernel for its number.
 func matmul(n *ir.Node, a op.FusedMatMulAttrs, l Limits) []Shader {
 	if !inVectors(n) {
 		return []Shader{matmulDot(n, a)}
@@ -144,22 +144,22 @@ func matmul(n *ir.Node, a op.FusedMatMulAttrs, l Limits) []Shader {
 	return out
 }
 
-// inVectors reports whether both operands are read in vectors of four.
+// inVectors reports whether both operands can be read in vectors of four.
 func inVectors(n *ir.Node) bool {
 	x, w := n.In[0].Type, n.In[1].Type
-	axis := func(t ir.Type, fromEnd int) ir.Dim { return t.Shape[t.Rank()-fromEnd] } // along which a vector lies
+	axis := func(t ir.Type, fromEnd int) ir.Dim { return t.Shape[t.Rank()-fromEnd] } // the axis along which vectors are read
 	if w.DType.IsPacked() {
 		return aligned(n.In[0])
 	}
 	return x.DType == dtype.F32 && n.Type.DType == dtype.F32 && fours(axis(x, 1)) && fours(axis(w, 1)) && allAligned(n.In[:2])
 }
 
-// byRows reports whether the number of rows decides which kernel a run takes: all rows are multiplied by one weight [N,K].
+// byRows reports whether each run chooses its kernel by the number of rows. That requires a single weight [N,K] for all rows.
 func byRows(n *ir.Node, a op.FusedMatMulAttrs, l Limits) bool {
 	return inVectors(n) && largest(n, a).matrix == 1 && a.TransB && !a.TransA && l.Tile == nil
 }
 
-// forRows is a shader of a product that has something to do for these numbers of rows only.
+// forRows returns a shader that does something only if the product has from to to rows.
 func (s Shader) forRows(a op.FusedMatMulAttrs, from, to int) Shader {
 	params := s.Params
 	s.Params = func(c *Call) []uint32 {
@@ -188,42 +188,42 @@ func matmulDot(n *ir.Node, a op.FusedMatMulAttrs) Shader {
 	})
 }
 
-// operand is how the tiled kernel reads A or B.
+// operand tells how the tiled kernel reads A or B.
 type operand struct {
 	Name   string
-	Rows   string // the parameter that counts its rows; B's are the columns of the result
-	Across bool   // stored [K, rows]
-	Patch  *patch // it is the images of this convolution
-	Filter *patch // or its weights
-	Whole  bool   // tiles divide its rows
-	WholeK bool   // and K
+	Rows   string // parameter with the number of its rows; the rows of B are the columns of the result
+	Across bool   // stored as [K, rows]
+	Patch  *patch // set if it is the images of a convolution
+	Filter *patch // set if it is the weights of a convolution
+	Whole  bool   // the tile size divides the number of rows
+	WholeK bool   // the tile depth divides K
 
-	At    string // WGSL type of the positions where vectors of a unit begin
+	At    string // WGSL type of the offsets of a unit's vectors
 	Fours int    // rows of a tile / 4
 	Quads int    // values of K of a tile / 4
 	Pad   int    // vectors of padding between groups of four values of K in workgroup memory
 }
 
-// tiled holds the constants of the tiled kernel.
+// tiled has the constants of the tiled kernel.
 type tiled struct {
 	Tile
 	A, B     operand
-	Whole    bool // every tile is full
+	Whole    bool // no tile extends past the result
 	Bias     bool
-	RowBias  bool // one number for each row, not column
+	RowBias  bool // the bias has a value per row instead of per column
 	Residual bool
-	Acts     []string // P.act selects one, from 1 on
-	Vec      int      // 4 where the columns divide into vectors
-	Spread   *patch   // of a transposed convolution
+	Acts     []string // activations; P.act selects one, counted from 1
+	Vec      int      // 4 if the number of columns is a multiple of four
+	Spread   *patch   // geometry of a transposed convolution
 }
 
-// What the text counts with.
+// Sizes for the template.
 func (t tiled) MV() int             { return t.TM / 4 }
 func (t tiled) NV() int             { return t.TN / 4 }
 func (t tiled) At() string          { return t.A.At }
 func (t tiled) Operands() []operand { return []operand{t.A, t.B} }
 
-// Walk is the order of the columns in a row of sums, in groups of four: forwards in even rows, backwards in odd ones.
+// Walk returns the order in which the groups of four columns in a row of sums are computed: forwards in even rows, backwards in odd rows.
 func (t tiled) Walk(row int) []int {
 	fours := make([]int, t.NV())
 	for i := range fours {
@@ -235,7 +235,7 @@ func (t tiled) Walk(row int) []int {
 	return fours
 }
 
-// Turned is the order of the columns in a group of four of such a row. It is its own inverse.
+// Turned returns the swizzle that puts the columns of a group in the order of such a row. It is its own inverse.
 func (t tiled) Turned(row int) string {
 	if row%2 == 1 {
 		return ".wzyx"
@@ -247,10 +247,10 @@ func (t tiled) Turned(row int) string {
 type step struct {
 	tiled
 	K    int
-	Held string // prefix of its operands' names, where variables hold them
+	Held string // prefix of the variables that hold its operands; empty if they are loaded anew
 }
 
-// Assign is the start of a statement that sets an operand.
+// Assign returns the start of a statement that sets an operand.
 func (s step) Assign() string {
 	if s.Held == "" {
 		return "let "
@@ -258,7 +258,7 @@ func (s step) Assign() string {
 	return s.Held
 }
 
-// Steps are those of a part but for the last two, Late and Last.
+// Steps returns the steps of a part except the last two, which are Late and Last.
 func (t tiled) Steps() (out []step) {
 	for k := range t.Depth - 2 {
 		out = append(out, step{tiled: t, K: k})
@@ -266,13 +266,13 @@ func (t tiled) Steps() (out []step) {
 	return out
 }
 
-// Late: see Steps.
+// Late is the second to last step. Its sums are computed between the barriers around the store of the next part.
 func (t tiled) Late() step { return step{tiled: t, K: t.Depth - 2} }
 
-// Last: see Steps.
+// Last is the last step. Variables hold its operands, and its sums are computed after the barriers.
 func (t tiled) Last() step { return step{tiled: t, K: t.Depth - 1, Held: "last_"} }
 
-// specialise sets which sizes the tile divides, for a product of these sizes; 0 is a size that is not static.
+// specialise sets which sizes are multiples of the tile, for a product of these sizes; 0 stands for a size that is not static.
 func (t tiled) specialise(m, n, k int) tiled {
 	t.A.Name, t.A.Rows, t.A.Whole = "a", "m_size", m > 0 && m%t.TileM() == 0
 	t.B.Name, t.B.Rows, t.B.Whole = "b", "n_size", n > 0 && n%t.TileN() == 0
@@ -294,7 +294,7 @@ func (t tiled) specialise(m, n, k int) tiled {
 	return t
 }
 
-// fixed are the sizes of a type, 0 for those that a symbol gives.
+// fixed returns the sizes of a type, 0 for those that are not static.
 func fixed(t ir.Type) []int {
 	out := make([]int, t.Rank())
 	for i, d := range t.Shape {
@@ -305,17 +305,17 @@ func fixed(t ir.Type) []int {
 	return out
 }
 
-// productFields are the parameters of a product, and params their values.
+// productFields are the parameters of a product; params returns their values.
 var productFields = []string{"groups", "rows", "act", "residual", "m_size", "n_size", "k_size", "batch:8", "a_batch:8", "b_batch:8"}
 
 func (t Tile) params(p product, f finish) []uint32 {
 	return slices.Concat([]uint32{uint32(t.groups(p)), uint32(t.TM), f.act, f.residual, uint32(p.m), uint32(p.n), uint32(p.k)}, p.batch, p.aBatch, p.bBatch)
 }
 
-// finish is the parameters of the epilogue, so that products that differ only in it can share a shader.
+// finish has the parameters of the epilogue. With them, products that differ only in the epilogue can share a shader.
 type finish struct{ act, residual uint32 }
 
-// finishes sets the epilogues that the shader of a fused product has: all that occur in the graph. The result selects one.
+// finishes gives the shader of a fused product all epilogues that occur in the graph. The result selects the node's own.
 func (t *tiled) finishes(n *ir.Node, a op.FusedMatMulAttrs) (f finish) {
 	t.Bias, t.Residual = a.HasBias, a.HasResidual
 	if a.HasResidual {
@@ -329,13 +329,13 @@ func (t *tiled) finishes(n *ir.Node, a op.FusedMatMulAttrs) (f finish) {
 		if o.Act != "" && !slices.Contains(t.Acts, o.Act) {
 			t.Acts = append(t.Acts, o.Act)
 		}
-		t.Residual = t.Residual || o.HasResidual && a.HasBias // a bias can be bound where there is no residual
+		t.Residual = t.Residual || o.HasResidual && a.HasBias // if there is no residual, the bias can be bound in its place
 	}
 	f.act = uint32(slices.Index(t.Acts, a.Act) + 1)
 	return f
 }
 
-// epilogue returns the bindings of bias and residual, operands at these positions or -1, and of the result.
+// epilogue returns the bindings of bias, residual (operand indices, or -1) and result.
 func epilogue(bias, residual, vec int) (out []Binding) {
 	if bias >= 0 {
 		out = append(out, Binding{Name: "bias", Operand: bias, Vec: vec, DType: dtype.F32})

@@ -1,15 +1,15 @@
-// C = act(A . B + bias) + residual in f32. A workgroup computes a tile of the result; an invocation holds TM x TN of its sums in
-// registers, as groups of four rows and four columns. Parts of A and B, Depth values of K at a time, pass through workgroup
-// memory with K outermost; the next ones are fetched from the buffers while the present ones are used.
+// C = act(A . B + bias) + residual in f32. A workgroup computes a tile of the result. An invocation holds TM x TN sums in registers, in groups of
+// four rows and four columns. Parts of A and B with Depth values of K are staged in workgroup memory with K outermost; the next part is fetched
+// from the buffers while the present one is used.
 //
-// Sums in odd rows are held with their columns in reverse order. So two products in a row always share an operand, across the
-// ends of rows too: a GPU that reads two registers per instruction would lose a cycle where all three are new.
+// Sums in odd rows hold their columns in reverse order. Then two consecutive products always share an operand, also where one row ends and the
+// next begins. A GPU that reads two registers per instruction would lose a cycle if all three operands were new.
 //
-// All indices in the inner loop are constants or do not change in it: one that varies is clamped by the device's robustness,
-// at the cost of an instruction beside each read.
+// Inner loops use only indices that are constant or do not change in the loop. The device clamps all others to the array's bounds, which costs
+// one more instruction per read.
 {{- range .C.Operands}}
 
-// Four values of K of {{.Name}}'s rows{{if .Pad}}; with the padding, neighbours store to different banks{{end}}.
+// Four values of K for the rows of {{.Name}}{{if .Pad}}. The padding makes neighbouring invocations store to different banks{{end}}.
 struct Four_{{.Name}} {
   k: array<array<vec4<f32>, {{.Fours}}>, 4>,
 {{- if .Pad}}
@@ -20,14 +20,14 @@ var<workgroup> tile_{{.Name}}: array<Four_{{.Name}}, {{.Quads}}>;
 {{- end}}
 {{- define "channel"}}{{index .In 0}} * {{index .In 1}} * {{index .In 2}}{{end}}
 {{- define "tap_offset"}}
-// Depth, line and column of a tap from the first one.
+// Offset of a tap from the first tap: depth, line, column.
 fn tap_offset(tap: u32) -> vec3<u32> {
   return vec3<u32>(tap / {{mul (index .Kernel 1) (index .Kernel 2)}}u * {{index .Dilation 0}}u, tap / {{index .Kernel 2}}u % {{index .Kernel 1}}u * {{index .Dilation 1}}u, tap % {{index .Kernel 2}}u * {{index .Dilation 2}}u);
 }
 {{end}}
 {{- define "corner_of_patch"}}
-// Depth, line and column of x under the first tap at a pixel of the result; they wrap around where they lie in the padding. The next three pixels are in
-// the same line, so what has to be divided is divided once, not at each fetch.
+// Depth, line and column in x of the first tap for a pixel of the result. They wrap around (and become large) in the padding. The next three
+// pixels are in the same line, so the divisions are done once and not per fetch.
 fn corner_of_patch(pixel: u32) -> vec3<u32> {
   let line = pixel / {{index .Made 2}};
   return vec3<u32>(line / {{index .Made 1}} % {{index .Made 0}} * {{index .Stride 0}}u - {{index .Padding 0}}u, line % {{index .Made 1}} * {{index .Stride 1}}u - {{index .Padding 1}}u, pixel % {{index .Made 2}} * {{index .Stride 2}}u - {{index .Padding 2}}u);
@@ -44,8 +44,8 @@ fn place_{{.Name}}(unit: u32) -> vec2<u32> {
 {{- if .Patch}}{{$p := .Patch}}
 {{template "tap_offset" $p}}
 {{- if $p.Copied}}
-// Rows are the pixels of the result, and K the patches of the copy of x that they read: {{$p.Block}} channels under one tap of the filter, as many as a tile is
-// deep, the same ones under the next tap, and so on to the next channels.
+// Rows are the pixels of the result. K runs over the patch of each pixel in the copy of x: {{$p.Block}} channels (the depth of a tile) of one tap,
+// the same channels of the next tap, and so on, then the next channels.
 fn begin_{{.Name}}(base: u32, row: u32, quad: u32) -> vec4<u32> {
   let pixel = base + min(row * 4u + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(P.{{.Rows}} - 1u));
   let line = pixel / {{index $p.Made 2}};
@@ -63,8 +63,8 @@ fn fetch_{{.Name}}(at: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
   return transpose(mat4x4<f32>({{.Name}}4(i.x), {{.Name}}4(i.y), {{.Name}}4(i.z), {{.Name}}4(i.w)));
 }
 {{- else if eq .Name "a"}}
-// Rows are the pixels of the result, and K the patches of x, [batch, depth, height, width, channels], that they read: {{$p.Block}} channels
-// under one tap of the filter, the same ones under the next tap, and so on to the next channels.
+// Rows are the pixels of the result. K runs over the patch of each pixel in x [batch, depth, height, width, channels]: {{$p.Block}} channels of one
+// tap, the same channels of the next tap, and so on, then the next channels.
 {{- if $p.Lined}}
 {{template "corner_of_patch" $p}}
 fn begin_a(base: u32, row: u32, quad: u32) -> vec4<u32> {
@@ -118,8 +118,8 @@ fn fetch_a(row: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
 }
 {{- end}}
 {{- else}}
-// Rows are the pixels of the result, those of all images one after the other, and K the patches of x, [batch, channels, depth, height,
-// width], in the same order.
+// Rows are the pixels of the result, of one image after another. K runs over the patch of each pixel in x [batch, channels, depth, height, width],
+// in that order.
 fn patch_at(i: u32, inside: bool) -> f32 {
   if (!inside) {
     return 0.0;
@@ -169,7 +169,7 @@ fn fetch_b(at: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
 }
 {{- end}}
 {{- else if .Filter}}{{$p := .Filter}}{{$name := .Name}}
-// Stored [{{.Rows}}, channels, taps], read in the order of the patches.
+// Stored as [{{.Rows}}, channels, taps] and read in the order of the patches.
 fn begin_{{.Name}}(base: u32, row: u32, quad: u32) -> vec4<u32> {
   return min(row * 4u + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(P.{{.Rows}} - 1u)) * {{mul $p.CIn $p.Taps}}u;
 }
@@ -189,7 +189,7 @@ fn fetch_{{.Name}}(at: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
 {{- end}});
 }
 {{- else if .Across}}
-// Stored [K, {{.Rows}}]: a unit's vectors are four rows at one k.
+// Stored as [K, {{.Rows}}]: the vectors of a unit are four rows at one k.
 fn begin_{{.Name}}(base: u32, row: u32, quad: u32) -> {{.At}} {
   let step = P.{{.Rows}} / 4u;
   return {{.At}}(base / 4u + quad * 4u * step + {{if .Whole}}row{{else}}min(row, step - 1u){{end}});
@@ -207,7 +207,7 @@ fn fetch_{{.Name}}(at: {{.At}}, k0: u32, quad: u32) -> mat4x4<f32> {
   return m;
 }
 {{- else}}
-// Stored [{{.Rows}}, K]: a unit's vectors are four values of K in one row.
+// Stored as [{{.Rows}}, K]: the vectors of a unit are four values of K in one row.
 {{- if eq .At "u32"}}
 fn begin_{{.Name}}(base: u32, row: u32, quad: u32) -> u32 {
   return (base + row * 4u * P.k_size) / 4u + quad;
@@ -230,9 +230,9 @@ fn fetch_{{.Name}}(at: {{.At}}, k0: u32, quad: u32) -> mat4x4<f32> {
 }
 {{- end}}
 {{end}}
-// A unit is four rows by four values of K. place returns the rows and the values of K of a unit, divided by four: neighbours fetch
-// neighbouring data. begin returns the offsets of its four vectors; past the end the last rows are repeated, and their sums are not
-// written. fetch returns the unit that is k0 further along K, as the four rows at each k; past the end they are 0.
+// A unit is four rows by four values of K. place returns its row and its K divided by four; neighbouring invocations fetch adjacent data. begin
+// returns the offsets of its four vectors; past the end it repeats the last rows, whose sums are not written. fetch returns the unit k0 further
+// along K as one vector of four rows per k; past the end it is 0.
 {{- template "operand" .C.A}}
 {{- template "operand" .C.B}}
 {{range .C.Passes}}
@@ -329,8 +329,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- range $i := seq .C.TM}}{{range $j := seq $c.NV}}
   var c{{$i}}_{{$j}} = vec4<f32>(0.0);
 {{- end}}{{end}}
-  // The operands of the last two values of K of a part stay in registers while the next part takes its place: the sums of the one
-  // are computed between the barriers, those of the other after them, so that there is work while workgroup memory is refilled.
+  // The last two values of K of a part stay in registers while the next part is stored: the sums of one are computed between the barriers and those of
+  // the other after them, so that there is work while workgroup memory is refilled.
 {{- range $i := seq .C.MV}}
   var last_a{{$i}} = vec4<f32>(0.0);
 {{- end}}
@@ -360,7 +360,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     workgroupBarrier();
   }
 {{- template "add" .C.Last}}
-  // Compilers do not unroll a loop whose end is a parameter, so the epilogue is compiled once for a row.
+  // Compilers do not unroll a loop with a parameter as its bound, so the epilogue is compiled only once and not per row.
   for (var i = 0u; i < P.rows; i = i + 1u) {
 {{- range $j := seq .C.NV}}
     var v{{$j}} = vec4<f32>();

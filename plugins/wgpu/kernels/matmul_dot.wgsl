@@ -1,4 +1,4 @@
-// Any shape and element type: each element of the result is one sum over K.
+// For any shape and element type: each element of the result is one sum over K.
 fn value(i: u32) -> u32 {
   let n = i % P.n_size;
   let m = (i / P.n_size) % P.m_size;

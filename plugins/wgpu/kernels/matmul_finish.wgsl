@@ -1,13 +1,13 @@
 {{$c := .C}}// The epilogue of a product, and the offsets of its results.
 
-// corner is the first row and the first column of a tile, and its matrix.
+// corner returns the first row and the first column of a tile, and the index of its matrix.
 fn corner(tile: u32) -> vec3<u32> {
   let tiles_n = (P.n_size + {{.C.TileN}}u - 1u) / {{.C.TileN}}u;
   let tiles_m = (P.m_size + {{.C.TileM}}u - 1u) / {{.C.TileM}}u;
   return vec3<u32>(tile / tiles_n % tiles_m * {{.C.TileM}}u, tile % tiles_n * {{.C.TileN}}u, tile / (tiles_n * tiles_m));
 }
 
-// lanes are the first four rows and the first four columns of an invocation in the tile, in fours.
+// lanes returns the first row and the first column of an invocation in its tile, divided by four.
 fn lanes(local: u32) -> vec2<u32> {
   let lane = local % 32u;
   let block = local / 32u;
@@ -15,7 +15,7 @@ fn lanes(local: u32) -> vec2<u32> {
                    (block / {{.C.BlocksM}}u) * {{mul .C.LanesN .C.NV}}u + lane % {{.C.LanesN}}u);
 }
 {{if .C.Spread}}{{$p := .C.Spread}}
-// The offset of a sum whose row is a pixel of x and whose column is an output channel and a tap. A pixel becomes {{$p.Taps}} pixels.
+// The offset of a sum whose row is a pixel of x and whose column is an output channel and a tap. Each pixel becomes {{$p.Taps}} pixels.
 fn spread(row: u32, col: u32) -> u32 {
   let tap = col % {{$p.Taps}}u;
   let lines = row / {{index $p.In 2}};
@@ -25,7 +25,7 @@ fn spread(row: u32, col: u32) -> u32 {
   return ((z * {{index $p.In 1}} * {{index $p.Kernel 1}}u + y) * {{index $p.In 2}} * {{index $p.Kernel 2}}u + x) * {{$p.COut}}u + col / {{$p.Taps}}u;
 }
 {{end}}
-// finish computes four columns of the result in a row of a matrix that begins at base.
+// finish computes and writes four columns of a row. base is the offset of the matrix in the result.
 fn finish(row: u32, col: u32, base: u32, sum: vec4<f32>) {
   let m_size = P.m_size;
   let n_size = P.n_size;

@@ -11,11 +11,11 @@ import (
 //go:embed matmul_rows.wgsl
 var matmulRowsWGSL string
 
-// rowsFew is the most rows of a product for matmulRows, which computes eight rows at a time. With so few, tiles would be mostly empty,
-// and few workgroups would fetch all of the weight.
+// rowsFew is the largest number of rows for matmulRows, which computes eight rows at a time. With so few rows, tiles would be mostly empty, and few
+// workgroups would read all of the weight.
 const rowsFew = 96
 
-// matmulRows is for x [M,K] with few rows and a weight [N,K].
+// matmulRows multiplies x [M,K] with few rows by a weight [N,K].
 func matmulRows(n *ir.Node, a op.FusedMatMulAttrs) Shader {
 	lanes := 32
 	if k := n.In[0].Type.Shape[n.In[0].Type.Rank()-1].B; k >= 1024 {

@@ -1,5 +1,5 @@
-// A product with few rows: C = act(A . B + bias) + residual in f32, A being [M,K] and B [N,K]. {{.C.Lanes}} invocations compute the sums of
-// eight rows and one column together: each sums its share of K, and the partial sums are added up through workgroup memory.
+// A product with few rows: C = act(A . B + bias) + residual in f32, with A [M,K] and B [N,K]. {{.C.Lanes}} invocations together compute eight rows of
+// one column: each sums a share of K, and the partial sums are added in workgroup memory.
 var<workgroup> shares: array<f32, 2048>; // [row][invocation]
 var<workgroup> parts: array<f32, 256>;   // [row][invocation / 8]
 
@@ -15,7 +15,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let n0 = id % tiles_n * {{.C.Columns}}u;
   let m0 = id / tiles_n * 8u;
   let quads = P.k_size / 4u;
-  // Past the end, the last columns and rows are computed again and not written.
+  // Past the end, the last columns and rows are computed again but not written.
   let column = min(n0 + local / {{.C.Lanes}}u, n_size - 1u) * quads;
 {{- range $i := seq 8}}
   let row{{$i}} = min(m0 + {{$i}}u, P.m_size - 1u) * quads;

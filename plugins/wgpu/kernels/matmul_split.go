@@ -12,13 +12,13 @@ import (
 //go:embed matmul_sum.wgsl
 var matmulSumWGSL string
 
-// A product of a few hundred rows has fewer tiles than a large device has processors. Then K is divided: workgroups make a part of the sums each, and
-// a second shader adds the parts up.
+// A product with a few hundred rows has fewer tiles than a large GPU has processors. Then K is split (split-K): each workgroup sums over a part of K,
+// and a second shader adds the partial sums.
 
-// part is how many values of K a part has.
+// part returns the number of values of K in a part.
 func (t Tile) part(k int) int { return ceilDiv(ceilDiv(k, max(t.Splits, 1)), t.Depth) * t.Depth }
 
-// split is the product of which each part is a matrix.
+// split returns the product with its parts of K as separate matrices.
 func (t Tile) split(p product) product {
 	if t.Splits < 2 {
 		return p
@@ -28,7 +28,7 @@ func (t Tile) split(p product) product {
 	return p
 }
 
-// productTile is the tile of a product.
+// productTile chooses the tile of a product.
 func productTile(n *ir.Node, a op.FusedMatMulAttrs, l Limits) Tile {
 	p := largest(n, a)
 	size := sizes(a, fixed(n.In[0].Type), fixed(n.In[1].Type), fixed(n.Type))
@@ -40,7 +40,7 @@ func productTile(n *ir.Node, a op.FusedMatMulAttrs, l Limits) Tile {
 	return chooseSplit(p, l)
 }
 
-// splitBytes is the scratch memory of a product: its parts.
+// splitBytes returns the scratch memory for partial sums in bytes.
 func splitBytes(n *ir.Node, l Limits) int64 {
 	a, ok := productAttrs(n)
 	if !ok || !inVectors(n) {
@@ -56,7 +56,7 @@ func splitBytes(n *ir.Node, l Limits) int64 {
 	return 0
 }
 
-// splitShaders are those of a product whose tiles make parts: s, which has been made for all of K, and the one that adds them up.
+// splitShaders returns the shaders of a product whose K is split. s, made for all of K, then computes partial sums, and another shader adds them.
 func splitShaders(a op.FusedMatMulAttrs, c tiled, s Shader) []Shader {
 	sum := s
 	sum.Body, sum.Loops = matmulFinishWGSL+matmulSumWGSL, nil

@@ -1,5 +1,5 @@
 
-// Adds up the {{.C.Splits}} parts of the sums, four columns for each invocation, and does what comes after.
+// Adds the {{.C.Splits}} partial sums, four columns per invocation, and applies the epilogue.
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {

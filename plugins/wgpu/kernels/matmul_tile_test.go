@@ -2,8 +2,8 @@ package kernels
 
 import "testing"
 
-// TestChooseTile: the sizes that BenchmarkTiles of package backend times get the tile that was the fastest there, and a
-// device with little workgroup memory gets one that fits.
+// TestChooseTile: the sizes that BenchmarkTiles of package backend times get the tile that was fastest there, and a device with little workgroup
+// memory gets a tile that fits.
 func TestChooseTile(t *testing.T) {
 	for _, c := range []struct {
 		m, n int

@@ -15,41 +15,41 @@ var matmulVectorWGSL string
 
 func init() { groupings = append(groupings, vectorGroup) }
 
-// vectors is one shader for products of one row x [1,K] with weights [N,K]: their results by themselves, or multiplied with each other.
+// vectors is one shader for products of one row x [1,K] with weights [N,K]. It writes their results, or the elementwise product of two results.
 type vectors struct {
 	Products []vectorProduct
-	Gated    bool // the results are multiplied
-	Quads    int  // where x is normalised first, its vectors of four
+	Gated    bool // the results are multiplied with each other
+	Quads    int  // if x is normalised first, the number of its vectors of four; else 0
 
 	Lanes, Each, Ahead, Columns int // see matmul_vector.wgsl
 }
 
-// vectorProduct is what the template knows of a product.
+// vectorProduct has the template constants of one product.
 type vectorProduct struct {
 	I                    int
 	Bias, Residual, Gate bool
 	Act                  string
 }
 
-// vectorStep is the node of a product, and its place in a group.
+// vectorStep is the node of a product and its step in a group.
 type vectorStep struct {
 	node  *ir.Node
 	attrs op.FusedMatMulAttrs
 	of    int
 
-	residual Binding // where the attributes have one
-	out      int     // the step whose result it is
+	residual Binding // binding of the residual if the attributes have one
+	out      int     // step whose result is written
 }
 
 func vectorStepOf(n *ir.Node, a op.FusedMatMulAttrs, of int) vectorStep {
 	return vectorStep{n, a, of, Binding{Operand: a.Residual(), Of: of}, of}
 }
 
-// What the template counts with.
+// Sizes for the template.
 func (v vectors) Norm() bool    { return v.Quads > 0 }
 func (v vectors) Kept() int     { return ceilDiv(v.Quads, 256) }
 func (v vectors) Parts() int    { return max(32, 8*v.Sums()*v.Columns) }
-func (v vectors) Two() []string { return []string{"s", "t"} } // sums take turns
+func (v vectors) Two() []string { return []string{"s", "t"} } // names of the two sets of sums, which alternate
 func (v vectors) Last() int     { return len(v.Products) - 1 }
 func (v vectors) Sums() int {
 	if v.Gated {
@@ -64,7 +64,7 @@ func (v vectors) Of(i int) any {
 	}{v, v.Products[i]}
 }
 
-// Sum is the index of a product's sums.
+// Sum is the index of the sums that the product uses.
 func (p vectorProduct) Sum() int {
 	if p.Gate {
 		return p.I
@@ -72,19 +72,19 @@ func (p vectorProduct) Sum() int {
 	return 0
 }
 
-// normGroups is how many workgroups a shader that normalises x has at most: each does that once, for all of its columns. It is a few for each
-// processor of a large device.
+// normGroups is the largest number of workgroups for a shader that normalises x. Each workgroup normalises x once for all its columns. The number is a
+// few per processor of a large GPU.
 const normGroups = 528
 
-// mostKept is how many vectors of x an invocation keeps while it normalises them.
+// mostKept is the largest number of vectors of x that an invocation keeps in registers while it normalises them.
 const mostKept = 8
 
-// matmulVector is for x [1,K] and a weight [N,K].
+// matmulVector multiplies x [1,K] by a weight [N,K].
 func matmulVector(n *ir.Node, a op.FusedMatMulAttrs) Shader {
 	return vectorShader([]vectorStep{vectorStepOf(n, a, 0)}, nil, 0)
 }
 
-// vectorShader makes the shader. norm is the node that normalises x, nil for none. gate is the step that multiplies the results, 0 for none.
+// vectorShader makes the shader. norm is the node that normalises x, or nil. gate is the step that multiplies the results, or 0.
 func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 	k, columns := 0, 0
 	v := vectors{Gated: gate > 0, Lanes: 32, Each: 2, Ahead: 4}
@@ -128,10 +128,10 @@ func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 	case k >= 1024:
 		v.Lanes = 64
 	}
-	if steps[0].node.In[1].Type.DType.IsPacked() { // a vector of four is a few bytes
+	if steps[0].node.In[1].Type.DType.IsPacked() { // a packed vector of four has only a few bytes
 		v.Ahead, v.Lanes = 8, max(32, v.Lanes/2)
 	}
-	if columns < 2048 || v.Gated { // more workgroups rather than fewer reads of x
+	if columns < 2048 || v.Gated { // prefer more workgroups to fewer reads of x
 		v.Each = 1
 	}
 	v.Columns = 256 / v.Lanes * v.Each
@@ -174,7 +174,7 @@ func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 	return s
 }
 
-// vectorGroup finds products with the same x, and what may be around them: the norm that makes x, the multiplication of two results, a residual.
+// vectorGroup finds products with the same x, and the steps around them: the norm that makes x, the multiplication of two results, a residual.
 //
 //	x = rms_norm h, γ, β        x = rms_norm h, γ, β
 //	q = matmul x, wq            u = matmul x, wu
@@ -224,7 +224,7 @@ func vectorGroup(nodes []*ir.Node, uses []int, l Limits) (g Group, ok bool) {
 	return Group{Steps: at, Shader: vectorShader(steps, norm, gate)}, true
 }
 
-// addTo makes the other operand of a sum the residual, if n adds it to the result and nothing else reads that.
+// addTo makes n the residual of the product, if n adds its other operand to the product's result and nothing else reads that result.
 func (s *vectorStep) addTo(n *ir.Node, uses []int) bool {
 	if !n.Is(op.AddDef) || uses[s.node.ID] != 1 || !n.In[0].Type.Equal(n.In[1].Type) {
 		return false
@@ -237,8 +237,8 @@ func (s *vectorStep) addTo(n *ir.Node, uses []int) bool {
 	return true
 }
 
-// multiply reports that n is the product of two results that nothing else reads. It may apply an activation to one of them, which becomes the
-// product's own.
+// multiply reports whether n is the product of two results that nothing else reads. If n applies an activation to one of them, multiply moves it to that
+// product.
 func multiply(n *ir.Node, steps []vectorStep, uses []int) bool {
 	if len(n.In) != 2 || uses[steps[0].node.ID] != 1 || uses[steps[1].node.ID] != 1 || !steps[0].node.Type.Equal(steps[1].node.Type) {
 		return false

@@ -1,8 +1,8 @@
 {{- $c := .C -}}
-// Products with one row: y = act(x . B + bias) + residual in f32, x being [K] and B [N,K]. {{.C.Lanes}} invocations share the sum of a column;
-// each has {{.C.Each}} columns, so that it reads x once for them, and reads {{.C.Ahead}} vectors ahead, since the speed is that of memory.
+// Products with one row: y = act(x . B + bias) + residual in f32, with x [K] and B [N,K]. {{.C.Lanes}} invocations share the sum of a column. Each
+// computes {{.C.Each}} columns, to read x once for them, and reads {{.C.Ahead}} vectors ahead, because memory limits the speed.
 {{- if .C.Norm}}
-// x is normalised in workgroup memory, by each workgroup for itself.
+// x, normalised. Each workgroup computes it for itself.
 var<workgroup> normal: array<vec4<f32>, {{.C.Quads}}>;
 {{- end}}
 var<workgroup> shares: array<f32, {{mul .C.Sums (mul 256 .C.Each)}}>; // [product][column][lane]
@@ -50,7 +50,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   }
 {{- end}}
   workgroupBarrier();
-  // The workgroup normalises x once, and then computes all columns that are its own.
+  // The workgroup has normalised x once and now computes all its columns.
   for (var id = begin; id < P.groups; id = id + P.stride) {
 {{- end}}
 {{- range $s := seq .C.Sums}}{{range $i := seq $c.Each}}
@@ -143,7 +143,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
   }
 {{- if .C.Norm}}
-  workgroupBarrier(); // parts are read
+  workgroupBarrier(); // parts have been read
   }
 {{- end}}
 }

@@ -13,7 +13,7 @@ var movementWGSL string
 
 var (
 	_ = register(Kernel{Op: "flip", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
-		// The strides of flipped axes are negative: in 32 bits they wrap to the right places.
+		// Flipped axes have negative strides. 32-bit unsigned arithmetic wraps to the right offsets.
 		shape, axes := n.Type.Shape, n.Attrs.(op.FlipAttrs).Axes
 		u, rank := element(n.Type.DType), n.Type.Rank()
 		if len(axes) == 0 || axes[len(axes)-1] < rank-1 {
@@ -29,9 +29,9 @@ var (
 		})}
 	}})
 	_ = register(Kernel{Op: "roll", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
-		// Axes between those that are shifted make one.
+		// Axes between the shifted ones are merged.
 		a, shape, rank := n.Attrs.(op.RollAttrs), n.Type.Shape, n.Type.Rank()
-		inner := rank // the first axis behind the last one shifted
+		inner := rank // first axis after the last shifted one
 		if len(a.Axes) > 0 {
 			inner = a.Axes[len(a.Axes)-1] + 1
 		}
@@ -40,7 +40,7 @@ var (
 			u = element(n.Type.DType)
 		}
 		consts := map[string]any{"Axes": downTo(len(a.Axes)-1, 0)}
-		// For each shifted axis: its size, the stride, and where index 0 comes from.
+		// For each shifted axis: its size, its stride, and the source of index 0.
 		fields := []string{"inner"}
 		for _, name := range []string{"size", "stride", "origin"} {
 			fields = append(fields, fmt.Sprint(name, ":", max(len(a.Axes), 1)))
@@ -90,7 +90,7 @@ var (
 			}
 			return p
 		}
-		// Four neighbours in a row share what is worked out about the row.
+		// Four neighbouring elements of a row share the computations for that row.
 		if d := n.Type.DType; d.Size() == 4 && common(n.Type.Shape[n.Type.Rank()-1:])%4 == 0 {
 			consts["Each"], consts["T"], consts["Encode"] = 4, "vec4<u32>", "bitcast<u32>"
 			return []Shader{moved(n, unit{elements: 4, words: 4}, []int{Out}, "resize", part(movementWGSL, a.Mode), consts, fields, params)}
@@ -99,7 +99,7 @@ var (
 	}})
 )
 
-// denseStrides are the strides of a dense shape, in elements.
+// denseStrides returns the strides of a dense shape in elements.
 func denseStrides(shape []int) []int {
 	out, n := make([]int, len(shape)), 1
 	for i := len(shape) - 1; i >= 0; i-- {

@@ -16,7 +16,7 @@ fn value(i: u32) -> {{.C.T}} {
 
 {{define "slice"}}
 fn value(i: u32) -> {{.C.T}} {
-  let start = u32(x1(0u)); // a negative one is large
+  let start = u32(x1(0u)); // a negative index becomes large
   if (start > P.last) {
     status_put(0u, 1u);
     return {{.C.T}}(0u);
@@ -56,8 +56,8 @@ fn value(i: u32) -> u32 {
 {{end}}
 
 {{define "scatter_sums"}}
-// A row of the result, or a piece of one, has {{.C.Lanes}} invocations, each with {{.C.Each}} units. They look for the row among the sorted indices, and add
-// what belongs there in the order of the operand.
+// {{.C.Lanes}} invocations with {{.C.Each}} units each compute a row of the result, or a piece of one. They find the row among the sorted indices and add
+// its rows of the operand, in the operand's order.
 @compute @workgroup_size({{mul .C.Rows .C.Lanes}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -78,7 +78,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     }
   }
   let col = id % P.blocks * {{mul .C.Lanes .C.Each}}u + local % {{.C.Lanes}}u;
-  // The last unit is read for those past the end.
+  // Units past the end read the last unit instead.
 {{- range seq .C.Each}}
   let col{{.}} = min(col + {{mul . $.C.Lanes}}u, P.inner - 1u);
   var sum{{.}} = {{$.C.Type}}();
@@ -101,7 +101,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{end}}
 
 {{define "place"}}
-// Where element i of an axis lies, as op.Along has it: the element before it, and the numerator of the share of the way to the next.
+// Locates element i of an axis as op.Along does. Returns the index of the element before it, and the numerator of its distance from there, over den.
 fn place(i: u32, step: u32, first: u32, den: u32, size: u32) -> vec2<u32> {
   let p = u32(max(bitcast<i32>(step * i + first), 0));
   let k = p / den;
@@ -110,7 +110,7 @@ fn place(i: u32, step: u32, first: u32, den: u32, size: u32) -> vec2<u32> {
 {{end}}
 
 {{define "resized"}}
-// What value returns: {{.C.Each}} elements that follow each other in row line of all images, from column x on.
+// value returns {{.C.Each}} consecutive elements of a line (rows of all images are numbered together).
 fn value(i: u32) -> {{.C.T}} {
   let line = i * {{.C.Each}}u / P.to_w;
   let x = i * {{.C.Each}}u - line * P.to_w;
@@ -141,7 +141,7 @@ fn between(a: f32, b: f32, share: u32, den: u32) -> f32 {
 }
 fn one(x: u32, top: u32, share: u32) -> u32 {
   let c = place(x, P.cols_step, P.cols_first, P.cols_den, P.w);
-  let right = select(1u, 0u, c.y == 0u); // a neighbour without a share may not exist
+  let right = select(1u, 0u, c.y == 0u); // with weight 0 the neighbour may not exist
   let below = select(P.w, 0u, share == 0u);
   let upper = between(x0(top + c.x), x0(top + c.x + right), c.y, P.cols_den);
   let lower = between(x0(top + below + c.x), x0(top + below + c.x + right), c.y, P.cols_den);

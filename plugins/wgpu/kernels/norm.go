@@ -46,23 +46,22 @@ func init() {
 	}
 }
 
-// The size of a workgroup of norm.wgsl: enough invocations to hide the latency of memory, and as few for a row as can keep it in
-// registers.
+// Workgroups of norm.wgsl have enough invocations to hide the latency of memory, and a row has as few of them as can keep it in registers.
 const (
 	normGroup = 128 // invocations
-	normKept  = 16  // units of a row that an invocation keeps, at most
+	normKept  = 16  // most units of a row that an invocation keeps
 )
 
-// fourAtOnce reports whether the rows of the last axis, in all operands, consist of whole vectors of four.
+// fourAtOnce reports whether the rows of the last axis consist of whole vectors of four, in all operands.
 func fourAtOnce(n *ir.Node) bool {
 	return n.Type.Shape[n.Type.Rank()-1].B%4 == 0 && allAligned(n.In)
 }
 
-// sharesWords reports whether rows share a 32-bit word at their ends, so that a row cannot be written by itself.
+// sharesWords reports whether neighbouring rows share a 32-bit word, so that a row cannot be written independently.
 func sharesWords(n *ir.Node) bool { return n.Type.DType != dtype.F32 && !fourAtOnce(n) }
 
-// norm normalises rows of the last axis, which is static: γ has its size. For rows that share words it only computes
-// the statistics for normFromStatistics.
+// norm normalises rows of the last axis, which is static because γ has its size. If rows share words, it only computes the statistics for
+// normFromStatistics.
 func norm(n *ir.Node, center, residual bool, eps float64) Shader {
 	width := int(n.Type.Shape[n.Type.Rank()-1].B)
 	vec, v, t := 0, "", "f32"

@@ -1,10 +1,10 @@
-// A workgroup runs {{.C.Rows}} rows with {{.C.Lanes}} invocations each. Where a row divides among them it is read once and stays in
-// registers. Statistics take two passes: the variance is the mean of squared deviations, never E[x^2] - mean^2.
+// A workgroup normalises {{.C.Rows}} rows with {{.C.Lanes}} invocations each. If a row divides among them, it is read once and stays in registers.
+// Statistics take two passes: the variance is the mean of squared deviations, never E[x^2] - mean^2, which loses precision.
 var<workgroup> sums: array<vec4<f32>, {{div (mul .C.Rows .C.Lanes) 4}}>;
 
 // across sums v over the invocations of a row.
 fn across(local: u32, v: {{.C.T}}) -> f32 {
-  workgroupBarrier(); // all have read the results of the last call
+  workgroupBarrier(); // the results of the last call have been read
   sums[local / 4u][local % 4u] = {{if .C.V}}(v.x + v.y) + (v.z + v.w){{else}}v{{end}};
   workgroupBarrier();
   let first = (local - local % {{.C.Lanes}}u) / 4u;
@@ -33,7 +33,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let lane = local % {{.C.Lanes}}u;
   let index = (group.y * groups.x + group.x) * {{.C.Rows}}u + local / {{.C.Lanes}}u;
   let live = index < P.rows;
-  let base = select(0u, index, live) * {{.C.Units}}u; // an invocation without a row repeats the first, because all must reach the barriers
+  let base = select(0u, index, live) * {{.C.Units}}u; // an invocation without a row repeats row 0, because all must reach the barriers
   var acc = {{.C.T}}(0.0);
   var mean = {{.C.T}}(0.0);
 {{- if .C.Kept}}

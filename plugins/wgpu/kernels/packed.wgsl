@@ -1,11 +1,11 @@
 {{- /* Readers of packed weights: NAME4(i) are values 4i to 4i+3. Block sizes are even, and many are no multiple of 4. */ -}}
 {{define "common"}}
-fn {{.N}}_aligned(b: u32) -> u32 { return {{.N}}_word((b + {{.Skip}}u) >> 2u); } // b is a multiple of 4
+fn {{.N}}_aligned(b: u32) -> u32 { return {{.N}}_word((b + {{.Skip}}u) >> 2u); } // b must be a multiple of 4
 fn {{.N}}_half(b: u32) -> f32 {
   let k = b + {{.Skip}}u;
   return unpack2x16float({{.N}}_word(k >> 2u) >> ((k & 2u) * 8u)).x;
 }
-// {{.N}}_even are four bytes from an even address on. The last ones of a buffer may lie at its end.
+// {{.N}}_even returns four bytes from an even address. It may also read a word past the end of the buffer, which it then does not use.
 fn {{.N}}_even(b: u32) -> u32 {
   let k = b + {{.Skip}}u;
   let low = {{.N}}_word(k >> 2u);
@@ -54,7 +54,7 @@ fn {{.N}}4(i: u32) -> vec4<f32> {
 {{end}}
 
 {{define "scales"}}
-// {{.N}}_scale_min are scale and minimum g of the eight of a block, six bits each.
+// {{.N}}_scale_min returns scale and minimum of group g of eight in a block, six bits each.
 fn {{.N}}_scale_min(b: u32, g: u32) -> vec2<f32> {
   let s = g % 4u * 8u;
   let x = {{.N}}_aligned(b + 4u) >> s;
@@ -130,7 +130,7 @@ fn {{.N}}4(i: u32) -> vec4<f32> {
 {{end}}
 
 {{define "iq4"}}
-// {{.N}}_iq4 are the values of four halves of bytes.
+// {{.N}}_iq4 returns the values that the low halves of four bytes select.
 fn {{.N}}_iq4(q: u32) -> vec4<f32> {
   return looked_up(q, vec4<u32>(0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u));
 }
@@ -155,10 +155,10 @@ fn {{.N}}4(i: u32) -> vec4<f32> {
 {{define "mxfp4"}}
 fn {{.N}}4(i: u32) -> vec4<f32> {
   let b = i / 8u * 17u;
-  let at = b + 1u + i % 4u * 4u + {{.Skip}}u; // any address
+  let at = b + 1u + i % 4u * 4u + {{.Skip}}u; // may be any address
   let s = (at & 3u) * 8u;
   let q = ({{.N}}_word(at >> 2u) >> s) | (({{.N}}_word((at >> 2u) + 1u) << 1u) << (31u - s));
-  // Twice the values by 2^(e-128), in two factors: the least scales are denormals, which a device may take for 0.
+  // Twice the values times 2^(e-128), in two factors: the smallest scales are denormals, which a device may treat as 0.
   let e = {{.N}}_bits(b);
   let v = looked_up(q >> (i % 8u / 4u * 4u), vec4<u32>(0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu));
   return v * bitcast<f32>((63u + e / 2u) << 23u) * bitcast<f32>((63u + e - e / 2u) << 23u);

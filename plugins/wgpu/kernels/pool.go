@@ -27,7 +27,7 @@ var (
 			return min(g.Kernel[i], size[i])
 		})}
 	}})
-	// Products of sizes of the result are 32-bit numbers.
+	// The shader multiplies sizes of the result in 32 bits.
 	_ = register(Kernel{Op: "adaptive_avg_pool", Takes: "(" + floats + ") if output <= 65535", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		g, err := n.Attrs.(op.AdaptiveAvgPoolAttrs).Geometry()
 		if err != nil {
@@ -50,12 +50,12 @@ var (
 	}})
 )
 
-// windows is a pooling: most is the largest number of elements under a window along an axis, for given sizes of x and the result.
+// windows is a pooling op. most returns the largest number of elements of a window along axis i, for given sizes of x and the result.
 func windows(n *ir.Node, g op.Geometry, f fold, consts map[string]any, most func(size, made [3]int, i int) int) Shader {
 	t := elementType(n.Type.DType)
 	consts["Zero"], consts["Fold"], consts["Last"] = f.zero[t], f.expr[t], g.Last
 	axes := (&convSizes{Geometry: g}).Spatial()
-	consts["Spatial"] = []spatial{axes[2], axes[1], axes[0]} // the last one varies fastest
+	consts["Spatial"] = []spatial{axes[2], axes[1], axes[0]} // the last axis varies fastest
 	return mapped(n, n.Op.Name, poolWGSL, consts, append([]string{"inner"}, convFields...), func(c *Call) []uint32 {
 		_, channels, _ := g.Sizes(c.In[0].Shape)
 		return append([]uint32{uint32(channels)}, (&convSizes{Geometry: g}).images(c)...)

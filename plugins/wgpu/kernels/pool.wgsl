@@ -1,6 +1,6 @@
-// Each element of the result folds what its window sees of x, without the padding.
+// Each element of the result folds the elements of x in its window, without padding.
 fn value(i: u32) -> u32 {
-  // Axes of x and of the result: batch and channels, depth, height, width, then the channels if they are last.
+  // The position of the element in the result: batch and channel, depth, height, width; the channel comes last if the layout says so.
   var rest = i;
 {{- if .C.Last}}
   let inner = rest % P.inner;

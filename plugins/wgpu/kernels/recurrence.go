@@ -8,8 +8,8 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// A workgroup of these goes through the tokens with some columns of the state in registers: no step needs a launch of its own, and none
-// reads the state from memory. What it adds up over the rows of a column is divided among lanes.
+// A workgroup runs through all tokens with some columns of the state in registers, so that no token needs a dispatch or reads the state from memory.
+// Sums over the rows of a column are divided among lanes.
 
 var (
 	//go:embed gated_delta_net.wgsl
@@ -21,12 +21,12 @@ var (
 )
 
 const (
-	mostLanes  = 16 // of a column
-	rowsOfLane = 16 // that are in registers, unless a column has more for all lanes
-	scanTokens = 8  // after which a scan adds up what the lanes have
+	mostLanes  = 16 // most lanes per column
+	rowsOfLane = 16 // rows per lane, in registers; more if a column has more than mostLanes can hold
+	scanTokens = 8  // tokens after which a scan adds the partial sums of its lanes
 )
 
-// lanesFor divides the rows of a column.
+// lanesFor divides the rows of a column among lanes.
 func lanesFor(rows int) (lanes, each int) {
 	for lanes = 1; lanes < mostLanes && lanes*rowsOfLane < rows; {
 		lanes *= 2
@@ -90,7 +90,7 @@ var _ = register(Kernel{
 	},
 })
 
-// withResults are the operands of a node of f32, x0, x1, ..., and its two results, y and z.
+// withResults returns the bindings of an f32 node: operands x0, x1, ... and two results, y and z.
 func withResults(n *ir.Node) (b []Binding) {
 	for k, in := range n.In {
 		b = append(b, Binding{Name: operandNames[k], Operand: k, DType: in.Type.DType})

@@ -17,15 +17,15 @@ var reduceWGSL string
 //go:embed reduce_rows.wgsl
 var reduceRowsWGSL string
 
-// fold is how a reduction combines acc and v, and where it starts, by WGSL type.
+// fold has the WGSL of a reduction by WGSL type: how to combine acc and v, and the initial value.
 type fold struct {
 	expr map[string]string
 	zero map[string]string
 	mean bool
-	key  string // the function that makes integers of floats, which are folded more cheaply
+	key  string // library function that maps floats to integers in their order, which are cheaper to compare; empty for none
 }
 
-// foldType is the WGSL type that reductions of a type compute in.
+// foldType returns the WGSL type in which reductions of type d are computed.
 func foldType(d dtype.DType) string {
 	if d == dtype.Bool {
 		return "u32" // 0 or 1
@@ -49,7 +49,7 @@ var (
 	}
 )
 
-// takes is the rule for the element types of a reduction.
+// takes returns the rule for the element types of a reduction.
 func (f fold) takes() string {
 	switch {
 	case f.expr["f32"] == "":
@@ -82,7 +82,7 @@ func init() {
 // longRow is the number of elements from which on several invocations share a reduction.
 const longRow = 32
 
-// reducedRange is the range of reduced axes, if all axes in it are reduced or have size 1; otherwise end is 0.
+// reducedRange returns the range of reduced axes if every axis in it is reduced or has size 1. Otherwise end is 0.
 func reducedRange(n *ir.Node) (first, end int) {
 	axes := n.Attrs.(op.ReduceAttrs).Axes
 	if len(axes) == 0 {
@@ -97,14 +97,14 @@ func reducedRange(n *ir.Node) (first, end int) {
 	return first, end
 }
 
-// reduction is how the rows of a reduction are read.
+// reduction tells how the rows of a reduction are read.
 type reduction struct {
 	rowPlan
-	unit   int  // elements that are read at once, 1 or 4
-	across bool // they belong to as many rows, which are counted in fours
+	unit   int  // elements read at once, 1 or 4
+	across bool // with unit 4: the elements belong to four rows, and rows are counted in fours
 }
 
-// rowsOf plans the rows of a reduction; ok is false if the reduced axes do not make rows, or short ones.
+// rowsOf plans the rows of a reduction; ok is false if the reduced axes do not form rows or the rows are short.
 func rowsOf(n *ir.Node) (r reduction, ok bool) {
 	first, end := reducedRange(n)
 	x, most := n.In[0].Type, n.Graph.Syms.Largest(n.In[0].Type.Shape)
@@ -138,11 +138,11 @@ func rowsOf(n *ir.Node) (r reduction, ok bool) {
 	return r, true
 }
 
-// reduceRows folds rows, in one shader or in two.
+// reduceRows returns the shaders that fold rows: one, or two if rows are split into parts.
 func reduceRows(n *ir.Node, f fold, r reduction) []Shader {
 	x, d, t := n.In[0].Type, n.Type.DType, foldType(n.Type.DType)
 	in, out := Binding{Name: "x0", Operand: 0, DType: x.DType}, Binding{Name: "y", Operand: Out, DType: d}
-	load, done, zero := "v", "acc", f.zero[t] // of one element
+	load, done, zero := "v", "acc", f.zero[t] // for one element
 	switch {
 	case d == dtype.Bool:
 		load, done = "select(0u, 1u, v)", "acc != 0u"
@@ -154,7 +154,7 @@ func reduceRows(n *ir.Node, f fold, r reduction) []Shader {
 	}
 	consts := map[string]any{"Zero": zero, "Fold": f.expr[t], "Mean": f.mean, "Type": t, "Joined": t, "Unit": t, "Read": "x0", "Load": load,
 		"Per": r.per, "Four": r.unit == 4, "Words": "u32", "Write": "y_put", "Done": done}
-	// The second of two shaders reads what the first has written.
+	// The second shader folds the partial results of the first.
 	parts := Binding{Name: "parts", Operand: Scratch, DType: dtype.U32}
 	if r.unit == 4 {
 		consts["Read"], consts["Unit"], consts["Load"] = "x04", "vec4<"+t+">", byFours("vec4<"+t+">", "v", load)
@@ -173,7 +173,7 @@ func reduceRows(n *ir.Node, f fold, r reduction) []Shader {
 		word = done
 	}
 	consts["Done"] = word
-	// The mean divides by the elements of a row, which the second shader cannot count.
+	// The mean divides by the number of elements in a row, which the second shader cannot derive from the parts.
 	first, end := reducedRange(n)
 	counted := func(s Shader) Shader {
 		params := s.Params
@@ -203,7 +203,7 @@ func reduceRows(n *ir.Node, f fold, r reduction) []Shader {
 	return []Shader{shader(r.rowPlan, consts, in, parts), counted(shader(combine, second, parts, out))}
 }
 
-// byFours applies an expression of a variable to each element of a vector.
+// byFours applies an expression to each element of a vector. variable is its name in expr.
 func byFours(typ, variable, expr string) string {
 	var all []string
 	for _, e := range []string{".x", ".y", ".z", ".w"} {
@@ -212,7 +212,7 @@ func byFours(typ, variable, expr string) string {
 	return typ + "(" + strings.Join(all, ", ") + ")"
 }
 
-// reduceEach computes each element by itself, for any axes.
+// reduceEach computes each element independently, for any axes.
 func reduceEach(n *ir.Node, f fold) Shader {
 	t := foldType(n.Type.DType)
 	axes := n.Attrs.(op.ReduceAttrs).Axes

@@ -16,12 +16,12 @@ fn fetch(i: u32) -> {{.C.Unit}} {
   return {{.C.Load}};
 }
 
-// Where the share of lane j of row r lies, which is at the number of the invocation.
+// The place of lane j's result for row r: the index of its invocation.
 fn share(r: u32, j: u32) -> u32 {
   return {{if .C.Inner}}j * {{.C.Rows}}u + r{{else}}r * {{.C.Lanes}}u + j{{end}};
 }
 {{template "place" .}}
-  // Eight reads are in flight at a time. Those past the end read the last unit, and drop it.
+  // Unrolled so that eight reads are in flight. Reads past the end repeat the last unit and are ignored.
 {{- range seq 4}}
   var a{{.}} = {{$c.Unit}}({{$c.Zero}});
 {{- end}}

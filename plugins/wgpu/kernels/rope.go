@@ -24,14 +24,14 @@ var _ = register(Kernel{Op: "rope", Takes: "(" + floats + ", " + floats + "|i32,
 		return []Shader{s}
 	}})
 
-// rope is the constants of rope.wgsl.
+// rope has the constants of rope.wgsl.
 type rope struct {
-	N, Encode             string // what its names begin with; the function that makes bits of a result
+	N, Encode             string // N: prefix of its names; Encode: function that returns the bits of a result
 	Layout, Style, Angles string
-	Position, Rank        int // of the operand with positions; -1 for none
+	Position, Rank        int // index and rank of the operand with positions; -1 for none
 }
 
-// ropeOf are the constants of a node, and the fields and parameters of its function.
+// ropeOf returns the constants of a node, and the fields and parameters of its function.
 func ropeOf(n *ir.Node, prefix string) (r rope, fields []string, params func(c *Call) []uint32) {
 	a := n.Attrs.(op.RopeAttrs)
 	r = rope{prefix, "y_encode", a.Layout, a.Style, a.Angles, a.Position(len(n.In)), -1}
@@ -64,7 +64,7 @@ func ropeOf(n *ir.Node, prefix string) (r rope, fields []string, params func(c *
 // inverseTau is 1/(2*pi).
 const inverseTau = "0.159154943091895335768883763372514362034459645740456448747667344058896797634226535090113803"
 
-// turns64 is the fraction of a turn that so many radians are, in units of 2^-64.
+// turns64 converts radians to a fraction of a turn in units of 2^-64, without whole turns.
 func turns64(radians float64) uint64 {
 	f, _, err := big.ParseFloat(inverseTau, 10, 280, big.ToNearestEven)
 	if err != nil {

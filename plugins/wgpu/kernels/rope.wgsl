@@ -1,9 +1,9 @@
 {{- define "angles"}}
 {{- if ne .Angles "tables"}}
-// Angles are fractions of a turn in 64 bits, (high, low): whole turns fall off by themselves, so that an angle is as exact at a large
-// position as at a small one.
+// Angles are fractions of a turn with 64 bits, (high, low). Whole turns overflow and disappear, so an angle is as exact at a large position as at a
+// small one.
 
-// The product of two words.
+// The product of two words as (high, low).
 fn wide_mul(a: u32, b: u32) -> vec2<u32> {
   let al = a & 0xffffu;
   let ah = a >> 16u;
@@ -18,7 +18,7 @@ fn wide_add(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
   let low = a.y + b.y;
   return vec2<u32>(a.x + b.x + select(0u, 1u, low < b.y), low);
 }
-// A fraction f times n.
+// The fraction f of a turn, times n.
 fn times(f: vec2<u32>, n: u32) -> vec2<u32> {
   let p = wide_mul(f.y, n);
   return vec2<u32>(p.x + f.x * n, p.y);
@@ -26,7 +26,7 @@ fn times(f: vec2<u32>, n: u32) -> vec2<u32> {
 // Cosine and sine of the fraction f of a turn.
 fn turn(f: vec2<u32>) -> vec2<f32> {
   let quarter = (f.x + 0x20000000u) >> 30u;
-  let rest = bitcast<i32>(f.x - (quarter << 30u)); // an eighth of a turn at most
+  let rest = bitcast<i32>(f.x - (quarter << 30u)); // at most an eighth of a turn
   var v = trig((f32(rest) * 2.3283064365386963e-10 + f32(f.y) * 5.421010862427522e-20) * 6.283185307179586);
   if ((quarter & 1u) == 1u) {
     v = vec2<f32>(-v.y, v.x);
@@ -37,10 +37,10 @@ fn turn(f: vec2<u32>) -> vec2<f32> {
   return v;
 }
 {{- if eq .Angles "frequencies"}}
-// 1/(2*pi) in binary, from the point on.
+// The binary digits of 1/(2*pi) after the point.
 var<private> inverse: array<u32, 8> = array<u32, 8>(0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u, 0x7f9458eau, 0xf7aef158u);
 
-// Word k of 1/(2*pi) times 2^e, from the point on.
+// Word k of the binary digits of 2^e/(2*pi) after the point.
 fn inverse_word(k: i32, e: i32) -> u32 {
   let at = e + 32 * k + 512; // positive
   let i = (at >> 5u) - 16;
@@ -58,7 +58,7 @@ fn inverse_word(k: i32, e: i32) -> u32 {
   }
   return (high << shift) | (low >> (32u - shift));
 }
-// The fraction of a turn that so many radians are.
+// Converts radians to a fraction of a turn.
 fn fraction(radians: f32) -> vec2<u32> {
   let b = bitcast<u32>(radians);
   let e = i32((b >> 23u) & 0xffu);
@@ -89,7 +89,7 @@ fn {{.N}}value(i: u32) -> u32 {
   let b = i / (P.{{.N}}dim * P.{{.N}}heads * P.{{.N}}seq);
   let at = P.{{.N}}start + b * P.{{.N}}x_b + s * P.{{.N}}x_s + h * P.{{.N}}x_h + d;
   let x = {{.N}}x0(at);
-  // A position is pos + more.
+  // The position is pos + more.
   var more = s;
 {{- if eq .Rank 0}}
   let pos = {{.N}}x{{.Position}}(0u);
@@ -132,7 +132,7 @@ fn {{.N}}value(i: u32) -> u32 {
 {{- end}}
   var angle = wide_add(times(f, u32(pos)), times(f, more));
   if (pos < 0) {
-    angle.x = angle.x - f.y; // u32(pos) is 2^32 too much
+    angle.x = angle.x - f.y; // u32(pos) is too large by 2^32
   }
   var cs = turn(angle);
 {{- if eq .Angles "frequencies"}}

@@ -15,15 +15,15 @@ var ropeAppendWGSL string
 
 func init() { groupings = append(groupings, ropeAppendGroup) }
 
-// ropePart is a result of rope_append.wgsl.
+// ropePart is one result of rope_append.wgsl.
 type ropePart struct {
-	N      string // what its names begin with
-	Value  string // the function of its elements' bits
-	Append bool   // to a state
-	step   int    // of the group
+	N      string // prefix of its names
+	Value  string // function that returns the bits of an element
+	Append bool   // the result is a state
+	step   int    // step of the group
 }
 
-// ropeAppendGroup finds what an attention layer with a cache does before attention. A rotated key goes into the cache at once.
+// ropeAppendGroup finds the steps that precede attention in a layer with a key-value cache. A rotated key is written to the cache directly.
 //
 //	q1 = rope q, pos
 //	k1 = rope k, pos
@@ -40,7 +40,7 @@ func ropeAppendGroup(nodes []*ir.Node, uses []int, _ Limits) (Group, bool) {
 	var parts []ropePart
 	var params []func(c *Call) []uint32
 	s := Shader{Name: "rope_append", Body: ropeWGSL + ropeAppendWGSL}
-	values := map[*ir.Node]string{} // of the ropes
+	values := map[*ir.Node]string{} // by rope: the function that returns the bits of its elements
 	for i, n := range nodes {
 		part := ropePart{N: fmt.Sprintf("p%d_", i), Append: n.Is(op.KVAppendDef), step: i}
 		bind := func(name string, operand int, d dtype.DType) {
@@ -72,7 +72,7 @@ func ropeAppendGroup(nodes []*ir.Node, uses []int, _ Limits) (Group, bool) {
 			s.Fields = append(s.Fields, fields...)
 			params = append(params, ofRope)
 			if uses[n.ID] == 1 && slices.ContainsFunc(nodes, func(o *ir.Node) bool { return o.Is(op.KVAppendDef) && o.In[1] == n }) {
-				continue // nothing reads its result
+				continue // only the append reads its result
 			}
 		}
 		bind("y", Out, dtype.F32)
@@ -83,7 +83,7 @@ func ropeAppendGroup(nodes []*ir.Node, uses []int, _ Limits) (Group, bool) {
 		Ropes []rope
 		Parts []ropePart
 	}{ropes, parts}
-	elements := func(c *Call, step int) int { // that the step writes
+	elements := func(c *Call, step int) int { // elements that the step writes
 		if nodes[step].Is(op.KVAppendDef) {
 			return numel(c.Group[step].In[1].Shape)
 		}
@@ -116,7 +116,7 @@ func ropeAppendGroup(nodes []*ir.Node, uses []int, _ Limits) (Group, bool) {
 	return Group{Steps: len(nodes), Shader: s}, true
 }
 
-// ropesOrAppends reports a rope or kv_append of f32.
+// ropesOrAppends reports whether n is a rope or kv_append of f32.
 func ropesOrAppends(n *ir.Node) bool {
 	return n.Type.DType == dtype.F32 && (n.Is(op.KVAppendDef) || n.Is(op.RopeDef) && !slices.ContainsFunc(n.In, func(x *ir.Node) bool { return x.Type.DType.Size() < 4 }))
 }

@@ -3,7 +3,7 @@
 {{template "rope" $r}}
 {{- end}}
 
-// An invocation computes one element of one of the results, which follow each other.
+// An invocation computes one element of one of the results. The results are numbered one after another.
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -12,7 +12,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   if (i < P.{{.N}}n) {
 {{- if .Append}}
     for (var k = 0u; k < P.{{.N}}places; k = k + 1u) {
-      if (u32({{.N}}x2(k)) > P.{{.N}}last) { // a negative one is large
+      if (u32({{.N}}x2(k)) > P.{{.N}}last) { // a negative index becomes large
         status_put(0u, 1u);
         return;
       }

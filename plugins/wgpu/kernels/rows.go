@@ -13,32 +13,33 @@ var rowsWGSL string
 // rowFields are the parameters of shaders that begin with rows.wgsl; see rowPlan.params.
 var rowFields = []string{"rows", "n", "inner", "parts", "span"}
 
-// enoughGroups is the number of workgroups that occupies a large device. Where there are fewer, rows are divided among several.
+// enoughGroups is the number of workgroups that occupies a large GPU. If rows make fewer, they are split into parts.
 const enoughGroups = 1024
 
-// leastReads is the number of elements that a lane reads at least, which takes longer than combining the lanes.
+// leastReads is the least number of elements per lane. Reading that many takes longer than combining the lanes.
 const leastReads = 16
 
-// rowPlan is how the rows of an operand are divided among workgroups. The operand is seen as [outer, n, inner]; a row is n units, inner apart.
+// rowPlan tells how the rows of an operand are divided among workgroups. The operand is viewed as [outer, n, inner]: a row has n units, inner units
+// apart. A lane is one of the invocations that share a row.
 type rowPlan struct {
-	rows, lanes int  // of a workgroup
-	per         int  // rows is a multiple of it
-	reads       int  // units that a lane reads at least
-	divided     int  // workgroups, about, where rows are divided
-	inner       bool // neighbouring elements belong to different rows
-	// split: there may be too few rows to occupy the device. Then a shader makes a partial result of each part of a row, and another one
+	rows, lanes int  // rows of a workgroup, and lanes of a row
+	per         int  // rows is a multiple of per
+	reads       int  // least number of units that a lane reads
+	divided     int  // approximate number of workgroups if rows are split
+	inner       bool // neighbouring units belong to different rows
+	// split is set if there may be too few rows to occupy the device. Then one shader computes a partial result for each part of a row, and another
 	// combines them.
 	split bool
-	sizes func(shape []int) (outer, n, inner int) // from the shape of operand 0
-	most  [3]int                                  // sizes at the symbols' upper bounds
+	sizes func(shape []int) (outer, n, inner int) // derived from the shape of operand 0
+	most  [3]int                                  // outer, n and inner at the symbols' upper bounds
 }
 
-// planRows plans the rows of operand 0. A workgroup has a multiple of per rows.
+// planRows plans the rows of operand 0. The number of rows of a workgroup is a multiple of per.
 func planRows(node *ir.Node, per int, sizes func(shape []int) (outer, n, inner int)) rowPlan {
 	return planReads(node, per, sizes, leastReads, enoughGroups)
 }
 
-// planReads plans rows for lanes that read so many units at least, and so many workgroups where rows are divided.
+// planReads is planRows with the least number of units that a lane reads, and the number of workgroups if rows are split.
 func planReads(node *ir.Node, per int, sizes func(shape []int) (outer, n, inner int), reads, divided int) rowPlan {
 	p := rowPlan{sizes: sizes, per: per, reads: reads, divided: divided}
 	shape, syms := node.In[0].Type.Shape, node.Graph.Syms
@@ -51,8 +52,8 @@ func planReads(node *ir.Node, per int, sizes func(shape []int) (outer, n, inner 
 	return p
 }
 
-// rowsAndLanes divides a workgroup into rows of length units and lanes for each. Lanes are few enough that each makes so many
-// reads at least. inner is set if neighbouring elements belong to different rows. rows is a multiple of per.
+// rowsAndLanes divides a workgroup among rows of length units. It uses as many lanes per row as still have that many reads each. inner tells whether
+// neighbouring units belong to different rows. rows is a multiple of per.
 func rowsAndLanes(length int, inner bool, per, reads int) (rows, lanes int) {
 	const group = 256
 	lanes = 8
@@ -64,11 +65,11 @@ func rowsAndLanes(length int, inner bool, per, reads int) (rows, lanes int) {
 	return group / lanes, lanes
 }
 
-// parts is the number of parts of a row and the units of each but the last. Rows that make enough workgroups are not divided.
+// parts returns the number of parts of a row and the units of each but the last. Rows are not split if they make enough workgroups.
 func (p rowPlan) parts(rows, n int) (parts, span int) {
 	groups := max(1, ceilDiv(rows, p.rows))
 	if groups < enoughGroups && n >= 2*p.reads*p.lanes {
-		// Rounded up: with one part less, a few lanes would have to read once more.
+		// Rounded up: one part less could make a few lanes read once more.
 		parts = min(ceilDiv(n, p.reads*p.lanes), ceilDiv(p.divided, groups))
 	}
 	parts = max(1, parts)
@@ -76,7 +77,7 @@ func (p rowPlan) parts(rows, n int) (parts, span int) {
 	return max(1, ceilDiv(n, span)), span
 }
 
-// mostParts is an upper bound of all parts of all rows.
+// mostParts is an upper bound of the number of parts of all rows together.
 func (p rowPlan) mostParts() int {
 	if !p.split {
 		return 0
@@ -103,7 +104,7 @@ func (p rowPlan) groups(c *Call) int {
 	return ceilDiv(outer*inner, p.rows) * parts
 }
 
-// rounds is the number of units that a lane reads.
+// rounds returns the number of units that a lane reads.
 func (p rowPlan) rounds(c *Call) int {
 	outer, n, inner := p.sizes(c.In[0].Shape)
 	if p.split {
@@ -112,14 +113,14 @@ func (p rowPlan) rounds(c *Call) int {
 	return ceilDiv(n, p.lanes)
 }
 
-// shader is a shader that begins with rows.wgsl.
+// shader makes a shader that begins with rows.wgsl.
 func (p rowPlan) shader(name, body string, consts map[string]any, loops func(c *Call) int, bindings ...Binding) Shader {
 	all := map[string]any{"Rows": p.rows, "Lanes": p.lanes, "Inner": p.inner, "Split": p.split}
 	maps.Copy(all, consts)
 	return Shader{Name: name, Body: rowsWGSL + body, Fields: rowFields, Consts: all, Bindings: bindings, Params: p.params, Groups: p.groups, Loops: loops}
 }
 
-// combining plans the rows of partial results: [rows, parts] in scratch memory.
+// combining plans the rows of the partial results, [rows, parts] in scratch memory.
 func (p rowPlan) combining(per int) rowPlan {
 	c := rowPlan{per: per, reads: p.reads}
 	c.rows, c.lanes = rowsAndLanes(p.divided, false, per, leastReads)

@@ -2,8 +2,8 @@
 @compute @workgroup_size({{mul .C.Rows .C.Lanes}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
-  // A workgroup has {{.C.Rows}} rows, of {{.C.Lanes}} invocations each, or one part of those rows. The units of a row are base + k * step;
-  // those of the workgroup are start to end.
+  // A workgroup handles {{.C.Rows}} rows with {{.C.Lanes}} lanes each, or one part of these rows. Unit k of a row is at base + k * step; the workgroup's
+  // units are start to end.
   let index = group.y * groups.x + group.x;
 {{- if .C.Split}}
   let first = (index / P.parts) * {{.C.Rows}}u;
@@ -19,7 +19,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     return;
   }
 {{- if .C.Inner}}
-  let r = local % {{.C.Rows}}u; // neighbours take neighbouring rows, whose elements are adjacent
+  let r = local % {{.C.Rows}}u; // neighbouring invocations take neighbouring rows, whose elements are adjacent
   let lane = local / {{.C.Rows}}u;
   let row = min(first + r, P.rows - 1u);
   let base = (row / P.inner) * P.n * P.inner + row % P.inner;

@@ -14,8 +14,8 @@ var sampleWGSL string
 
 const sampleGroup = 256
 
-// A workgroup draws the token of a row: as on the processor, a radix select finds the survivors, on counts and then on probabilities,
-// whose sums are integers of 64 bits.
+// A workgroup samples the token of a row. As in the cpu backend, radix selects find the survivors of top_k and then of top_p. Their sums of counts and
+// probabilities are 64-bit integers, so that they do not depend on the order of additions.
 var _ = register(Kernel{
 	Op: "sample", Takes: "(" + floats + ", f32, i32, f32, u32, u32, f32)",
 	Refuses: "temperature is not finite, top_k is not 0 to the size of a row, top_p or min_p is not 0 to 1, or a row of the logits is NaN only",

@@ -12,7 +12,7 @@ fn value_of(k: u32) -> f32 {
 {{- end}}
 }
 
-// threefry2x32-20: Salmon and others, Parallel Random Numbers: As Easy as 1, 2, 3 (2011).
+// threefry2x32-20: Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3 (2011).
 fn rotated(x: vec2<u32>, by: u32) -> vec2<u32> {
   let s = x.x + x.y;
   return vec2<u32>(s, ((x.y << by) | (x.y >> (32u - by))) ^ s);
@@ -32,13 +32,13 @@ fn threefry(counter: vec2<u32>, k: vec2<u32>) -> vec2<u32> {
   return even_rounds(x) + vec2<u32>(k2, k.x + 5u);
 }
 
-// ln((1+s)/(1-s)) for small s: log of a device may be off by 2^-21 near 1, which is where the winners are.
+// ln((1+s)/(1-s)) for small s. A device's log may be off by 2^-21 near 1, exactly where the winning values are.
 fn log_ratio(s: f32) -> f32 {
   let q = s * s;
   return 2.0 * s * (1.0 + q * (0.333333333 + q * (0.2 + q * (0.142857143 + q * (0.111111111 + q * 0.090909091)))));
 }
 fn log_near(x: f32) -> f32 {
-  // x = m * 2^e, m from sqrt(1/2) to sqrt(2); x is positive and normal.
+  // x = m * 2^e with m from sqrt(1/2) to sqrt(2). x must be positive and normal.
   let b = bitcast<u32>(x);
   var e = i32(b >> 23u) - 127;
   var m = from_bits((b & 0x7fffffu) | 0x3f800000u);
@@ -48,11 +48,11 @@ fn log_near(x: f32) -> f32 {
   }
   return log_ratio((m - 1.0) / (m + 1.0)) + f32(e) * 0.693147181;
 }
-// -ln(-ln u) of the upper 24 bits of a word.
+// -ln(-ln u) for u in (0,1), given by the upper 24 bits of a word.
 fn gumbel(word: u32) -> f32 {
   let k = word >> 8u;
   if (k == 0u) {
-    return -4.23532643; // u is 1e-30
+    return -4.23532643; // for u = 1e-30
   }
   var e = 0.0; // -ln u
   if (k > 0x800000u) {
@@ -63,7 +63,7 @@ fn gumbel(word: u32) -> f32 {
   }
   return -log_near(e);
 }
-// e^x of x up to 0.
+// e^x for x <= 0.
 fn exp_near(x: f32) -> f32 {
   if (!(x > -60.0)) {
     return 0.0;
@@ -74,7 +74,7 @@ fn exp_near(x: f32) -> f32 {
   return p * from_bits(u32(i32(n) + 127) << 23u);
 }
 
-// Integers of 64 bits, the low word first.
+// 64-bit integers, low word first.
 fn add64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
   let lo = a.x + b.x;
   return vec2<u32>(lo, a.y + b.y + select(0u, 1u, lo < a.x));
@@ -88,7 +88,7 @@ fn less64(a: vec2<u32>, b: vec2<u32>) -> bool {
 fn f32_of64(a: vec2<u32>) -> f32 {
   return f32(a.y) * 4294967296.0 + f32(a.x);
 }
-// x * 2^scale, rounded down, or up.
+// x * 2^scale as an integer, rounded down, or up if up is set.
 fn fixed(x: f32, scale: i32, up: bool) -> vec2<u32> {
   let b = bitcast<u32>(x);
   let m = (b & 0x7fffffu) | 0x800000u;
@@ -120,9 +120,9 @@ var<workgroup> total: vec2<u32>;
 var<workgroup> above: vec2<u32>;
 var<workgroup> goal: vec2<u32>;
 var<workgroup> prefix: u32;
-var<workgroup> least: u32; // survivors have a larger key, or this one and an index up to last
+var<workgroup> least: u32; // survivors have a larger key, or this key and an index up to last
 var<workgroup> last: u32;
-var<workgroup> equal: u32; // as many of the least key survive
+var<workgroup> equal: u32; // number of survivors with the least key
 
 const none = 0xffffffffu;
 
@@ -133,7 +133,7 @@ struct Row {
   t: f32,
 }
 
-// How far element i is below the largest, divided by the temperature.
+// The distance of element i from the largest, divided by the temperature (negative or 0).
 fn below(row: Row, k: u32) -> f32 {
   if (k == row.top_key) {
     return 0.0;
@@ -144,8 +144,7 @@ fn below(row: Row, k: u32) -> f32 {
   return (value_of(k) - row.top) / row.t;
 }
 
-// Raises least to the key at which the weights of the survivors, from the largest down, reach a goal: k elements, or the part p of
-// their probability.
+// Raises least to the largest key for which the survivors' total weight reaches a goal: k elements or, with weigh, the share p of their probability.
 fn choose(local: u32, row: Row, wanted: bool, weigh: bool, k: u32, p: f32) {
   for (var level = 0u; level < 4u; level = level + 1u) {
     workgroupBarrier();
@@ -218,14 +217,14 @@ fn choose(local: u32, row: Row, wanted: bool, weigh: bool, k: u32, p: f32) {
         if (!weigh) {
           equal = missing.x;
         } else {
-          // of n equal weights, as many as reach what is missing
+          // of n equal weights, the fewest that reach what is missing
           let r = f32_of64(missing) / max(f32_of64(all), 1.0) * f32(n);
           equal = clamp(u32(ceil(r - 1.0e-6 * f32(n))), 1u, max(n, 1u));
         }
       }
     }
   }
-  // The last survivor of the least key: every invocation counts in a stretch of the row.
+  // Finds the last survivor with the least key. Each invocation counts in a contiguous piece of the row.
   workgroupBarrier();
   let each = (P.size + {{sub .C.Group 1}}u) / {{.C.Group}}u;
   let end = min(P.size, (local + 1u) * each);
@@ -280,7 +279,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   var best = 0u;
   var place = none;
   var at = local;
-  for (; at + {{mul 7 .C.Group}}u < P.size; at = at + {{mul 8 .C.Group}}u) { // one after the other, each read would wait for the last
+  for (; at + {{mul 7 .C.Group}}u < P.size; at = at + {{mul 8 .C.Group}}u) { // eight reads are in flight; one by one, each would wait for the last
 {{- range $j := seq 8}}
     let x{{$j}} = x0_bits(row.base + at + {{mul $j $.C.Group}}u);
 {{- end}}

@@ -12,7 +12,7 @@ import (
 //go:embed scan.wgsl
 var scanWGSL string
 
-// The scans fold as reductions do. Two elements of 16 bits share a word, and may belong to different lines.
+// Scans combine elements like reductions. 16-bit types are not supported, because two elements that share a word may belong to different lines.
 func init() {
 	for name, reduction := range map[string]string{"cumsum": "reduce_sum", "cumprod": "reduce_prod", "cummax": "reduce_max"} {
 		f := folds[reduction]
@@ -39,19 +39,20 @@ func scanSizes(n *ir.Node, shape []int) (outer, size, inner int) {
 	return around(shape, n.Attrs.(op.ScanAttrs).Axis)
 }
 
-// scanBlocks is the length of the blocks in which several workgroups share a line: first they fold each block, then each scans its block
-// from the fold of those before it. 0: a line is one block, as there are enough lines, or short ones.
+// scanBlocks returns the length of the blocks into which lines are divided so that several workgroups share a line, or 0 if each line is one block
+// because there are enough lines or they are short. With blocks, one shader folds each block, and a second scans each block starting from the
+// folds of the blocks before it.
 func scanBlocks(n *ir.Node) int {
 	const few, short, least = 512, 4096, 2048
 	outer, size, inner := scanSizes(n, n.Graph.Syms.Largest(n.Type.Shape))
 	if outer*inner >= few || size <= short {
 		return 0
 	}
-	// Each block reads as many totals as there are blocks.
+	// Each block reads the totals of all blocks before it, so blocks grow with the square root of the size.
 	return max(least, 1<<bits.Len(uint(4*math.Sqrt(float64(size)))))
 }
 
-// scan writes the folds of blocks, or scans them.
+// scan makes the shader that writes the folds of blocks (totals) or the one that scans them.
 func scan(n *ir.Node, f fold, totals bool) Shader {
 	a, t := n.Attrs.(op.ScanAttrs), elementType(n.Type.DType)
 	length := scanBlocks(n)

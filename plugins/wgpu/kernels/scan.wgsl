@@ -4,7 +4,7 @@ fn join(acc: {{.C.Type}}, v: {{.C.Type}}) -> {{.C.Type}} {
   return {{.C.Fold}};
 }
 
-// A workgroup has {{.C.Rows}} blocks of lines, of {{.C.Lanes}} invocations each.
+// A workgroup handles {{.C.Rows}} blocks of lines with {{.C.Lanes}} invocations each.
 @compute @workgroup_size({{mul .C.Rows .C.Lanes}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -13,7 +13,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     return;
   }
 {{- if .C.Inner}}
-  let r = local % {{.C.Rows}}u; // neighbours take neighbouring lines, whose elements lie side by side
+  let r = local % {{.C.Rows}}u; // neighbouring invocations take neighbouring lines, whose elements are adjacent
   let lane = local / {{.C.Rows}}u;
   let apart = {{.C.Rows}}u;
 {{- else}}
@@ -63,7 +63,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   workgroupBarrier();
 {{- end}}
   for (var t = 0u; t < P.block; t = t + {{mul .C.Lanes .C.Each}}u) {
-    // Each invocation folds {{.C.Each}} elements, and all of them their folds.
+    // Each invocation folds {{.C.Each}} elements; then all of them combine their folds.
     let begin = begins + t + lane * {{.C.Each}}u;
     var acc = {{.C.Zero}};
 {{- range seq .C.Each}}

@@ -12,13 +12,13 @@ var _ = register(Kernel{Op: "scatter_add", Takes: "(f32|f16|bf16|i32|u32, i32|i6
 	return s.scratch(max(s.most, 1))
 }})
 
-// scatterAdd sorts the indices, so that each row of the result finds what is added to it, in the order of the operand: the sums are the same
-// in every run.
+// scatterAdd sorts the indices, so that each row of the result finds its addends in the operand's order. The sums are then the same in every run,
+// unlike with atomic additions.
 func scatterAdd(n *ir.Node, l Limits) []Shader {
 	inner := func(shape []int) int { return numel(shape[1:]) }
 	width, four := inner(n.Graph.Syms.Largest(n.Type.Shape)), common(n.Type.Shape[1:])%4 == 0 && aligned(n.In[0])
 	d := n.Type.DType
-	if d.Size() < 4 && !four { // elements share words
+	if d.Size() < 4 && !four { // neighbouring elements share words
 		s := mapped(n, "scatter_add", part(movementWGSL, "scatter_elements"), map[string]any{"Type": elementType(d)}, []string{"inner", "rows", "count"}, func(c *Call) []uint32 {
 			return []uint32{uint32(inner(c.Out.Shape)), uint32(c.Out.Shape[0]), uint32(c.In[1].Shape[0])}
 		}).withStatus()
@@ -58,9 +58,9 @@ func scatterAdd(n *ir.Node, l Limits) []Shader {
 	return append(sorted.shaders(), sums)
 }
 
-const scatterEach = 4 // units of an invocation, at most
+const scatterEach = 4 // most units per invocation
 
-// scatterSort sorts the indices, by so many of their bits as name a row.
+// scatterSort sorts the indices. It compares only as many bits as the number of rows needs.
 func scatterSort(n *ir.Node, l Limits) sorting {
 	most, rows := n.Graph.Syms.Largest(n.In[1].Type.Shape)[0], n.Graph.Syms.Largest(n.Type.Shape)[0]
 	s := sorting{name: "scatter_add", most: most, tile: sortedTile(most, l)}

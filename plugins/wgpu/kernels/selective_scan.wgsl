@@ -1,7 +1,7 @@
-// What the lanes of a channel add to the results of {{.C.Tokens}} tokens.
+// Partial sums of a channel's lanes for the results of {{.C.Tokens}} tokens.
 var<workgroup> sums: array<f32, {{mul .C.Tokens (mul .C.Columns .C.Lanes)}}>;
 
-// A workgroup has {{.C.Columns}} channels. Row i*{{.C.Lanes}}+lane of a channel's state is register i of a lane.
+// A workgroup computes {{.C.Columns}} channels. Register i of a lane has row i*{{.C.Lanes}}+lane of a channel's state.
 @compute @workgroup_size({{mul .C.Columns .C.Lanes}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -44,7 +44,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
       sums[t * {{mul .C.Columns .C.Lanes}}u + local] = sum;
     }
     workgroupBarrier();
-    // The lanes of a channel take its tokens in turn.
+    // The lanes of a channel combine the sums of different tokens.
     for (var t = lane; t < many; t = t + {{.C.Lanes}}u) {
       var sum = 0.0;
       for (var l = 0u; l < {{.C.Lanes}}u; l = l + 1u) {

@@ -11,7 +11,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// library has the functions that shaders share. A shader's text includes those that it uses.
+// library has the functions that shaders share. A shader's text includes only those that it uses.
 //
 //go:embed library.wgsl
 var library string
@@ -21,14 +21,14 @@ type Window struct {
 	Offset, Size int64
 }
 
-// View is the location of an operand: consecutive windows, and how many elements of the first precede it.
+// View locates an operand: consecutive windows, and the number of elements of the first window that precede the operand.
 type View struct {
 	Windows []Window
 	Skip    int64
 }
 
-// Text is the complete WGSL of a shader whose operands are at views, one per binding. Binding i of the text is window i of
-// the flattened list, and the parameters come last.
+// Text returns the complete WGSL of a shader, with one view per binding. Binding i in the text is window i of all views in order. The parameters are
+// the last binding.
 func (s Shader) Text(views []View) (string, error) {
 	var b strings.Builder
 	next := 0
@@ -75,15 +75,15 @@ var functions = template.FuncMap{
 	"mod":    func(a, b int) int { return a % b },
 }
 
-// libraryFunctions are the functions of the library: all of the text, and the name.
+// libraryFunctions returns for each function of the library its complete text and its name.
 var libraryFunctions = sync.OnceValue(func() [][]string { return functionsOf(library) })
 
-// functionsOf finds the functions of WGSL, of one line or more.
+// functionsOf finds the functions in WGSL text, including those of a single line.
 func functionsOf(text string) [][]string {
 	return regexp.MustCompile(`(?ms)^fn (\w+)\((?:[^\n]*}\n|.*?^}\n)`).FindAllStringSubmatch(text, -1)
 }
 
-// withLibrary adds the library functions that text calls, and those that they call.
+// withLibrary adds the library functions that text calls, directly or indirectly.
 func withLibrary(text string) string {
 	used := map[string]bool{}
 	for again := true; again; {
@@ -98,7 +98,7 @@ func withLibrary(text string) string {
 	return text
 }
 
-// elementType is the WGSL type that values of a dtype are computed in.
+// elementType returns the WGSL type in which values of d are computed.
 func elementType(d dtype.DType) string {
 	switch d {
 	case dtype.I32, dtype.I64:
@@ -113,11 +113,15 @@ func elementType(d dtype.DType) string {
 
 // declare writes the variables of a binding and its accessors:
 //
-//	NAME(i)         element i as a WGSL value         NAME_bits(i)  its bits
-//	NAME_encode(v)  the bits of a value               NAME_put(w,v) writes the 32-bit word w
-//	NAME(i) of i64 is the nearest i32, NAME_bits(i) its low word
-//	u8 has only NAME_bits(i), byte i
-//	NAME4(i)        elements 4i to 4i+3 as vec4<f32>, words of u32 as vec4<u32>  NAME4_put(i,v); of blocks their values
+//	NAME(i)         element i as a WGSL value (an i64 as the nearest i32)
+//	NAME_bits(i)    the bits of element i (of an i64 the low word)
+//	NAME_encode(v)  the bits of a value
+//	NAME_put(w, v)  writes the 32-bit word w
+//
+// A u8 operand has only NAME_bits. With Vec 4 there are instead
+//
+//	NAME4(i)        elements 4i to 4i+3 as vec4<f32>, or vec4<u32> for u32; of packed weights the values
+//	NAME4_put(i, v) writes these elements
 func (bind Binding) declare(first int, v View) string {
 	var b strings.Builder
 	name, unit, typ := bind.Name, int64(4), "u32"
@@ -199,7 +203,7 @@ func (bind Binding) declare(first int, v View) string {
 	return b.String()
 }
 
-// declarePacked writes the reader of packed weights that begin so many bytes into the binding.
+// declarePacked writes the reader of packed weights that begin skip bytes into the binding.
 func (bind Binding) declarePacked(b *strings.Builder, skip int64) {
 	for _, name := range []string{"common", bind.Packed.String()} {
 		if err := packedReaders.ExecuteTemplate(b, name, map[string]any{"N": bind.Name, "Skip": skip}); err != nil {
@@ -210,7 +214,7 @@ func (bind Binding) declarePacked(b *strings.Builder, skip int64) {
 
 func (bind Binding) writes() bool { return bind.Operand < 0 }
 
-// access writes the bodies that read and write unit i through the window that it is in.
+// access returns function bodies that read and write unit i in the window that contains it. unit is in bytes.
 func (bind Binding) access(v View, unit int64) (read, write string) {
 	var r, w strings.Builder
 	at := int64(0)

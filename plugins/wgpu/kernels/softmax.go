@@ -51,10 +51,10 @@ func softmaxKernel(name string, log bool) Kernel {
 	}
 }
 
-// softmaxKeeps is how many vectors of a row an invocation keeps at most.
+// softmaxKeeps is the largest number of vectors of a row that an invocation keeps in registers.
 const softmaxKeeps = 16
 
-// softmaxKept is a shader that reads rows of the last axis once; ok is false where they are too long, or no whole vectors.
+// softmaxKept makes a shader that reads rows of the last axis once. ok is false if rows are too long, or not a multiple of four elements.
 func softmaxKept(n *ir.Node, log bool) (s Shader, ok bool) {
 	const group = 256
 	last := n.Type.Rank() - 1
@@ -86,7 +86,7 @@ func softmaxKept(n *ir.Node, log bool) (s Shader, ok bool) {
 	}, true
 }
 
-// softmaxLong plans rows of the last axis that are too long to be kept, and says how many elements are read at once; ok is false for others.
+// softmaxLong plans rows of the last axis that are too long for softmaxKept. unit is the number of elements read at once. ok is false for other rows.
 func softmaxLong(n *ir.Node) (p rowPlan, unit int, ok bool) {
 	last := n.Type.Rank() - 1
 	if softmaxAxis(n) != last || n.Graph.Syms.Largest(n.Type.Shape)[last] <= 4096 {
@@ -101,8 +101,8 @@ func softmaxLong(n *ir.Node) (p rowPlan, unit int, ok bool) {
 	return planReads(n, 1, func(shape []int) (outer, n, inner int) { return numel(shape[:last]), shape[last] / unit, 1 }, 8, 2048), unit, true
 }
 
-// softmaxInTwo reads rows twice: a shader finds the largest element and the sum of exponentials of each part, the other one puts these
-// together and writes the result.
+// softmaxInTwo returns two shaders. The first finds the largest element and the sum of exponentials of each part of a row. The second combines these,
+// reads the row again and writes the result.
 func softmaxInTwo(n *ir.Node, p rowPlan, unit int, log bool) []Shader {
 	const group, each = 256, 8
 	consts := map[string]any{"Unit": "f32", "Four": unit == 4, "Read": "x", "Final": min(p.lanes, 16)}
@@ -151,10 +151,11 @@ func softmaxRows(n *ir.Node) rowPlan {
 	return planRows(n, 1, func(shape []int) (outer, n, inner int) { return around(shape, axis) })
 }
 
-// softmaxInOne reports whether one shader computes whole rows. It cannot where rows are divided, or share words.
+// softmaxInOne reports whether one shader computes whole rows. It cannot if rows are split or share words.
 func softmaxInOne(n *ir.Node, p rowPlan) bool { return n.Type.DType == dtype.F32 && !p.split }
 
-// softmax computes rows in one shader. Otherwise it finds the largest element and the sum of each row first, in one shader or in two.
+// softmax returns the shaders for rows of any axis: one if that is possible. Otherwise one or two shaders first find the largest element and the sum of
+// exponentials of each row.
 func softmax(n *ir.Node, p rowPlan, log bool) []Shader {
 	in := Binding{Name: "x0", Operand: 0, DType: n.In[0].Type.DType}
 	loops := func(p rowPlan) func(c *Call) int {
@@ -175,7 +176,7 @@ func softmax(n *ir.Node, p rowPlan, log bool) []Shader {
 	return append(shaders, softmaxFromStatistics(n, log))
 }
 
-// rowStatistics are two f32 of each row, kept between two shaders. Those of the parts of rows follow those of the rows.
+// rowStatistics has two f32 per row, which one shader passes to the next. Those of the parts of rows follow those of the rows.
 var rowStatistics = Binding{Name: "statistics", Operand: Scratch, DType: dtype.F32}
 
 // softmaxFromStatistics computes whole words, whose elements may belong to two rows.

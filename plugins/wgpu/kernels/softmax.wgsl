@@ -1,6 +1,6 @@
 var<workgroup> partial: array<f32, {{mul .C.Rows .C.Lanes}}>;
 
-// across folds v over the lanes of a row: the largest, or the sum.
+// across combines v over the lanes of a row: the maximum if largest is set, else the sum.
 fn across(r: u32, lane: u32, v: f32, largest: bool) -> f32 {
   partial[lane * {{.C.Rows}}u + r] = v;
   for (var s = {{div .C.Lanes 2}}u; s > 0u; s = s / 2u) {
@@ -19,7 +19,7 @@ fn across(r: u32, lane: u32, v: f32, largest: bool) -> f32 {
 
 {{- if .C.Statistics}}
 
-// put writes the largest element of row i and the sum of exponentials.
+// put writes the largest element and the sum of exponentials of row i.
 fn put(i: u32, most: f32, sum: f32) {
   statistics_put(2u * i, statistics_encode(most));
   statistics_put(2u * i + 1u, statistics_encode(sum));
@@ -28,13 +28,13 @@ fn put(i: u32, most: f32, sum: f32) {
 
 {{- if .C.Combine}}
 
-// The statistics of part k of a row, which follow those of all rows.
+// The index of the statistics of part k of a row. They follow those of all rows.
 fn at(row: u32, k: u32) -> u32 {
   return 2u * (P.rows + row * P.n + k);
 }
 {{- end}}
 {{template "place" .}}
-  // Reads of four elements are in flight at a time.
+  // Unrolled so that four reads are in flight.
   var most = -infinity();
   var k = start + lane;
   for (; k + {{mul 3 .C.Lanes}}u < end; k = k + {{mul 4 .C.Lanes}}u) {
@@ -49,7 +49,7 @@ fn at(row: u32, k: u32) -> u32 {
   most = across(r, lane, most, true);
 {{- if .C.Split}}
   let lowest = -infinity();
-  let origin = select(most, 0.0, order(most) == order(lowest)); // a part of -Inf only adds nothing to its row
+  let origin = select(most, 0.0, order(most) == order(lowest)); // a part with only -Inf must add nothing to its row
 {{- else}}
   let origin = most;
 {{- end}}

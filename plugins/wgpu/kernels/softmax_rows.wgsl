@@ -1,11 +1,11 @@
 {{define "across"}}
 var<workgroup> partial: array<u32, {{mul .C.Rows .C.Lanes}}>;
 
-// The largest key, and the sum, of the lanes of an invocation's row.
+// The largest key, and the sum, over the lanes of an invocation's row.
 fn across_largest(local: u32, key: i32) -> i32 {
   let first = local - local % {{.C.Lanes}}u;
   var k = key;
-  workgroupBarrier(); // all have read the results of the last call
+  workgroupBarrier(); // the results of the last call have been read
   partial[local] = bitcast<u32>(k);
   workgroupBarrier();
 {{- if gt .C.Lanes 16}}
@@ -51,7 +51,7 @@ fn largest(v: {{.C.Unit}}) -> i32 {
   return {{if .C.Four}}max(max(largest_key(v.x), largest_key(v.y)), max(largest_key(v.z), largest_key(v.w))){{else}}largest_key(v){{end}};
 }
 
-// Of a number up to 0.
+// The exponential of d <= 0; NaN stays NaN.
 fn exponential_of(d: f32) -> f32 {
   return select(exp(max(d, -110.0)), d, is_nan(d));
 }
@@ -62,7 +62,7 @@ fn total(v: {{.C.Unit}}) -> f32 {
   return {{if .C.Four}}(v.x + v.y) + (v.z + v.w){{else}}v{{end}};
 }
 
-// A sum of exponentials less one number, as one of those less another, which is not smaller.
+// Rescales a sum of exponentials relative to one to a sum relative to another, which is not smaller.
 fn less(sum: f32, one: f32, another: f32) -> f32 {
   return select(sum * exponential_of(one - another), 0.0, sum == 0.0);
 }
@@ -71,14 +71,14 @@ fn less(sum: f32, one: f32, another: f32) -> f32 {
 {{define "kept"}}
 {{- template "across" .}}
 {{- template "unit" .}}
-// A workgroup runs {{.C.Rows}} rows with {{.C.Lanes}} invocations each, which keep them in registers.
+// A workgroup computes {{.C.Rows}} rows with {{.C.Lanes}} invocations each, which keep the rows in registers.
 @compute @workgroup_size({{mul .C.Rows .C.Lanes}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
   let lane = local % {{.C.Lanes}}u;
   let row = (group.y * groups.x + group.x) * {{.C.Rows}}u + local / {{.C.Lanes}}u;
   let live = row < P.rows;
-  let base = select(0u, row, live) * {{.C.Units}}u; // an invocation without a row repeats the first, because all must reach the barriers
+  let base = select(0u, row, live) * {{.C.Units}}u; // an invocation without a row repeats row 0, because all must reach the barriers
 {{- range seq .C.Kept}}
   let k{{.}} = lane + {{mul . $.C.Lanes}}u;
   let x{{.}} = x4(base + {{if $.C.Full}}k{{.}}{{else}}min(k{{.}}, {{sub $.C.Units 1}}u){{end}});
@@ -116,12 +116,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{define "statistics"}}
 {{- template "across" .}}
 {{- template "unit" .}}
-// The origin of exponentials. Where all is -Inf so far they add nothing.
+// The reference point of the exponentials. If all elements so far are -Inf, it is 0, and they add nothing.
 fn origin(key: i32) -> f32 {
   return select(from_key(key), 0.0, key == largest_key(-infinity()));
 }
 {{- template "place" .}}
-  // A part of a row is read once: the sum is of exponentials less the largest element so far, and grows with it. Eight reads are in flight at a time.
+  // Online softmax: a part of a row is read once. The exponentials are relative to the largest element so far. Eight reads are in flight.
   var key = largest_key(-infinity());
   var sum = 0.0;
   for (var k = start + lane; k < end; k = k + {{mul 8 .C.Lanes}}u) {
@@ -151,7 +151,7 @@ fn origin(key: i32) -> f32 {
 {{define "values"}}
 {{- template "across" .}}
 {{- template "unit" .}}
-// A workgroup writes a stretch of a row.
+// A workgroup writes a contiguous piece of a row.
 @compute @workgroup_size({{.C.Lanes}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {

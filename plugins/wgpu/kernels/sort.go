@@ -16,32 +16,32 @@ import (
 var sortWGSL string
 
 const (
-	sortTile   = 4096 // elements that a workgroup sorts in its memory, at most
-	radixSorts = 512  // elements of a tile from which on it is sorted by digits
-	radixEach  = 16   // elements of an invocation there
+	sortTile   = 4096 // most elements that a workgroup sorts in its memory
+	radixSorts = 512  // tiles of at least this many elements are sorted by radix
+	radixEach  = 16   // elements per invocation of a radix sort
 	sortGroup  = 256
-	sortEach   = 8 // elements that an invocation merges
+	sortEach   = 8 // elements per invocation of a merge
 )
 
-// sorting makes the shaders that sort lines of keys with their places. Lines that fit a tile are sorted in the memory of a workgroup, longer
-// ones tile by tile; passes then merge neighbours until a line is whole.
+// sorting makes the shaders that sort lines of keys together with their indices. Lines that fit a tile are sorted in workgroup memory. Longer lines
+// are sorted tile by tile; then passes merge neighbouring runs until each line is sorted.
 type sorting struct {
 	name  string
-	most  int // elements of a line
+	most  int // most elements in a line
 	tile  int
 	lines func(c *Call) (lines, size, inner int)
 
-	keys   []Binding      // what the keys are made of
-	consts map[string]any // and how
-	// Keys differ in the bits from fromBit to toBit only; 0 is 32.
+	keys   []Binding      // operands from which keys are computed
+	consts map[string]any // template constants for that
+	// Keys differ only in the bits from fromBit to toBit; a toBit of 0 means 32.
 	fromBit, toBit int
-	fields         []string // parameters behind the sizes of lines
+	fields         []string // parameters after the sizes of lines
 	params         func(c *Call) []uint32
-	// results are written by the last shader. Without any, pairs of keys and places stay in the scratch memory, from pair begins*lines*size on.
+	// results are written by the last shader. If there are none, pairs of key and index stay in scratch memory, from pair begins*lines*size on.
 	results []Binding
 }
 
-// sortedTile is the size of tiles for lines of so many elements.
+// sortedTile returns the tile size for lines of up to most elements.
 func sortedTile(most int, l Limits) int {
 	tile := sortTile
 	for tile > radixSorts && sortedBytes(tile) > l.WorkgroupStorage {
@@ -50,15 +50,15 @@ func sortedTile(most int, l Limits) int {
 	return ceilPower2(min(most, tile), 2)
 }
 
-// sortedBytes is the workgroup memory that a radix sort takes.
+// sortedBytes returns the workgroup memory of a radix sort in bytes.
 func sortedBytes(tile int) int {
 	return 4 * (2*(tile+tile/32) + 8*countStride(tile/radixEach) + tile/radixEach + 16)
 }
 
-// countStride is the distance of the counts of two digits: in words, whole rounds of the 32 banks.
+// countStride is the distance in words between the counts of two digits: a multiple of the 32 banks.
 func countStride(group int) int { return ceilDiv(group+group/32, 32) * 32 }
 
-// ceilPower2 is the least power of two that is neither below n nor below from, which is one.
+// ceilPower2 returns the least power of two that is at least n and at least from, a power of two.
 func ceilPower2(n, from int) int {
 	for from < n {
 		from *= 2
@@ -66,13 +66,13 @@ func ceilPower2(n, from int) int {
 	return from
 }
 
-// merges is how often runs are merged.
+// merges returns the number of merge passes.
 func (s sorting) merges() int { return bits.Len(uint(max(1, ceilDiv(s.most, s.tile)) - 1)) }
 
-// begins is 1 where the pairs lie in the second half of the scratch memory at the end.
+// begins is 1 if the pairs end up in the second half of the scratch memory, else 0.
 func (s sorting) begins() int { return s.merges() % 2 }
 
-// scratch is the memory of the pairs: twice, where they are merged.
+// scratch returns the size of the pairs in bytes: doubled if they are merged.
 func (s sorting) scratch(elements int) int64 {
 	return 8 * int64(elements) * int64(1+min(s.merges(), 1))
 }
@@ -84,7 +84,7 @@ func (s sorting) shaders() []Shader {
 		group := tile / radixEach
 		consts["Lines"], consts["Group"], consts["Slots"] = 1, group, tile+tile/32
 		consts["Stride"], consts["From"], consts["To"] = countStride(group), s.fromBit, cmp.Or(s.toBit, 32)
-		// The place of an element in a tile takes 12 bits of a word.
+		// The index of an element in a tile takes 12 bits of a word.
 		narrow := s.toBit > 0 && s.toBit <= 20
 		consts["Narrow"], consts["Pairs"] = narrow, !narrow && s.fromBit < 12
 		if narrow {
@@ -125,7 +125,7 @@ func (s sorting) shaders() []Shader {
 	return out
 }
 
-// shader is one of those of sort.wgsl.
+// shader makes one of the shaders of sort.wgsl.
 func (s sorting) shader(name string, last bool, consts map[string]any, bindings []Binding) Shader {
 	consts["Last"] = last && s.results != nil
 	if consts["Last"] == true {
@@ -150,7 +150,7 @@ func (s sorting) shader(name string, last bool, consts map[string]any, bindings 
 	}
 }
 
-// Of lines in one tile whose elements are words, the shader that sorts writes the values, too; otherwise another one fetches them.
+// If a line fits one tile and its elements are words, the sorting shader also writes the values. Otherwise another shader fetches them.
 var _ = register(Kernel{
 	Op: "sort", Takes: "(any) -> any",
 	Shaders: func(n *ir.Node, l Limits) []Shader {
@@ -185,7 +185,7 @@ var _ = register(Kernel{
 	},
 })
 
-// sortedLines are the lines of a sort along its axis.
+// sortedLines describes the lines of a sort along its axis.
 func sortedLines(n *ir.Node, l Limits) sorting {
 	x := n.In[0].Type
 	axis := positive(n.Attrs.(op.SortAttrs).Axis, x.Rank())

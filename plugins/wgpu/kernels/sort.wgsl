@@ -13,18 +13,18 @@ var<workgroup> coarse: array<u32, 16>;
 
 {{- if .C.Radix}}
 
-// Where element e lies. A word of padding after each 32 lets neighbours use different banks.
+// The place of element e. After every 32 elements there is a word of padding, so that neighbours use different banks.
 fn slot(e: u32) -> u32 {
   return e + e / 32u;
 }
 
-// Where the counts of invocation i lie, those of digits d and d + 8.
+// The place of invocation i's counts of digits d and d + 8.
 fn counted(d: u32, i: u32) -> u32 {
   return d * {{.C.Stride}}u + i + i / 32u;
 }
 {{- end}}
 
-// Sorts {{.C.Lines}} tiles of {{.C.Tile}} elements; places past the end of a line come last.
+// Sorts {{.C.Lines}} tiles of {{.C.Tile}} elements. Places past the end of a line sort last.
 @compute @workgroup_size({{.C.Group}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -80,7 +80,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
 {{- else}}
 {{- range seq 4}}
-    let k{{.}} = key(from{{.}}); // of which places have taken the lower bits
+    let k{{.}} = key(from{{.}}); // read again, because indices have replaced the low bits
 {{- end}}
 {{- range seq 4}}
     if (to{{.}} < P.size) {
@@ -126,7 +126,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{define "index"}}
 // The row that index i names.
 fn key(i: u32) -> u32 {
-  let row = u32(x1(i)); // a negative one is large
+  let row = u32(x1(i)); // a negative index becomes large
   if (row >= P.rows) {
     status_put(0u, 1u);
   }
@@ -135,9 +135,9 @@ fn key(i: u32) -> u32 {
 {{end}}
 
 {{define "radix"}}{{$c := .C}}
-  // A radix sort by four bits a round, which keeps the order of equal keys. In a round an invocation has {{.C.Each}} elements that follow each other. It counts how
-  // often it has each digit: digits d and d + 8 are the halves of a word. The sums of what precedes, by digit and then by invocation, are where its elements go.
-  // The place of an element takes the lower 12 bits of a word, as soon as {{if .C.Pairs}}these bits of the keys are sorted{{else}}it is read{{end}}.
+  // A stable radix sort, four bits per round. In a round each invocation has {{.C.Each}} consecutive elements and counts the digits among them; the counts
+  // of digits d and d + 8 are the halves of a word. The prefix sum of the counts, ordered by digit and then by invocation, gives the places of its elements.
+  // As soon as {{if .C.Pairs}}the low 12 bits of the keys are sorted{{else}}a key is read{{end}}, its low 12 bits hold the index of the element.
   for (var shift = {{.C.From}}u; shift < {{.C.To}}u; shift = shift + 4u) {
     workgroupBarrier();
 {{- range seq 8}}
@@ -156,7 +156,7 @@ fn key(i: u32) -> u32 {
 {{- end}}
     }
 {{- end}}
-    var rank0 = 0u; // of the elements among those of their digits, four bits each
+    var rank0 = 0u; // rank of each element among the invocation's elements with the same digit, four bits each
     var rank1 = 0u;
 {{- range seq .C.Each}}
     {
@@ -169,7 +169,7 @@ fn key(i: u32) -> u32 {
     }
 {{- end}}
     workgroupBarrier();
-    let digits = local / {{div .C.Group 8}}u; // of the eight counts of which it adds up the ones before
+    let digits = local / {{div .C.Group 8}}u; // digits whose counts this invocation turns into prefix sums, eight at a time
     let others = local % {{div .C.Group 8}}u * 8u;
     var sum = 0u;
 {{- range seq 8}}
@@ -197,7 +197,7 @@ fn key(i: u32) -> u32 {
 {{- range seq (div .C.Group 16)}}
     before = before + select(0u, sums[part * {{div $c.Group 16}}u + {{.}}u], part * {{div $c.Group 16}}u + {{.}}u < local);
 {{- end}}
-    before = before + (total << 16u); // the upper digits come after all of the lower ones
+    before = before + (total << 16u); // digits 8 to 15 come after digits 0 to 7
 {{- range seq 8}}
     counts[counted(digits, others + {{.}}u)] = before;
     before = before + count{{.}};
@@ -223,8 +223,8 @@ fn key(i: u32) -> u32 {
 {{- end}}
 
 {{define "merge"}}
-// Runs of {{.C.Width}} become runs of twice that. An invocation makes {{.C.Each}} elements of the result: it searches the places in both
-// runs where they begin (Merge Path: Green, McColl and Bader, 2012). A run holds smaller places than the next, so that equal keys of the first come first.
+// Merges pairs of runs of {{.C.Width}} elements. An invocation makes {{.C.Each}} elements of the result: it searches for the places in both runs where they
+// begin (Merge Path: Green, McColl and Bader, 2012). On equal keys the first run goes first, because its indices are smaller.
 fn key_at(begins: u32, i: u32) -> u32 {
   return pairs_word(2u * (begins + i));
 }
@@ -251,7 +251,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let b = min(a + {{.C.Width}}u, P.size);
   let end = min(b + {{.C.Width}}u, P.size);
   let offset = start - a;
-  // i elements of the first run are among the first offset of the result.
+  // Finds the number of elements of the first run among the first offset elements of the result.
   var lo = select(0u, offset - (end - b), offset > end - b);
   var hi = min(offset, b - a);
   while (lo < hi) {

@@ -17,11 +17,11 @@ var topKWGSL string
 var keysWGSL string
 
 const (
-	mostSlots = 1024 // elements that a workgroup sorts at the end of a radix select
-	radixFrom = 1024 // elements of a row from which on it is faster than to search k times
+	mostSlots = 1024 // most elements that a workgroup sorts at the end of a radix select
+	radixFrom = 1024 // rows of at least this many elements use a radix select rather than k searches
 )
 
-// Two shaders: the first finds the indices, in a long row by radix select, in a short one by searching k times; the second fetches the values.
+// Two shaders: the first finds the indices, in long rows by radix select and in short rows by k searches. The second fetches the values.
 var _ = register(Kernel{
 	Op: "top_k", Takes: "(any) -> any", // an index has 4 bytes, so that no two workgroups write the same word
 	Shaders: func(n *ir.Node, _ Limits) []Shader {
@@ -44,7 +44,7 @@ var _ = register(Kernel{
 			},
 			Groups: func(c *Call) int { return ceilDiv(rows(c), perGroup) },
 			Loops: func(c *Call) int {
-				return loop(k, loop(ceilDiv(size(c), lanes), 0)+loop(bits.Len(uint(lanes))-1, 0)) // lanes are halved down to 1
+				return loop(k, loop(ceilDiv(size(c), lanes), 0)+loop(bits.Len(uint(lanes))-1, 0)) // each step of the reduction halves the lanes
 			},
 		}
 		consts := map[string]any{"Rows": perGroup, "Lanes": lanes, "Index": elementType(index.DType)}
@@ -68,7 +68,7 @@ var _ = register(Kernel{
 	},
 })
 
-// withKeys adds how elements of a type become keys. A float of 16 bits is moved to the upper half of a word, which keeps the order.
+// withKeys adds the constants that map elements of type d to keys. A 16-bit float is shifted to the upper half of a word, which keeps the order.
 func withKeys(d dtype.DType, c map[string]any) map[string]any {
 	c["Float"], c["Signed"], c["Shift"], c["Infinity"] = d.IsFloat(), d == dtype.I32, 32-8*d.Size(), 0x7f800000
 	if d == dtype.F16 {

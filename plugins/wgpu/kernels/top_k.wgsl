@@ -4,8 +4,8 @@ const none = 0xffffffffu;
 var<workgroup> keys: array<u32, {{mul .C.Rows .C.Lanes}}>;
 var<workgroup> places: array<u32, {{mul .C.Rows .C.Lanes}}>;
 
-// A workgroup has {{.C.Rows}} rows, of {{.C.Lanes}} invocations each. They find the best element of their row, then the best of
-// those that come after it, and so on.
+// A workgroup handles {{.C.Rows}} rows with {{.C.Lanes}} invocations each. They find the best element of their row, then the best of those that come
+// after it, and so on.
 @compute @workgroup_size({{mul .C.Rows .C.Lanes}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -47,7 +47,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     workgroupBarrier();
     last_key = keys[r * {{.C.Lanes}}u];
     last = places[r * {{.C.Lanes}}u];
-    workgroupBarrier(); // before the next round writes there
+    workgroupBarrier(); // wait before the next round overwrites the result
     if (lane == 0u && first + r < P.rows) {
       index_put(row * P.k + j, index_encode({{.C.Index}}(last)));
     }
@@ -61,16 +61,16 @@ const none = 0xffffffffu;
 var<workgroup> bins: array<atomic<u32>, 2048>;
 var<workgroup> sums: array<u32, 256>;
 var<workgroup> coarse: array<u32, 16>;
-var<workgroup> prefix: u32; // the upper bits of the least key that is taken
-var<workgroup> above: u32; // how many keys are larger
-var<workgroup> equal: u32; // how many have these bits
-var<workgroup> last: u32; // of the least key, those up to this place are taken
+var<workgroup> prefix: u32; // upper bits of the least key in the result
+var<workgroup> above: u32; // number of larger keys
+var<workgroup> equal: u32; // number of keys with these upper bits
+var<workgroup> last: u32; // of the elements with the least key, those up to this index are in the result
 var<workgroup> taken: atomic<u32>;
 var<workgroup> keys: array<u32, {{.C.Tile}}>;
 var<workgroup> places: array<u32, {{.C.Tile}}>;
 
-// A workgroup has a row. It finds the least key that is taken by its digits of 11, 11 and 10 bits, from the upper ones on, counting keys; then
-// it gathers the elements and sorts them.
+// A workgroup handles one row. It finds the least key of the result digit by digit (11, 11 and 10 bits, upper bits first) by counting keys. Then it
+// gathers the elements of the result and sorts them.
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -90,7 +90,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     workgroupBarrier();
     let wanted = prefix;
     let mask = (1u << bits) - 1u;
-    for (var i = local; i < P.size; i = i + 2048u) { // one after the other, each read would wait for the last
+    for (var i = local; i < P.size; i = i + 2048u) { // eight reads are in flight; one by one, each would wait for the last
 {{- range $j := seq 8}}
       let x{{$j}} = x0_bits(base + min(i + {{mul $j 256}}u, P.size - 1u));
 {{- end}}
@@ -146,7 +146,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   }
   let least = prefix;
   let missing = P.k - above;
-  // Of equal keys the first are taken: every invocation counts in a stretch of the row.
+  // Of equal keys the first are taken. Each invocation counts in a contiguous piece of the row.
   let each = (P.size + 255u) / 256u;
   let end = min(P.size, (local + 1u) * each);
   var n = 0u;
@@ -187,7 +187,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let place{{$j}} = i + {{mul $j 256}}u;
     if (place{{$j}} < P.size && (key{{$j}} > least || (key{{$j}} == least && place{{$j}} <= stop))) {
       let slot = atomicAdd(&taken, 1u);
-      keys[slot] = ~key{{$j}}; // the largest first
+      keys[slot] = ~key{{$j}}; // largest first
       places[slot] = place{{$j}};
     }
 {{- end}}
