@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestCheckpointChanges: a checkpoint that is written to while it is compiled gives no artifact. One that is replaced by
-// name, as careful programs do, compiles as it was.
+// TestCheckpointChanges: no artifact is written if the checkpoint is written to while it is compiled. If the checkpoint is replaced by a rename, as
+// careful programs do, the old one is compiled.
 func TestCheckpointChanges(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -43,8 +43,8 @@ func TestCheckpointChanges(t *testing.T) {
 			if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			// The report is written when the graph is done and before the weights are. It does not fit into so small a pipe:
-			// rlxc waits here, in its middle, until the rest is read.
+			// The report is written after the graph is done and before the weights are. It does not fit the small pipe, so rlxc blocks in the middle of it until
+			// the rest is read.
 			r, err := os.OpenFile(pipe, os.O_RDWR, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -58,9 +58,9 @@ func TestCheckpointChanges(t *testing.T) {
 			if _, err := r.Read(make([]byte, 1)); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(20 * time.Millisecond) // a coarse clock of the file system
+			time.Sleep(20 * time.Millisecond) // longer than a tick of a file system's clock
 			err = c.do(filepath.Join(dir, "tiny.safetensors"))
-			rest, rerr := os.Open(pipe) // it ends when rlxc closes its end; r, which may write too, would not
+			rest, rerr := os.Open(pipe) // ends when rlxc closes its end; r would not, because it can also write
 			r.Close()
 			if rerr == nil {
 				_, rerr = io.Copy(io.Discard, rest)
@@ -80,7 +80,7 @@ func TestCheckpointChanges(t *testing.T) {
 	}
 }
 
-// shrink makes a pipe hold one page.
+// shrink reduces a pipe's buffer to one page.
 func shrink(pipe *os.File) error {
 	c, err := pipe.SyscallConn()
 	if err != nil {

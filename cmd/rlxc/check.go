@@ -40,17 +40,17 @@ func checkCommand() *cli.Command {
 	}
 }
 
-// reading is the flags of commands that open an artifact to examine it.
+// reading has the flags of commands that read an artifact without running it.
 type reading struct{ memory string }
 
-// readingMemory is the default of --memory: far more than the structure of any model needs, and less than machines have.
+// readingMemory is the default of --memory: far more than the structure of any model needs, and less than most machines have.
 const readingMemory = "2G"
 
 func (r *reading) declare(fs *cli.FlagSet) {
 	fs.StringVar(&r.memory, "memory", readingMemory, "`SIZE` memory limit for reading the artifact's structure")
 }
 
-// openOne opens the artifact that is the first and only argument.
+// openOne opens the artifact that is the only argument.
 func (r *reading) openOne(args []string) (*format.Verified, error) {
 	if len(args) != 1 {
 		return nil, cli.Usagef("", "takes one artifact; found %d arguments", len(args))

@@ -32,7 +32,7 @@ import (
 
 type compileFlags struct {
 	output, arch, config, stopAfter, report string
-	weights                                 string // of a graph in text form
+	weights                                 string // weights of a graph in text form
 	seed                                    uint64
 	dtype, quantize, activations            cli.Choice
 	batch, context                          int
@@ -114,7 +114,7 @@ func compileCommand() *cli.Command {
 // phases are the names that --dump and --stop-after accept.
 func phases() []string { return append([]string{"in"}, pass.Names()...) }
 
-// choosePrecisions checks the precisions that runs may choose from. The first is the default.
+// choosePrecisions checks the precisions that runs may choose. The first is the default.
 func choosePrecisions(names []string) ([]string, error) {
 	all := device.Precisions()
 	if len(names) == 0 {
@@ -132,7 +132,7 @@ func choosePrecisions(names []string) ([]string, error) {
 	return out, nil
 }
 
-// choices are what flags choose for any model, checked.
+// choices has the checked values of flags that apply to any model.
 type choices struct {
 	targets    []compile.Target
 	fallbacks  []compile.Target
@@ -216,17 +216,17 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 	return reportCompiled(env, j.compiled)
 }
 
-// job is a model that is compiled and written. Of compiled, compile sets what comes of it.
+// job is a model to compile and write. compile sets the outcome in compiled.
 type job struct {
 	compiled
 	choices
 	values  *values
 	meta    format.Meta
 	sources func() ([]format.Source, error) // see format.Artifact
-	blame   func(error) error               // gives an error of the compiler without a code one of the source
+	blame   func(error) error               // gives an error of the compiler without a code the code of the source
 }
 
-// compile compiles the model, and writes the dumps, the report and, unless the flags stop it before, the artifact.
+// compile compiles the model and writes the dumps, the report and, unless a flag stops it earlier, the artifact.
 func (j *job) compile(ctx context.Context, env *cli.Env, f compileFlags) (err error) {
 	if len(f.targets) == 0 {
 		j.targets = takePacked(j.targets, j.model.Methods)
@@ -254,7 +254,7 @@ func (j *job) compile(ctx context.Context, env *cli.Env, f compileFlags) (err er
 	return err
 }
 
-// withCode lets blame give a code to an error of the compiler that has none, unless that is the end of ctx or a bug of ours.
+// withCode passes an error of the compiler that has no code to blame, unless ctx has ended or the error is a bug of ours.
 func withCode(ctx context.Context, err error, blame func(error) error) error {
 	if _, coded := diag.CodeOf(err); err == nil || coded || ctx.Err() != nil || strings.Contains(err.Error(), "BUG:") {
 		return err
@@ -262,14 +262,13 @@ func withCode(ctx context.Context, err error, blame func(error) error) error {
 	return blame(err)
 }
 
-// badSizes is an error of the compiler without a code as one of the checkpoint: its tensors determine a size that
-// exceeds a limit of the IR or of the file format.
+// badSizes converts an error of the compiler without a code to one about the checkpoint: its tensors determine a size that exceeds a limit of the IR
+// or of the file format.
 func badSizes(src string, err error) error {
 	return diag.New(arch.ErrTensor, src, "the sizes of its tensors cannot be compiled: %w", err)
 }
 
-// modelName is the checkpoint's name without folder and extension. For model.safetensors and for folders it is the
-// folder's name.
+// modelName returns the checkpoint's name without folder and extension. For model.safetensors and for folders it returns the folder's name.
 func modelName(src string) string {
 	abs, err := filepath.Abs(src)
 	if err != nil {
@@ -285,7 +284,7 @@ func modelName(src string) string {
 	return name
 }
 
-// configBeside is the path of a checkpoint's configuration, if there is one.
+// configBeside returns the path of the checkpoint's config.json, or "" if there is none.
 func configBeside(src string) string {
 	if st, err := os.Stat(src); err == nil && st.IsDir() {
 		return filepath.Join(src, "config.json")
@@ -334,7 +333,7 @@ func build(stored weights.Stored, src string, f compileFlags) (m *arch.Model, no
 			return nil, "", err
 		}
 		switch kind, ok, _ := own.String("model_type"); {
-		case ok && len(family.Types) > 0 && !family.Builds(kind): // it needs a configuration
+		case ok && len(family.Types) > 0 && !family.Builds(kind): // the family needs a configuration
 			return nil, "", diag.New(arch.ErrConfig, beside, "model_type is %q, which is not supported; architecture %s is built for %s", kind, family.Name, strings.Join(family.Types, ", ")).
 				WithHint("if the arithmetic is that of one of these, make a configuration that says so and give it with --model-config")
 		case ok && !family.Builds(kind):
@@ -364,7 +363,7 @@ func build(stored weights.Stored, src string, f compileFlags) (m *arch.Model, no
 	return m, note, err
 }
 
-// attachments are the model's attachments as weights.
+// attachments returns the model's attachments as weights.
 func attachments(m *arch.Model) (out []compile.Weight) {
 	for _, a := range m.Attachments {
 		out = append(out, compile.Weight{Name: a.Name, Type: ir.TypeOf(dtype.U8, int64(len(a.Data))), Data: a.Data})
@@ -372,7 +371,7 @@ func attachments(m *arch.Model) (out []compile.Weight) {
 	return out
 }
 
-// compiled is the report of a compile.
+// compiled describes the result of a compilation.
 type compiled struct {
 	start  time.Time
 	path   string
@@ -380,7 +379,7 @@ type compiled struct {
 	model  *arch.Model
 	config string
 	result *compile.Result
-	// infinite counts, by tensor of the checkpoint, the values that --dtype cannot hold.
+	// infinite counts values that are too large for --dtype, by tensor of the checkpoint.
 	infinite map[string]int64
 	packed   []weights.Packing // with --quantize
 	stored   weights.Stored
@@ -396,11 +395,11 @@ func reportCompiled(env *cli.Env, c compiled) error {
 		Reuse      float64 `json:"reuse"`
 		Fused      int     `json:"fusions"`
 		Missed     int     `json:"missed_fusions"`
-		// Ops that the target does not run natively, each with its number of nodes.
+		// Ops that the target does not run natively, each with the number of its nodes.
 		Rewritten map[string]int `json:"rewritten"`
 		Reference map[string]int `json:"reference"`
-		// Of a method that several backends run in turn: how often they change, and what passes between them at the
-		// largest sizes.
+		// For a method that several backends run in turn: the backends, how often execution moves from one to another, and what is copied between them at
+		// the largest sizes.
 		Backends      []string       `json:"backends,omitempty"`
 		Elsewhere     map[string]int `json:"elsewhere,omitempty"`
 		CrossingBytes int64          `json:"crossing_bytes,omitempty"`
@@ -474,7 +473,7 @@ func reportCompiled(env *cli.Env, c compiled) error {
 	return nil
 }
 
-// noteUnused says how many tensors no method needs, for each reason.
+// noteUnused prints how many tensors no method needs, per reason.
 func noteUnused(env *cli.Env, list []arch.Unused) {
 	by := map[string][]string{}
 	for _, u := range list {
@@ -485,7 +484,7 @@ func noteUnused(env *cli.Env, list []arch.Unused) {
 	}
 }
 
-// countsOf is a list of counts for JSON.
+// countsOf converts op counts for JSON.
 func countsOf(list []program.OpCount) map[string]int {
 	m := map[string]int{}
 	addCounts(m, list)

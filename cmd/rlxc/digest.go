@@ -7,7 +7,7 @@ import (
 	"github.com/rlx-go/rlx/models/weights"
 )
 
-// digests hashes the source files, concurrently with the compiler and the writing of weights.
+// digests hashes the source files while the model is compiled and the weights are written.
 type digests struct {
 	ckpt  *weights.Checkpoint
 	files []format.Source // names and sizes, without digests
@@ -27,8 +27,7 @@ func startDigests(ctx context.Context, c *weights.Checkpoint) *digests {
 	return d
 }
 
-// wait returns the files with their digests. It is called when all data of the artifact has been read from them, and fails if one of
-// them was written to meanwhile.
+// wait returns the files with their digests. Call it after everything has been read from them. It fails if a file was written to meanwhile.
 func (d *digests) wait(ctx context.Context) ([]format.Source, error) {
 	<-d.done
 	if d.err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/rlx-go/rlx/internal/cli"
 )
 
-// dumpSet collects the graphs that --dump requests. Several phases may have the same path; their texts are appended in
-// the order in which they are made.
+// dumpSet collects the graphs that --dump requests. Several phases may have the same path; their texts are appended in the order in which they are
+// made.
 type dumpSet struct {
 	paths map[string]string           // phase -> path
 	text  map[string]*strings.Builder // path -> text
@@ -79,7 +79,7 @@ func writeText(ctx context.Context, env *cli.Env, path, text string) error {
 	})
 }
 
-// writeReport lists every fusion, made or missed.
+// writeReport lists every fusion that was made or missed.
 func writeReport(ctx context.Context, env *cli.Env, path string, reports []compile.Report) error {
 	var b strings.Builder
 	for _, r := range reports {
@@ -95,7 +95,7 @@ func writeReport(ctx context.Context, env *cli.Env, path string, reports []compi
 			for _, c := range x.Passes.Reference {
 				fmt.Fprintf(&b, "reference\t%s\t%d nodes\tno kernel of the target, and no expansion into ops that have one\n", c.Op, c.Count)
 			}
-			if r.Split == nil { // stopped before
+			if r.Split == nil { // compilation was stopped earlier
 				continue
 			}
 			s := r.Split.Segments[k]
@@ -115,7 +115,7 @@ func writeReport(ctx context.Context, env *cli.Env, path string, reports []compi
 	return writeText(ctx, env, path, b.String())
 }
 
-// segmentText is how a report names a segment, empty for a method in one piece.
+// segmentText names a segment in a report. It is empty for a method that is not divided.
 func segmentText(r compile.Report, k int) string {
 	if len(r.Segments) == 1 && r.Segments[0].Target == r.Target {
 		return ""

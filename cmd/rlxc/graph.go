@@ -23,16 +23,16 @@ import (
 	"github.com/rlx-go/rlx/models/weights"
 )
 
-// maxGraphText is the size of a graph in text form, in bytes.
+// maxGraphText bounds the size of a graph in text form, in bytes.
 const maxGraphText = 64 << 20
 
-// isGraph reports the name of a file with graphs in text form.
+// isGraph reports whether src is named like a file with graphs in text form.
 func isGraph(src string) bool {
 	ext := filepath.Ext(src)
 	return ext == ".txt" || ext == ".rlxg"
 }
 
-// compileGraphs compiles graphs in text form, each a method. Their params come from a safetensors file, or are made up.
+// compileGraphs compiles graphs in text form, each a method. Their params come from a safetensors file or are generated.
 func compileGraphs(ctx context.Context, env *cli.Env, src string, f compileFlags) error {
 	start := time.Now()
 	chosen, err := f.choose()
@@ -80,7 +80,7 @@ func compileGraphs(ctx context.Context, env *cli.Env, src string, f compileFlags
 	return reportCompiled(env, j.compiled)
 }
 
-// paramsOf are the params of graphs, by name. One that several graphs have is of one type.
+// paramsOf returns the params of graphs. If several graphs have a param of one name, its types must be equal.
 func paramsOf(graphs []*ir.Graph) (list []*ir.Node, err error) {
 	seen := map[string]*ir.Node{}
 	for _, g := range graphs {
@@ -98,7 +98,7 @@ func paramsOf(graphs []*ir.Graph) (list []*ir.Node, err error) {
 	return list, nil
 }
 
-// madeUpParams are values from a seed: floats from -0.5 to 0.5, integers from 0 to 3, random blocks.
+// madeUpParams generates values from a seed: floats from -0.5 to 0.5, integers from 0 to 3, and random blocks.
 func madeUpParams(graphs []*ir.Graph, seed uint64) (map[string]tensor.Tensor, error) {
 	params, err := paramsOf(graphs)
 	if err != nil {
@@ -115,7 +115,7 @@ func madeUpParams(graphs []*ir.Graph, seed uint64) (map[string]tensor.Tensor, er
 	return out, nil
 }
 
-// readParams reads the params from a checkpoint that has them by their names, in their types.
+// readParams reads the params from a checkpoint, by their names and in their types.
 func readParams(path string, graphs []*ir.Graph) (map[string]tensor.Tensor, error) {
 	params, err := paramsOf(graphs)
 	if err != nil {

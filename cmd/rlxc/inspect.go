@@ -20,7 +20,7 @@ type view struct {
 	json        func(v *format.Verified, ps []listed) any
 }
 
-// views in the order of the help text; the first one is the default.
+// views are in the order of the help text. The first is the default.
 var views = []view{
 	{"signature", "methods with inputs and outputs, and the task", signatureText, signatureJSON},
 	{"graph", "the final graph of each program", graphText, graphJSON},
@@ -86,7 +86,7 @@ func inspectCommand() *cli.Command {
 	}
 }
 
-// programFlags choose among the programs of an artifact.
+// programFlags select programs of an artifact.
 type programFlags struct {
 	reading
 	method, target string
@@ -98,14 +98,14 @@ func (f *programFlags) declare(fs *cli.FlagSet) {
 	fs.StringVar(&f.target, "target", "", "`NAME` only this target")
 }
 
-// listed is a program of an artifact, and the schedule that it belongs to.
+// listed is a program of an artifact and, if the program is a segment, the divided method that it belongs to.
 type listed struct {
 	*program.Program
 	of     *program.Split
 	number int // of the segment
 }
 
-// listAll lists the programs of an artifact.
+// listAll returns all programs of an artifact.
 func listAll(v *format.Verified) (out []listed) {
 	for _, p := range v.Programs() {
 		out = append(out, listed{p, program.Whole(p), 0})
@@ -127,7 +127,7 @@ func (p listed) label() string {
 	return text
 }
 
-// json names the program for programs, and adds what is known of it.
+// json describes the program for other programs, with the fields in more added.
 func (p listed) json(more map[string]any) map[string]any {
 	more["method"], more["target"] = p.Method, p.of.Target
 	if p.of.InPieces() {
@@ -138,7 +138,7 @@ func (p listed) json(more map[string]any) map[string]any {
 	return more
 }
 
-// choose filters by method and target, if given.
+// choose returns the programs that match the flags.
 func (f *programFlags) choose(v *format.Verified) ([]listed, error) {
 	var out []listed
 	var have []string
@@ -176,7 +176,7 @@ type methodJSON struct {
 	Targets []string          `json:"targets"`
 }
 
-// methodsOf returns the signatures of the programs' methods.
+// methodsOf returns the signatures of the programs' methods, for JSON.
 func methodsOf(v *format.Verified, ps []listed) []methodJSON {
 	var out []methodJSON
 	for _, sig := range v.Meta().Methods {
@@ -240,7 +240,7 @@ func graphJSON(_ *format.Verified, ps []listed) any {
 		Op    string         `json:"op"`
 		In    []int          `json:"in,omitempty"`
 		Attrs map[string]any `json:"attrs,omitempty"`
-		Type  string         `json:"type,omitempty"` // empty for ops with several results, which are the next nodes
+		Type  string         `json:"type,omitempty"` // empty for ops with several results; the next nodes are these results
 	}
 	var out []any
 	for _, p := range ps {
@@ -271,7 +271,7 @@ func placesText(env *cli.Env, _ *format.Verified, ps []listed) error {
 	for _, p := range ps {
 		rows := [][]string{{"value", "type", "space", "offset", "bytes", "shares"}}
 		for _, n := range p.Graph.Nodes {
-			if n.Op.Tuple { // its results have places, the node itself has none
+			if n.Op.Tuple { // its results have places; the node itself has none
 				continue
 			}
 			pl := p.Places[n.ID]
@@ -289,7 +289,7 @@ func placesText(env *cli.Env, _ *format.Verified, ps []listed) error {
 	return nil
 }
 
-// stateBytes is the end of the line of a program that keeps a state.
+// stateBytes returns the end of the line for a program that has a state.
 func stateBytes(p *program.Program) string {
 	if p.StateSize == 0 {
 		return ""
@@ -365,7 +365,7 @@ func stepsJSON(_ *format.Verified, ps []listed) any {
 	return out
 }
 
-// flops is the cost of a step at the symbols' upper bounds.
+// flops returns the FLOPs of a step at the symbols' upper bounds.
 func flops(p *program.Program, s program.Step) int64 {
 	n, syms := p.Graph.Nodes[s.Node], p.Graph.Syms
 	in, out := n.InTypes(), slices.Clone(n.ResultTypes())

@@ -13,7 +13,7 @@ import (
 // output is a file that a flag names.
 type output struct{ flag, path string }
 
-// artifactFlag names the only output that is not written in order.
+// artifactFlag is the flag of the only output that is not written sequentially.
 const artifactFlag = "--output"
 
 // outputsOf lists the files that compile will write, without standard output (-).
@@ -33,8 +33,8 @@ func outputsOf(f compileFlags, d *dumpSet) []output {
 	return out
 }
 
-// checkOutputs finds errors before the work begins that would otherwise lose data or appear at its end: an output that
-// is one of the inputs, two outputs in one file, a folder that is missing or cannot be written to.
+// checkOutputs detects, before the work begins, errors that would otherwise lose data or appear only at the end: an output that is also an input, two
+// outputs with one file, a folder that is missing or not writable.
 func checkOutputs(ctx context.Context, outs []output, inputs []string) error {
 	for i, o := range outs {
 		if o.path == "-" {
@@ -62,8 +62,8 @@ func checkOutputs(ctx context.Context, outs []output, inputs []string) error {
 	return nil
 }
 
-// place is the canonical name of the file that writing to path creates or replaces. It follows links, also those whose
-// target does not exist yet.
+// place returns the canonical path of the file that writing to path creates or replaces. It follows links, including those whose target does not
+// exist yet.
 func place(path string) string {
 	path = atomicfile.Target(path)
 	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
@@ -81,7 +81,7 @@ func sameFile(a, b string) bool {
 	return xerr == nil && yerr == nil && os.SameFile(x, y)
 }
 
-// sourcePaths lists the files that a checkpoint consists of, its index included.
+// sourcePaths lists the files of a checkpoint, including its index.
 func sourcePaths(c *weights.Checkpoint) []string {
 	dir, out := c.Path(), []string(nil)
 	if st, err := os.Stat(dir); err == nil && !st.IsDir() {

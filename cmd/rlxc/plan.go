@@ -62,7 +62,7 @@ func planCommand() *cli.Command {
 	}
 }
 
-// span is the live range of one value in the arena. Views and in-place results extend that of the value whose bytes they use.
+// span is the live range of one value in the arena. It includes the live ranges of views of the value and of results that overwrite it.
 type span struct {
 	name, typ    string
 	offset, size int64
@@ -129,7 +129,7 @@ func (a arena) reuse() float64 {
 	return float64(a.naive) / float64(a.p.ArenaSize)
 }
 
-// largest lists the n largest values.
+// largest returns the n largest values.
 func (a arena) largest(n int) []span {
 	s := slices.Clone(a.spans)
 	slices.SortStableFunc(s, func(x, y span) int { return cmp.Compare(y.size, x.size) })

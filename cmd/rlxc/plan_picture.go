@@ -10,11 +10,11 @@ import (
 	"github.com/rlx-go/rlx/internal/cli"
 )
 
-// The picture has a column for each step and the arena's bytes from top to bottom; a box is a value's live range.
+// The picture has a column per step, and the arena's bytes from top to bottom. A box is the live range of a value.
 const (
 	pictureWidth, pictureHeight = 1200, 600
 	pictureMargin               = 60
-	charWidth                   = 7 // upper bound for most letters of the 12 px font, to show only names that fit
+	charWidth                   = 7 // upper bound for most letters of the 12 px font, in px; decides which names fit
 )
 
 // svg draws the arena over time.
@@ -45,7 +45,7 @@ func (a arena) svg() string {
 	return b.String()
 }
 
-// colour is stable for a name, so that two pictures can be compared.
+// colour depends only on the name, so that two pictures can be compared.
 func colour(name string) string {
 	h := fnv.New32a()
 	io.WriteString(h, name)

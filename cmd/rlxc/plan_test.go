@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx/core/sched"
 )
 
-// TestLifetimes: rlxc plan says of an artifact what the planner said when it was compiled, values that overwrite others included.
+// TestLifetimes: rlxc plan reports the same numbers for an artifact as the planner did when it was compiled, including values that overwrite others.
 func TestLifetimes(t *testing.T) {
 	g, err := ir.Parse(`graph f
 x = input : f32[64,8]

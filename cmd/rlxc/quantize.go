@@ -10,13 +10,13 @@ import (
 	"github.com/rlx-go/rlx/models/weights"
 )
 
-// packings collects what became of the tensors that --quantize chose.
+// packings collects the results for the tensors that --quantize selected.
 type packings struct {
 	mu   sync.Mutex
 	list []weights.Packing
 }
 
-// add replaces an entry of the same name: a tensor that is folded may be read several times.
+// add replaces an entry of the same name, because a tensor may be read several times during constant folding.
 func (p *packings) add(x weights.Packing) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -24,7 +24,7 @@ func (p *packings) add(x weights.Packing) {
 	p.list = append(p.list, x)
 }
 
-// takePacked drops targets that lack the packed types of the models' weights. It applies to the default targets only.
+// takePacked drops targets that lack the packed types of the models' weights. It is used only if the user named no targets.
 func takePacked(targets []compile.Target, methods []*ir.Graph) []compile.Target {
 	return slices.DeleteFunc(slices.Clone(targets), func(t compile.Target) bool {
 		return slices.ContainsFunc(methods, func(g *ir.Graph) bool {
@@ -33,7 +33,7 @@ func takePacked(targets []compile.Target, methods []*ir.Graph) []compile.Target 
 	})
 }
 
-// notePackings prints a line for each tensor that was packed and each matrix that was not, and the sums.
+// notePackings prints a line per packed tensor and per matrix that was not packed, and the totals.
 func notePackings(env *cli.Env, list []weights.Packing, stored weights.Stored) {
 	if len(list) == 0 {
 		return
@@ -59,7 +59,7 @@ func notePackings(env *cli.Env, list []weights.Packing, stored weights.Stored) {
 	env.Notef("  %-52s %-6s %10s %10s  %d other tensors stay as they are", "in all", "", cli.Size(before), cli.Size(after), kept)
 }
 
-// packedRows are packings as JSON.
+// packedRows returns packings for JSON.
 func packedRows(list []weights.Packing) []map[string]any {
 	weights.SortPackings(list)
 	out := make([]map[string]any, len(list))

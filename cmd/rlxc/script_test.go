@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"rlxc": main}
 
 const manifest = "../../testdata/goldens/sam_tiny/manifest.json"
 
-// synthesize is `synthesize FOLDER TO`: the checkpoint and the configuration of a folder of testdata/goldens.
+// synthesize is `synthesize FOLDER TO`: it writes the checkpoint and the configuration of a folder of testdata/goldens.
 func synthesize(ts *testscript.TestScript, _ bool, args []string) {
 	from, to := filepath.Join(ts.Getenv("GOLDENS"), args[0]), ts.MkAbs(args[1])
 	es, err := synth.ReadManifest(filepath.Join(from, "manifest.json"))
@@ -37,7 +37,7 @@ func synthesize(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(filepath.Join(to, "config.json"), b, 0o666))
 }
 
-// TestCommand are scripts about tiny.safetensors, a SAM whose decoder has two heads.
+// TestCommand runs scripts on tiny.safetensors, a SAM whose decoder has two heads.
 func TestCommand(t *testing.T) {
 	goldens, err := filepath.Abs("../../testdata/goldens")
 	if err != nil {
@@ -73,7 +73,7 @@ func TestCommand(t *testing.T) {
 	})
 }
 
-// exitStatus is `exit STATUS COMMAND...`: the command must end with the status. stdout and stderr look at its output.
+// exitStatus is `exit STATUS COMMAND...`: the command must exit with that status. stdout and stderr then check its output.
 func exitStatus(ts *testscript.TestScript, _ bool, args []string) {
 	var e *exec.ExitError
 	got := 0
@@ -87,7 +87,7 @@ func exitStatus(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// flip is `flip FROM TO OFFSET`: a copy with one bit changed; a negative offset counts from the end.
+// flip is `flip FROM TO OFFSET`: it copies a file with one bit changed. A negative offset counts from the end.
 func flip(ts *testscript.TestScript, _ bool, args []string) {
 	b := []byte(ts.ReadFile(args[0]))
 	at, err := strconv.Atoi(args[2])
@@ -99,7 +99,7 @@ func flip(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b, 0o666))
 }
 
-// head is `head FROM TO N`: the first N bytes, or with a negative N all but the last.
+// head is `head FROM TO N`: it copies the first N bytes or, if N is negative, all but the last -N.
 func head(ts *testscript.TestScript, _ bool, args []string) {
 	b := ts.ReadFile(args[0])
 	n, err := strconv.Atoi(args[2])
@@ -110,15 +110,15 @@ func head(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(b[:n]), 0o666))
 }
 
-// stored is one tensor of a checkpoint's header.
+// stored is the entry of one tensor in a checkpoint's header.
 type stored struct {
 	DType   string `json:"dtype"`
 	Shape   []any  `json:"shape"`
 	Offsets [2]int `json:"data_offsets"`
 }
 
-// edit is `edit FROM TO CHANGE...`, a checkpoint with another header. Changes are "drop NAME", "add NAME N" (N floats),
-// "dims NAME D,D..." (a shape for the same bytes), "type NAME T", "move NAME BYTES" (its offsets) and "rename NAME NAME".
+// edit is `edit FROM TO CHANGE...`: it copies a checkpoint with changes to its header: "drop NAME", "add NAME N" (N floats), "dims NAME D,D..." (another
+// shape for the same bytes), "type NAME T", "move NAME BYTES" (shifts its offsets) and "rename NAME NAME".
 func edit(ts *testscript.TestScript, _ bool, args []string) {
 	b := []byte(ts.ReadFile(args[0]))
 	n := int(binary.LittleEndian.Uint64(b))
@@ -175,7 +175,7 @@ func writeCheckpoint(ts *testscript.TestScript, path string, header map[string]s
 	ts.Check(os.WriteFile(ts.MkAbs(path), append(append(out, doc...), data...), 0o666))
 }
 
-// shard is `shard FROM DIR`: the checkpoint in two files with an index.
+// shard is `shard FROM DIR`: it writes the checkpoint as two files with an index.
 func shard(ts *testscript.TestScript, _ bool, args []string) {
 	b := []byte(ts.ReadFile(args[0]))
 	n := int(binary.LittleEndian.Uint64(b))
@@ -206,7 +206,7 @@ func shard(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(filepath.Join(args[1], "model.safetensors.index.json")), doc, 0o666))
 }
 
-// huge is `huge FROM TO NAME`: the first value of the F32 tensor NAME becomes 1e30.
+// huge is `huge FROM TO NAME`: it copies a checkpoint and sets the first value of the F32 tensor NAME to 1e30.
 func huge(ts *testscript.TestScript, _ bool, args []string) {
 	b := []byte(ts.ReadFile(args[0]))
 	n := int(binary.LittleEndian.Uint64(b))
@@ -216,14 +216,14 @@ func huge(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b, 0o666))
 }
 
-// isJSON is `isjson FILE`: one JSON value and nothing else.
+// isJSON is `isjson FILE`: the file must be exactly one JSON value.
 func isJSON(ts *testscript.TestScript, _ bool, args []string) {
 	if !json.Valid([]byte(ts.ReadFile(args[0]))) {
 		ts.Fatalf("%s is not JSON:\n%s", args[0], ts.ReadFile(args[0]))
 	}
 }
 
-// differ is `differ FILE FILE`: they are not the same.
+// differ is `differ FILE FILE`: the files must differ.
 func differ(ts *testscript.TestScript, _ bool, args []string) {
 	if ts.ReadFile(args[0]) == ts.ReadFile(args[1]) {
 		ts.Fatalf("%s and %s are the same", args[0], args[1])
@@ -232,8 +232,7 @@ func differ(ts *testscript.TestScript, _ bool, args []string) {
 
 var definition = regexp.MustCompile(`diag\.Define\("(RLX\d{4})"`)
 
-// Every error code of the tree is explained by rlxc, and the same ones by rlxrun: whoever meets a code can look it up with
-// the command at hand.
+// Both rlxc and rlxrun explain every error code of the tree, so that users can look up a code with the command at hand.
 func TestExplainsEveryCode(t *testing.T) {
 	out, err := exec.Command("go", "run", "../rlxrun", "explain", "--format", "json").Output()
 	if err != nil {

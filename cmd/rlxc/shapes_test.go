@@ -18,7 +18,7 @@ import (
 	"github.com/rlx-go/rlx/models/arch"
 )
 
-// shapes is a checkpoint that has types and no values.
+// shapes is a checkpoint that has only types and no values.
 type shapes map[string]ir.Type
 
 func (s shapes) Names() []string { return slices.Sorted(maps.Keys(s)) }
@@ -46,8 +46,8 @@ func tinyShapes(t testing.TB) shapes {
 
 var expected = regexp.MustCompile(`expected (\[[0-9,]*\])$`)
 
-// buildRepaired builds the model and, while an error says which shape a tensor should have, gives it that shape: so one
-// changed size spreads to all the tensors that depend on it, and the builder gets further than its first check.
+// buildRepaired builds the model. As long as an error says which shape a tensor should have, it gives the tensor that shape and tries again. So one
+// changed size spreads to all tensors that depend on it, and the builder gets past its first check.
 func buildRepaired(s shapes, heads int64) (*arch.Model, error) {
 	family, err := arch.Find("sam", s, "test")
 	if err != nil {
@@ -77,16 +77,16 @@ func buildRepaired(s shapes, heads int64) (*arch.Model, error) {
 	return m, err
 }
 
-// compileShapes compiles a model without folding: there are no values.
+// compileShapes compiles a model without constant folding, because there are no values.
 func compileShapes(m *arch.Model) error {
 	_, err := compile.Compile(context.Background(), m.Methods, compile.Options{Targets: compile.Defaults(), Layout: layout})
 	return withCode(context.Background(), err, func(err error) error { return badSizes("test", err) })
 }
 
-// TestRlxcPanic: sizes that the tensors agree on and the compiler cannot represent are an error with a code.
+// TestRlxcPanic: if the tensors agree on sizes that the compiler cannot represent, the error has a code.
 func TestRlxcPanic(t *testing.T) {
 	s := tinyShapes(t)
-	for i := range 4 { // four heads: with two the scores of a window are just within the limits
+	for i := range 4 { // with four heads; with two, the scores of a window are just within the limits
 		for _, axis := range []string{"h", "w"} {
 			name := fmt.Sprintf("image_encoder.blocks.%d.attn.rel_pos_%s", i, axis)
 			s[name] = ir.TypeOf(dtype.F32, s[name].Shape[0].B, 8)
@@ -114,8 +114,8 @@ func (a asked) Type(name string) (ir.Type, bool) {
 	return a.shapes.Type(name)
 }
 
-// TestRlxcCubic: a builder ends at the first tensor that is missing, however many more layers the names promise. It used
-// to build them all, in time that grew with the cube of their number.
+// TestRlxcCubic: a builder stops at the first missing tensor, however many more layers the names promise. It once built them all, in time that grew with
+// the cube of their number.
 func TestRlxcCubic(t *testing.T) {
 	family, err := arch.Find("sam", nil, "test")
 	if err != nil {
@@ -142,7 +142,7 @@ func TestRlxcCubic(t *testing.T) {
 
 var sizes = []int64{0, 1, 2, 3, 5, 7, 8, 15, 16, 24, 31, 64, 255, 999, 2999, 4096, 1 << 16, 1<<20 - 1, 1 << 20, 1<<31 - 1, 1 << 32, 1<<40 - 1, 1 << 40, 1 << 44, 1<<62 - 1, 1<<63 - 1}
 
-// resize changes the sizes of the model where they are read from the tensors; buildRepaired does the rest.
+// resize changes model sizes at the tensors that determine them. buildRepaired changes the others.
 func resize(s shapes, rng *rand.Rand) {
 	pick := func(usual int64) int64 {
 		if rng.IntN(3) > 0 {
@@ -165,7 +165,7 @@ func resize(s shapes, rng *rand.Rand) {
 	set("mask_decoder.iou_prediction_head.layers.0.weight", pick(16), embed)
 }
 
-// damage changes one tensor.
+// damage makes one tensor invalid.
 func damage(s shapes, rng *rand.Rand) {
 	name := s.Names()[rng.IntN(len(s))]
 	t := ir.Type{DType: s[name].DType, Shape: slices.Clone(s[name].Shape)}
@@ -185,7 +185,7 @@ func damage(s shapes, rng *rand.Rand) {
 	s[name] = t
 }
 
-// mutate makes a checkpoint of other sizes, one with a bad tensor, or both.
+// mutate makes a checkpoint with other sizes, an invalid tensor, or both.
 func mutate(s shapes, rng *rand.Rand) {
 	how := rng.IntN(6)
 	if how > 0 {
@@ -196,7 +196,7 @@ func mutate(s shapes, rng *rand.Rand) {
 	}
 }
 
-// FuzzShapes: whatever sizes the tensors have, the builder and the compiler end with a model or an error with a code.
+// FuzzShapes: whatever the shapes of the tensors, building and compiling give a model or an error with a code.
 func FuzzShapes(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(seed)

@@ -20,13 +20,13 @@ import (
 	"github.com/rlx-go/rlx/internal/synth"
 )
 
-// hangGuard ends a test that would otherwise wait for ever.
+// hangGuard ends a test that would otherwise never end.
 const hangGuard = time.Minute
 
-// rlxc is a process of this command, in dir.
+// rlxc returns a command that runs this program in dir.
 func rlxc(t *testing.T, dir string, stderr *bytes.Buffer, args ...string) *exec.Cmd {
 	t.Helper()
-	c := exec.Command(os.Args[0]) // see TestMain
+	c := exec.Command(os.Args[0]) // TestMain makes it rlxc
 	c.Args = append([]string{"rlxc"}, args...)
 	c.Dir, c.Stderr = dir, stderr
 	if err := c.Start(); err != nil {
@@ -50,7 +50,7 @@ func statusOf(err error) int {
 	return -1
 }
 
-// names lists a folder.
+// names lists the files of a folder.
 func names(t *testing.T, dir string) string {
 	t.Helper()
 	es, err := os.ReadDir(dir)
@@ -64,7 +64,7 @@ func names(t *testing.T, dir string) string {
 	return strings.Join(out, " ")
 }
 
-// testModel is a folder with a checkpoint and the artifact it compiles to.
+// testModel makes a folder with a checkpoint and returns it with the artifact that the checkpoint compiles to.
 func testModel(t *testing.T) (dir string, artifact []byte) {
 	t.Helper()
 	dir = t.TempDir()
@@ -87,8 +87,8 @@ func testModel(t *testing.T) (dir string, artifact []byte) {
 	return dir, artifact
 }
 
-// TestHangup is case "hangup" of the adversary: SIGHUP, SIGTERM and SIGINT at any time leave the old artifact or the new
-// one, whole, and no temporary file.
+// TestHangup is case "hangup" of the adversary: after SIGHUP, SIGTERM or SIGINT at any time, either the old or the new artifact is there, complete, and no
+// temporary file.
 func TestHangup(t *testing.T) {
 	dir, artifact := testModel(t)
 	path := filepath.Join(dir, "x.rlx")
@@ -103,7 +103,7 @@ func TestHangup(t *testing.T) {
 		var stderr bytes.Buffer
 		c := rlxc(t, dir, &stderr, "tiny.safetensors", "-o", "x.rlx", "-q")
 		time.Sleep(time.Duration(rng.IntN(120)) * time.Millisecond)
-		c.Process.Signal(sig) // an error says that it has ended
+		c.Process.Signal(sig) // an error means that it has ended
 		status := statusOf(c.Wait())
 		got, err := os.ReadFile(path)
 		switch {
@@ -111,7 +111,7 @@ func TestHangup(t *testing.T) {
 			t.Error(err)
 		case status == 128+int(sig) && bytes.Equal(got, old) && strings.Contains(stderr.String(), "RLX1002"):
 			stopped++
-		case status == -int(sig) && bytes.Equal(got, old): // it had not begun to listen, nor to work
+		case status == -int(sig) && bytes.Equal(got, old): // it had not yet begun to handle signals, nor to work
 		case status != 0 || !bytes.Equal(got, artifact):
 			t.Errorf("%v: status %d, an artifact of %d bytes; stderr %s", sig, status, len(got), &stderr)
 		}
@@ -124,8 +124,8 @@ func TestHangup(t *testing.T) {
 	}
 }
 
-// TestBlocked is case "blocked" of the adversary: a pipe that nobody reads does not keep a signal from being heard, and an
-// artifact is not written to one.
+// TestBlocked is case "blocked" of the adversary: rlxc handles signals while it waits for the reader of a pipe, and refuses to write an artifact to a
+// pipe.
 func TestBlocked(t *testing.T) {
 	dir, _ := testModel(t)
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
@@ -149,7 +149,7 @@ func TestBlocked(t *testing.T) {
 		want := c.status
 		if want == 0 {
 			want = 128 + int(syscall.SIGTERM)
-			time.Sleep(500 * time.Millisecond) // earlier would be right too, only less of a test
+			time.Sleep(500 * time.Millisecond) // a signal before that would also work, but test less
 			p.Process.Signal(syscall.SIGTERM)
 		}
 		if got := statusOf(p.Wait()); got != want || !strings.Contains(stderr.String(), c.code) {
@@ -161,7 +161,7 @@ func TestBlocked(t *testing.T) {
 	}
 }
 
-// TestNohup: a hangup is ignored where it was ignored when the command started.
+// TestNohup: if hangups were ignored when the command started, it ignores them.
 func TestNohup(t *testing.T) {
 	dir, artifact := testModel(t)
 	if err := syscall.Mkfifo(filepath.Join(dir, "dump"), 0o600); err != nil {
@@ -184,8 +184,8 @@ func TestNohup(t *testing.T) {
 	}
 }
 
-// TestKilled: SIGKILL at any time leaves the old artifact or the new one, whole; what else it leaves, the next compile
-// removes.
+// TestKilled: after SIGKILL at any time, either the old or the new artifact is there, complete. The next compilation removes everything else that was
+// left.
 func TestKilled(t *testing.T) {
 	dir, artifact := testModel(t)
 	path := filepath.Join(dir, "x.rlx")

@@ -13,10 +13,10 @@ import (
 	"github.com/rlx-go/rlx/internal/regular"
 )
 
-// targetEnding is the extension of target descriptions.
+// targetEnding is the file name extension of target descriptions.
 const targetEnding = ".target"
 
-// targetFile splits what --target names into a file and a level, which may be empty; ok is false for the name of a target.
+// targetFile splits a value of --target into a file and a level, which may be empty. ok is false if it is the name of a target.
 func targetFile(name string) (path, level string, ok bool) {
 	if path, level, ok = strings.Cut(name, targetEnding+":"); ok {
 		return path + targetEnding, level, true
@@ -24,8 +24,8 @@ func targetFile(name string) (path, level string, ok bool) {
 	return name, "", strings.HasSuffix(name, targetEnding) || strings.Contains(name, "/")
 }
 
-// chooseTargets finds the targets that --target names. Their order in the artifact does not depend on that of the flags: the
-// built-in ones, then those of files by name, portable last, since backends without a schedule of their own use the first that fits.
+// chooseTargets returns the targets that --target names. Their order in the artifact does not depend on the order of the flags: built-in targets, then
+// files by name, then portable, because a backend without a program of its own uses the first one that fits.
 func chooseTargets(names []string) ([]compile.Target, error) {
 	if len(names) == 0 {
 		return compile.Defaults(), nil

@@ -12,19 +12,19 @@ import (
 	"github.com/rlx-go/rlx/models/weights"
 )
 
-// values reads parameters of the model from the checkpoint.
+// values reads the params of the model from the checkpoint.
 type values struct {
 	stored weights.Stored
 	source map[string]string        // param -> tensor of the checkpoint
 	made   map[string]tensor.Tensor // params that are in memory, by name
-	bar    *cli.Progress            // of the weights written
+	bar    *cli.Progress            // counts bytes of weights written
 
 	mu       sync.Mutex
 	written  int64
-	infinite map[string]int64 // by tensor of the checkpoint: values that became infinite in the type they are stored in
+	infinite map[string]int64 // by tensor of the checkpoint: number of values that became infinite in the stored type
 }
 
-// Param reads a tensor in the type in which it will be stored.
+// Param reads a param in the type in which it will be stored.
 func (v *values) Param(name string) (*tensor.Array, error) {
 	if t, ok := v.made[name]; ok {
 		return t.Array(), nil
@@ -47,12 +47,12 @@ func (v *values) copy(to io.Writer, name string) error {
 	if n > 0 {
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		v.infinite[v.source[name]] = n // a tensor that is folded may be read several times
+		v.infinite[v.source[name]] = n // not added up, because a tensor may be read several times during constant folding
 	}
 	return err
 }
 
-// counting advances the progress bar.
+// counting advances the progress bar by the bytes written.
 type counting struct {
 	io.Writer
 	v *values
@@ -67,7 +67,7 @@ func (c counting) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// weightWriter lists the weights for the artifact; the values stream from the checkpoint.
+// weightWriter lists the weights for the artifact. Their values are streamed from the checkpoint.
 func weightWriter(ws []compile.Weight, v *values) []format.Weight {
 	out := make([]format.Weight, len(ws))
 	for i, w := range ws {
@@ -83,7 +83,7 @@ func weightWriter(ws []compile.Weight, v *values) []format.Weight {
 	return out
 }
 
-// layout gives weights the offsets of the file format.
+// layout sets the offsets of weights as the file format requires.
 func layout(ws []compile.Weight) (int64, error) {
 	dir, err := format.Layout(weightWriter(ws, nil))
 	if err != nil {

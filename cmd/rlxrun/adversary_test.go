@@ -27,7 +27,7 @@ import (
 	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
-// writeArtifact writes a model of these programs, and its task; nil: none.
+// writeArtifact writes an artifact of these programs. about is its task; nil for none.
 func writeArtifact(t testing.TB, path string, about task.Task, programs ...*program.Program) {
 	t.Helper()
 	a := format.Artifact{Programs: programs, Meta: format.Meta{Model: "test", Producer: format.Producer{Name: "test", Version: "0"}, Task: about}}
@@ -43,8 +43,8 @@ y = neg x : f32[N]
 return y=y
 `
 
-// TestBlocked is case "blocked" of the adversary: --timeout and the first signal end a run that waits for the other end of a
-// named pipe, or for standard input or output.
+// TestBlocked is case "blocked" of the adversary: --timeout and the first signal end a run that waits for the other end of a named pipe, or for
+// standard input or output.
 func TestBlocked(t *testing.T) {
 	bin, err := built()
 	if err != nil {
@@ -56,13 +56,13 @@ func TestBlocked(t *testing.T) {
 	if err := os.Rename(twoColours(t, 32, 16), filepath.Join(files, "in.png")); err != nil {
 		t.Fatal(err)
 	}
-	// As text this is more than a pipe holds.
+	// Printed as text, this tensor does not fit into a pipe's buffer.
 	if err := npy.WriteFile(t.Context(), filepath.Join(files, "in.npy"), tensor.New(dtype.F32, 100000)); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		name, args string
-		status     int // 0: it waits; otherwise it ends at once
+		status     int // 0: it waits; otherwise it exits at once with this status
 	}{
 		{"image", "sam.rlx --image pipe --point 1,1 -o m.png", 0},
 		{"stdin", "sam.rlx --image - --point 1,1 -o m.png", 0},
@@ -73,7 +73,7 @@ func TestBlocked(t *testing.T) {
 		{"dump", "f.rlx -i x=1 -o y.npy --dump-tensors *=dumps", 0},
 		{"stdout", "f.rlx -i x=@in.npy -o y=-", 0},
 		{"json", "f.rlx -i x=@in.npy -o y=- --json", 0},
-		{"safetensors", "f.rlx -i x=@pipe.safetensors:x -o y.npy", 3}, // not read in order
+		{"safetensors", "f.rlx -i x=@pipe.safetensors:x -o y.npy", 3}, // safetensors is not read sequentially
 		{"artifact", "pipe -i x=1 -o y.npy", 4},
 		{"plugin", "f.rlx -i x=1 -o y.npy --plugin x=pipe -b x", 5},
 	} {
@@ -113,8 +113,8 @@ func TestBlocked(t *testing.T) {
 	}
 }
 
-// TestLyingCheck is case "lying_check" of the adversary: --check does not pass where a backend keeps values back, and does
-// not panic where they come in another order.
+// TestLyingCheck is case "lying_check" of the adversary: if a backend omits values, --check fails, and if it sends them in another order, --check does
+// not panic.
 func TestLyingCheck(t *testing.T) {
 	bin, err := built()
 	if err != nil {
@@ -143,7 +143,7 @@ func TestLyingCheck(t *testing.T) {
 	}
 }
 
-// refused runs rlxrun in a folder and wants a status and texts on stderr, and no output.
+// refused runs rlxrun in a folder and checks its status, the texts on stderr, and that it writes no output.
 func refused(t *testing.T, dir string, stdin *os.File, status int, args, want string) {
 	t.Helper()
 	bin, err := built()
@@ -160,14 +160,14 @@ func refused(t *testing.T, dir string, stdin *os.File, status int, args, want st
 	if got != status || out.Len() > 0 || !strings.Contains(errs.String(), want) {
 		t.Errorf("rlxrun %s: status %d, want %d and %q\n%s%s", args, got, status, want, out.String(), errs.String())
 	}
-	// A process has tens of megabytes to begin with, its executable included.
+	// Even a process that does nothing takes tens of megabytes, including its executable.
 	if used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok && runtime.GOOS == "linux" && used.Maxrss > 200<<10 {
 		t.Errorf("rlxrun %s: %d MiB were used", args, used.Maxrss>>10)
 	}
 }
 
-// TestBenchInput is case "bench_input" of the adversary: memory is checked before anything is allocated by a size in the
-// artifact: inputs that bench makes, values that --check keeps, outputs as JSON.
+// TestBenchInput is case "bench_input" of the adversary: rlxrun checks memory before it allocates anything whose size the artifact determines: inputs
+// that bench generates, values that --check keeps, and outputs as JSON.
 func TestBenchInput(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -180,18 +180,18 @@ func TestBenchInput(t *testing.T) {
 	refused(t, dir, nil, 8, "bench big.rlx -n 1 --memory 1G", "(inputs and outputs 550 GB, structure ")
 	refused(t, dir, nil, 8, "bench out.rlx -n 1 --memory 150M --check", "values of --check and --dump-tensors")
 	refused(t, dir, nil, 8, "out.rlx -o y=- --json --memory 150M", "outputs as JSON 640 MB")
-	// A file that claims to be as large, of which the system stores nothing: refused before it is read.
+	// A sparse file that is as large as its header claims. It is refused before it is read.
 	header := "{'descr': '<f4', 'fortran_order': False, 'shape': (68719476736,), }"
 	npyFile := append([]byte("\x93NUMPY\x01\x00"), byte(len(header)), 0)
 	file := filepath.Join(dir, "x.npy")
 	if err := errors.Join(os.WriteFile(file, append(npyFile, header...), 0o600), os.Truncate(file, int64(len(npyFile)+len(header))+4<<36)); err != nil {
-		t.Skip(err) // a file system without holes
+		t.Skip(err) // the file system does not support sparse files
 	}
 	refused(t, dir, nil, 8, "big.rlx -i x=@x.npy -o y=y.npy --memory 1G", "inputs 275 GB); --memory allows 1.0 GB (RLX8001")
 }
 
-// TestReferenceMemory is case "reference_memory" of the adversary: what kernels and definitions compute in is part of what a program
-// needs. It is refused where that is not allowed, and is as much as the backend says at most.
+// TestReferenceMemory is case "reference_memory" of the adversary: the memory of kernels and of the reference counts as part of what a program needs.
+// The program is refused if it exceeds the limit, and does not use more than the backend says.
 func TestReferenceMemory(t *testing.T) {
 	bin, err := built()
 	if err != nil {
@@ -206,10 +206,10 @@ func TestReferenceMemory(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		n          int
-		rows       int64 // bytes of inputs and outputs for each of n
+		rows       int64 // bytes of inputs and outputs per unit of n
 		limit      string
 	}{
-		{"half", half, 1 << 23, 0, "140M"}, // the arena has 17 MB, two operands of 8 bytes 134
+		{"half", half, 1 << 23, 0, "140M"}, // the arena has 17 MB, two operands as float64 134 MB
 		{"residual", residual, 1 << 18, 128, "90M"},
 		{"depthwise", depthwise, 100_000, 108, "80M"},
 		{"skinny", skinny, 1 << 20, 16, "160M"},
@@ -229,7 +229,7 @@ func TestReferenceMemory(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			const process = 64 << 20 // of the backend itself
+			const process = 64 << 20 // used by the backend itself
 			if most := m.ArenaBytes + m.KernelBytes + c.rows*int64(c.n) + process; m.BackendPeakRSS > most && runtime.GOOS == "linux" {
 				t.Errorf("the backend took %d bytes; its kernels %d and arena %d make %d at most", m.BackendPeakRSS, m.KernelBytes, m.ArenaBytes, most)
 			}
@@ -237,8 +237,8 @@ func TestReferenceMemory(t *testing.T) {
 	}
 }
 
-// TestPngBomb is case "png_bomb" of the adversary: the size that an image claims is checked, against the limits and the memory
-// that there is, before its pixels are allocated.
+// TestPngBomb is case "png_bomb" of the adversary: the size that an image claims is checked against the limits and the available memory before its
+// pixels are allocated.
 func TestPngBomb(t *testing.T) {
 	dir := t.TempDir()
 	writeArtifact(t, filepath.Join(dir, "sam.rlx"), tinymodel.Task(), tinyPrograms(t)...)
@@ -247,7 +247,7 @@ func TestPngBomb(t *testing.T) {
 		if err := png.Encode(&b, image.NewNRGBA64(image.Rect(0, 0, 1, 1))); err != nil {
 			t.Fatal(err)
 		}
-		out := append(b.Bytes(), make([]byte, 1<<20)...) // as large as a file of so many zeros would be
+		out := append(b.Bytes(), make([]byte, 1<<20)...) // as large as the file of an all-zero image would be
 		binary.BigEndian.PutUint32(out[16:], side)
 		binary.BigEndian.PutUint32(out[20:], side)
 		binary.BigEndian.PutUint32(out[29:], crc32.ChecksumIEEE(out[12:29]))
@@ -267,15 +267,15 @@ func TestPngBomb(t *testing.T) {
 	defer zero.Close()
 	refused(t, dir, nil, 3, "sam.rlx --image /dev/zero"+rest, "/dev/zero: is not an image that can be read; allowed are PNG and JPEG (RLX3030")
 	refused(t, dir, zero, 3, "sam.rlx --image -"+rest, "stdin: is not an image that can be read")
-	// Masks and overlay are counted too: they are as large as the image.
+	// Masks and overlay count as well: they are as large as the image.
 	if err := os.Rename(twoColours(t, 4000, 3000), filepath.Join(dir, "photo.png")); err != nil {
 		t.Fatal(err)
 	}
 	refused(t, dir, nil, 8, "sam.rlx --image photo.png --mask all --memory 120M"+rest, "(image 48.0 MB, masks 48.1 MB, overlay 48.0 MB); --memory allows 120 MB")
 }
 
-// runUntil runs a command whose stdin and stdout are silent pipes, sends it a signal (0: none) once it has had the time to
-// begin to wait, and returns its status and stderr.
+// runUntil runs a command whose stdin and stdout are silent pipes. Once the command has had time to block, it sends the signal (0 for none). It returns
+// the status and stderr.
 func runUntil(t *testing.T, dir, path string, sig syscall.Signal, args ...string) (status int, stderr string) {
 	t.Helper()
 	stdin, feed, err := os.Pipe()
@@ -305,13 +305,13 @@ func runUntil(t *testing.T, dir, path string, sig syscall.Signal, args ...string
 		for !catches(cmd.Process.Pid, sig) {
 			time.Sleep(time.Millisecond)
 		}
-		time.Sleep(300 * time.Millisecond) // earlier would be right too, only less of a test
-		cmd.Process.Signal(sig)            // an error says that it has ended
+		time.Sleep(300 * time.Millisecond) // a signal before that would also work, but test less
+		cmd.Process.Signal(sig)            // an error means that it has ended
 	}
 	return statusOf(<-ended), errs.String()
 }
 
-// catches reports whether a process has a handler for the signal, or is no more.
+// catches reports whether a process handles the signal or has ended.
 func catches(pid int, sig syscall.Signal) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -69,7 +69,7 @@ from a GPU count. The first run is reported separately; it and the other --warmu
 type benchFlags struct {
 	method       string
 	runs, warmup int
-	text         bool // a prompt and tokens are measured, not a method
+	text         bool // whether a prompt and tokens are measured instead of a method
 	prompt       int
 	tokens       int
 	draft        draftFlags
@@ -78,19 +78,19 @@ type benchFlags struct {
 	debug        debugFlags
 }
 
-// runtimeFacts are what ran, and its memory.
+// runtimeFacts describe what ran and its memory.
 type runtimeFacts struct {
 	Device         string        `json:"device"`
-	Threads        string        `json:"threads"` // as given with --threads
+	Threads        string        `json:"threads"` // the value of --threads
 	Precision      string        `json:"precision"`
-	Activations    string        `json:"activations,omitempty"` // of products with packed weights
+	Activations    string        `json:"activations,omitempty"` // type of activations in products with packed weights
 	Method         string        `json:"method"`
 	Target         string        `json:"target"`
 	Kernels        kernelSummary `json:"kernels"`
-	LoadMS         float64       `json:"load_ms"` // process start to first dispatch
+	LoadMS         float64       `json:"load_ms"` // from process start to the first dispatch
 	ArenaBytes     int64         `json:"arena_bytes"`
 	WeightsBytes   int64         `json:"weights_bytes"`
-	KernelBytes    int64         `json:"kernel_bytes"` // scratch memory of kernels and definitions, an upper bound
+	KernelBytes    int64         `json:"kernel_bytes"` // upper bound of the scratch memory of kernels and the reference
 	BackendPeakRSS int64         `json:"backend_peak_rss_bytes"`
 	HostPeakRSS    int64         `json:"host_peak_rss_bytes"`
 }
@@ -102,7 +102,7 @@ func (s *session) runtimeFacts(method string, f *benchFlags, first time.Time) ru
 		BackendPeakRSS: s.host.PeakMemory(), HostPeakRSS: rpc.OwnPeakRSS()}
 }
 
-// table is the facts with rows about what was measured in the midst.
+// table returns the facts as rows, with the measured rows in their middle.
 func (r *runtimeFacts) table(sizes string, measured ...[]string) [][]string {
 	precision := r.Precision
 	if r.Activations != "" {
@@ -123,20 +123,20 @@ func (r *runtimeFacts) table(sizes string, measured ...[]string) [][]string {
 	})
 }
 
-// measured is the result of bench. Times are the host's, of its monotonic clock.
+// measured is the result of bench. Times are from the host's monotonic clock.
 type measured struct {
 	runtimeFacts
 	Sizes        map[string]int64 `json:"sizes,omitempty"`
-	FirstMS      float64          `json:"first_ms"` // the first run
-	Warmup       int              `json:"warmup"`   // runs that do not count, the first included
-	RunsMS       []float64        `json:"runs_ms"`  // the others; from the call to readable outputs
+	FirstMS      float64          `json:"first_ms"` // time of the first run
+	Warmup       int              `json:"warmup"`   // number of runs that are not counted, including the first
+	RunsMS       []float64        `json:"runs_ms"`  // times of the counted runs, each from the call to readable outputs
 	MedianMS     float64          `json:"median_ms"`
 	MinMS        float64          `json:"min_ms"`
 	MaxMS        float64          `json:"max_ms"`
-	FLOPs        int64            `json:"flops"` // of one run
+	FLOPs        int64            `json:"flops"` // per run
 	GFLOPS       float64          `json:"gflop_per_s"`
-	DeviceMemory int64            `json:"device_memory_bytes,omitempty"` // of devices with memory of their own
-	Profile      []profileRow     `json:"profile,omitempty"`             // of the last run
+	DeviceMemory int64            `json:"device_memory_bytes,omitempty"` // for devices with their own memory
+	Profile      []profileRow     `json:"profile,omitempty"`             // profile of the last run
 }
 
 // check checks the numbers of runs.
@@ -238,10 +238,11 @@ func (m *measured) print(env *cli.Env) error {
 	return err
 }
 
-// benchSize is the value of sizes that are known only at run time, within their range: a prompt of one point and its padding.
+// benchSize is the default value of sizes that are known only at run time, clamped to their range. For SAM it means a prompt of one point and its
+// padding.
 const benchSize = 2
 
-// benchSizes are the values of a method's symbols: those given with --size, and benchSize.
+// benchSizes returns the values of a method's symbols: those given with --size, otherwise benchSize.
 func benchSizes(m *rlx.Method, sizes []string) (map[string]int64, error) {
 	out := map[string]int64{}
 	for _, s := range m.Symbols {
@@ -261,7 +262,7 @@ func benchSizes(m *rlx.Method, sizes []string) (map[string]int64, error) {
 	return out, nil
 }
 
-// madeUpChunk is how many elements are generated at a time, as 64-bit numbers.
+// madeUpChunk is how many elements are generated at a time. They need 8 bytes each meanwhile.
 const madeUpChunk = 1 << 16
 
 // madeUp generates inputs from a seed.
@@ -282,7 +283,7 @@ func madeUp(inputs []rlx.Value, sizes map[string]int64, seed uint64) map[string]
 	return in
 }
 
-// parseSizeFlag reads SYMBOL=N; the name is empty for anything else.
+// parseSizeFlag parses SYMBOL=N. The name is empty if s has another form.
 func parseSizeFlag(s string) (name string, n int64) {
 	name, num, _ := strings.Cut(s, "=")
 	n, err := strconv.ParseInt(num, 10, 64)

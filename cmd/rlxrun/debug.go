@@ -16,11 +16,11 @@ import (
 	"github.com/rlx-go/rlx/internal/npy"
 )
 
-// debugFlags are what a user may request of a run beside its result.
+// debugFlags are flags that request diagnostic output of a run.
 type debugFlags struct {
 	profile, checkNaN, check bool
-	trace                    string   // file
-	dumps                    cli.List // GLOB=DIR
+	trace                    string   // file of --trace
+	dumps                    cli.List // GLOB=DIR values of --dump-tensors
 }
 
 func (d *debugFlags) declare(fs *cli.FlagSet) {
@@ -32,7 +32,7 @@ func (d *debugFlags) declare(fs *cli.FlagSet) {
 	fs.ListVarP(&d.dumps, "dump-tensors", "", "`GLOB=DIR` write the results of steps whose name or op matches GLOB to DIR, as METHOD.STEP.NAME.npy (repeatable)")
 }
 
-// any reports whether a run without outputs is useful.
+// any reports whether the flags make a run useful that has no outputs.
 func (d *debugFlags) any() bool {
 	return d.profile || d.checkNaN || d.check || d.trace != "" || len(d.dumps.Values) > 0
 }
@@ -57,16 +57,16 @@ func (d *debugFlags) prepare() error {
 	return nil
 }
 
-// matches reports whether a glob of --dump-tensors matches a value: by its name, such as image_encoder.blocks.3.mlp, or by the
-// op that makes it, such as softmax.
+// matches reports whether a glob of --dump-tensors matches a value, either by its name, such as image_encoder.blocks.3.mlp, or by its op, such as
+// softmax.
 func matches(glob string, v rlx.StepValue) bool {
 	byName, _ := path.Match(glob, v.Name)
 	byOp, _ := path.Match(glob, v.Op)
 	return byName || byOp
 }
 
-// checkGlobs refuses a pattern of --dump-tensors that matches no step of the methods on any target, before a long run leaves an
-// empty directory.
+// checkGlobs refuses a pattern of --dump-tensors that matches no step of the methods on any target. Otherwise a long run could end with an empty
+// directory.
 func (d *debugFlags) checkGlobs(methods []*rlx.Method) error {
 	for _, v := range d.dumps.Values {
 		glob, _, _ := strings.Cut(v, "=")
@@ -98,7 +98,7 @@ func (d *debugFlags) checkGlobs(methods []*rlx.Method) error {
 	return nil
 }
 
-// watch adds to a run what the flags request.
+// watch adds what the flags request to a run.
 func (d *debugFlags) watch(ctx context.Context, r *rlx.Request) {
 	r.Profile, r.CheckNaN, r.Check = d.profile || d.trace != "", d.checkNaN, d.check
 	if len(d.dumps.Values) == 0 {
@@ -125,7 +125,7 @@ func (d *debugFlags) watch(ctx context.Context, r *rlx.Request) {
 	}
 }
 
-// writable is t in an element type that .npy has: bf16 is widened to f32, which is exact.
+// writable returns t in an element type that .npy supports. It converts bf16 to f32, which is exact.
 func writable(t tensor.Tensor) tensor.Tensor {
 	if t.DType != dtype.BF16 {
 		return t

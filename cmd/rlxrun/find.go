@@ -17,23 +17,23 @@ import (
 
 const pluginPathEnv = "RLX_PLUGIN_PATH"
 
-// found is one executable that has the name of a backend.
+// found is an executable that is named like a backend.
 type found struct {
 	rlx.Backend
-	from string // how it was found: "--plugin", "beside rlxrun", "RLX_PLUGIN_PATH", "installed"
-	skip error  // why it is not used; nil if it may be
+	from string // where it was found: "--plugin", "beside rlxrun", "RLX_PLUGIN_PATH", "installed"
+	skip error  // why it is not used; nil if it is usable
 }
 
-// registry is the backends that were found, and where they were searched. The first of a name that is not skipped is used.
+// registry lists the backends found and the places searched. Of several backends with one name, the first that is not skipped is used.
 type registry struct {
 	all    []found
 	looked []string
-	store  string // of installed plugins; empty where there are none
+	store  string // folder of installed plugins; empty if there is none
 }
 
-// findBackends searches for backends. Its order is a matter of trust: what this command line names comes first, then plugins that the user
-// installed in place of a built-in backend, what is beside rlxrun, RLX_PLUGIN_PATH, and the other installed plugins. So a plugin hides a built-in
-// backend only where the user said so, and nothing in the current directory is found.
+// findBackends searches for backends. The order depends on trust: first the executables named on this command line, then plugins that the user
+// installed to replace a built-in backend, then the folder of rlxrun, RLX_PLUGIN_PATH, and all other installed plugins. So a plugin replaces a
+// built-in backend only if the user has asked for that, and nothing in the current directory is found.
 func findBackends(plugins []string) (*registry, error) {
 	r := &registry{}
 	for _, p := range plugins {
@@ -48,14 +48,14 @@ func findBackends(plugins []string) (*registry, error) {
 	}
 	var list []*installed.Plugin
 	if store, err := installed.User(); err == nil {
-		list, _ = store.List() // a folder that cannot be read counts as empty, as those of FindBackends do
+		list, _ = store.List() // a folder that cannot be read counts as empty, as for FindBackends
 		if len(list) > 0 {
 			r.store = store.Dir
 		}
 	}
 	r.addInstalled(list, true)
 	if dir := besideUs(); dir != "" {
-		r.scan(dir, "beside rlxrun", func(rlx.Backend) error { return nil }) // who can write there can replace rlxrun too
+		r.scan(dir, "beside rlxrun", func(rlx.Backend) error { return nil }) // whoever can write there can replace rlxrun as well
 	}
 	for _, dir := range filepath.SplitList(os.Getenv(pluginPathEnv)) {
 		if dir != "" {
@@ -66,7 +66,7 @@ func findBackends(plugins []string) (*registry, error) {
 	return r, nil
 }
 
-// besideUs is the folder of rlxrun's own executable; empty if it is not known.
+// besideUs returns the folder of rlxrun's own executable, or "" if it is unknown.
 func besideUs() string {
 	exe, err := os.Executable()
 	if err != nil {
@@ -78,7 +78,7 @@ func besideUs() string {
 	return filepath.Dir(exe)
 }
 
-// addInstalled adds the installed plugins that hide a built-in backend, or the others.
+// addInstalled adds installed plugins: either those that hide a built-in backend, or the others.
 func (r *registry) addInstalled(list []*installed.Plugin, hiding bool) {
 	for _, p := range list {
 		if p.HidesBuiltIn == hiding {
@@ -87,12 +87,12 @@ func (r *registry) addInstalled(list []*installed.Plugin, hiding bool) {
 	}
 }
 
-// installedBackend is a plugin as a backend, which is started only if its files are those that were installed.
+// installedBackend returns a plugin as a backend that starts only if its files are those that were installed.
 func installedBackend(p *installed.Plugin) rlx.Backend {
 	return rlx.Backend{Name: p.Name, Path: p.Path(), Dir: p.Dir, SHA256: p.SHA256, Folder: p.Folder()}
 }
 
-// scan adds the backends of a directory. refused is why one is skipped, nil if it is not.
+// scan adds the backends in a directory. refused returns why one is skipped, or nil.
 func (r *registry) scan(dir, from string, refused func(rlx.Backend) error) {
 	if slices.Contains(r.looked, dir) {
 		return
@@ -103,7 +103,7 @@ func (r *registry) scan(dir, from string, refused func(rlx.Backend) error) {
 	}
 }
 
-// refusal is why a backend of RLX_PLUGIN_PATH is not executed: any user could have put it there, or the current directory decides.
+// refusal returns why a backend of RLX_PLUGIN_PATH is not executed: any user could have put it there, or its path depends on the current directory.
 func refusal(b rlx.Backend) error {
 	if !filepath.IsAbs(b.Dir) {
 		return diag.New(code.PluginRefused, "backend "+b.Name, "%s names %s, which depends on the current directory", pluginPathEnv, b.Dir).
@@ -116,7 +116,7 @@ func refusal(b rlx.Backend) error {
 	return nil
 }
 
-// first lists the backends that are used: the first of each name.
+// first returns the backends that are used: the first of each name.
 func (r *registry) first() []found {
 	var out []found
 	for _, f := range r.all {
@@ -127,14 +127,14 @@ func (r *registry) first() []found {
 	return out
 }
 
-// warn warns if every user could replace the backend's executable.
+// warn prints a warning if every user could replace the backend's executable.
 func (f found) warn(env *cli.Env) {
 	if p := f.WritableByAll(); p != "" {
 		env.Notef("warning: backend %s: every user can write to %s, and so run a program in your name; chmod o-w %[2]s", f.Name, p)
 	}
 }
 
-// find returns the backend of a name. The error is why it is skipped, or lists the backends that exist.
+// find returns the backend of a name. If it cannot be used, the error says why or lists the backends that exist.
 func (r *registry) find(name string) (found, error) {
 	var skipped error
 	for _, f := range r.all {
@@ -158,7 +158,7 @@ func (r *registry) find(name string) (found, error) {
 			WithHint("put rlx-backend-%s beside rlxrun, where \"make build\" puts it, or name its executable with --plugin %s=PATH", name, name)
 	}
 	e := diag.New(code.Backend, "backend "+name, "is unknown; found: %s; looked in %s", strings.Join(parts, ", "), r.places())
-	if near := cli.Nearest(name, names); near != "" && near[0] == name[0] { // not cpu for gpu
+	if near := cli.Nearest(name, names); near != "" && near[0] == name[0] { // same first letter: suggest cpu for cpi, but not for gpu
 		return found{}, e.WithHint("did you mean %s?", near)
 	}
 	return found{}, e.WithHint("or name its executable with --plugin %s=PATH", name)
@@ -176,7 +176,7 @@ func (r *registry) places() string {
 	return s
 }
 
-// unpath drops the operation and path from a file error whose subject names the path already.
+// unpath removes the operation and path from a file error. The subject of our error already names the path.
 func unpath(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

@@ -16,19 +16,19 @@ import (
 	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
-// tinyPrograms are a model with the task "segment" whose answers can be worked out by hand.
+// tinyPrograms are a model with the task "segment" whose results can be computed by hand.
 func tinyPrograms(t testing.TB) []*program.Program {
 	return []*program.Program{tinymodel.Program(t, tinymodel.Encode, "cpu"), tinymodel.Program(t, tinymodel.Decode, "cpu")}
 }
 
-// tinySession is a session with that model.
+// tinySession returns a session with that model.
 func tinySession(t testing.TB, debug debugFlags) *session {
 	path := filepath.Join(t.TempDir(), "tiny.rlx")
 	writeArtifact(t, path, tinymodel.Task(), tinyPrograms(t)...)
 	return sessionOf(t, path, debug)
 }
 
-// graphSession is a session with a model of one method.
+// graphSession returns a session with a model of one method.
 func graphSession(t testing.TB, text string, debug debugFlags) *session {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "m.rlx")
@@ -36,7 +36,7 @@ func graphSession(t testing.TB, text string, debug debugFlags) *session {
 	return sessionOf(t, path, debug)
 }
 
-// sessionOf opens an artifact and starts a backend: this program, see TestMain.
+// sessionOf opens an artifact and starts a backend, which is this test binary; see TestMain.
 func sessionOf(t testing.TB, path string, debug debugFlags) *session {
 	t.Helper()
 	self, err := os.Executable()
@@ -77,7 +77,7 @@ func wantError(t *testing.T, what string, err error, code error, texts ...string
 	}
 }
 
-// someRun runs the only method of a model on made-up inputs.
+// someRun runs the only method of a model on generated inputs.
 func someRun(t *testing.T, s *session) (*rlx.Result, error) {
 	t.Helper()
 	m := s.model.Methods()[0]

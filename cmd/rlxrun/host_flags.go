@@ -21,7 +21,7 @@ import (
 
 const defaultBackend = "cpu"
 
-// backendName matches names of backends, but not the IDs of most devices (0000:3b:00.0).
+// backendName matches names of backends, but not the IDs of most devices (such as 0000:3b:00.0).
 var backendName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 
 // hostFlags choose the backend and its options.
@@ -40,7 +40,7 @@ const (
 	verifyStructure = "structure"
 )
 
-// openOptions are what --verify says.
+// openOptions returns the options that --verify selects.
 func (f *hostFlags) openOptions(memory *rlx.Budget) rlx.OpenOptions {
 	o := rlx.OpenOptions{Lazy: true, Memory: memory, Unverified: f.verify.Value == verifyStructure}
 	if dir, err := os.UserCacheDir(); err == nil && f.verify.Value == verifyCached {
@@ -68,7 +68,7 @@ func (f *hostFlags) declarePlugins(fs *cli.FlagSet) {
 	fs.ChoiceVar(&f.log, "log", "which messages of the backend's log to show on stderr", "warn", "off", "error", "info", "debug")
 }
 
-// options converts the flags to options of a session. The backend is not chosen yet.
+// options converts the flags to options of a session. The backend is not yet chosen.
 func (f *hostFlags) options(env *cli.Env) (rlx.Options, error) {
 	o := f.describing(env)
 	o.Precision = f.precision
@@ -93,12 +93,12 @@ func (f *hostFlags) options(env *cli.Env) (rlx.Options, error) {
 	return o, nil
 }
 
-// describing are the options for a session that only asks for the backend's description.
+// describing returns options for a session that only asks for the backend's description.
 func (f *hostFlags) describing(env *cli.Env) rlx.Options {
 	return rlx.Options{Sandbox: rlx.Sandbox(f.sandbox.Value), Log: f.logger(env)}
 }
 
-// choose decides on backend and device: --device may name the backend in front of a colon.
+// choose selects backend and device. --device may name the backend before a colon.
 func (f *hostFlags) choose(r *registry) (b found, device string, err error) {
 	name := f.backend
 	device = f.device
@@ -109,13 +109,13 @@ func (f *hostFlags) choose(r *registry) (b found, device string, err error) {
 		}
 		name, device = prefix, id
 	} else if ok && f.backend == "" && backendName.MatchString(prefix) {
-		name = prefix // not found: the error lists the backends that exist
+		name = prefix // not found; the error then lists the backends that exist
 	}
 	b, err = r.find(cmp.Or(name, defaultBackend))
 	return b, device, err
 }
 
-// deadline applies --timeout.
+// deadline applies --timeout to ctx.
 func (f *hostFlags) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	if f.timeout == 0 {
 		return context.WithCancel(ctx)
@@ -123,7 +123,7 @@ func (f *hostFlags) deadline(ctx context.Context) (context.Context, context.Canc
 	return context.WithTimeout(ctx, f.timeout)
 }
 
-// explain words an error in terms of flags. If the deadline has passed it returns the error of --timeout.
+// explain rewrites an error to name flags. If the deadline has passed, it returns the error for --timeout instead.
 func (f *hostFlags) explain(ctx context.Context, err error) error {
 	err = inFlags(err)
 	if err == nil || f.timeout == 0 || !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
@@ -137,7 +137,7 @@ func (f *hostFlags) explain(ctx context.Context, err error) error {
 	return e
 }
 
-// flagWords replaces phrases of package rlx by the flags.
+// flagWords replaces phrases in errors of package rlx by the flags of this command.
 var flagWords = strings.NewReplacer(
 	"the budget allows", "--memory allows",
 	"a budget with a limit overrides", "--memory SIZE overrides",

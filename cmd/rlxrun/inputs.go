@@ -15,9 +15,9 @@ import (
 	"github.com/rlx-go/rlx/internal/npy"
 )
 
-// readInputs reads the input tensors of a method from the values of -i: NAME=@FILE.npy, NAME=@FILE.safetensors:KEY, or
-// NAME=1,2,3. Every input must be given once. Before a tensor is read, the type in its file is compared with the input, and the
-// size of all inputs with the free memory, by fits. fill may make up those that are not given.
+// readInputs reads the input tensors of a method from the values of -i: NAME=@FILE.npy, NAME=@FILE.safetensors:KEY, or NAME=1,2,3. Every input must be
+// given exactly once. Before it reads a tensor, it compares the type in the file with the input, and calls fits with the total size of the inputs
+// in bytes. fill may generate inputs that are not given.
 func readInputs(ctx context.Context, m *rlx.Method, given []string, fits func(bytes int64) error,
 	fill func(missing []rlx.Value) (map[string]rlx.Tensor, error)) (map[string]rlx.Tensor, error) {
 	in := map[string]rlx.Tensor{}
@@ -98,8 +98,7 @@ func readInput(ctx context.Context, v rlx.Value, value string, accept func(dtype
 	return tensor.Tensor{}, cli.Usagef("-i "+v.Name+"="+value, "not a kind of file that can be read; allowed are @FILE.npy and @FILE.safetensors:KEY")
 }
 
-// parseNumbers reads numbers given on the command line. Their shape is the input's; one unknown size follows from how
-// many there are.
+// parseNumbers parses numbers on the command line. They get the input's shape; one unknown size is derived from how many numbers there are.
 func parseNumbers(v rlx.Value, value string) (tensor.Tensor, error) {
 	bad := func(format string, args ...any) (tensor.Tensor, error) {
 		return tensor.Tensor{}, cli.Usagef("-i "+v.Name+"="+value, format, args...)

@@ -84,7 +84,7 @@ func anyTensor(dtype.DType, []int) error { return nil }
 
 const goldens = "../../demo/golden.safetensors"
 
-// The runtime's reader agrees with the compiler's on every tensor of a file that neither wrote.
+// The runtime's reader agrees with the compiler's on every tensor of a file that neither has written.
 func TestSafetensorsAgrees(t *testing.T) {
 	f, err := weights.Open(goldens)
 	if err != nil {
@@ -97,7 +97,7 @@ func TestSafetensorsAgrees(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := f.Bytes(name, got.DType) // converts where its own reading of the type differs
+		want, err := f.Bytes(name, got.DType) // converts if its own reading of the type differs
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +114,7 @@ func TestSafetensorsAgrees(t *testing.T) {
 	wantError(t, "unknown name", err, code.InputTensor, `no tensor "nonsense"; it has `)
 }
 
-// A file that rlxc refuses is refused here too: duplicate keys, holes, overlaps.
+// Files that rlxc refuses are refused here as well: duplicate keys, holes, overlaps.
 func TestSafetensorsStrict(t *testing.T) {
 	dir := t.TempDir()
 	const x, y = `"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}`, `"y":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}`
@@ -145,5 +145,5 @@ func TestSafetensorsStrict(t *testing.T) {
 	}
 }
 
-// nothing makes up no inputs.
+// nothing generates no inputs.
 func nothing([]rlx.Value) (map[string]rlx.Tensor, error) { return nil, nil }

@@ -11,7 +11,7 @@ import (
 	"github.com/rlx-go/rlx/internal/installed"
 )
 
-// shipped are the names of the backends that come with rlxrun.
+// shipped lists the backends that come with rlxrun.
 var shipped = []string{"cpu", "wgpu"}
 
 func installCommand() *cli.Command {
@@ -49,7 +49,7 @@ The digests detect damage and changed files. They do not say who made the plugin
 	}
 }
 
-// namesBesideUs are the names that a plugin may not have unasked: the built-in ones, and what lies beside rlxrun.
+// namesBesideUs lists names that a plugin gets only with --hide-built-in: built-in backends and those in the folder of rlxrun.
 func namesBesideUs() []string {
 	names := shipped
 	if dir := besideUs(); dir != "" {
@@ -60,7 +60,7 @@ func namesBesideUs() []string {
 	return names
 }
 
-// installedRow is an installed plugin, for JSON.
+// installedRow describes an installed plugin, for JSON.
 type installedRow struct {
 	Name     string `json:"name"`
 	Version  string `json:"version"`
@@ -105,7 +105,7 @@ nothing. Each start of a plugin makes the same check.`,
 	}
 }
 
-// verifiedRow is the outcome for a plugin, for JSON.
+// verifiedRow is the result for one plugin, for JSON.
 type verifiedRow struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
@@ -144,14 +144,14 @@ func verify(env *cli.Env, names []string) error {
 		return err
 	}
 	for _, r := range rows {
-		if !r.OK && r.Message != failed.Error() { // the last is the error of the command
+		if !r.OK && r.Message != failed.Error() { // the last message is the error of the command
 			env.Notef("%s", r.Message)
 		}
 	}
 	return failed
 }
 
-// pluginsNamed are the installed plugins of these names, or all.
+// pluginsNamed returns the installed plugins of these names, or all if there are no names.
 func pluginsNamed(names []string) (store installed.Store, list []*installed.Plugin, err error) {
 	if store, err = installed.User(); err != nil {
 		return store, nil, err

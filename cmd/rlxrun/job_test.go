@@ -25,7 +25,7 @@ import (
 	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
-// twoColours is an image whose left half is bright red and whose right half is black.
+// twoColours writes an image whose left half is bright red and whose right half is black.
 func twoColours(t *testing.T, w, h int) string {
 	t.Helper()
 	img := image.NewNRGBA(image.Rect(0, 0, w, h))
@@ -50,19 +50,19 @@ func twoColours(t *testing.T, w, h int) string {
 	return path
 }
 
-// withDefaults are flags as declare leaves them.
+// withDefaults sets the defaults that declare would set.
 func withDefaults(f segmentFlags) *segmentFlags {
 	f.grid, f.minIoU = segment.EverythingDefault.Side, segment.EverythingDefault.MinIoU
 	return &f
 }
 
-// segmentRun are the flags of a run with those of the task.
+// segmentRun returns flags of a run that include those of the task.
 func segmentRun(f segmentFlags) *runFlags {
 	return &runFlags{tasks: []taskUse{{taskKind: taskKinds[slices.IndexFunc(taskKinds, func(k taskKind) bool { return k.name == segment.Kind })], flags: withDefaults(f)}}}
 }
 
-// The task end to end on the model whose masks are known: mask 0 is the bright half, 1 the dark one, 2 everything, 3 nothing;
-// best is 2, whose quality is highest among 1 to 3.
+// Runs the task end to end on a model with known masks: mask 0 is the bright half, 1 the dark half, 2 everything, 3 nothing. The best mask is 2, which has
+// the highest quality among 1 to 3.
 func TestSegmentJob(t *testing.T) {
 	path := twoColours(t, 32, 16)
 	for which, want := range map[string][]int{"best": {512}, "0": {256}, "1": {256}, "3": {0}, "all": {256, 256, 512, 0}} {
@@ -135,7 +135,7 @@ func TestSegmentJobRefuses(t *testing.T) {
 	}
 }
 
-// What flags mean depends on the artifact.
+// The meaning of flags depends on the artifact.
 func TestNewJob(t *testing.T) {
 	method := func(name string, f segmentFlags) *runFlags {
 		r := segmentRun(f)
@@ -183,7 +183,7 @@ func TestDumpTensors(t *testing.T) {
 	wantError(t, "bad pattern", bad.prepare(), diag.Usage, "GLOB=DIR")
 }
 
-// Errors of package rlx are said in terms of flags.
+// Errors of package rlx name flags.
 func TestInFlags(t *testing.T) {
 	s := tinySession(t, debugFlags{})
 	_, err := s.model.Precision("fp8")
@@ -196,7 +196,7 @@ func TestInFlags(t *testing.T) {
 	}
 }
 
-// TestTraversal is case "traversal" of the adversary: names in an artifact do not lead out of the folder of --dump-tensors.
+// TestTraversal is case "traversal" of the adversary: names in an artifact cannot lead out of the folder of --dump-tensors.
 func TestTraversal(t *testing.T) {
 	dir := t.TempDir()
 	dumps, victim := filepath.Join(dir, "dumps"), filepath.Join(dir, "victim")
@@ -229,7 +229,7 @@ func TestProfileAndTrace(t *testing.T) {
 	for _, r := range rows {
 		share, ops[r.Op] = share+r.Share, r
 	}
-	// x[2,8] times w[8,8]: a multiply-add for each of 2*8*8; reads 16 + 64 and writes 16 floats.
+	// x[2,8] times w[8,8]: 2*8*8 multiply-adds, 16 + 64 floats read and 16 written.
 	if m := ops["matmul"]; m.FLOPs != 2*2*8*8 || m.Bytes != 4*(16+64+16) || m.Count != 1 {
 		t.Errorf("matmul: %+v", m)
 	}
@@ -269,7 +269,7 @@ func TestBench(t *testing.T) {
 	if _, err := someRun(t, s); err != nil {
 		t.Fatal(err)
 	}
-	for i := range 4 { // 5 in all
+	for i := range 4 { // 5 runs in all
 		r := *s.runs[0].Result
 		r.Duration = time.Duration(i+1) * time.Millisecond
 		s.runs = append(s.runs, runRecord{&r, "f"})
@@ -304,7 +304,7 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// The closing line tells a software adapter from a GPU.
+// The closing line distinguishes a software adapter from a GPU.
 func TestDeviceName(t *testing.T) {
 	for _, c := range []struct {
 		backend string
@@ -322,7 +322,7 @@ func TestDeviceName(t *testing.T) {
 	}
 }
 
-// A mask of no predicted quality has a summary too: JSON has no NaN.
+// A mask whose predicted quality is NaN has a summary too, although JSON has no NaN.
 func TestSummaryOfNaN(t *testing.T) {
 	j := &segmentJob{masks: []rlx.Mask{{Token: 1, IoU: float32(math.NaN()), Image: image.NewGray(image.Rect(0, 0, 1, 1))}}}
 	b, err := json.Marshal(j.summary())

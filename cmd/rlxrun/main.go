@@ -1,7 +1,8 @@
-// Command rlxrun runs compiled models: an artifact in, masks or tensors out. A backend in a process of its
-// own computes; rlxrun verifies the artifact, starts the backend and writes results. It knows images and tasks, but no model.
+// Command rlxrun runs compiled models: an artifact in, masks or tensors out. It verifies the artifact, starts a backend in a separate process, which does
+// the computation, and writes the results. It knows images and tasks, but no model.
 //
-// Of the conformance suite it has the part that needs no compiler. It must not import core/compile, core/pass, core/hir or models: the runtime must stay small. It needs no cgo.
+// The runtime must stay small: rlxrun must not import core/compile, core/pass, core/hir or models, so it has only the part of the conformance suite that
+// needs no compiler. It needs no cgo.
 package main
 
 import (

@@ -20,28 +20,28 @@ import (
 	"github.com/rlx-go/rlx/internal/npy"
 )
 
-// offer is a possible output of a run, by the name that -o takes.
+// offer is a possible output of a run, under the name that -o uses.
 type offer struct {
 	name, about string
-	// pictures are the suffixes of the images it consists of, nil for a tensor. A single image has the suffix "".
+	// pictures are the name suffixes of the images that the output consists of, nil for a tensor. A single image has the suffix "".
 	pictures []string
-	folder   bool // the destination is a folder, which the job fills itself
+	folder   bool // the destination is a folder that the job fills itself
 }
 
-// product is an output of a run that has ended.
+// product is an output of a finished run.
 type product struct {
 	tensor tensor.Tensor
-	// image draws picture i of offer.pictures; nil for a tensor. Only the pictures that are written are drawn.
+	// image draws picture i of offer.pictures; nil for a tensor. It is called only for pictures that are written.
 	image func(i int) image.Image
 }
 
-// sink is one -o: an offer and its destination.
+// sink is the value of one -o: an offer and its destination.
 type sink struct {
 	offer offer
-	dest  string // "-": stdout
+	dest  string // path, or "-" for stdout
 }
 
-// parseSinks reads the values of -o: NAME=FILE, or FILE for the primary offer (empty if there is none).
+// parseSinks parses the values of -o: NAME=FILE, or FILE for the offer named primary, if that is not empty.
 func parseSinks(given []string, offers []offer, primary string) ([]sink, error) {
 	var out []sink
 	var names []string
@@ -72,7 +72,7 @@ func parseSinks(given []string, offers []offer, primary string) ([]sink, error) 
 	return out, nil
 }
 
-// checkKind checks that the file's extension fits the kind of output.
+// checkKind checks that the file extension fits the kind of output.
 func (s sink) checkKind(arg string) error {
 	ext := strings.ToLower(filepath.Ext(s.dest))
 	device := strings.HasPrefix(s.dest, "/dev/")
@@ -107,7 +107,7 @@ func (s sink) paths() []string {
 	return out
 }
 
-// checkStdout refuses combinations of outputs on standard output: an image must be alone.
+// checkStdout refuses invalid combinations of outputs on standard output: an image must be the only one.
 func checkStdout(env *cli.Env, sinks []sink) error {
 	image, n := "", 0
 	for _, s := range sinks {
@@ -127,7 +127,7 @@ func checkStdout(env *cli.Env, sinks []sink) error {
 	return nil
 }
 
-// realPath is the file that a path refers to, also if it does not exist yet.
+// realPath returns the file that a path refers to, even if it does not exist yet.
 func realPath(path string) string {
 	if p, err := filepath.EvalSymlinks(path); err == nil {
 		return p
@@ -138,8 +138,8 @@ func realPath(path string) string {
 	return filepath.Clean(path)
 }
 
-// checkSinks finds errors before the run that would otherwise appear at its end: a directory that is missing or cannot
-// be written to, a file named twice, the artifact or an input as an output.
+// checkSinks detects errors before the run that would otherwise appear at its end: a directory that is missing or not writable, a file named twice, or
+// the artifact or an input as an output.
 func checkSinks(ctx context.Context, sinks []sink, more []string, artifact string, inputs ...string) error {
 	seen := map[string]bool{}
 	paths := slices.Clone(more)
@@ -174,7 +174,7 @@ func checkSinks(ctx context.Context, sinks []sink, more []string, artifact strin
 	return nil
 }
 
-// files are outputs that are written together: all of them, or on an error none.
+// files are outputs that are written together: all of them or, after an error, none.
 type files struct{ open []*atomicfile.File }
 
 // add writes a file under a temporary name.
@@ -211,8 +211,8 @@ func (w *files) abort() {
 	}
 }
 
-// writeAll writes the products to their sinks, files first, then stdout. With --format json the text of
-// tensors for stdout is part of the summary; see values.
+// writeAll writes the products to their sinks: files first, then stdout. With --format json, tensors for stdout become part of the summary instead; see
+// values.
 func writeAll(ctx context.Context, env *cli.Env, sinks []sink, products map[string]product, w *files) error {
 	for _, s := range sinks {
 		p := products[s.offer.name]
@@ -236,7 +236,7 @@ func writeAll(ctx context.Context, env *cli.Env, sinks []sink, products map[stri
 	}
 	dest := env.Stdout
 	if slices.ContainsFunc(sinks, func(s sink) bool { return s.dest == "-" && s.offer.pictures != nil }) {
-		dest = env.Binary() // checkStdout has checked that it is alone
+		dest = env.Binary() // checkStdout has checked that it is the only output there
 	}
 	out := bufio.NewWriter(dest)
 	for _, s := range sinks {
@@ -256,7 +256,7 @@ func writeAll(ctx context.Context, env *cli.Env, sinks []sink, products map[stri
 	return nil
 }
 
-// writer writes image i, or the tensor in the form of the extension: .npy, or text.
+// writer returns a function that writes image i, or the tensor in the format of the extension: .npy or text.
 func (p product) writer(i int, ext string) func(io.Writer) error {
 	switch {
 	case p.image != nil:
@@ -267,7 +267,7 @@ func (p product) writer(i int, ext string) func(io.Writer) error {
 	return func(w io.Writer) error { return writeText(w, p.tensor) }
 }
 
-// writeFailed is the error of an output that could not be written.
+// writeFailed returns the error for an output that could not be written.
 func writeFailed(path string, err error) error {
 	if _, coded := diag.CodeOf(err); coded {
 		return err
@@ -278,7 +278,7 @@ func writeFailed(path string, err error) error {
 // textChunk is how many elements are formatted at a time.
 const textChunk = 1 << 14
 
-// writeText writes one row (along the last axis) on a line, and a blank line between matrices.
+// writeText writes a line per row (along the last axis), and a blank line between matrices.
 func writeText(w io.Writer, t tensor.Tensor) error {
 	row, matrix := 1, 1
 	if n := len(t.Shape); n > 0 {

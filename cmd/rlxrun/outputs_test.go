@@ -81,7 +81,7 @@ func onlyFiles(t *testing.T, dir string, want ...string) {
 	}
 }
 
-// Where one output cannot be written, none is.
+// If one output cannot be written, none is.
 func TestWriteAllOrNothing(t *testing.T) {
 	dir := t.TempDir()
 	var out strings.Builder
@@ -131,7 +131,7 @@ func TestWriteText(t *testing.T) {
 		tensor.View[int64](ints.Data)[i] = int64(i) - 3
 	}
 	half := tensor.New(dtype.F16, 2)
-	half.Data[1], half.Data[3] = 0x3c, 0xc0 // 1 and -2 as IEEE halves
+	half.Data[1], half.Data[3] = 0x3c, 0xc0 // 1 and -2 as float16
 	scalar := tensor.New(dtype.F64)
 	tensor.View[float64](scalar.Data)[0] = 0.1
 	for _, c := range []struct {
@@ -157,7 +157,7 @@ func TestWriteText(t *testing.T) {
 	}
 }
 
-// Rows and matrices may be longer than what is turned into text at a time.
+// Rows and matrices may be longer than the chunks in which text is formatted.
 func TestWriteTextChunks(t *testing.T) {
 	for _, shape := range [][]int{{2*textChunk + 1}, {2, textChunk/3 + 1, 5}, {textChunk, 1, 3}, {1, textChunk}} {
 		x := tensor.New(dtype.I32, shape...)

@@ -19,11 +19,11 @@ import (
 	"github.com/rlx-go/rlx/internal/npy"
 )
 
-// changes are what may happen to an artifact while it is used. Those that leave the open file its bytes do not matter.
+// changes are changes to an artifact while it is used. Those that keep the bytes of the open file must not matter.
 var changes = []struct {
 	name   string
 	do     func(path string) error
-	status int // of the run
+	status int // status of the run
 }{
 	{"weight written", flipWeight, 4},
 	{"weight written, time set back", func(path string) error {
@@ -67,7 +67,7 @@ func flipWeight(path string) error {
 	return err
 }
 
-// startOn starts rlxrun in dir on a copy of the demo model, called sam.rlx.
+// startOn starts rlxrun in dir on a copy of the demo model called sam.rlx.
 func startOn(t *testing.T, dir string, stderr *bytes.Buffer, args string) *exec.Cmd {
 	t.Helper()
 	model, err := artifact()
@@ -91,7 +91,7 @@ func startOn(t *testing.T, dir string, stderr *bytes.Buffer, args string) *exec.
 	return cmd
 }
 
-// TestOverwritten: an artifact that is written to between being verified and being loaded does not run.
+// TestOverwritten: an artifact that is written to after it was verified and before it is loaded does not run.
 func TestOverwritten(t *testing.T) {
 	image := tensor.New(dtype.F32, 1, 3, 256, 256)
 	for _, c := range changes {
@@ -104,12 +104,12 @@ func TestOverwritten(t *testing.T) {
 			}
 			var stderr bytes.Buffer
 			cmd := startOn(t, dir, &stderr, "sam.rlx --method encode -i image=@pipe.npy -o embeddings=e.npy")
-			// Inputs are read when the artifact has been verified, and this waits until they are.
+			// rlxrun reads inputs after it has verified the artifact. Opening this pipe waits until then.
 			w, err := os.OpenFile(pipe, os.O_WRONLY, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(20 * time.Millisecond) // a coarse clock of the file system
+			time.Sleep(20 * time.Millisecond) // longer than a tick of a file system's clock
 			if err := errors.Join(c.do(filepath.Join(dir, "sam.rlx")), npy.Write(w, image), w.Close()); err != nil {
 				t.Error(err)
 			}
@@ -124,7 +124,7 @@ func TestOverwritten(t *testing.T) {
 	}
 }
 
-// TestOverwrittenWhileMapped: the same while the backend runs from the mapped file, which may end the backend.
+// TestOverwrittenWhileMapped is the same while the backend runs from the mapped file. The change may crash the backend.
 func TestOverwrittenWhileMapped(t *testing.T) {
 	for _, c := range changes {
 		if c.status == 0 {
@@ -146,7 +146,7 @@ func TestOverwrittenWhileMapped(t *testing.T) {
 	}
 }
 
-// waitMapped waits until a process other than host has the file mapped; where there is no /proc, it waits for a second.
+// waitMapped waits until a process other than host has mapped the file. Without /proc, it waits for a second.
 func waitMapped(path string, host int) {
 	if _, err := os.Stat("/proc/self/maps"); err != nil {
 		time.Sleep(time.Second)

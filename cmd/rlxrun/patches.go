@@ -39,7 +39,7 @@ type patchesJob struct {
 	grid    image.Point
 }
 
-// gridOutput is the name that the published processor has for the grid.
+// gridOutput is the name of the grid in the published image processor.
 const gridOutput = "image_grid_thw"
 
 // job reads the image and makes its patches.
@@ -104,7 +104,7 @@ func (j *patchesJob) json(sum *summary) any {
 	}{sum, [3]int{1, j.grid.Y, j.grid.X}}
 }
 
-// help says what the flags are for the artifact.
+// help explains the flags for an artifact with this task.
 func (f *patchesFlags) help(m *rlx.Model) string {
 	p, _ := m.Patcher()
 	text := fmt.Sprintf("Task %s: --image, %v.\nOutputs for -o:\n", patches.Kind, &p.Task)

@@ -15,7 +15,7 @@ import (
 	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
-// TestPatches: an image becomes the embeddings of its patches, by a model that adds the values of a patch.
+// TestPatches: a model that adds the values of each patch turns an image into embeddings.
 func TestPatches(t *testing.T) {
 	img := image.NewGray(image.Rect(0, 0, 8, 4)) // two blocks
 	for x := range 8 {
@@ -39,7 +39,7 @@ func TestPatches(t *testing.T) {
 		"e = reduce_mean pixel_values {axes=[1],keep_dims=true} : f32[N,1]\nreturn embeddings=e\n", "cpu"))
 	s := sessionOf(t, model, debugFlags{})
 	run := func(path string) *runFlags {
-		r := segmentRun(segmentFlags{image: path, mask: "best"}) // which has the flag too
+		r := segmentRun(segmentFlags{image: path, mask: "best"}) // these flags include --image
 		for _, u := range taskUses(&imageFlag{path: path}) {
 			if u.name == patches.Kind {
 				r.tasks = append(r.tasks, u)

@@ -22,7 +22,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
-// conformanceFlags are those of plugins test.
+// conformanceFlags are the flags of `plugins test`.
 type conformanceFlags struct {
 	hostFlags
 	ops             cli.List
@@ -31,7 +31,7 @@ type conformanceFlags struct {
 	transport, mode cli.Choice
 }
 
-// The transports for tensors, and the values of --mode.
+// Values of --transport and --mode.
 const (
 	transportShared, transportChunks, transportBoth = "shm", "chunks", "both"
 	modeTest, modeSupport, modePerf                 = "test", "support", "perf"
@@ -101,7 +101,7 @@ func (f *conformanceFlags) run(ctx context.Context, env *cli.Env, name string) e
 	return f.test(ctx, env, b, c)
 }
 
-// findOrOpen finds a backend by its name, or by a path, which has a separator or is a file that exists.
+// findOrOpen finds a backend by name or by path. A path has a separator or is an existing file.
 func (r *registry) findOrOpen(name string) (found, error) {
 	st, err := os.Stat(name)
 	if !strings.ContainsRune(name, filepath.Separator) && (err != nil || !st.Mode().IsRegular()) {
@@ -111,8 +111,7 @@ func (r *registry) findOrOpen(name string) (found, error) {
 	return found{Backend: rlx.Backend{Name: base, Path: name}, from: "argument"}, nil
 }
 
-// argument names the backend on a command line: by its name if it is installed, since it is started only as that, and
-// else by its path.
+// argument names the backend on a command line: by name if it is an installed plugin, because it can be started only so, otherwise by path.
 func (f found) argument() string {
 	if f.Folder != nil {
 		return f.Name
@@ -120,12 +119,12 @@ func (f found) argument() string {
 	return f.Path
 }
 
-// rpcOptions start a backend for the suite, which sends weights in chunks.
+// rpcOptions returns options to start a backend for the suite. There is no artifact, so weights are sent in chunks.
 func (f *conformanceFlags) rpcOptions(env *cli.Env, b found, chunks bool) rpc.Options {
 	return rpc.Options{Path: b.Path, Name: b.Name, SHA256: b.SHA256, Folder: b.Folder, Log: f.logger(env), Sandbox: rpc.Sandbox(f.sandbox.Value), IOSize: devicetest.MaxIO, NoSharedMemory: chunks, Encode: format.EncodeProgram}
 }
 
-// tally is the outcome for an op or another section of the suite.
+// tally counts the results for an op or another section of the suite.
 type tally struct {
 	Part       string        `json:"part"`
 	Name       string        `json:"name"`
@@ -138,10 +137,10 @@ type tally struct {
 type failedCheck struct {
 	Check     string `json:"check"`
 	Transport string `json:"transport"`
-	Message   string `json:"message"` // for a wrong result: how many elements differ, and the worst
+	Message   string `json:"message"` // for a wrong result: how many elements differ, and the largest difference
 }
 
-// conformance is the result of plugins test.
+// conformance is the result of `plugins test`.
 type conformance struct {
 	Backend  string          `json:"backend"`
 	Version  string          `json:"version"`
@@ -186,7 +185,7 @@ func (f *conformanceFlags) test(ctx context.Context, env *cli.Env, b found, c de
 	if f.transport.Value == transportBoth {
 		transports = []string{transportShared, transportChunks}
 	}
-	var stopped error // what was checked until then is printed nevertheless
+	var stopped error // the results so far are still printed
 	for _, transport := range transports {
 		if stopped = f.testOver(ctx, env, b, c, transport, out); stopped != nil {
 			break
@@ -212,7 +211,7 @@ func (f *conformanceFlags) test(ctx context.Context, env *cli.Env, b found, c de
 	return nil
 }
 
-// testOver makes the checks over one transport.
+// testOver runs the checks over one transport.
 func (f *conformanceFlags) testOver(ctx context.Context, env *cli.Env, b found, c devicetest.Config, transport string, out *conformance) error {
 	opts := f.rpcOptions(env, b, transport == transportChunks)
 	progress := env.Progress("checks", 0)
@@ -278,7 +277,7 @@ func (f *conformanceFlags) testOver(ctx context.Context, env *cli.Env, b found, 
 	return err
 }
 
-// print writes the table: what is wrong or right by section, then every failure, then the sums.
+// print writes a table of the counts per section, then every failure, then the totals.
 func (c *conformance) print(env *cli.Env) error {
 	rows := [][]string{{"PART", "NAME", "PASSED", "FAILED", "NOT CLAIMED"}}
 	number := func(n int) string {
@@ -315,7 +314,7 @@ func (c *conformance) print(env *cli.Env) error {
 	return err
 }
 
-// clipped shortens a message, of a random graph for example.
+// clipped shortens a message, which may contain a random graph.
 func clipped(s string) string {
 	if most := 2000; len(s) > most {
 		return s[:most] + " ..."
@@ -323,7 +322,7 @@ func clipped(s string) string {
 	return s
 }
 
-// support prints what the description claims.
+// support prints the ops that the backend's description claims.
 func (f *conformanceFlags) support(ctx context.Context, env *cli.Env, b found, c devicetest.Config) error {
 	s, err := rpc.Start(ctx, f.rpcOptions(env, b, false))
 	if err != nil {
@@ -352,7 +351,7 @@ func (f *conformanceFlags) support(ctx context.Context, env *cli.Env, b found, c
 	return env.Table(rows)
 }
 
-// perf times the ops that the backend claims, and the same on the cpu backend, if that is another one.
+// perf times the ops that the backend claims and, unless it is the cpu backend, the same ops on that backend.
 func (f *conformanceFlags) perf(ctx context.Context, env *cli.Env, reg *registry, b found, c devicetest.Config) error {
 	measure := func(b found) (map[string]devicetest.Timing, []string, error) {
 		s, err := rpc.Start(ctx, f.rpcOptions(env, b, false))

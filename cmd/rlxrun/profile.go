@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// profileRow is the time of one kind of op in one method.
+// profileRow is the total time of one kind of op in one method.
 type profileRow struct {
 	Method string  `json:"method"`
 	Op     string  `json:"op"`
 	Count  int     `json:"count"`
 	MS     float64 `json:"ms"`
-	Clock  string  `json:"clock"` // that measured MS: "device" or "host"
-	Share  float64 `json:"share"` // of the method's time in steps
+	Clock  string  `json:"clock"` // clock that measured MS: "device" or "host"
+	Share  float64 `json:"share"` // share of the total step time of the method
 	FLOPs  int64   `json:"flops"`
-	Bytes  int64   `json:"bytes"` // operands and results, each once
+	Bytes  int64   `json:"bytes"` // of operands and results, each counted once
 	GFLOPS float64 `json:"gflop_per_s"`
 	GBPS   float64 `json:"gb_per_s"`
 }
 
-// profileOf sums the times of runs of one method by kind of op, slowest first.
+// profileOf adds up the step times of runs of one method by kind of op, slowest first.
 func profileOf(runs ...runRecord) []profileRow {
 	byOp := map[string]*profileRow{}
 	times := map[string]time.Duration{}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// pickGraph has ops with several results; nothing reads w.
+// pickGraph has ops with several results. Nothing reads w.
 const pickGraph = `graph f
 x = input : f32[3,8]
 n = neg x : f32[3,8]
@@ -16,7 +16,7 @@ s = add v, v : f32[3,3]
 return s=s, i=i, j=j
 `
 
-// TestResults: what looks at single values sees each result of an op by its own name; what looks at steps sees the op once.
+// TestResults: code that inspects values sees each result of an op by its own name; code that inspects steps sees the op once.
 func TestResults(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
 	d := debugFlags{check: true, checkNaN: true, profile: true}

@@ -18,8 +18,8 @@ type runFlags struct {
 	method  string
 	inputs  cli.List
 	outputs cli.List
-	random  string   // seed of the inputs that are not given; empty for none
-	sizes   cli.List // of those
+	random  string   // seed for generated inputs; empty for none
+	sizes   cli.List // sizes of the generated inputs
 	state   stateFlags
 	host    hostFlags
 	debug   debugFlags
@@ -68,21 +68,20 @@ Outputs are written when the run has succeeded, all or none; an output that is a
 	}
 }
 
-// A job is what a command runs: a task or a method.
+// A job is the work of one command: a task or a method.
 type job interface {
 	methods() []*rlx.Method
 	offers() []offer
-	primary() string                        // offer that -o FILE without a name means; may be empty
-	inputs() []string                       // files that are read
+	primary() string                        // offer that -o FILE without a name selects; may be empty
+	inputs() []string                       // files that the job reads
 	outputs() []string                      // values of -o that other flags stand for
-	prepare(s *session, sinks []sink) error // for the outputs that are written
-	streams() bool                          // it writes its main output to standard output as it runs
+	prepare(s *session, sinks []sink) error // called with the outputs to write
+	streams() bool                          // whether it writes its main output to standard output while it runs
 	run(ctx context.Context, s *session) (map[string]product, error)
-	json(sum *summary) any // the summary, with what the job adds to it, once it has run
+	json(sum *summary) any // sum with the job's own additions, after the run
 }
 
-// execute does what the flags request. It checks everything it can before the model runs, and writes nothing before all
-// of it has succeeded.
+// execute does what the flags request. It checks as much as possible before the model runs, and writes nothing until everything has succeeded.
 func (s *session) execute(ctx context.Context, f *runFlags) error {
 	s.files = f.state
 	j, err := newJob(ctx, s, f)
@@ -126,7 +125,7 @@ func (s *session) execute(ctx context.Context, f *runFlags) error {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return err // interrupted while the products were made: nothing is written
+		return err // interrupted before the outputs were complete; nothing is written
 	}
 	if err := writeAll(ctx, s.env, sinks, products, &w); err != nil {
 		return err
@@ -134,7 +133,7 @@ func (s *session) execute(ctx context.Context, f *runFlags) error {
 	if err := sum.print(s.env, j); err != nil {
 		return err
 	}
-	if v, ok := j.(interface{ verdict() error }); ok { // of a job parts of which may fail
+	if v, ok := j.(interface{ verdict() error }); ok { // implemented by jobs of which parts may fail
 		return v.verdict()
 	}
 	return nil
@@ -157,7 +156,7 @@ func newJob(ctx context.Context, s *session, f *runFlags) (job, error) {
 	}
 	for _, u := range f.tasks {
 		given := u.flags.given()
-		if u.name != declared.name { // what is left are flags that the artifact's task has not
+		if u.name != declared.name { // the flags belong to a task that the artifact does not have
 			given = slices.DeleteFunc(given, func(flag string) bool { return slices.Contains(own, flag) })
 		}
 		switch {
@@ -183,7 +182,7 @@ func newJob(ctx context.Context, s *session, f *runFlags) (job, error) {
 type methodJob struct {
 	method *rlx.Method
 	in     map[string]rlx.Tensor
-	files  []string // that in was read from
+	files  []string // files that in was read from
 }
 
 func newMethodJob(ctx context.Context, s *session, f *runFlags) (*methodJob, error) {
@@ -231,7 +230,7 @@ func newMethodJob(ctx context.Context, s *session, f *runFlags) (*methodJob, err
 	return j, nil
 }
 
-// oneMethod is the method with that name or, if the name is empty, the only one.
+// oneMethod returns the method of that name or, if the name is empty, the only one.
 func oneMethod(m *rlx.Model, name string) (*rlx.Method, error) {
 	if name != "" {
 		return m.Method(name)
@@ -284,7 +283,7 @@ func (j *methodJob) run(ctx context.Context, s *session) (map[string]product, er
 	return products, nil
 }
 
-// artifactHelp is the text that --help adds for a file: its task and its methods.
+// artifactHelp returns the text that --help adds for an artifact: its task and its methods.
 func artifactHelp(ctx context.Context, _ *cli.Env, args []string) (string, error) {
 	if len(args) == 0 {
 		return "", nil

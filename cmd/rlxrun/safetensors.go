@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/internal/safetensors"
 )
 
-// readSafetensors reads one tensor of a safetensors file, if accept returns no error for its type.
+// readSafetensors reads one tensor of a safetensors file, provided that accept returns nil for its type.
 func readSafetensors(path, key string, accept func(dtype.DType, []int) error) (tensor.Tensor, error) {
 	bad := func(format string, args ...any) (tensor.Tensor, error) {
 		return tensor.Tensor{}, diag.New(code.InputTensor, path, format, args...)
@@ -46,7 +46,7 @@ func readSafetensors(path, key string, accept func(dtype.DType, []int) error) (t
 	return t, safetensors.ReadAt(path, f, t.Data, e.Offset, code.InputTensor)
 }
 
-// someOf lists a few of the names.
+// someOf lists a few of the tensors' names.
 func someOf(all []safetensors.Tensor) string {
 	var names []string
 	for _, t := range all {

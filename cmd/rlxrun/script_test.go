@@ -35,10 +35,10 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
-// hangGuard ends a test that waits for ever. Nothing is timed by it.
+// hangGuard ends a test that would otherwise never end. No time is measured with it.
 const hangGuard = 2 * time.Minute
 
-// built is a folder with rlxrun and the cpu backend as `make build` makes them, and in its folder "spare" a backend that rlxrun does not find.
+// built is a folder with rlxrun and the cpu backend as `make build` makes them. Its subfolder "spare" has a backend that rlxrun does not find.
 var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "rlxrun")
 	builtIn = dir
@@ -50,7 +50,7 @@ var built = sync.OnceValues(func() (string, error) {
 	return dir, err
 })
 
-var builtIn string // empty: no test needed it
+var builtIn string // empty if no test needed it
 
 func build(out, pkg string) error {
 	cmd := exec.Command("go", "build", "-o", out, pkg)
@@ -90,13 +90,13 @@ var llama = sync.OnceValues(func() (string, error) {
 	return file, nil
 })
 
-// plainBackend is the cpu backend as it was before there were precisions.
+// plainBackend is the cpu backend without precisions, as older versions were.
 type plainBackend struct{ backend.Backend }
 
 func (b plainBackend) Info(ctx context.Context) (device.Info, error) {
 	info, err := b.Backend.Info(ctx)
 	info.Precisions = nil
-	if os.Getenv("RLX_FEW_NAME") != "" { // which the host passes on to a backend called few
+	if os.Getenv("RLX_FEW_NAME") != "" { // the host passes this variable to a backend called few
 		d := *info.Target
 		d.Name, d.Levels = "few", nil
 		info.Name, info.Target, info.Levels = "few", &d, nil
@@ -104,8 +104,7 @@ func (b plainBackend) Info(ctx context.Context) (device.Info, error) {
 	return info, err
 }
 
-// Load gives an executable that lies about the values of steps as RLX_LIAR_DUMPS says; a host passes the variable on to a
-// backend called liar.
+// Load returns an executable that lies about step values as RLX_LIAR_DUMPS says. The host passes this variable to a backend called liar.
 func (b plainBackend) Load(ctx context.Context, l device.Load) (device.Executable, error) {
 	if i := slices.IndexFunc(l.Program.Graph.Nodes, func(n *ir.Node) bool { return n.Op.Name == "atan" }); i >= 0 && os.Getenv("RLX_WRONG_FAULT") == "claims" {
 		return nil, diag.New(device.ErrUnsupported, "wrong", "%s: there is no kernel for atan", l.Program.Graph.Nodes[i].Label())
@@ -120,8 +119,8 @@ func (b plainBackend) Load(ctx context.Context, l device.Load) (device.Executabl
 	return e, err
 }
 
-// wrong is an executable that has the fault of RLX_WRONG_FAULT: it adds 1 to the last element of an output, or dies. ("claims" is one of
-// plainBackend: it claims atan, and has no kernel for it.)
+// wrong is an executable with the fault in RLX_WRONG_FAULT: it adds 1 to the last element of an output, or crashes. (The fault "claims" is one of
+// plainBackend instead: it claims to run atan and has no kernel for it.)
 type wrong struct {
 	device.Executable
 	p     *program.Program
@@ -181,7 +180,7 @@ func (l liar) Run(ctx context.Context, r device.Run) (device.Stats, error) {
 	return st, err
 }
 
-// TestMain also plays the backend: $PLAIN in scripts.
+// TestMain also plays the backend that scripts call $PLAIN.
 func TestMain(m *testing.M) {
 	if os.Getenv("RLX_FDS") != "" {
 		rpc.Serve(rpc.ServeConfig{Name: "plain", Backend: plainBackend{}, Decode: format.DecodeProgram})
@@ -194,10 +193,10 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// TestCommand are scripts that need no artifact.
+// TestCommand runs scripts that need no artifact.
 func TestCommand(t *testing.T) { scripts(t, "testdata/command", false) }
 
-// TestRun are scripts that run the demo model, sam.rlx, with its images scene1.png and coins.png.
+// TestRun runs scripts on the demo model, sam.rlx, and its images scene1.png and coins.png.
 func TestRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles and runs the demo model")
@@ -235,7 +234,7 @@ func scripts(t *testing.T, dir string, demo bool) {
 				return err
 			}
 			e.Setenv("PLAIN", plain)
-			e.Setenv("TMPDIR", bin) // the script's own is too long for a socket
+			e.Setenv("TMPDIR", bin) // the script's own is too long for a socket path
 			if !demo {
 				return nil
 			}
@@ -254,7 +253,7 @@ func scripts(t *testing.T, dir string, demo bool) {
 				"text.rlx": func(*text.Task, *string, *string) {}, "ids.rlx": func(about *text.Task, _, _ *string) { about.Tokenizer, about.ChatTemplate = "", "" },
 				"draft.rlx": func(about *text.Task, graph, _ *string) { *graph = tinymodel.WithDraft(about, *graph) },
 				"odd.rlx":   func(_ *text.Task, _, template *string) { *template = "{% include 'x' %}" },
-				"nan.rlx": func(_ *text.Task, graph, _ *string) { // for the most probable id, d is 0
+				"nan.rlx": func(_ *text.Task, graph, _ *string) { // d is 0 for the most probable id
 					*graph = strings.Replace(*graph, "l = add l0, three : f32[17]", "odd = div d, d : f32[17]\nl = add l0, odd : f32[17]", 1)
 				},
 			} {
@@ -297,7 +296,7 @@ func scripts(t *testing.T, dir string, demo bool) {
 	})
 }
 
-// writeTextModel writes the tiny model that continues text, with its tokenizer.
+// writeTextModel writes the tiny text model with its tokenizer.
 func writeTextModel(path string, change func(about *text.Task, graph, template *string)) error {
 	about, graph := tinymodel.TextTask(), tinymodel.Extend
 	about.Tokenizer, about.ChatTemplate, about.BOS = "tokenizer.json", "chat_template.jinja", "<end>"
@@ -323,7 +322,7 @@ func attached(name, file string) format.Weight {
 	}}
 }
 
-// exitStatus is `exit STATUS COMMAND...`: the command must end with the status. stdout and stderr look at its output.
+// exitStatus is `exit STATUS COMMAND...`: the command must exit with that status. stdout and stderr then check its output.
 func exitStatus(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -343,9 +342,9 @@ func statusOf(err error) int {
 	return -1
 }
 
-// halt is `halt SIGNAL WHOM STATUS DIR COMMAND...`: it starts the command, waits until DIR (made by --dump-tensors) has a
-// file, so that the run is in its middle, sends the signal to the command (host) or to its backend, and wants the command
-// to end with the status. Its stderr goes to the file stderr.
+// halt is `halt SIGNAL WHOM STATUS DIR COMMAND...`: it starts the command, waits until --dump-tensors has written a file to DIR, so that the run is in
+// progress, and sends the signal to the command (host) or to its backend. The command must exit with the status. Its stderr is written to the file
+// stderr.
 func halt(ts *testscript.TestScript, _ bool, args []string) {
 	sig := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL}[args[0]]
 	want, err := strconv.Atoi(args[2])
@@ -387,7 +386,7 @@ func halt(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// backends lists the processes that run the script's own copy of the backend, of one parent or of any (0).
+// backends lists the processes that run the script's own copy of the backend, as children of parent or, if parent is 0, of any process.
 func backends(ts *testscript.TestScript, parent int) []int {
 	var out []int
 	procs, err := filepath.Glob("/proc/[0-9]*")
@@ -415,7 +414,7 @@ func backendOf(ts *testscript.TestScript, parent int) int {
 	return pids[0]
 }
 
-// noBackend is `nobackend`: no process of the backend is left.
+// noBackend is `nobackend`: no backend process may be left.
 func noBackend(ts *testscript.TestScript, _ bool, _ []string) {
 	guard := time.Now().Add(hangGuard)
 	for len(backends(ts, 0)) > 0 {
@@ -426,7 +425,7 @@ func noBackend(ts *testscript.TestScript, _ bool, _ []string) {
 	}
 }
 
-// maskIoU is `iou FILE FILE MIN`: two masks agree.
+// maskIoU is `iou FILE FILE MIN`: the IoU of two masks must be at least MIN.
 func maskIoU(ts *testscript.TestScript, _ bool, args []string) {
 	least, err := strconv.ParseFloat(args[2], 64)
 	ts.Check(err)
@@ -455,7 +454,7 @@ func maskIoU(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// flip is `flip FROM TO OFFSET`: a copy with one bit changed; a negative offset counts from the end.
+// flip is `flip FROM TO OFFSET`: it copies a file with one bit changed. A negative offset counts from the end.
 func flip(ts *testscript.TestScript, _ bool, args []string) {
 	b := []byte(ts.ReadFile(args[0]))
 	at, err := strconv.Atoi(args[2])
@@ -467,7 +466,7 @@ func flip(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b, 0o666))
 }
 
-// rlxrun is static: it needs no dynamic linker, hence no C library.
+// rlxrun is static: it needs no dynamic linker and hence no C library.
 func TestStatic(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("reads ELF")
@@ -488,7 +487,7 @@ func TestStatic(t *testing.T) {
 	}
 }
 
-// The compiler is no part of rlxrun, not even at second hand.
+// rlxrun does not import the compiler, not even indirectly.
 func TestNoCompiler(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".").Output()
 	if err != nil {

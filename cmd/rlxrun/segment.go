@@ -39,13 +39,13 @@ var _ = registerTask(taskKind{
 // segmentFlags are the flags of the task "segment".
 type segmentFlags struct {
 	shared      *imageFlag
-	image       string // of shared
+	image       string // path of --image
 	points, box cli.List
 	mask        string
 	maskPrompt  string
 	pointsFile  string
 	everything  bool
-	folder      string // or pattern, of images
+	folder      string // value of --images: a folder or a pattern
 	grid        int
 	minIoU      float64
 }
@@ -107,11 +107,11 @@ func (f *segmentFlags) given() []string {
 // segmentJob is one use of the task: an image and prompts in, masks out.
 type segmentJob struct {
 	segmenter *rlx.Segmenter
-	runs      []*rlx.Method // that encodes images, and that decodes prompts
+	runs      []*rlx.Method // the methods that encode images and decode prompts
 	flags     *segmentFlags
 	img       image.Image
 	prompts   rlx.Prompts
-	prompt    rlx.Request // of prompts, without the embedding
+	prompt    rlx.Request // run of the decoder, without the embedding
 
 	masks []rlx.Mask
 }
@@ -162,7 +162,7 @@ func (f *segmentFlags) job(ctx context.Context, s *session) (job, error) {
 	return j, err
 }
 
-// prompts are those of --point and --box.
+// prompts parses --point and --box.
 func (f *segmentFlags) prompts() (out rlx.Prompts, err error) {
 	if len(f.box.Values) > 1 {
 		return out, cli.Usagef("--box", "is given %d times; allowed is one", len(f.box.Values))
@@ -184,7 +184,7 @@ func (f *segmentFlags) prompts() (out rlx.Prompts, err error) {
 	return out, nil
 }
 
-// size is that of the image.
+// size returns the size of the image.
 func (j *segmentJob) size() image.Point { return j.img.Bounds().Size() }
 
 // readMaskPrompt reads the file of --mask-prompt.
@@ -216,7 +216,7 @@ func readMaskPrompt(ctx context.Context, s *session, path string, t *segment.Tas
 	return rlx.Values[float32](rlx.Tensor(v))
 }
 
-// about names a file in an error about what it holds.
+// about adds the file name to an error about the file's contents.
 func about(path string, err error) error {
 	if e, ok := errors.AsType[*diag.Error](err); ok {
 		e.Subject = path
@@ -240,10 +240,10 @@ func readImage(ctx context.Context, path string, stdin io.Reader, lim imaging.Li
 	return imaging.Decode(path, ctxio.NewReader(ctx, f), lim)
 }
 
-// methods are those that the task needs.
+// methods returns the methods that the task needs.
 func (j *segmentJob) methods() []*rlx.Method { return j.runs }
 
-// offers lists the outputs of the task, then those of its methods.
+// offers lists the outputs of the task, followed by those of its methods.
 func (j *segmentJob) offers() []offer { return segmentOffers(&j.segmenter.Task, j.flags.mask) }
 
 func segmentOffers(s *segment.Task, mask string) []offer {
@@ -282,7 +282,7 @@ func (j *segmentJob) streams() bool { return false }
 
 func (j *segmentJob) prepare(*session, []sink) error { return nil }
 
-// run encodes the image, decodes the prompts, and makes the masks.
+// run encodes the image, decodes the prompts, and draws the masks.
 func (j *segmentJob) run(ctx context.Context, s *session) (map[string]product, error) {
 	t := &j.segmenter.Task
 	if err := s.load(ctx, j.runs...); err != nil {
@@ -317,11 +317,11 @@ func (j *segmentJob) run(ctx context.Context, s *session) (map[string]product, e
 	}, nil
 }
 
-// maskSummary is one mask in the JSON summary.
+// maskSummary describes one mask in the JSON summary.
 type maskSummary struct {
 	Mask   int `json:"mask"`
 	IoU    any `json:"iou"`    // a number, or "NaN"
-	Pixels int `json:"pixels"` // inside
+	Pixels int `json:"pixels"` // pixels inside the mask
 }
 
 func (j *segmentJob) json(sum *summary) any {
@@ -348,7 +348,7 @@ func maskSummaryOf(m rlx.Mask) maskSummary {
 	return maskSummary{m.Token, jsonNumber(&tensor.Array{DType: dtype.F32, F: []float64{float64(m.IoU)}}, 0), n}
 }
 
-// help says what the flags are for the artifact.
+// help explains the flags for an artifact with this task.
 func (f *segmentFlags) help(m *rlx.Model) string {
 	g, _ := m.Segmenter()
 	s := &g.Task

@@ -25,32 +25,32 @@ import (
 	"github.com/rlx-go/rlx/internal/regular"
 )
 
-// manyJob is a use of the task whose results go to a folder: the masks of many prompts in an image, all its objects, or
-// either for many images.
+// manyJob is a use of the task whose results go to a folder: the masks of many prompts in an image, or of all its objects, or either of these for many
+// images.
 type manyJob struct {
 	segmenter *rlx.Segmenter
 	runs      []*rlx.Method
 	flags     *segmentFlags
 	images    []string
-	prompts   []rlx.Prompts  // nil: everything
-	all       rlx.Everything // how
+	prompts   []rlx.Prompts  // nil to find all objects
+	all       rlx.Everything // parameters for finding all objects
 	dir       string
 
 	ends []imageEnd
 }
 
-// imageEnd is what became of one image, in the JSON summary.
+// imageEnd is the result for one image, in the JSON summary.
 type imageEnd struct {
 	Image string `json:"image"`
-	State string `json:"state"` // "done", "skipped" because it was done before, or "failed"
+	State string `json:"state"` // "done", "skipped" if it was done before, or "failed"
 	Masks int    `json:"masks"`
 	Error string `json:"error,omitempty"`
 }
 
-// record is the file masks.json: what was found in an image. It is written last, so an image that has one is done.
+// record is the content of masks.json: what was found in an image. It is written last, so an image with this file is done.
 type record struct {
 	Image  string           `json:"image"`
-	Key    string           `json:"key"` // of the model, the image's bytes and what was asked
+	Key    string           `json:"key"` // identifies the model, the image's bytes and the request
 	Width  int              `json:"width"`
 	Height int              `json:"height"`
 	Labels string           `json:"labels,omitempty"` // file of the label image
@@ -58,7 +58,7 @@ type record struct {
 	All    []segment.Region `json:"regions,omitempty"`
 }
 
-// recordMask is the mask of a prompt.
+// recordMask describes one mask.
 type recordMask struct {
 	Prompt int `json:"prompt"`
 	maskSummary
@@ -67,7 +67,7 @@ type recordMask struct {
 
 const recordName = "masks.json"
 
-// many returns the job of flags that write to a folder; ok is false if there is none.
+// many returns the job for flags that write to a folder; ok is false if the flags do not.
 func (f *segmentFlags) many(g *rlx.Segmenter, s *session) (j *manyJob, ok bool, err error) {
 	all := rlx.EverythingDefault
 	all.Side, all.MinIoU = f.grid, f.minIoU
@@ -128,7 +128,7 @@ func (f *segmentFlags) many(g *rlx.Segmenter, s *session) (j *manyJob, ok bool, 
 	return j, true, err
 }
 
-// imagesOf lists the files of --images by name: those of a folder that are called like images, or those that a pattern matches.
+// imagesOf lists the files of --images by name: the images in a folder, judged by their extension, or the files that a pattern matches.
 func imagesOf(arg string) ([]string, error) {
 	pattern, like := arg, false
 	if st, err := os.Stat(arg); err == nil && st.IsDir() {
@@ -156,7 +156,7 @@ func imagesOf(arg string) ([]string, error) {
 	return all, nil
 }
 
-// maxPrompts bounds a --points-file.
+// maxPrompts bounds the size of a --points-file in bytes.
 const maxPrompts = 16 << 20
 
 // readPrompts reads a --points-file: a list of {"points": [[x,y], [x,y,0]], "box": [x0,y0,x1,y1]}.
@@ -219,7 +219,7 @@ func (j *manyJob) inputs() []string {
 	return j.images
 }
 
-// prepare makes the folder.
+// prepare creates the folder.
 func (j *manyJob) prepare(_ *session, sinks []sink) error {
 	if len(sinks) != 1 {
 		return cli.Usagef("-o", "name one folder for the masks").WithHint("for example -o masks")
@@ -234,8 +234,8 @@ func (j *manyJob) prepare(_ *session, sinks []sink) error {
 	return nil
 }
 
-// run does the images one after another. What is wrong with one ends the run if it is the only one; of many it is
-// reported, and the others are done.
+// run processes the images one after another. If there is only one image, an error with it ends the run. Of many, it is reported and the others are
+// processed.
 func (j *manyJob) run(ctx context.Context, s *session) (map[string]product, error) {
 	if err := s.load(ctx, j.runs...); err != nil {
 		return nil, err
@@ -258,13 +258,13 @@ func (j *manyJob) run(ctx context.Context, s *session) (map[string]product, erro
 		j.ends = append(j.ends, end)
 		s.bar.Set(int64(i + 1))
 		for i := range s.runs {
-			s.runs[i].Outputs = nil // of thousands of images they would fill the memory
+			s.runs[i].Outputs = nil // the outputs of thousands of images would fill the memory
 		}
 	}
 	return nil, nil
 }
 
-// ofImage reports an error that is about one image and does not concern others.
+// ofImage reports whether an error concerns only one image.
 func ofImage(err error) bool {
 	for _, c := range []diag.Code{imaging.CodeImage, segment.CodePrompt, segment.CodeNoBest} {
 		if errors.Is(err, c) {
@@ -274,7 +274,7 @@ func ofImage(err error) bool {
 	return false
 }
 
-// one finds the masks of an image and writes them to a folder, unless they are there.
+// one finds the masks of an image and writes them to a folder, unless the folder has them already.
 func (j *manyJob) one(ctx context.Context, s *session, path, dir string) (end imageEnd, err error) {
 	t := &j.segmenter.Task
 	end = imageEnd{Image: path, State: "done"}
@@ -350,7 +350,7 @@ func (j *manyJob) one(ctx context.Context, s *session, path, dir string) (end im
 	return end, err
 }
 
-// key says what the masks of an image follow from: the model, the image's bytes and what was asked.
+// key identifies what the masks of an image depend on: the model, the image's bytes and the request.
 func (j *manyJob) key(s *session, path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -369,7 +369,7 @@ func (j *manyJob) key(s *session, path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// done reports whether a folder has the masks of a key, all of them, and how many.
+// done reports whether a folder has all masks of a key, and how many.
 func done(dir, key string) (n int, ok bool) {
 	raw, err := regular.ReadFile(filepath.Join(dir, recordName), maxPrompts)
 	var r record
@@ -398,7 +398,7 @@ func (j *manyJob) json(sum *summary) any {
 	}{sum, j.ends}
 }
 
-// note says what became of the images, those that failed on lines of their own.
+// note returns a summary of the images. Those that failed have lines of their own.
 func (j *manyJob) note() string {
 	count, masks, failed := map[string]int{}, 0, ""
 	for _, e := range j.ends {
@@ -416,7 +416,7 @@ func (j *manyJob) note() string {
 	return failed + fmt.Sprintf("%d images: %d done, %d done before, %d failed; %d masks in %s", len(j.ends), count["done"], count["skipped"], count["failed"], masks, j.dir)
 }
 
-// verdict is the error of images that failed.
+// verdict returns an error if images failed.
 func (j *manyJob) verdict() error {
 	n := 0
 	for _, e := range j.ends {

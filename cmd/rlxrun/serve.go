@@ -54,7 +54,7 @@ network, and images stay on this machine. To use it on a remote machine, forward
 	}
 }
 
-// serve serves the page until ctx is done or the backend is lost, and returns why it ended.
+// serve serves the page until ctx ends or the backend is lost, and returns the reason.
 func (s *session) serve(ctx context.Context, f *serveFlags) error {
 	g, ok := s.model.Segmenter()
 	if !ok {
@@ -127,17 +127,17 @@ func (s *session) announce(url string) error {
 	return err
 }
 
-// servedImage is an image that a page shows.
+// servedImage is an image that the page shows.
 type servedImage struct {
 	s         *session
 	segmenter *rlx.Segmenter
 	img       image.Image // as the model takes it; nil once it is encoded
 	picture   *image.NRGBA
 	embedding rlx.Tensor
-	reserved  int64 // bytes
+	reserved  int64 // bytes of memory
 }
 
-// servedImage decodes an image, and reserves the memory that it needs while it is shown.
+// servedImage decodes an image and reserves the memory that it needs while the page shows it.
 func (s *session) servedImage(g *rlx.Segmenter, decode func(imaging.Limits) (image.Image, error)) (segmentpage.Image, error) {
 	v := &servedImage{s: s, segmenter: g}
 	var err error
@@ -164,7 +164,7 @@ func (v *servedImage) need(bytes int64) error {
 // Close releases the memory.
 func (v *servedImage) Close() { v.s.memory.Release("images", v.reserved) }
 
-// Picture is the image with 8 bits a channel.
+// Picture returns the image with 8 bits per channel.
 func (v *servedImage) Picture() *image.NRGBA { return v.picture }
 
 // Encode runs the image encoder.

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// TestBrowser uses the page of `rlxrun serve` with the demo model as people do, in Chromium. Masks are compared with those of
-// `rlxrun --point`. RLX_SCREENSHOTS=DIR writes pictures of the page.
+// TestBrowser uses the page of `rlxrun serve` with the demo model as a user would, in Chromium. It compares masks with those of `rlxrun --point`.
+// RLX_SCREENSHOTS=DIR writes screenshots of the page.
 func TestBrowser(t *testing.T) {
 	if os.Getenv("RLX_REQUIRE_BROWSER") == "" {
 		t.Skip("takes half a minute and needs Chromium: make test-browser")
@@ -35,7 +35,7 @@ func TestBrowser(t *testing.T) {
 	scene, coins := filepath.Join(demo, "scene1.png"), filepath.Join(demo, "coins.png")
 	rlxrun := filepath.Join(filepath.Dir(sam), "rlxrun")
 	url, end := startServe(t, rlxrun, sam, "--image", scene)
-	// want is the mask that the command makes of image.
+	// want returns the mask that the command makes for image.
 	image := scene
 	want := func(args ...string) []byte {
 		t.Helper()
@@ -46,7 +46,7 @@ func TestBrowser(t *testing.T) {
 		}
 		return readFile(t, file)
 	}
-	// saved is the file that the page saves when the key is pressed.
+	// saved presses a key and returns the file that the page then saves.
 	saved := func(key, name string) []byte {
 		t.Helper()
 		path := filepath.Join(b.files, name)
@@ -67,7 +67,7 @@ func TestBrowser(t *testing.T) {
 			t.Errorf("%s: the mask that is saved differs from that of rlxrun %s", what, strings.Join(args, " "))
 		}
 	}
-	// found waits for the mask number n since the page was opened.
+	// found waits for the next mask since the page was opened.
 	masks := 0
 	found := func() {
 		t.Helper()
@@ -105,7 +105,7 @@ func TestBrowser(t *testing.T) {
 	b.press("0")
 	found()
 
-	// The cut-out is the image inside of the mask.
+	// The cut-out is the image inside the mask.
 	cut, err := png.Decode(bytes.NewReader(saved("x", "scene1-cutout.png")))
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func TestBrowser(t *testing.T) {
 		}
 	}
 
-	// By keys alone: the cross begins in the middle, arrows move it by 4 pixels here, with Shift by one.
+	// Keyboard only: the cross starts in the middle. Arrow keys move it by 4 pixels here, with Shift by one.
 	b.open(url)
 	b.says("Ready after")
 	masks = 0
@@ -153,7 +153,7 @@ func TestBrowser(t *testing.T) {
 	found()
 	same("B", "--point", "131,124", "--point", "99,124,0", "--box", "99,124,120,145")
 
-	// An error is told, and what was there stays; then a file that is dropped, and one that is chosen.
+	// An error is shown, and the previous image stays. Then a file is dropped, and another is chosen.
 	broken := filepath.Join(dir, "broken.png")
 	if err := os.WriteFile(broken, readFile(t, scene)[:1000], 0o666); err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func TestBrowser(t *testing.T) {
 	slices.SortFunc(times, func(x, y [2]float64) int { return int(1000 * (x[0] - y[0])) })
 	t.Logf("from a click to its mask on the screen: %.0f to %.0f ms; of these in rlxrun, and all: %.1f", times[0][0], times[len(times)-1][0], times)
 
-	// No part is wider than a narrow window, and the canvas has the pixels of the screen.
+	// In a narrow window nothing is wider than the window, and the canvas has the resolution of the screen.
 	b.resize(400, 800, 2, false)
 	b.until("document.getElementById('view').width === Math.round(2 * document.getElementById('view').clientWidth)")
 	b.until("document.documentElement.scrollWidth <= 400")
@@ -219,7 +219,7 @@ func readFile(t *testing.T, path string) []byte {
 	return b
 }
 
-// startServe runs `rlxrun serve` and returns the address that it prints. end sends a signal and returns the status.
+// startServe runs `rlxrun serve` and returns the address that it prints. end sends a signal and returns the exit status.
 func startServe(t *testing.T, rlxrun string, args ...string) (url string, end func(syscall.Signal) (status int)) {
 	t.Helper()
 	cmd := exec.Command(rlxrun, append([]string{"serve"}, args...)...)

@@ -17,8 +17,8 @@ import (
 	"github.com/rlx-go/rlx"
 )
 
-// served starts `rlxrun serve` for the tiny model and an image whose left half is bright. ask makes a request of the page; end ends it
-// with an error, or if that is nil loses the backend, and returns the error of the command.
+// served starts `rlxrun serve` for the tiny model and an image whose left half is bright. ask makes a request to the page. end stops the command with an
+// error or, if that is nil, by losing the backend; it returns the error of the command.
 func served(t *testing.T) (ask func(method, path, body string) (int, []byte), end func(error) error) {
 	t.Helper()
 	s := tinySession(t, debugFlags{})
@@ -63,7 +63,7 @@ func served(t *testing.T) (ask func(method, path, body string) (int, []byte), en
 	}
 }
 
-// A mask of the page is that of the model, and what signals and lost backends do to the command.
+// The page returns the model's mask. Signals and a lost backend end the command.
 func TestServe(t *testing.T) {
 	ask, end := served(t)
 	status, body := ask("POST", "images/0/masks", `{"points":[[3,3]],"mask":"0"}`)
@@ -88,12 +88,12 @@ func TestServe(t *testing.T) {
 	} else if dark, _, _, _ := m.At(20, 3).RGBA(); dark != 0xffff {
 		t.Error("mask 1 is not the dark half")
 	}
-	// An image that lies on its side is shown upright, as the model sees it.
+	// An image with an EXIF rotation is shown upright, as the model sees it.
 	var photo bytes.Buffer
 	if err := jpeg.Encode(&photo, image.NewGray(image.Rect(0, 0, 32, 16)), nil); err != nil {
 		t.Fatal(err)
 	}
-	const exif = "\xff\xe1\x00\x22Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00" // turn it clockwise
+	const exif = "\xff\xe1\x00\x22Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00" // rotate clockwise
 	_, body = ask("POST", "images", photo.String()[:2]+exif+photo.String()[2:])
 	if want := `{"number":1,"width":16,"height":32}`; strings.TrimSpace(string(body)) != want {
 		t.Errorf("a photo on its side is %s; want %s", body, want)

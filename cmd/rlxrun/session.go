@@ -12,7 +12,7 @@ import (
 	"github.com/rlx-go/rlx/internal/cli"
 )
 
-// session is an opened artifact and a backend, which starts meanwhile.
+// session is an open artifact and a backend. The backend starts while the artifact is opened.
 type session struct {
 	env     *cli.Env
 	model   *rlx.Model
@@ -27,10 +27,10 @@ type session struct {
 	err     error
 
 	files stateFlags
-	state *rlx.State     // of runs of methods that keep one; nil before the first
-	text  *rlx.Generator // nil if no text is generated
+	state *rlx.State     // state of methods that have one; nil before the first run
+	text  *rlx.Generator // nil unless text is generated
 
-	bar  *cli.Progress // of work that has many runs; they have no bars of their own then
+	bar  *cli.Progress // for work that consists of many runs; these then have no progress bars of their own
 	runs []runRecord
 }
 
@@ -40,8 +40,8 @@ type runRecord struct {
 	method string
 }
 
-// openSession opens the artifact while the backend starts. If both fail, it returns the artifact's error. Before the artifact has
-// been verified, the backend gets nothing of it but the descriptor.
+// openSession opens the artifact while the backend starts. If both fail, it returns the artifact's error. Until the artifact is verified, the backend has
+// only its descriptor.
 func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, o rlx.Options, debug debugFlags) (*session, error) {
 	reg, err := findBackends(f.plugins.Values)
 	if err != nil {
@@ -90,7 +90,7 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, o
 	return s, nil
 }
 
-// helps reports whether a model has a method for a backend of which another one runs a part.
+// helps reports whether other runs a segment of one of the methods that the model has for backend.
 func helps(m *rlx.Model, backend, other string) bool {
 	for _, x := range m.Methods() {
 		for _, s := range x.Schedules {
@@ -102,7 +102,7 @@ func helps(m *rlx.Model, backend, other string) bool {
 	return false
 }
 
-// inSession opens the artifact that args name and a backend, does the work and ends both.
+// inSession opens the artifact in args and a backend, calls work, and closes both.
 func inSession(ctx context.Context, env *cli.Env, args []string, f *hostFlags, debug *debugFlags, work func(context.Context, *session) error) error {
 	path, err := oneFile(args)
 	if err != nil {
@@ -127,8 +127,8 @@ func inSession(ctx context.Context, env *cli.Env, args []string, f *hostFlags, d
 	return f.explain(ctx, err)
 }
 
-// ready checks what the flags name, and then waits for the backend. Sinks and the trace must not overwrite an input, and the patterns
-// of --dump-tensors must match.
+// ready checks files and patterns in the flags and then waits for the backend: sinks and the trace must not overwrite an input, and the patterns of
+// --dump-tensors must match a step.
 func (s *session) ready(ctx context.Context, sinks []sink, inputs []string, methods ...*rlx.Method) error {
 	var more []string
 	if s.debug.trace != "" {
@@ -148,7 +148,7 @@ func (s *session) ready(ctx context.Context, sinks []sink, inputs []string, meth
 	return s.err
 }
 
-// load loads methods that run together. A run of an unloaded method loads it after checking the inputs.
+// load loads methods that run together. A method that is not loaded is loaded by its first run, after its inputs were checked.
 func (s *session) load(ctx context.Context, methods ...*rlx.Method) error {
 	var names []string
 	for _, m := range methods {
@@ -157,7 +157,7 @@ func (s *session) load(ctx context.Context, methods ...*rlx.Method) error {
 	return s.host.Load(ctx, names...)
 }
 
-// loaded is the description of a loaded method.
+// loaded returns the description of a loaded method.
 func (s *session) loaded(method string) rlx.Loaded {
 	l, ok := s.host.Loaded(method)
 	if !ok {
@@ -166,10 +166,10 @@ func (s *session) loaded(method string) rlx.Loaded {
 	return l
 }
 
-// jsonElement is the memory of a number in --format json, in bytes: as a value, as text, and as indented text.
+// jsonElement is the memory in bytes for a number in --format json: as a value, as text, and as indented text.
 const jsonElement = 128
 
-// jsonBytes is the memory of outputs that are written to standard output as JSON, 0 if they are written as text.
+// jsonBytes returns the memory in bytes for outputs that are written to standard output as JSON; 0 if they are written as text.
 func (s *session) jsonBytes(sinks []sink, methods []*rlx.Method) (n int64) {
 	if !s.env.JSON {
 		return 0
@@ -186,12 +186,12 @@ func (s *session) jsonBytes(sinks []sink, methods []*rlx.Method) (n int64) {
 	return n
 }
 
-// need checks memory that is about to be allocated against the limit.
+// need checks that bytes about to be allocated fit the memory limit.
 func (s *session) need(what string, bytes int64) error {
 	return s.aboutModel(s.memory.Reserve(what, bytes))
 }
 
-// aboutModel names the artifact in an error of memory.
+// aboutModel adds the artifact's name to an error about memory.
 func (s *session) aboutModel(err error) error {
 	if e, ok := errors.AsType[*diag.Error](err); ok && e.Subject == "" {
 		e.Subject = s.model.Path()
@@ -240,5 +240,5 @@ func (s *session) close() {
 	s.model.Close()
 }
 
-// ms is a time in milliseconds, to a microsecond.
+// ms returns a duration in milliseconds, rounded to microseconds.
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }

@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/internal/cli"
 )
 
-// stateFlags name the files from which a run reads the state of an earlier one, and to which it writes its own.
+// stateFlags name the file from which a run reads an earlier state, and the file to which it saves its own.
 type stateFlags struct{ from, to string }
 
 func (f *stateFlags) declare(fs *cli.FlagSet) {
@@ -27,7 +27,7 @@ func (f *stateFlags) check(methods []*rlx.Method) error {
 	return nil
 }
 
-// outputs and inputs are the files.
+// outputs and inputs return the files.
 func (f *stateFlags) outputs() []string {
 	if f.to == "" {
 		return nil
@@ -42,7 +42,7 @@ func (f *stateFlags) inputs() []string {
 	return []string{f.from}
 }
 
-// keeps returns the state of the session's runs.
+// keeps returns the state that the session's runs use.
 func (s *session) keeps(ctx context.Context) (_ *rlx.State, err error) {
 	if s.state != nil {
 		return s.state, nil
@@ -55,7 +55,7 @@ func (s *session) keeps(ctx context.Context) (_ *rlx.State, err error) {
 	return s.state, err
 }
 
-// saveState writes the state beside the other results.
+// saveState adds the state to the result files.
 func (s *session) saveState(ctx context.Context, w *files) error {
 	if s.files.to == "" {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/internal/cli"
 )
 
-// summary is printed after a run: one line of text, or a JSON object.
+// summary is printed after a run, as a line of text or as a JSON object.
 type summary struct {
 	Device       string          `json:"device"`
 	Sandbox      rlx.Confinement `json:"sandbox"` // of the backend's process
@@ -21,10 +21,10 @@ type summary struct {
 	Kernels      kernelSummary   `json:"kernels"`
 	ArenaBytes   int64           `json:"arena_bytes"`
 	WeightsBytes int64           `json:"weights_bytes"`
-	KernelBytes  int64           `json:"kernel_bytes"`                  // scratch memory of kernels and definitions, an upper bound
-	DeviceMemory int64           `json:"device_memory_bytes,omitempty"` // of the device's own memory, by the methods that ran
-	LoadMS       float64         `json:"load_ms"`                       // process start to first dispatch
-	TotalMS      float64         `json:"total_ms"`                      // process start to now
+	KernelBytes  int64           `json:"kernel_bytes"`                  // upper bound of the scratch memory of kernels and the reference
+	DeviceMemory int64           `json:"device_memory_bytes,omitempty"` // device memory that the methods use
+	LoadMS       float64         `json:"load_ms"`                       // from process start to the first dispatch
+	TotalMS      float64         `json:"total_ms"`                      // from process start to now
 	Methods      []methodSummary `json:"methods"`
 	Outputs      []outputSummary `json:"outputs"`
 	Profile      []profileRow    `json:"profile,omitempty"`
@@ -40,24 +40,24 @@ type methodSummary struct {
 	Method string           `json:"method"`
 	Target string           `json:"target"`
 	Sizes  map[string]int64 `json:"sizes,omitempty"`
-	Runs   int              `json:"runs"` // of these sizes
-	MS     float64          `json:"ms"`   // of them all
-	// Lowering lists the ops of the model that the compiler rewrote for the target, those that it left to the reference, and those that
+	Runs   int              `json:"runs"` // number of runs with these sizes
+	MS     float64          `json:"ms"`   // total time of these runs
+	// Lowering lists the ops that the compiler rewrote for the target, those that run by the reference, and those that run on other backends.
 	// other backends ran.
 	Lowering  string           `json:"lowering,omitempty"`
-	Crossings *crossingSummary `json:"crossings,omitempty"` // of a method that several backends ran in turn, in its first entry
+	Crossings *crossingSummary `json:"crossings,omitempty"` // only in the first entry of a method that several backends run in turn
 }
 
-// crossingSummary is what crossings cost all runs of a method.
+// crossingSummary is the total cost of switching between backends, over all runs of a method.
 type crossingSummary struct {
 	Backends []string `json:"backends"`
-	Switches int      `json:"switches"` // from one backend to the next
+	Switches int      `json:"switches"` // changes from one backend to the next
 	Values   int      `json:"values"`
 	Bytes    int64    `json:"bytes"`
-	MS       float64  `json:"ms"` // of the method's time in which no backend computed: calls and copies
+	MS       float64  `json:"ms"` // time in which no backend computed: calls and copies
 }
 
-// crossingsOf is nil if one backend ran all.
+// crossingsOf returns nil if one backend runs the whole method.
 func crossingsOf(l rlx.Loaded) *crossingSummary {
 	if len(l.Backends) == 0 {
 		return nil
@@ -65,7 +65,7 @@ func crossingsOf(l rlx.Loaded) *crossingSummary {
 	return &crossingSummary{l.Backends, l.Crossings.Switches, l.Crossings.Values, l.Crossings.Bytes, ms(l.Crossings.Time)}
 }
 
-// String is for the line of a method: "2 switches of backend, where 3 values of 12 kB crossed; 0.41 ms outside of backends".
+// String formats it for the line of a method: "2 switches of backend, where 3 values of 12 kB crossed; 0.41 ms outside of backends".
 func (c *crossingSummary) String() string {
 	if c == nil {
 		return ""
@@ -77,10 +77,10 @@ type outputSummary struct {
 	Name  string   `json:"name"`
 	Files []string `json:"files,omitempty"`
 	Type  string   `json:"type,omitempty"`
-	Data  any      `json:"data,omitempty"` // of NAME=-
+	Data  any      `json:"data,omitempty"` // value of an output with the destination -
 }
 
-// deviceName is the name of a device in the summary and in bench. It begins with the value for --device.
+// deviceName names a device in the summary and in bench. It begins with the value for --device.
 func deviceName(backend string, d rlx.Device) string {
 	s := backend + ":" + d.ID
 	if d.Name != "" {
@@ -88,7 +88,7 @@ func deviceName(backend string, d rlx.Device) string {
 	}
 	about := d.Features
 	if t := d.Type; t != "" && t != backend {
-		about = append([]string{t}, about...) // so that a software adapter is not mistaken for a GPU
+		about = append([]string{t}, about...) // so that nobody mistakes a software adapter for a GPU
 	}
 	if len(about) > 0 {
 		s += " (" + strings.Join(about, ", ") + ")"
@@ -96,7 +96,7 @@ func deviceName(backend string, d rlx.Device) string {
 	return s
 }
 
-// kernelsOf summarises how the ops of the loaded methods are run.
+// kernelsOf summarises how the ops of the loaded methods run.
 func kernelsOf(methods ...rlx.Loaded) kernelSummary {
 	native := map[string]bool{}
 	for _, l := range methods {
@@ -123,11 +123,11 @@ func (k kernelSummary) String() string {
 	return fmt.Sprintf("native except %d of %d ops by the reference (%s)", len(k.Reference), k.Ops, strings.Join(k.Reference, ", "))
 }
 
-// summarise collects what is known at the end of a run.
+// summarise collects the summary at the end of a run.
 func (s *session) summarise(j job, sinks []sink, products map[string]product) *summary {
 	sum := &summary{Device: deviceName(s.backend.Name, s.host.Device()), Sandbox: s.host.Backend().Sandbox, Precision: s.host.Precision(),
 		WeightsBytes: s.model.Facts().Weights, Outputs: []outputSummary{}}
-	if len(s.runs) > 0 { // there is none where all images were done before
+	if len(s.runs) > 0 { // there are no runs if all images were done before
 		sum.LoadMS = ms(s.runs[0].Start.Sub(cli.Started()))
 	}
 	var ready []rlx.Loaded
@@ -170,7 +170,7 @@ func (s *session) summarise(j job, sinks []sink, products map[string]product) *s
 	return sum
 }
 
-// runsBySize groups the runs by method and sizes, in the order of the first of each: a text has a run for each token.
+// runsBySize groups runs by method and sizes, in the order of the first run of each group. Generating text takes a run per token.
 func (s *session) runsBySize() (out [][]runRecord) {
 	at := map[string]int{}
 	for _, r := range s.runs {
@@ -185,7 +185,7 @@ func (s *session) runsBySize() (out [][]runRecord) {
 	return out
 }
 
-// print ends the run of a job.
+// print prints the summary of a job.
 func (s *summary) print(env *cli.Env, j job) error {
 	total := time.Since(cli.Started())
 	s.TotalMS = ms(total)
@@ -218,7 +218,7 @@ func (s *summary) print(env *cli.Env, j job) error {
 	return nil
 }
 
-// nested is a tensor as nested lists of numbers. Numbers that JSON lacks (NaN, infinities) become strings.
+// nested converts a tensor to nested lists of numbers. Numbers that JSON lacks (NaN, infinities) become strings.
 func nested(t tensor.Tensor) any {
 	a := t.Array()
 	var build func(dims []int, first, n int) any
@@ -236,7 +236,7 @@ func nested(t tensor.Tensor) any {
 	return build(t.Shape, 0, a.Len())
 }
 
-// number is a number as the text form prints it.
+// number is a number in the form of the text output.
 type number string
 
 // MarshalJSON writes the digits.
@@ -250,7 +250,7 @@ func jsonNumber(a *tensor.Array, i int) any {
 	return number(text)
 }
 
-// addTrace adds the file of --trace, if requested: the spans and the steps of all runs.
+// addTrace adds the file of --trace, if requested. It has the host's spans and the steps of all runs.
 func (s *session) addTrace(ctx context.Context, w *files) error {
 	if s.debug.trace == "" {
 		return nil

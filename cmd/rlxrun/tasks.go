@@ -9,23 +9,23 @@ import (
 	"github.com/rlx-go/rlx/internal/cli"
 )
 
-// A taskKind is what a kind of task adds to the command run. Each registers itself, in a file of its own.
+// A taskKind is what a kind of task adds to the command run. Each kind registers itself, in its own file.
 type taskKind struct {
-	name     string        // as artifacts declare it
-	takes    string        // what its flags give: "images"
-	usage    string        // the flags of a run: "--image with --point or --box"
-	example  string        // of them: "--image photo.jpg --point 120,80 -o mask.png"
+	name     string        // kind of task in artifacts
+	takes    string        // what its flags specify, such as "images"
+	usage    string        // its main flags, such as "--image with --point or --box"
+	example  string        // example of these flags, such as "--image photo.jpg --point 120,80 -o mask.png"
 	examples []cli.Example // for --help
 	flags    func(*imageFlag) taskFlags
 }
 
-// taskFlags are the flags of a kind in one command line.
+// taskFlags are the flags of a kind of task on one command line.
 type taskFlags interface {
 	declare(fs *cli.FlagSet)
 	settle() error                                    // refuses values that are wrong for every artifact
 	given() []string                                  // flags that were used
-	job(ctx context.Context, s *session) (job, error) // for an artifact that declares the task
-	help(m *rlx.Model) string                         // what --help says about such an artifact
+	job(ctx context.Context, s *session) (job, error) // the job, if the artifact declares the task
+	help(m *rlx.Model) string                         // help text for such an artifact
 }
 
 var taskKinds []taskKind
@@ -36,13 +36,13 @@ func registerTask(k taskKind) struct{} {
 	return struct{}{}
 }
 
-// taskUse is a kind of task in one command line.
+// taskUse is a kind of task on one command line.
 type taskUse struct {
 	taskKind
 	flags taskFlags
 }
 
-// taskUses are those of all kinds.
+// taskUses returns a taskUse for each kind.
 func taskUses(im *imageFlag) (out []taskUse) {
 	for _, k := range taskKinds {
 		out = append(out, taskUse{k, k.flags(im)})
@@ -50,10 +50,10 @@ func taskUses(im *imageFlag) (out []taskUse) {
 	return out
 }
 
-// imageFlag is --image, which several kinds of task have in common.
+// imageFlag is --image, which several kinds of task share.
 type imageFlag struct {
 	values cli.List
-	path   string // the one of values
+	path   string // the only element of values
 }
 
 func (f *imageFlag) declare(fs *cli.FlagSet) {
@@ -61,7 +61,7 @@ func (f *imageFlag) declare(fs *cli.FlagSet) {
 	fs.ListVarP(&f.values, "image", "", "`FILE` a PNG or JPEG of any size; - is stdin")
 }
 
-// settle refuses a second image.
+// settle refuses a second --image.
 func (f *imageFlag) settle() error {
 	if n := len(f.values.Values); n > 1 {
 		return cli.Usagef("--image", "is given %d times; allowed is one", n)
@@ -78,7 +78,7 @@ func (f *imageFlag) given() []string {
 	return []string{"--image"}
 }
 
-// useOf is that of the kind that the model declares; ok is false where there is none.
+// useOf returns the kind that the model declares; ok is false if there is none.
 func useOf(uses []taskUse, m *rlx.Model) (u taskUse, ok bool) {
 	i := slices.IndexFunc(uses, func(u taskUse) bool { return u.name == m.Facts().Task })
 	if i < 0 {
@@ -87,7 +87,7 @@ func useOf(uses []taskUse, m *rlx.Model) (u taskUse, ok bool) {
 	return uses[i], true
 }
 
-// taskExamples are those of all kinds.
+// taskExamples returns the examples of all kinds.
 func taskExamples() (out []cli.Example) {
 	for _, k := range taskKinds {
 		out = append(out, k.examples...)

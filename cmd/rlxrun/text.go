@@ -34,7 +34,7 @@ var _ = registerTask(taskKind{
 type textFlags struct {
 	fs           *cli.FlagSet
 	prompt, file cli.List
-	prompts      string // a file of one prompt in a line
+	prompts      string // file with one prompt per line
 	ids, logits  string
 	chat         bool
 	system       string
@@ -46,10 +46,10 @@ type textFlags struct {
 	draft        draftFlags
 }
 
-// defaultTokens is how many tokens are generated, if the context has room for them, unless -n says otherwise.
+// defaultTokens is the number of tokens to generate if -n is not given. The context may have room for fewer.
 const defaultTokens = 256
 
-// textFlagNames are the flags of the task.
+// textFlagNames lists the flags of the task.
 var textFlagNames = []string{"prompt", "prompt-file", "prompts-file", "ids", "chat", "system", "tokens", "temperature", "top-k", "top-p", "min-p", "repeat-penalty", "seed", "stop", "ignore-end", "logits", "draft", "draft-tokens"}
 
 func (f *textFlags) declare(fs *cli.FlagSet) {
@@ -102,7 +102,7 @@ func (f *textFlags) settle() error {
 	return f.draft.settle()
 }
 
-// several reports that there is more than one prompt.
+// several reports whether there is more than one prompt.
 func (f *textFlags) several() bool { return f.prompts != "" || len(f.prompt.Values) > 1 }
 
 // given lists the flags of the task that were used.
@@ -119,9 +119,9 @@ func (f *textFlags) given() (out []string) {
 type textJob struct {
 	task    *text.Task
 	method  *rlx.Method
-	drafts  []*rlx.Method // that draft tokens
+	drafts  []*rlx.Method // methods that draft tokens
 	flags   *textFlags
-	ids     []int // of the prompt
+	ids     []int // token ids of the prompt
 	options rlx.TextOptions
 
 	text *rlx.Text
@@ -160,7 +160,7 @@ func (f *textFlags) job(ctx context.Context, s *session) (job, error) {
 	if j.ids, err = f.readPrompt(ctx, s); err != nil {
 		return nil, err
 	}
-	if s.files.from == "" { // otherwise more tokens come before
+	if s.files.from == "" { // otherwise the tokens of the saved state come before these
 		if err := t.CheckPrompt(j.ids, 0); err != nil {
 			return nil, asFlag(err)
 		}
@@ -173,7 +173,7 @@ func (f *textFlags) job(ctx context.Context, s *session) (job, error) {
 	return j, nil
 }
 
-// asFlag makes the subject of an error about a parameter that of the flag.
+// asFlag changes the subject of an error from a parameter to its flag.
 func asFlag(err error) error {
 	if e, ok := errors.AsType[*diag.Error](err); ok && slices.Contains(textFlagNames, e.Subject) {
 		e.Subject = "--" + e.Subject
@@ -181,7 +181,7 @@ func asFlag(err error) error {
 	return err
 }
 
-// readPrompt reads the prompt as tokens.
+// readPrompt returns the tokens of the prompt.
 func (f *textFlags) readPrompt(ctx context.Context, s *session) ([]int, error) {
 	if f.fs.Changed("ids") {
 		var ids []int
@@ -199,7 +199,7 @@ func (f *textFlags) readPrompt(ctx context.Context, s *session) ([]int, error) {
 	case len(f.file.Values) > 0:
 		path = f.file.Values[0]
 	case len(f.prompt.Values) == 0 && s.files.from != "":
-		return nil, nil // what was saved is continued as it is
+		return nil, nil // the saved text is continued without a prompt
 	case len(f.prompt.Values) == 0:
 		return nil, cli.Usagef("--prompt", "is missing").WithHint("for example --prompt \"Once upon a time\"")
 	case f.prompt.Values[0] == "-":
@@ -219,7 +219,7 @@ func (f *textFlags) readPrompt(ctx context.Context, s *session) ([]int, error) {
 	return f.encode(s, t, "prompt", prompt)
 }
 
-// encode turns a prompt, which errors call by its name, into tokens, with --chat in the model's template.
+// encode converts a prompt to tokens, with --chat in the model's chat template. Errors refer to the prompt as name.
 func (f *textFlags) encode(s *session, t *rlx.Tokenizer, name, prompt string) (ids []int, err error) {
 	special := s.files.from == ""
 	if f.chat {
@@ -230,7 +230,7 @@ func (f *textFlags) encode(s *session, t *rlx.Tokenizer, name, prompt string) (i
 		if prompt, err = s.model.ChatPrompt(append(messages, rlx.Message{Role: "user", Content: prompt})); err != nil {
 			return nil, err
 		}
-		special = false // the template writes them out
+		special = false // the template contains the special tokens
 	}
 	ids, err = t.Encode(prompt, special)
 	return ids, subject(err, name)
@@ -274,12 +274,12 @@ func (j *textJob) prepare(s *session, sinks []sink) error {
 		if n == 0 {
 			n = j.task.Most() - len(j.ids) + 1
 		}
-		return s.need("logits", int64(n)*int64(j.task.Vocabulary)*4*2) // a slice that grows
+		return s.need("logits", int64(n)*int64(j.task.Vocabulary)*4*2) // twice, because a growing slice is copied
 	}
 	return nil
 }
 
-// run generates the text, and prints it meanwhile.
+// run generates the text and prints it as it is generated.
 func (j *textJob) run(ctx context.Context, s *session) (map[string]product, error) {
 	g, err := s.host.NewGenerator(ctx)
 	if err != nil {
@@ -294,7 +294,7 @@ func (j *textJob) run(ctx context.Context, s *session) (map[string]product, erro
 			return nil, err
 		}
 	}
-	// What was generated is printed also if a signal has ended it, but a reader that takes nothing does not keep the command.
+	// Print the text generated so far even after a signal. But do not wait long for a reader that does not read.
 	last, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, func() { cancel(context.Cause(ctx)) }) })()
@@ -326,7 +326,7 @@ func (j *textJob) run(ctx context.Context, s *session) (map[string]product, erro
 		}
 	}
 	if !s.env.JSON {
-		io.WriteString(out, j.text.Text[printed:]) // the command checks standard output at its end
+		io.WriteString(out, j.text.Text[printed:]) // Exec checks standard output at the end
 		if terminal {
 			io.WriteString(out, "\n")
 		}
@@ -347,7 +347,7 @@ func (j *textJob) run(ctx context.Context, s *session) (map[string]product, erro
 	}, nil
 }
 
-// record makes a text's runs one of the session's, unless they were watched one by one.
+// record adds the runs of a text to the session's, unless each run was recorded already.
 func (s *session) record(j *textJob) {
 	if len(s.runs) == 0 {
 		s.runs = append(s.runs, runRecord{&rlx.Result{Start: j.text.Start, Duration: j.text.Duration}, j.method.Name})
@@ -355,7 +355,7 @@ func (s *session) record(j *textJob) {
 	}
 }
 
-// textSummary is the JSON summary of a text.
+// textSummary is the JSON summary of a generated text.
 type textSummary struct {
 	*summary
 	textResult
@@ -363,10 +363,10 @@ type textSummary struct {
 	Sampling rlx.Sampling `json:"sampling"`
 }
 
-// textResult is a prompt and what follows it.
+// textResult is a prompt and the text generated for it.
 type textResult struct {
 	PromptIDs []int          `json:"prompt_ids"`
-	IDs       []int          `json:"ids"` // generated
+	IDs       []int          `json:"ids"` // generated tokens
 	Text      string         `json:"text"`
 	Stop      rlx.Stop       `json:"stop"`
 	Tokens    []tokenSummary `json:"tokens"`
@@ -377,16 +377,16 @@ type tokenSummary struct {
 	ID      int     `json:"id"`
 	Text    string  `json:"text"`
 	LogProb any     `json:"logprob"` // a number, or "-Inf"
-	MS      float64 `json:"ms"`      // since generation began
+	MS      float64 `json:"ms"`      // from the start of the generation
 }
 
-// textTimings are the times of a text.
+// textTimings has the times of generating a text.
 type textTimings struct {
-	PromptTokens    int     `json:"prompt_tokens"` // that were computed
+	PromptTokens    int     `json:"prompt_tokens"` // prompt tokens that were computed
 	PromptMS        float64 `json:"prompt_ms"`     // until the first token was chosen
 	PromptPerSecond float64 `json:"prompt_tokens_per_s"`
 	Tokens          int     `json:"tokens"`
-	DecodeMS        float64 `json:"decode_ms"` // from the first token to the last
+	DecodeMS        float64 `json:"decode_ms"` // from the first to the last token
 	DecodePerSecond float64 `json:"decode_tokens_per_s,omitempty"`
 	draftTimings
 }
@@ -420,7 +420,7 @@ func resultOf(prompt []int, t *rlx.Text) textResult {
 	return out
 }
 
-// note is a line about the text for stderr.
+// note returns a line about the text for stderr.
 func (j *textJob) note() string {
 	t := timingsOf(j.text)
 	line := fmt.Sprintf("prompt of %d tokens in %.0f ms (%.1f tokens/s)", t.PromptTokens, t.PromptMS, t.PromptPerSecond)
@@ -433,7 +433,7 @@ func (j *textJob) note() string {
 	return line + fmt.Sprintf("; %d tokens, ended by %s", t.Tokens, j.text.Stop)
 }
 
-// help says what the flags are for the artifact.
+// help explains the flags for an artifact with this task.
 func (f *textFlags) help(m *rlx.Model) string {
 	t, _ := m.TextTask()
 	prompt := "--prompt, --prompt-file or --ids"

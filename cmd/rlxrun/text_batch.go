@@ -24,7 +24,7 @@ type textBatchJob struct {
 	took  time.Duration
 }
 
-// batchJob reads the prompts and checks what can be checked without a backend.
+// batchJob reads the prompts and checks everything that needs no backend.
 func (f *textFlags) batchJob(ctx context.Context, s *session, t *text.Task, sampling rlx.Sampling) (job, error) {
 	if t.Batch.Method == "" {
 		return nil, cli.Usagef("--prompt", "several prompts are given; %s was compiled for one sequence at a time", s.model.Path()).WithHint("compile it with rlxc --batch N")
@@ -86,7 +86,7 @@ func (j *textBatchJob) inputs() []string {
 	return []string{j.flags.prompts}
 }
 
-// run generates the texts, and prints them in the order of their prompts.
+// run generates the texts and prints them in the order of their prompts.
 func (j *textBatchJob) run(ctx context.Context, s *session) (map[string]product, error) {
 	if s.debug.any() {
 		j.options.Run = s.run
@@ -101,7 +101,7 @@ func (j *textBatchJob) run(ctx context.Context, s *session) (map[string]product,
 	if !s.env.JSON {
 		out, _ := s.env.Exact()
 		for i, t := range j.texts {
-			fmt.Fprintf(out, "==> %d <==\n", i+1) // as head(1) does of several files
+			fmt.Fprintf(out, "==> %d <==\n", i+1) // as head(1) does for several files
 			io.WriteString(out, strings.TrimSuffix(t.Text, "\n")+"\n")
 		}
 	}
@@ -128,7 +128,7 @@ func (j *textBatchJob) json(sum *summary) any {
 	return out
 }
 
-// note is a line about the texts for stderr.
+// note returns a line about the texts for stderr.
 func (j *textBatchJob) note() string {
 	tokens := 0
 	for _, t := range j.texts {

@@ -17,26 +17,26 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
-// textMeasured is the result of bench for a model that continues text. Times are medians of the host's monotonic clock.
+// textMeasured is the result of bench for a text model. Times are medians, from the host's monotonic clock.
 type textMeasured struct {
 	runtimeFacts
 	Runs           int     `json:"runs"`
 	PromptTokens   int     `json:"prompt_tokens"`
 	Tokens         int     `json:"tokens"`
-	FirstTokenMS   float64 `json:"first_token_ms"` // from the prompt to the first token
+	FirstTokenMS   float64 `json:"first_token_ms"` // from the start of the prompt to the first token
 	PromptRate     float64 `json:"prompt_tokens_per_s"`
 	DecodeRate     float64 `json:"decode_tokens_per_s"`
 	MinDecodeRate  float64 `json:"min_decode_tokens_per_s"`
 	MaxDecodeRate  float64 `json:"max_decode_tokens_per_s"`
-	WeightsRead    int64   `json:"weights_read_bytes"`               // for one token
-	StateRead      int64   `json:"state_read_bytes"`                 // for one token, at half of the generated ones
-	Bandwidth      float64 `json:"memory_bytes_per_s,omitempty"`     // that the host's threads read, measured between the runs
-	BandwidthShare float64 `json:"memory_bandwidth_share,omitempty"` // of it that decoding reached
+	WeightsRead    int64   `json:"weights_read_bytes"`               // per token
+	StateRead      int64   `json:"state_read_bytes"`                 // per token, when half of the tokens have been generated
+	Bandwidth      float64 `json:"memory_bytes_per_s,omitempty"`     // read bandwidth of the host's threads, measured between the runs
+	BandwidthShare float64 `json:"memory_bandwidth_share,omitempty"` // share of that bandwidth that decoding reaches
 	StateBytes     int64   `json:"state_bytes"`
 	draftTimings
 }
 
-// benchText measures a prompt of made-up tokens and the tokens that follow it.
+// benchText measures a prompt of generated tokens and the tokens that follow it.
 func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 	t, ok := s.model.TextTask()
 	if !ok {
@@ -80,7 +80,7 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 	var host int64
 	var accepted draftTimings
 	for i := range f.warmup + f.runs {
-		if i > 0 { // a new state is as reset, and takes no memory yet
+		if i > 0 { // a new state equals a reset one and has not used its memory yet
 			if err := g.Reset(ctx); err != nil {
 				return err
 			}
@@ -94,7 +94,7 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 		}
 		if i == 0 {
 			host = rpc.OwnPeakRSS()
-			if f.draft.head == "" { // a token takes less than one run
+			if f.draft.head == "" { // with drafts, a token takes less than one run
 				memory = s.bandwidthBuffer()
 			}
 		}
@@ -119,7 +119,7 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 	m := &textMeasured{runtimeFacts: s.runtimeFacts(t.Method, f, loaded), Runs: f.runs, PromptTokens: f.prompt, Tokens: f.tokens, FirstTokenMS: median(first),
 		DecodeRate: median(rate), MinDecodeRate: slices.Min(rate), MaxDecodeRate: slices.Max(rate), WeightsRead: weights,
 		StateRead: int64(float64(state) * min(1, float64(f.prompt+f.tokens/2)/float64(t.Context))), StateBytes: s.model.StateSize(), draftTimings: accepted}
-	m.HostPeakRSS = host // before the bandwidth was measured
+	m.HostPeakRSS = host // measured before the bandwidth was
 	m.PromptRate = float64(f.prompt) / m.FirstTokenMS * 1e3
 	if len(band) > 0 {
 		m.Bandwidth = slices.Max(band)
@@ -128,23 +128,23 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 	return m.print(s.env)
 }
 
-// bandwidthBytes is read to measure the memory: more than a cache holds.
+// bandwidthBytes is how much is read to measure the bandwidth: more than fits a cache.
 const bandwidthBytes = 512 << 20
 
-// bandwidthBuffer is memory to read, nil if the budget has none to spare or the device has its own.
+// bandwidthBuffer returns memory to read, or nil if the budget has no room for it or the device has its own memory.
 func (s *session) bandwidthBuffer() []byte {
 	if t := s.host.Device().Type; t != "" && t != "cpu" || s.memory.Fits("bandwidth", 2*bandwidthBytes) != nil {
 		return nil
 	}
 	b := make([]byte, bandwidthBytes)
-	for i := 0; i < len(b); i += 4096 { // so that each page is one of its own
+	for i := 0; i < len(b); i += 4096 { // touch every page, so that each gets its own memory
 		b[i] = 1
 	}
 	return b
 }
 
-// readBandwidth is how many bytes a second some threads read together. A comparison of two halves reads with vectors, and two streams at a
-// time, which is faster than one: processors stop fetching ahead at the end of a page.
+// readBandwidth returns how many bytes per second some threads read together. It compares two halves of b, which reads with vector instructions and two
+// streams at a time. That is faster than one stream, because processors stop prefetching at the end of a page.
 func readBandwidth(b []byte, threads int) float64 {
 	var all sync.WaitGroup
 	half := len(b) / (2 * threads) &^ 4095

@@ -8,14 +8,14 @@ import (
 	"github.com/rlx-go/rlx/internal/cli"
 )
 
-// draftFlags say how tokens are drafted.
+// draftFlags configure speculative decoding.
 type draftFlags struct {
 	fs     *cli.FlagSet
 	head   string
 	tokens int
 }
 
-// defaultDrafts is how many tokens are drafted at a time.
+// defaultDrafts is the default number of tokens drafted at a time.
 const defaultDrafts = 2
 
 func (f *draftFlags) declare(fs *cli.FlagSet) {
@@ -36,7 +36,7 @@ func (f *draftFlags) settle() error {
 	return nil
 }
 
-// methods are those that drafting takes, none without --draft.
+// methods returns the methods that drafting needs, none without --draft.
 func (f *draftFlags) methods(m *rlx.Model) (out []*rlx.Method, err error) {
 	if f.head == "" {
 		return nil, nil
@@ -58,7 +58,7 @@ func (f *draftFlags) methods(m *rlx.Model) (out []*rlx.Method, err error) {
 	return out, nil
 }
 
-// start makes a generator draft.
+// start makes a generator use drafts.
 func (f *draftFlags) start(ctx context.Context, g *rlx.Generator) error {
 	if f.head == "" {
 		return nil
@@ -66,11 +66,11 @@ func (f *draftFlags) start(ctx context.Context, g *rlx.Generator) error {
 	return g.Draft(ctx, f.tokens)
 }
 
-// draftTimings is what became of drafts.
+// draftTimings counts drafts.
 type draftTimings struct {
-	Drafted       int     `json:"drafted,omitempty"`        // tokens that were proposed
-	Accepted      int     `json:"accepted,omitempty"`       // with which the model agreed
-	AcceptedShare float64 `json:"accepted_share,omitempty"` // of those proposed
+	Drafted       int     `json:"drafted,omitempty"`        // proposed tokens
+	Accepted      int     `json:"accepted,omitempty"`       // proposed tokens that the model accepted
+	AcceptedShare float64 `json:"accepted_share,omitempty"` // Accepted / Drafted
 }
 
 func (d *draftTimings) add(drafted, accepted int) {

@@ -24,7 +24,7 @@ func (c *cancelling) Write(p []byte) (int, error) {
 	return c.Buffer.Write(p)
 }
 
-// TestTextInterrupted: what was generated before a signal is printed, and the command fails.
+// TestTextInterrupted: after a signal, the text generated so far is printed, and the command fails.
 func TestTextInterrupted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "text.rlx")
 	if err := writeTextModel(path, func(*text.Task, *string, *string) {}); err != nil {

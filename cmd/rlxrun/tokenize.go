@@ -16,7 +16,7 @@ import (
 	"github.com/rlx-go/rlx/internal/regular"
 )
 
-// maxText bounds what tokenize reads, in bytes.
+// maxText bounds the text that tokenize reads, in bytes.
 const maxText = 1 << 30
 
 func tokenizeCommand() *cli.Command {
@@ -54,7 +54,7 @@ written in the text become their ids.`,
 	}
 }
 
-// readText reads a file of text, or standard input if path is -.
+// readText reads a text file, or standard input if path is -.
 func readText(ctx context.Context, path string, stdin io.Reader) (string, error) {
 	in, what := stdin, "stdin"
 	if path != "-" {
@@ -111,7 +111,7 @@ func detokenizeCommand() *cli.Command {
 	}
 }
 
-// openTokenizer reads a tokenizer.json, or that of an artifact.
+// openTokenizer opens a tokenizer.json, or the tokenizer of an artifact.
 func openTokenizer(ctx context.Context, path string) (*rlx.Tokenizer, error) {
 	if !strings.HasSuffix(path, ".json") {
 		m, err := rlx.Open(ctx, path, rlx.OpenOptions{Lazy: true})
@@ -129,7 +129,7 @@ func openTokenizer(ctx context.Context, path string) (*rlx.Tokenizer, error) {
 	return t, subject(err, path)
 }
 
-// subject says what an error is about, where the package that made it could not know.
+// subject sets the subject of an error if the package that made it could not know the subject.
 func subject(err error, about string) error {
 	var e *diag.Error
 	if errors.As(err, &e) {

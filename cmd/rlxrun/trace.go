@@ -11,12 +11,12 @@ import (
 // trace collects spans for --trace. A nil trace collects nothing.
 type trace struct {
 	mu     sync.Mutex
-	origin time.Time // of the process
+	origin time.Time // process start
 	events []traceEvent
 }
 
-// traceEvent is an event of the Trace Event Format that Perfetto and chrome://tracing read
-// (docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU). Times are microseconds.
+// traceEvent is an event of the Trace Event Format, which Perfetto and chrome://tracing read
+// (docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU). Times are in microseconds.
 type traceEvent struct {
 	Name string         `json:"name"`
 	Cat  string         `json:"cat,omitempty"`
@@ -28,7 +28,7 @@ type traceEvent struct {
 	Args map[string]any `json:"args,omitempty"`
 }
 
-// The two sides of a run, as processes of the trace.
+// The two sides of a run are shown as processes.
 const (
 	traceHost    = 1
 	traceBackend = 2
@@ -36,7 +36,7 @@ const (
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
-// span begins a span of the host; the result ends it.
+// span starts a span of the host. Call the result to end it.
 func (t *trace) span(name string) func() {
 	if t == nil {
 		return func() {}
@@ -56,8 +56,8 @@ func (t *trace) add(name string, begin, end time.Time) {
 		Dur: micros(end.Sub(begin)), PID: traceHost, TID: t.lane(begin)})
 }
 
-// lane is the first thread number that is free at the time: spans that overlap without being nested need different threads. Host
-// spans are few.
+// lane returns the lowest free thread number at the time. Spans that overlap without nesting need different threads. A linear search suffices, because
+// the host has few spans.
 func (t *trace) lane(begin time.Time) int {
 	at := micros(begin.Sub(t.origin))
 	for lane := 1; ; lane++ {
@@ -71,7 +71,7 @@ func (t *trace) lane(begin time.Time) int {
 	}
 }
 
-// steps adds the steps of a run. Their times are the backend's, relative to the start of the run as the host saw it.
+// steps adds the steps of a run. Their times come from the backend, relative to the start of the run as the host saw it.
 func (t *trace) steps(r runRecord) {
 	base := r.Start.Sub(t.origin)
 	for _, s := range r.Steps {

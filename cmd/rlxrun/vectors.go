@@ -47,10 +47,10 @@ RLX3001 or RLX31nn.`,
 	}
 }
 
-// vectorTensor is an input or output of a case in the index.
+// vectorTensor is an input or output of a case in the index file.
 type vectorTensor struct {
 	Name  string  `json:"name"`
-	DType string  `json:"dtype"` // of the program; the bytes of an expected value of floats are f64
+	DType string  `json:"dtype"` // type in the program; expected float values are stored as f64
 	Shape []int   `json:"shape"`
 	File  string  `json:"file"`
 	Abs   float64 `json:"abs,omitempty"`
@@ -60,7 +60,7 @@ type vectorTensor struct {
 type vectorCase struct {
 	Name    string         `json:"name"`
 	Op      string         `json:"op"`
-	Graph   string         `json:"graph"` // of the program, for people
+	Graph   string         `json:"graph"` // text of the program, for people
 	Program string         `json:"program"`
 	SHA256  string         `json:"program_sha256"`
 	Weights string         `json:"weights,omitempty"`
@@ -131,7 +131,7 @@ func writeVectors(ctx context.Context, env *cli.Env, ops []string, dir string) e
 	return err
 }
 
-// wantBytes are floats as f64, and other elements in their type.
+// wantBytes returns floats as f64 and other elements in their own type.
 func wantBytes(a *tensor.Array) []byte {
 	if a.F == nil {
 		return a.Tensor().Data

@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// browser is a headless Chromium, driven by the WebDriver protocol (https://www.w3.org/TR/webdriver2/).
+// browser is a headless Chromium, controlled by the WebDriver protocol (https://www.w3.org/TR/webdriver2/).
 type browser struct {
 	t       *testing.T
 	session string // URL
-	files   string // folder that it saves files in
+	files   string // folder for downloads
 }
 
-// startBrowser starts chromedriver and a browser, which end with the test.
+// startBrowser starts chromedriver and a browser. Both end with the test.
 func startBrowser(t *testing.T) *browser {
 	path, err := exec.LookPath("chromedriver")
 	if err != nil {
@@ -60,7 +60,7 @@ func startBrowser(t *testing.T) *browser {
 	return b
 }
 
-// do makes a request of the protocol; value gets the answer's.
+// do makes a request of the protocol and stores the value of the answer in value.
 func (b *browser) do(method, path string, body, value any) {
 	b.t.Helper()
 	var raw []byte
@@ -93,7 +93,7 @@ func (b *browser) do(method, path string, body, value any) {
 
 func (b *browser) open(url string) { b.do("POST", "/url", map[string]string{"url": url}, nil) }
 
-// script runs JavaScript in the page; value gets what it returns.
+// script runs JavaScript in the page and stores what it returns in value.
 func (b *browser) script(value any, text string, args ...any) {
 	b.t.Helper()
 	if args == nil {
@@ -102,7 +102,7 @@ func (b *browser) script(value any, text string, args ...any) {
 	b.do("POST", "/execute/sync", map[string]any{"script": text, "args": args}, value)
 }
 
-// until waits for a JavaScript expression to be true.
+// until waits until a JavaScript expression is true.
 func (b *browser) until(condition string) {
 	b.t.Helper()
 	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
@@ -120,7 +120,7 @@ func (b *browser) until(condition string) {
 	}
 }
 
-// element is the reference of the element that a CSS selector finds.
+// element returns a reference to the element that a CSS selector finds.
 func (b *browser) element(selector string) string {
 	b.t.Helper()
 	var found map[string]string
@@ -137,13 +137,13 @@ func (b *browser) click(selector string) {
 	b.do("POST", "/element/"+b.element(selector)+"/click", struct{}{}, nil)
 }
 
-// send types into an element; into an input of files, their paths.
+// send types text into an element. For a file input, text is the path of a file.
 func (b *browser) send(selector, text string) {
 	b.t.Helper()
 	b.do("POST", "/element/"+b.element(selector)+"/value", map[string]string{"text": text}, nil)
 }
 
-// The keys of the protocol's section 17.4.2.
+// Key codes from section 17.4.2 of the protocol.
 const (
 	keyEscape, keyShift, keyControl, keyEnter = "\ue00c", "\ue008", "\ue009", "\ue007"
 	keyLeft, keyUp, keyRight, keyDown         = "\ue012", "\ue013", "\ue014", "\ue015"
@@ -162,7 +162,7 @@ func (b *browser) press(keys ...string) {
 	b.do("POST", "/actions", map[string]any{"actions": []any{map[string]any{"type": "key", "id": "keys", "actions": acts}}}, nil)
 }
 
-// mouse presses a button (0 left, 2 right) at the first place and releases it at the last one. Places are x and y in pixels of the window.
+// mouse presses a button (0 left, 2 right) at the first place and releases it at the last. Places are x and y in pixels of the window.
 func (b *browser) mouse(button int, places ...[2]int) {
 	b.t.Helper()
 	acts := []map[string]any{}
@@ -190,7 +190,7 @@ func (b *browser) screenshot(path string) {
 	}
 }
 
-// resize makes the window, without its frame, as large as a screen with so many pixels, of which ratio are one pixel of the page.
+// resize gives the window, without its frame, the size of a screen with width x height pixels; ratio is the number of these per CSS pixel.
 func (b *browser) resize(width, height int, ratio float64, dark bool) {
 	b.t.Helper()
 	b.devtools("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": ratio, "mobile": false})
@@ -201,13 +201,13 @@ func (b *browser) resize(width, height int, ratio float64, dark bool) {
 	b.devtools("Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]string{"name": "prefers-color-scheme", "value": scheme}}})
 }
 
-// devtools is a command of Chromium's own protocol.
+// devtools sends a command of Chromium's own protocol.
 func (b *browser) devtools(command string, params any) {
 	b.t.Helper()
 	b.do("POST", "/goog/cdp/execute", map[string]any{"cmd": command, "params": params}, nil)
 }
 
-// place is where a pixel of an image of w x h pixels is in the window.
+// place returns where a pixel of a w x h image is in the window.
 func (b *browser) place(w, h, x, y int) [2]int {
 	b.t.Helper()
 	var at [2]float64
@@ -216,7 +216,7 @@ func (b *browser) place(w, h, x, y int) [2]int {
 	return [2]int{int(at[0]), int(at[1])}
 }
 
-// says waits until the page says a text.
+// says waits until the page shows a text.
 func (b *browser) says(text string) {
 	b.t.Helper()
 	b.until(fmt.Sprintf("document.getElementById('status').textContent.includes(%q)", text))
