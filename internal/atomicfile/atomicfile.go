@@ -1,12 +1,11 @@
-// Package atomicfile writes files that are either complete or do not exist: the bytes go to a temporary file in the same
-// directory, which takes the final name only when it is whole and on disk. Readers that have the old file open or mapped
-// keep it.
+// Package atomicfile writes files that are either complete or do not exist. The bytes go to a temporary file in the same directory, which gets the final
+// name only when it is complete and on disk. Readers that have the old file open or mapped keep it.
 //
-// A process that is killed cannot remove its temporary file. On Linux the file has no name until it is complete, where the
-// file system allows that, so the kernel removes it. Elsewhere it is called .rlx-RANDOM.tmp and locked while it is
-// written, and the next process that writes to the directory removes those that nobody holds a lock on.
+// A process that is killed cannot remove its temporary file. On Linux, where the file system supports that, the file has no name until it is complete, so
+// the kernel removes it. Otherwise it is called .rlx-RANDOM.tmp and locked while it is written. The next process that writes to the directory removes
+// such files that nobody has locked.
 //
-// It imports core/diag and internal/ctxio only.
+// The package imports only core/diag and internal/ctxio.
 package atomicfile
 
 import (
@@ -21,25 +20,25 @@ import (
 	"github.com/rlx-go/rlx/internal/ctxio"
 )
 
-// CodeWrite is reported if an output file cannot be written.
+// CodeWrite is the code of errors about an output file that cannot be written.
 var CodeWrite = diag.Define("RLX2020", "output cannot be written", `
 The directory of the output does not exist, is not writable, or is full. An older file of that name is unchanged.`)
 
-// File is a file under construction. It is an *os.File, so WriteAt and Seek work; call Commit or Abort instead of Close.
+// File is a file that is being written. It embeds an *os.File, so WriteAt and Seek work. Call Commit or Abort instead of Close.
 type File struct {
 	*os.File
-	out    io.Writer // File, until the context ends
+	out    io.Writer // File, with writes that end with the context
 	path   string    // the final name
-	temp   string    // the temporary name, if there is one
-	direct bool      // a device or pipe that cannot be replaced: written in place
+	temp   string    // the temporary name, or "" if there is none
+	direct bool      // a device or pipe, which cannot be replaced and is written in place
 	done   bool
 }
 
 // maxLinks is how many symbolic links in a row are followed, as on Linux.
 const maxLinks = 40
 
-// Target is the file that writing to path writes: path itself or, for a symbolic link, its target. A link whose
-// target does not exist yet is followed too, as a shell's redirection does.
+// Target returns the file that writing to path would write: path itself or, if that is a symbolic link, its target. The target of a link need not exist
+// yet, as for a shell's redirection.
 func Target(path string) string {
 	for range maxLinks {
 		if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -57,7 +56,7 @@ func Target(path string) string {
 	return path
 }
 
-// realDir is the directory of path with links resolved: if l is a link, "l/../x" is not "x".
+// realDir returns the directory of path with links resolved: if l is a link, "l/../x" is not "x".
 func realDir(path string) string {
 	dir := filepath.Dir(path)
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
@@ -66,9 +65,9 @@ func realDir(path string) string {
 	return dir
 }
 
-// Create begins a file that will be called path, or Target(path) where that is a symbolic link; the link stays. Permissions
-// are those of the file it replaces, otherwise 0666 less the umask. A device or pipe (/dev/null, a named pipe) is written
-// directly; opening and writing one end with ctx. Errors are *diag.Error with CodeWrite.
+// Create starts a file that will be called path or, if that is a symbolic link, Target(path); the link stays. The file gets the permissions of the file that
+// it replaces, otherwise 0666 minus the umask. A device or pipe (/dev/null, a named pipe) is written directly. ctx ends opening and writing. Errors are
+// *diag.Error with CodeWrite.
 func Create(ctx context.Context, path string) (*File, error) {
 	path = Target(path)
 	st, err := stat(path)
@@ -85,7 +84,7 @@ func Create(ctx context.Context, path string) (*File, error) {
 	return &File{File: f, out: ctxio.NewWriter(ctx, f), path: path, direct: true}, nil
 }
 
-// CreateRegular is Create for a file that is not written in order: a device or pipe is refused.
+// CreateRegular is like Create, but refuses a device or pipe. Use it for files that are not written sequentially.
 func CreateRegular(ctx context.Context, path string) (*File, error) {
 	path = Target(path)
 	st, err := stat(path)
@@ -98,7 +97,7 @@ func CreateRegular(ctx context.Context, path string) (*File, error) {
 	return create(ctx, path, st)
 }
 
-// stat describes the file that an output would replace, nil if there is none.
+// stat returns the file that an output would replace, or nil if there is none.
 func stat(path string) (fs.FileInfo, error) {
 	st, err := os.Stat(path)
 	switch {
@@ -112,7 +111,7 @@ func stat(path string) (fs.FileInfo, error) {
 	return st, nil
 }
 
-// create begins a file that replaces one described by old, if it is not nil.
+// create starts a file that replaces the file described by old, or a new file if old is nil.
 func create(ctx context.Context, path string, old fs.FileInfo) (*File, error) {
 	f, temp, err := createTemp(filepath.Dir(path))
 	if err != nil {
@@ -128,20 +127,19 @@ func create(ctx context.Context, path string, old fs.FileInfo) (*File, error) {
 	return out, nil
 }
 
-// Path is the final name.
+// Path returns the final name.
 func (f *File) Path() string { return f.path }
 
-// Write ends with the context given to Create, and so do ReadFrom and WriteString; WriteAt is the file's own.
+// Write writes b. Like ReadFrom and WriteString, it ends with the context given to Create. WriteAt does not.
 func (f *File) Write(b []byte) (int, error) { return f.out.Write(b) }
 
 // WriteString writes s.
 func (f *File) WriteString(s string) (int, error) { return f.out.Write([]byte(s)) }
 
-// ReadFrom writes what it reads from r.
+// ReadFrom copies r to the file.
 func (f *File) ReadFrom(r io.Reader) (int64, error) { return io.Copy(f.out, r) }
 
-// Commit flushes the file to disk and gives it its final name. On error the temporary file is removed and what was there
-// before is unchanged.
+// Commit flushes the file to disk and gives it its final name. If that fails, it removes the temporary file, and the old file is unchanged.
 func (f *File) Commit() error {
 	if f.done {
 		return nil
@@ -157,7 +155,7 @@ func (f *File) Commit() error {
 	if err := f.File.Sync(); err != nil {
 		return fail(f.path, err)
 	}
-	// Nothing but a rename replaces a file, so one without a name takes a temporary one first.
+	// Only a rename can replace a file, so a file without a name gets a temporary name first.
 	if f.temp == "" {
 		temp, err := linkTemp(f.File, filepath.Dir(f.path))
 		if err != nil {
@@ -169,8 +167,8 @@ func (f *File) Commit() error {
 		return fail(f.path, err)
 	}
 	f.done = true
-	f.File.Close() // and with it the lock, which kept others from removing the temporary name
-	// The rename is durable once the directory is. Some systems cannot sync a directory; the file is whole either way.
+	f.File.Close() // this also releases the lock, which kept others from removing the temporary file
+	// The rename is durable only once the directory is synced. Some systems cannot sync a directory; the file is complete either way.
 	if d, err := os.Open(filepath.Dir(f.path)); err == nil {
 		_ = d.Sync()
 		d.Close()
@@ -190,8 +188,8 @@ func (f *File) Abort() {
 	f.File.Close()
 }
 
-// WriteFile writes the file path by calling write. If write fails, an error with a code is returned unchanged, and the
-// file is not touched. The name "-" has no special meaning here: commands that give it one do so themselves.
+// WriteFile writes the file path by calling write. If write returns an error with a code, WriteFile returns it unchanged, and the old file is unchanged.
+// The name "-" has no special meaning here; commands that give it one handle it themselves.
 func WriteFile(ctx context.Context, path string, write func(io.Writer) error) error {
 	f, err := Create(ctx, path)
 	if err != nil {
@@ -212,7 +210,7 @@ func fail(path string, err error) error {
 	var le *os.LinkError
 	switch {
 	case errors.As(err, &pe):
-		err = pe.Err // the subject names the path already
+		err = pe.Err // the subject already names the path
 	case errors.As(err, &le):
 		err = le.Err
 	}

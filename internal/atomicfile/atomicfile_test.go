@@ -11,7 +11,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// only fails unless dir holds exactly the named files.
+// only fails the test unless dir has exactly the named files.
 func only(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	es, err := os.ReadDir(dir)
@@ -149,7 +149,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// A link to a file that does not exist yet is followed, however many links lead there; a link is never replaced.
+// A link to a file that does not exist yet is followed, through any number of links. Links are never replaced.
 func TestDanglingLink(t *testing.T) {
 	dir := t.TempDir()
 	for _, l := range [][2]string{{"b", "a"}, {"sub/c", "b"}, {filepath.Join(dir, "new"), "sub/c"}, {"none/x", "lost"}, {"ring2", "ring1"}, {"ring1", "ring2"}, {"sub", "dir"}, {"../up", "sub/u"}} {

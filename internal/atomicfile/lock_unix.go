@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock locks f until it is closed. It fails if another process has the lock. On a file system without locks it succeeds,
-// because nobody can sweep there.
+// lock locks f until it is closed. It returns false if another process has the lock. On a file system without locks it returns true, because nobody can
+// remove files there.
 func lock(f *os.File) bool {
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -20,12 +20,12 @@ func lock(f *os.File) bool {
 	}
 }
 
-// reclaim removes a temporary file that nobody uses.
+// reclaim removes a temporary file that no process is writing.
 func reclaim(name string) {
-	const flags = unix.O_NOFOLLOW | unix.O_NONBLOCK // no link, and no waiting on a pipe
+	const flags = unix.O_NOFOLLOW | unix.O_NONBLOCK // do not follow links, and do not wait for a pipe
 	f, err := os.OpenFile(name, os.O_RDWR|flags, 0)
 	if err != nil {
-		// The file may have taken the mode of a read-only one that it was to replace. Most file systems lock it anyway.
+		// The file may be unreadable or read-only, like the file it was to replace. Most file systems can lock it anyway.
 		if f, err = os.OpenFile(name, os.O_RDONLY|flags, 0); err != nil {
 			return
 		}
@@ -35,7 +35,7 @@ func reclaim(name string) {
 	if unix.Fstat(int(f.Fd()), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink != 1 || int(st.Uid) != os.Geteuid() {
 		return
 	}
-	// The name is removed only while it is that of the locked file: its owner may have renamed it meanwhile.
+	// Remove the name only if it still refers to the locked file: its owner may have renamed that file meanwhile.
 	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil && sameFile(f, name) {
 		os.Remove(name)
 	}

@@ -11,28 +11,28 @@ import (
 	"sync"
 )
 
-// tempNames are the names of our temporary files.
+// tempNames matches the names of our temporary files.
 var tempNames = regexp.MustCompile(`^\.rlx-[0-9a-z]{1,13}\.tmp$`)
 
 func tempName(dir string) string {
 	return filepath.Join(dir, ".rlx-"+strconv.FormatUint(rand.Uint64(), 36)+".tmp")
 }
 
-var unnamed = createUnnamed // tests use both ways
+var unnamed = createUnnamed // tests disable it to cover both ways
 
 var errNoName = errors.New("no free name for a temporary file")
 
-// retries bounds how often a name is tried: only a collision of 64-bit numbers needs a second attempt.
+// retries bounds how many names are tried. Only a collision of 64-bit random numbers needs a second attempt.
 const retries = 100
 
-// createTemp makes a locked temporary file in dir; name is empty if it needs none.
+// createTemp creates a locked temporary file in dir. name is empty if the file has no name.
 func createTemp(dir string) (f *os.File, name string, err error) {
 	sweepOnce(dir)
 	if f := unnamed(dir); f != nil {
 		lock(f)
 		return f, "", nil
 	}
-	// os.CreateTemp would give mode 0600; opening the file ourselves lets the umask decide.
+	// os.CreateTemp would set mode 0600. Opening the file directly lets the umask decide.
 	for range retries {
 		name := tempName(dir)
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
@@ -42,7 +42,7 @@ func createTemp(dir string) (f *os.File, name string, err error) {
 		if err != nil {
 			return nil, "", err
 		}
-		// Another process may sweep between the open and the lock: then it has the lock, or the name is gone.
+		// Between the open and the lock, another process may sweep the file: then that process has the lock, or the name is gone.
 		if lock(f) && sameFile(f, name) {
 			return f, name, nil
 		}
@@ -57,7 +57,7 @@ func sameFile(f *os.File, name string) bool {
 	return aerr == nil && berr == nil && os.SameFile(a, b)
 }
 
-var swept sync.Map // directories that this process has swept
+var swept sync.Map // directories that this process has already swept
 
 func sweepOnce(dir string) {
 	if _, done := swept.LoadOrStore(dir, true); !done {
@@ -65,8 +65,8 @@ func sweepOnce(dir string) {
 	}
 }
 
-// sweep removes the temporary files in dir that a killed process left: regular files of this user, under one of our names,
-// that nobody has locked. Files that cannot be examined stay.
+// sweep removes temporary files that killed processes have left in dir: regular files of this user with one of our names that nobody has locked. Files that
+// cannot be examined stay.
 func sweep(dir string) {
 	d, err := os.Open(dir)
 	if err != nil {

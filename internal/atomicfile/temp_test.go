@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// named makes files have temporary names, as on a file system without unnamed ones.
+// named makes files use temporary names, as on a file system that does not support unnamed files.
 func named(t *testing.T) {
 	unnamed = func(string) *os.File { return nil }
 	t.Cleanup(func() { unnamed = createUnnamed })
 }
 
-// TestMain is also a process that begins to write a file and waits to be killed: RLX_TEST_WRITE is the path.
+// TestMain can also be a process that starts to write the file RLX_TEST_WRITE and waits to be killed.
 func TestMain(m *testing.M) {
 	path := os.Getenv("RLX_TEST_WRITE")
 	if path == "" {
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	time.Sleep(time.Hour)
 }
 
-// killed starts a process that writes path and kills it; alive is called before that.
+// killed starts a process that writes path, calls alive, and kills the process.
 func killed(t *testing.T, path, mode string, alive func()) {
 	t.Helper()
 	c := exec.Command(os.Args[0])
@@ -77,7 +77,7 @@ func temps(t *testing.T, dir string) (n int) {
 	return n
 }
 
-// TestKilled: what a killed process leaves is removed by the next one that writes there, and not before it is killed.
+// TestKilled: the next process that writes to the directory removes what a killed process has left, and removes nothing while that process lives.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x")
@@ -96,7 +96,7 @@ func TestKilled(t *testing.T) {
 	only(t, dir, "x")
 }
 
-// TestKilledUnnamed: where files need no name, there is nothing to remove.
+// TestKilledUnnamed: a killed process leaves nothing if files have no name.
 func TestKilledUnnamed(t *testing.T) {
 	dir := t.TempDir()
 	if f := createUnnamed(dir); f == nil {
@@ -108,7 +108,7 @@ func TestKilledUnnamed(t *testing.T) {
 	only(t, dir)
 }
 
-// TestSweepSpares: only our own, free, regular files go.
+// TestSweepSpares: only our own, unlocked, regular files are removed.
 func TestSweepSpares(t *testing.T) {
 	dir := t.TempDir()
 	spared := []string{".rlx-.tmp", ".rlx-0123456789abcd.tmp", ".rlx-A.tmp", ".rlx-dir.tmp", ".rlx-link.tmp", ".rlx-pipe.tmp", ".rlx-two.tmp", ".x.tmp", "two"}
@@ -128,7 +128,7 @@ func TestSweepSpares(t *testing.T) {
 	only(t, dir, spared...)
 }
 
-// TestNamed: with temporary names everything else is as without.
+// TestNamed: with temporary names everything else works as without.
 func TestNamed(t *testing.T) {
 	named(t)
 	for name, test := range map[string]func(*testing.T){"write": TestWriteFile, "failure": TestFailureLeavesTheOldFile, "create": TestCreate, "places": TestPlaces} {

@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// createUnnamed makes a file in dir that has no name; nil if that is not possible. See O_TMPFILE in open(2).
+// createUnnamed creates a file without a name in dir, or returns nil if that is not possible. See O_TMPFILE in open(2).
 func createUnnamed(dir string) *os.File {
 	f, err := os.OpenFile(dir, os.O_RDWR|unix.O_TMPFILE, 0o666)
 	if err != nil {
 		return nil
 	}
-	// linkTemp needs /proc.
+	// linkTemp needs /proc, so check for it now.
 	a, aerr := f.Stat()
 	b, berr := os.Stat(inProc(f))
 	if aerr != nil || berr != nil || !os.SameFile(a, b) {
@@ -27,7 +27,7 @@ func createUnnamed(dir string) *os.File {
 
 func inProc(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
 
-// linkTemp gives a file of createUnnamed a temporary name in dir.
+// linkTemp gives a file made by createUnnamed a temporary name in dir.
 func linkTemp(f *os.File, dir string) (name string, err error) {
 	for range retries {
 		name := tempName(dir)

@@ -1,7 +1,7 @@
-// Package cli is what both commands, rlxc and rlxrun, share: a table of subcommands, flags and help texts, errors with
-// codes and exit statuses, text and JSON output, and signals.
+// Package cli has what the commands rlxc and rlxrun share: a table of subcommands, flags and help texts, errors with codes and exit statuses, text and JSON
+// output, and signals.
 //
-// It imports core/diag and internal/ctxio only, so that neither command grows by what it does not need.
+// It imports only core/diag and internal/ctxio, so that neither command links what it does not need.
 package cli
 
 import (
@@ -24,18 +24,18 @@ import (
 // start is when the process began to run Go code; see Started.
 var start = time.Now()
 
-// Program is one executable.
+// Program is one executable with its subcommands.
 type Program struct {
-	Name  string // "rlxrun"
-	Short string // what it does, one sentence
-	// Default is the command that is run if the first argument is a file: `rlxrun FILE` is `rlxrun run FILE`.
+	Name  string // such as "rlxrun"
+	Short string // what it does, in one sentence
+	// Default is the command to run if the first argument is a file: `rlxrun FILE` means `rlxrun run FILE`.
 	Default  string
 	Commands []*Command
-	// Versions are shown by `version` beside the program's own, for example {"artifact format", "1.0"}.
+	// Versions are printed by `version` after the program's own, for example {"artifact format", "1.0"}.
 	Versions []Version
 }
 
-// Version is the version of one thing.
+// Version is the name of a component and its version.
 type Version struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
@@ -43,39 +43,39 @@ type Version struct {
 
 // Command is one subcommand.
 type Command struct {
-	Name     string // "run", or two words such as "plugins list"
-	Args     string // what follows the name in the synopsis: "FILE [flags]"
+	Name     string // such as "run", or two words such as "plugins list"
+	Args     string // arguments in the synopsis, such as "FILE [flags]"
 	Short    string // one line, for the list of commands
-	Long     string // what it does, for --help; may be empty
+	Long     string // description for --help; may be empty
 	Examples []Example
-	// Setup declares the flags and returns what runs the command. --format, --json, --quiet and --help are declared for it.
+	// Setup declares the flags and returns the function to run. --format, --json, --quiet and --help are already declared.
 	Setup func(fs *FlagSet) Run
-	// MoreHelp, where not nil, is text for the end of --help that depends on the arguments, such as what an artifact
-	// offers. args are the arguments besides flags.
+	// MoreHelp, if not nil, returns text for the end of --help that depends on the arguments, such as the methods of an artifact. args are the arguments
+	// except flags.
 	MoreHelp func(ctx context.Context, env *Env, args []string) (string, error)
 }
 
-// Run runs a command; args are the arguments besides flags.
+// Run runs a command. args are the arguments except flags.
 type Run func(ctx context.Context, env *Env, args []string) error
 
-// Example is one command line of a help text.
+// Example is a command line in a help text.
 type Example struct{ About, Line string }
 
 // Env is the environment of a command: its streams and shared flags.
 type Env struct {
-	Program string // "rlxrun"
+	Program string // such as "rlxrun"
 	Stdin   io.Reader
-	Stdout  io.Writer // results, as text: control characters are replaced; see Binary
+	Stdout  io.Writer // results as text; replaces control characters, see Binary
 	Stderr  io.Writer // everything else, as text
 	JSON    bool      // --format json or --json
-	Quiet   bool      // --quiet: no progress, no closing line; errors stay
+	Quiet   bool      // --quiet: no progress and no closing line; errors are still printed
 }
 
-// Binary is standard output for data that is not text, such as an image.
+// Binary returns standard output for data that is not text, such as an image.
 func (e *Env) Binary() io.Writer { return unprinted(e.Stdout) }
 
-// Exact is standard output for text that must reach a file or pipe unchanged. terminal reports that standard output is
-// a terminal; control characters are then replaced, as in Stdout.
+// Exact returns standard output for text that must reach a file or pipe unchanged. If standard output is a terminal, terminal is true and control
+// characters are replaced as in Stdout.
 func (e *Env) Exact() (w io.Writer, terminal bool) {
 	if c, ok := unprinted(e.Stdout).(*checked); ok {
 		if f, ok := c.to.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -98,10 +98,10 @@ func (e *Env) WriteJSON(v any) error {
 	return err
 }
 
-// Table writes rows in aligned columns to stdout. The first row is the heading.
+// Table writes rows in aligned columns to stdout. The first row is the header.
 func (e *Env) Table(rows [][]string) error { return Table(e.Stdout, rows) }
 
-// Table writes rows in aligned columns, two spaces apart, without trailing blanks. Cells are made printable.
+// Table writes rows in aligned columns, two spaces apart, without trailing blanks. Control characters in cells are replaced.
 func Table(w io.Writer, rows [][]string) error {
 	var b strings.Builder
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -121,20 +121,20 @@ func Table(w io.Writer, rows [][]string) error {
 	return nil
 }
 
-// Notef writes a line to stderr, made printable, unless --quiet was given.
+// Notef writes a line to stderr unless --quiet was given. Control characters are replaced.
 func (e *Env) Notef(format string, args ...any) {
 	if !e.Quiet {
 		fmt.Fprintln(e.Stderr, diag.Printable(fmt.Sprintf(format, args...)))
 	}
 }
 
-// Usagef is a usage error.
+// Usagef returns a usage error.
 func Usagef(subject, format string, args ...any) *diag.Error {
 	return diag.New(diag.Usage, subject, format, args...)
 }
 
-// Exec runs the command line args (without the program's name) and returns the exit status. Main calls it with the
-// process's own streams; tests call it with theirs.
+// Exec runs the command line args (without the program's name) and returns the exit status. Main calls it with the process's streams, tests with
+// their own.
 func (p *Program) Exec(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
 	out := newChecked(ctx, stdout)
 	env := &Env{Program: p.Name, Stdin: stdin, Stdout: &printer{w: out}, Stderr: &printer{w: stderr}}
@@ -190,9 +190,8 @@ func (p *Program) Exec(ctx context.Context, args []string, stdin io.Reader, stdo
 	return 0
 }
 
-// split finds the command that args name, and what is left for it. Commands are recognised by name; anything else that
-// looks like a file (it exists, or has a dot or a slash in it) and anything that begins with a flag belongs to the
-// default command. --format, --json and --quiet may stand before the name.
+// split finds the command that args name and returns the remaining arguments. If the first word is not a command but looks like a file (it exists, or
+// contains a dot or a slash), or args begin with a flag, the default command gets all of them. --format, --json and --quiet may precede the name.
 func (p *Program) split(args []string) (name string, rest []string, err error) {
 	lead := 0
 	for lead < len(args) {
@@ -256,7 +255,7 @@ func (p *Program) split(args []string) (name string, rest []string, err error) {
 	return "", nil, e
 }
 
-// asksForJSON looks for --json or --format json in a command line that could not be parsed to its end.
+// asksForJSON reports whether a command line that could not be parsed contains --json or --format json.
 func asksForJSON(args []string) bool {
 	for i, a := range args {
 		if a == "--json" || a == "--format=json" || a == "--format" && i+1 < len(args) && args[i+1] == "json" {
@@ -266,7 +265,7 @@ func asksForJSON(args []string) bool {
 	return false
 }
 
-// all lists the program's own commands and those that every program has.
+// all returns the program's own commands and those that every program has.
 func (p *Program) all() []*Command {
 	return append(slices.Clone(p.Commands), explainCommand(p), versionCommand(p))
 }
@@ -288,7 +287,7 @@ func (p *Program) names() []string {
 	return out
 }
 
-// group lists the commands of two words that begin with word.
+// group returns the two-word commands that begin with word.
 func (p *Program) group(word string) []string {
 	var out []string
 	for _, n := range p.names() {

@@ -14,7 +14,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// probe is a program whose commands say what they were given.
+// probe is a program whose commands print their arguments.
 func probe() *Program {
 	show := func(name string) *Command {
 		return &Command{Name: name, Args: "FILE [flags]", Short: "do " + name, Examples: []Example{{"an example", "tool " + name + " x.bin"}},
@@ -144,7 +144,7 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// Results that nobody can read are no success, whether the command looked at the error or not.
+// If results cannot be written, the command fails, even if it ignores the error.
 func TestStdoutFull(t *testing.T) {
 	for _, line := range []string{"run x.bin", "explain RLX1002", "explain", "version", "version --format json", "--help", "run --help"} {
 		var errs strings.Builder
@@ -155,7 +155,7 @@ func TestStdoutFull(t *testing.T) {
 	}
 }
 
-// A signal's status is 128 + its number, whatever error the command ends with.
+// After a signal the status is 128 + its number, whatever error the command returns.
 func TestStoppedBySignal(t *testing.T) {
 	for sig, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -231,7 +231,7 @@ func TestEditDistance(t *testing.T) {
 	}
 }
 
-// The start of the process lies before its first Go code, by less than a test binary takes to start.
+// The process started before its first Go code, but not earlier than a test binary takes to start.
 func TestStarted(t *testing.T) {
 	if d := start.Sub(Started()); d < 0 || d > time.Minute {
 		t.Errorf("started %v before the first Go code", d)

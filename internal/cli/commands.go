@@ -39,7 +39,7 @@ func explain(env *Env, args []string) error {
 	}
 	if len(args) == 1 {
 		code := diag.Code(strings.ToUpper(args[0]))
-		if len(code) == 4 { // 4033 is RLX4033
+		if len(code) == 4 { // 4033 means RLX4033
 			code = "RLX" + code
 		}
 		e, ok := diag.Lookup(code)
@@ -67,8 +67,8 @@ func explain(env *Env, args []string) error {
 	return env.Table(rows)
 }
 
-// Release is the version of both commands. It goes into artifacts and changes with what the compiler writes, so that the
-// same bytes mean the same compiler.
+// Release is the version of both commands. Artifacts contain it. It must change whenever the compiler's output changes, so that equal versions write
+// equal bytes.
 const Release = "0.1.0"
 
 // versionCommand prints the versions of this executable.

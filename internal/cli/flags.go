@@ -11,13 +11,13 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// FlagSet is the flags of one command, in groups for --help.
+// FlagSet has the flags of one command, in groups for --help.
 type FlagSet struct {
 	*pflag.FlagSet
 	groups []flagGroup
 }
 
-// flagGroup is a heading and the index of its first flag.
+// flagGroup is a header and the index of its first flag.
 type flagGroup struct {
 	title string
 	first int
@@ -30,7 +30,7 @@ func newFlagSet(name string) *FlagSet {
 	return fs
 }
 
-// Group puts the flags declared after it under a heading of its own.
+// Group starts a group: the flags declared next appear under this title.
 func (fs *FlagSet) Group(title string) {
 	fs.groups = append(fs.groups, flagGroup{title, fs.count()})
 }
@@ -41,7 +41,7 @@ func (fs *FlagSet) count() int {
 	return n
 }
 
-// sharedFlags are those of every command.
+// sharedFlags are the flags that every command has.
 type sharedFlags struct {
 	format            string
 	json, quiet, help bool
@@ -57,7 +57,7 @@ func (fs *FlagSet) shared() *sharedFlags {
 	return &s
 }
 
-// check compares the shared flags with what is allowed.
+// check refuses invalid combinations of shared flags.
 func (s *sharedFlags) check(fs *FlagSet) error {
 	switch {
 	case s.format != "text" && s.format != "json":
@@ -68,7 +68,7 @@ func (s *sharedFlags) check(fs *FlagSet) error {
 	return nil
 }
 
-// parse parses args, with our wording of errors.
+// parse parses args. Errors have our wording.
 func (fs *FlagSet) parse(args []string) error {
 	err := fs.Parse(args)
 	var unknown *pflag.NotExistError
@@ -99,7 +99,7 @@ func (fs *FlagSet) parse(args []string) error {
 	return Usagef("", "%w", err)
 }
 
-// wanted describes the expected value. An error of the flag itself already does.
+// wanted describes the expected value, unless the flag's own error does so already.
 func wanted(f *pflag.Flag, cause error) string {
 	switch f.Value.Type() {
 	case "int":
@@ -121,12 +121,12 @@ func (fs *FlagSet) names() []string {
 	return out
 }
 
-// shown is the flag as help texts show it. A word in backquotes at the start of a usage text is the name of the
-// value; pflag alone would repeat the word in the text.
+// shown returns the flag as help texts show it. If a usage text starts with a word in backquotes, that word is the name of the value. pflag alone would
+// repeat the word in the text.
 func shown(f *pflag.Flag) *pflag.Flag {
 	c := *f
 	if c.DefValue == "0s" || c.DefValue == "[]" {
-		c.DefValue = "" // a duration of zero and an empty list mean none, as the text explains
+		c.DefValue = "" // a zero duration or an empty list means none, and the usage text says so
 	}
 	if rest, ok := strings.CutPrefix(f.Usage, "`"); ok {
 		name, text, _ := strings.Cut(rest, "`")
@@ -135,7 +135,7 @@ func shown(f *pflag.Flag) *pflag.Flag {
 	return &c
 }
 
-// named is a value whose type is called name in help texts.
+// named is a value whose type is shown as name in help texts.
 type named struct {
 	pflag.Value
 	name string
@@ -143,7 +143,7 @@ type named struct {
 
 func (n named) Type() string { return n.name }
 
-// help is the text of all groups.
+// help returns the text of all groups.
 func (fs *FlagSet) help() string {
 	var all []*pflag.Flag
 	fs.VisitAll(func(f *pflag.Flag) { all = append(all, f) })
@@ -170,7 +170,7 @@ func (fs *FlagSet) help() string {
 	return b.String()
 }
 
-// Nearest is the known word that a misspelt one was probably meant to be; empty if none is near.
+// Nearest returns the known word that a misspelt word probably means, or "" if none is similar.
 func Nearest(word string, known []string) string {
 	best, bestDist := "", 1+len(word)/3
 	for _, k := range known {
@@ -181,7 +181,7 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// editDistance counts the insertions, deletions and substitutions between two words (Wagner and Fischer 1974).
+// editDistance is the number of insertions, deletions and substitutions between two words (Wagner and Fischer 1974).
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -202,7 +202,7 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// List is a flag that may be given several times and keeps the values as they are, commas included.
+// List is a flag that may be given several times. It keeps each value unchanged, including commas.
 type List struct {
 	Values   []string
 	typeName string
@@ -214,10 +214,10 @@ func (l *List) Set(v string) error { l.Values = append(l.Values, v); return nil 
 // String joins the values.
 func (l *List) String() string { return strings.Join(l.Values, " ") }
 
-// Type names what the values are, for help texts.
+// Type returns the name of the value for help texts.
 func (l *List) Type() string { return l.typeName }
 
-// ListVarP declares a List under a long and, where not empty, a short name.
+// ListVarP declares a List with a long name and, unless short is empty, a short one.
 func (fs *FlagSet) ListVarP(l *List, name, short, usage string) {
 	fs.VarP(l, name, short, usage)
 }
@@ -228,17 +228,17 @@ type Choice struct {
 	allowed []string
 }
 
-// ChoiceVar declares a Choice whose default is the first of the allowed values.
+// ChoiceVar declares a Choice. The first allowed value is the default.
 func (fs *FlagSet) ChoiceVar(c *Choice, name, usage string, allowed ...string) {
 	*c = Choice{allowed[0], allowed}
 	values := strings.Join(allowed, "|")
-	if len(values) > helpWidth/3 { // would leave too little room for the texts of the group
+	if len(values) > helpWidth/3 { // the column would leave too little room for the texts
 		values, usage = "NAME", usage+": "+strings.Join(allowed, ", ")
 	}
 	fs.Var(c, name, "`"+values+"` "+usage)
 }
 
-// Set accepts an allowed value.
+// Set accepts only an allowed value.
 func (c *Choice) Set(v string) error {
 	if !slices.Contains(c.allowed, v) {
 		return fmt.Errorf("known; allowed are %s", strings.Join(c.allowed, ", "))

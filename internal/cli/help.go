@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// helpWidth is the width of help texts in columns. It does not depend on the terminal, so help looks the same everywhere.
+// helpWidth is the width of help texts in columns. It does not depend on the terminal, so that help looks the same everywhere.
 const helpWidth = 100
 
-// help is the text of `rlxrun --help`.
+// help returns the text of `rlxrun --help`.
 func (p *Program) help() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\nUsage:\n", p.Short)
@@ -25,7 +25,7 @@ func (p *Program) help() string {
 		}
 		rows = append(rows, []string{"  " + c.Name, short})
 	}
-	_ = Table(&b, rows) // a strings.Builder takes everything
+	_ = Table(&b, rows) // a strings.Builder returns no errors
 	if d := p.find(p.Default); d != nil && len(d.Examples) > 0 {
 		fmt.Fprintf(&b, "\nExample:\n  %s\n", d.Examples[0].Line)
 	}
@@ -41,7 +41,7 @@ Exit status:
 	return b.String()
 }
 
-// commandHelp is the text of `rlxrun run --help`.
+// commandHelp returns the text of, for example, `rlxrun run --help`.
 func (p *Program) commandHelp(c *Command, fs *FlagSet, more string) string {
 	var b strings.Builder
 	text := c.Long
@@ -66,7 +66,7 @@ func (p *Program) commandHelp(c *Command, fs *FlagSet, more string) string {
 	return b.String()
 }
 
-// wrapped breaks text into lines of at most helpWidth. An indented line is kept unchanged.
+// wrapped breaks text into lines of at most helpWidth columns. Indented lines are kept unchanged.
 func wrapped(text string) string {
 	var lines []string
 	open := false // whether words may be added to the last line
@@ -86,7 +86,7 @@ func wrapped(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// runHelp is `rlxrun help [COMMAND]` and `rlxrun --help`.
+// runHelp runs `rlxrun help [COMMAND]` and `rlxrun --help`.
 func (p *Program) runHelp(ctx context.Context, env *Env, args []string, fail func(error) int) int {
 	if len(args) == 0 {
 		fmt.Fprint(env.Stdout, p.help())

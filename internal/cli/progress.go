@@ -9,14 +9,13 @@ import (
 	"golang.org/x/term"
 )
 
-// Progress is a bar on stderr if that is a terminal, and otherwise does nothing. All methods may be called on a nil
-// Progress and from several goroutines.
+// Progress is a progress bar on stderr if that is a terminal; otherwise it does nothing. All methods may be called on a nil Progress and concurrently.
 type Progress struct {
 	mu  sync.Mutex
 	bar *progressbar.ProgressBar
 }
 
-// Progress begins a bar of total units of work.
+// Progress starts a bar for total units of work.
 func (e *Env) Progress(what string, total int64) *Progress {
 	f, ok := unprinted(e.Stderr).(*os.File)
 	if !ok || e.Quiet || e.JSON || !term.IsTerminal(int(f.Fd())) {
@@ -39,10 +38,10 @@ func (p *Progress) Set(done int64) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_ = p.bar.Set64(done) // an error means that the terminal is gone, which is harmless
+	_ = p.bar.Set64(done) // an error means that the terminal is gone, which does not matter
 }
 
-// Clear removes the bar; what is printed next begins on a clean line. The bar cannot be used again.
+// Clear removes the bar, so that the next output starts on an empty line. The bar cannot be used again.
 func (p *Progress) Clear() {
 	if p == nil {
 		return

@@ -15,14 +15,14 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// CodeHost is reported on a machine that the commands do not support.
+// CodeHost is the code of the error on a machine that the commands do not support.
 var CodeHost = diag.Define("RLX9002", "this kind of machine is not supported", `
 Artifacts and tensors are little-endian and are mapped without a copy. A big-endian machine would read every number wrongly, so the
 commands refuse to start there.`)
 
-// Main runs the process's command line and exits. The first Ctrl-C, SIGTERM or SIGHUP cancels the command's context, and
-// the command ends with status 128 + signal once it has cleaned up; a second one ends the process at once. A signal that
-// was ignored when the process started stays ignored: nohup asks for that, and a shell that runs a job in the background.
+// Main runs the process's command line and exits. The first Ctrl-C, SIGTERM or SIGHUP cancels the command's context; the command cleans up and exits with
+// status 128 + signal. A second one ends the process at once. A signal that was ignored when the process started stays ignored: nohup and shells that run
+// a job in the background rely on that.
 func Main(p Program) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	var heard []os.Signal
@@ -31,7 +31,7 @@ func Main(p Program) {
 			heard = append(heard, sig)
 		}
 	}
-	if len(heard) > 0 { // Notify without signals would mean all of them
+	if len(heard) > 0 { // Notify without signals would catch all signals
 		ch := make(chan os.Signal, 1)
 		signal.Notify(ch, heard...)
 		go func() {
@@ -43,7 +43,7 @@ func Main(p Program) {
 	os.Exit(p.Exec(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// stopped is the cause of a context that a signal cancelled.
+// stopped is the cause of a context that a signal has cancelled.
 type stopped struct{ sig os.Signal }
 
 func (s *stopped) Error() string { return "stopped by " + s.sig.String() }
@@ -55,7 +55,7 @@ func (s *stopped) status() int {
 	return diag.Interrupted.Exit()
 }
 
-// Started is when the process was started: as the kernel reports it, if it does, otherwise when its Go code began.
+// Started returns when the process was started. If the kernel does not report that, it returns when the process began to run Go code.
 func Started() time.Time {
 	if t, ok := processStart(); ok && t.Before(start) && start.Sub(t) < time.Minute {
 		return t
@@ -63,7 +63,7 @@ func Started() time.Time {
 	return start
 }
 
-// Failure is what --format json prints on stderr for an error.
+// Failure is the JSON that --format json prints on stderr for an error.
 type Failure struct {
 	Code    string `json:"code"`
 	Exit    int    `json:"exit"`
@@ -72,7 +72,7 @@ type Failure struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
-// failureOf converts err. An error without a code is our bug: every error that users can cause has one.
+// failureOf converts err. An error without a code is a bug of ours, because every error that users can cause has one.
 func failureOf(ctx context.Context, err error) Failure {
 	var s *stopped
 	if errors.As(context.Cause(ctx), &s) {
@@ -89,7 +89,7 @@ func failureOf(ctx context.Context, err error) Failure {
 	return f
 }
 
-// report prints err and returns the exit status. helpFor is the command whose --help may help, with a blank before it.
+// report prints err and returns the exit status. helpFor is the command whose --help may help, with a leading blank.
 func (e *Env) report(ctx context.Context, err error, helpFor string) int {
 	f := failureOf(ctx, err)
 	if e.JSON {
@@ -115,7 +115,7 @@ func (e *Env) report(ctx context.Context, err error, helpFor string) int {
 	return f.Exit
 }
 
-// catch turns a panic into an internal error: Go's own exit status 2 would read as a usage error.
+// catch turns a panic into an internal error. Go's own exit status for a panic, 2, means a usage error here.
 func catch(env *Env, status *int) {
 	if r := recover(); r != nil {
 		*status = env.report(context.Background(), diag.New(diag.Internal, "", "%v", r).WithHint("please report this, with the command"), "")

@@ -10,25 +10,25 @@ import (
 	"github.com/rlx-go/rlx/internal/ctxio"
 )
 
-// CodeStdout is reported if results cannot be written to standard output.
+// CodeStdout is the code of the error if results cannot be written to standard output.
 var CodeStdout = diag.Define("RLX2003", "standard output cannot be written", `
 Standard output goes to a full disk or to something that was closed. What was printed so far is incomplete.`)
 
-// checked is standard output. It keeps the first error and returns it for every later write, so that a command can
-// print lines without checking each error: Exec checks once, at the end.
+// checked is standard output. It keeps the first error and returns it from every later write. So commands can print lines without checking errors: Exec
+// checks once, at the end.
 type checked struct {
 	to  io.Writer // standard output itself
-	w   io.Writer // the same, until a context ends
+	w   io.Writer // to, with writes that end with a context
 	err error
 }
 
-// newChecked makes the standard output of a command that runs in ctx.
+// newChecked returns the standard output of a command that runs in ctx.
 func newChecked(ctx context.Context, to io.Writer) *checked {
 	return &checked{to: to, w: ctxio.NewWriter(ctx, to)}
 }
 
-// Until makes writing to standard output end with ctx, for a command with a deadline: the reader of a pipe may block
-// forever. ctx must be derived from the command's.
+// Until makes writes to standard output end with ctx, because the reader of a pipe may block forever. It is for commands with a deadline. ctx must be
+// derived from the command's context.
 func (e *Env) Until(ctx context.Context) {
 	if c, ok := unprinted(e.Stdout).(*checked); ok {
 		c.w = ctxio.NewWriter(ctx, c.to)
@@ -43,7 +43,7 @@ func (c *checked) Write(p []byte) (int, error) {
 	if err != nil {
 		var pe *fs.PathError
 		if errors.As(err, &pe) {
-			err = pe.Err // "write /dev/stdout" says nothing that the subject does not
+			err = pe.Err // "write /dev/stdout" adds nothing to the subject
 		}
 		c.err = diag.New(CodeStdout, "standard output", "cannot be written: %w", err)
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// maxNamePart is how many bytes of a long text are kept in a file name. File systems allow 255 bytes, and a name has several parts.
+// maxNamePart is how many bytes of a long text FileName keeps. File systems allow 255 bytes per name, and a name has several parts.
 const maxNamePart = 80
 
-// FileName makes part of a file name from untrusted text, such as the name of a method in an artifact. Letters, digits
-// and -, _, +, =, [ and ] stay, and dots that do not come first; everything else becomes _. The result is never empty,
-// names no other folder, and has at most 100 bytes: of a longer text it has the beginning and a digest, so that names differ.
+// FileName converts untrusted text, such as a method's name in an artifact, to part of a file name. It keeps letters, digits, -, _, +, =, [ and ], and dots
+// except at the start; everything else becomes _. The result is never empty, never names another folder, and has at most 100 bytes. A longer text is
+// replaced by its beginning and a digest, so that different texts give different names.
 func FileName(text string) string {
 	name := strings.Map(func(r rune) rune {
 		switch {
@@ -44,13 +44,12 @@ func FileName(text string) string {
 	return name
 }
 
-// printer is standard output or error for text: whatever a command prints, names from files and messages of backends
-// included, reaches the terminal through diag.PrintableRune, except for line breaks and tabs. It may be used by several
-// goroutines.
+// printer is standard output or standard error for text. It replaces control characters (diag.PrintableRune) except line breaks and tabs in everything
+// that a command prints, including names from files and messages of backends. It may be used concurrently.
 type printer struct {
 	mu   sync.Mutex
 	w    io.Writer
-	rest []byte // the beginning of a rune that the last Write cut
+	rest []byte // the first bytes of a rune that the last Write cut
 }
 
 func (p *printer) Write(b []byte) (int, error) {
@@ -85,7 +84,7 @@ func (p *printer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// plain reports whether b is ASCII that may be printed as it is, which most output is.
+// plain reports whether b is printable ASCII, as most output is.
 func plain(b []byte) bool {
 	for _, c := range b {
 		if c < ' ' && c != '\n' && c != '\t' || c > '~' {
@@ -95,8 +94,8 @@ func plain(b []byte) bool {
 	return true
 }
 
-// printableJSON escapes in JSON what the printer would replace, so that a program still gets it. Outside strings JSON has no
-// such characters.
+// printableJSON escapes the characters in JSON that printer would replace, so that programs that read the output still get them. Such characters occur
+// only in strings.
 func printableJSON(b []byte) []byte {
 	if plain(b) {
 		return b
@@ -116,7 +115,7 @@ func printableJSON(b []byte) []byte {
 	return out
 }
 
-// unprinted is the underlying stream if w is a printer.
+// unprinted returns the stream under a printer, or w if it is not a printer.
 func unprinted(w io.Writer) io.Writer {
 	if p, ok := w.(*printer); ok {
 		return p.w

@@ -1,9 +1,9 @@
-// Package ctxio opens, reads and writes files on which a program may block forever: a named pipe that nobody opens at the
-// other end, a terminal, a pipe whose reader or writer is silent. Here every call ends when its context does.
+// Package ctxio opens, reads and writes files that may block a program forever: a named pipe whose other end nobody opens, a terminal, a pipe whose reader or
+// writer is silent. Here every call ends when its context does.
 //
-// Neither a deadline nor a handled signal ends a system call in progress. So the call is made on a goroutine of its own,
-// which is left behind if the context ends first. It has its own buffer, and closes a file that it opens too late. This
-// is meant for commands, which exit soon after; a server would accumulate such goroutines.
+// Neither a deadline nor a handled signal ends a system call in progress. So each call runs on its own goroutine, which is abandoned if the context ends
+// first. The goroutine uses its own buffer, and closes a file that it opens too late. This suits commands, which exit soon after; a server would
+// accumulate such goroutines.
 //
 // The package imports nothing of this module.
 package ctxio
@@ -18,12 +18,12 @@ import (
 // chunk bounds the buffer of a goroutine, in bytes.
 const chunk = 64 << 10
 
-// Open is os.Open, which waits for the writer of a named pipe. If ctx ends first, the error is its cause.
+// Open is os.Open. It waits for the writer of a named pipe; if ctx ends first, it returns the cause of ctx.
 func Open(ctx context.Context, path string) (*os.File, error) {
 	return OpenFile(ctx, path, os.O_RDONLY, 0)
 }
 
-// OpenFile is os.OpenFile. If ctx ends first, the error is its cause.
+// OpenFile is os.OpenFile. If ctx ends first, it returns the cause of ctx.
 func OpenFile(ctx context.Context, path string, flag int, perm fs.FileMode) (*os.File, error) {
 	type result struct {
 		f   *os.File
@@ -48,7 +48,7 @@ func OpenFile(ctx context.Context, path string, flag int, perm fs.FileMode) (*os
 	}
 }
 
-// NewReader returns a reader whose Read ends with the cause of ctx once ctx is done. After that, r must not be used again.
+// NewReader returns a reader for r. Once ctx ends, Read returns its cause, and r must not be used again.
 func NewReader(ctx context.Context, r io.Reader) io.Reader {
 	if isRegular(r) {
 		return &direct{ctx: ctx, r: r}
@@ -56,7 +56,7 @@ func NewReader(ctx context.Context, r io.Reader) io.Reader {
 	return &apart{ctx: ctx, call: r.Read, in: true}
 }
 
-// NewWriter returns a writer whose Write ends with the cause of ctx once ctx is done. After that, w must not be used again.
+// NewWriter returns a writer for w. Once ctx ends, Write returns its cause, and w must not be used again.
 func NewWriter(ctx context.Context, w io.Writer) io.Writer {
 	if isRegular(w) {
 		return &direct{ctx: ctx, w: w}
@@ -73,7 +73,7 @@ func isRegular(v any) bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
-// direct makes the calls itself and checks the context between them.
+// direct calls the file directly and checks the context between calls.
 type direct struct {
 	ctx context.Context
 	r   io.Reader
@@ -94,12 +94,12 @@ func (d *direct) Write(p []byte) (int, error) {
 	return d.w.Write(p)
 }
 
-// apart makes each call on a goroutine.
+// apart makes each call on a separate goroutine.
 type apart struct {
 	ctx  context.Context
 	call func([]byte) (int, error)
-	in   bool   // call reads
-	buf  []byte // used only by the call, which may outlive Read and Write
+	in   bool   // whether call reads
+	buf  []byte // used only by the call, which may still run after Read or Write has returned
 }
 
 func (a *apart) Read(p []byte) (int, error) { return a.once(p[:min(len(p), chunk)]) }

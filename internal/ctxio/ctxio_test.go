@@ -17,7 +17,7 @@ import (
 
 var errTold = errors.New("told to stop")
 
-// told is a context that ends, with errTold, while the test waits for something that never comes.
+// told returns a context that ends with errTold while the test waits for something that never happens.
 func told(t *testing.T) context.Context {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	timer := time.AfterFunc(20*time.Millisecond, func() { cancel(errTold) })
@@ -45,13 +45,13 @@ func TestOpenWaits(t *testing.T) {
 	}
 }
 
-// An open that succeeds after its caller has left closes the file: the other end of the pipe then reads its end.
+// If an open succeeds after its caller has given up, the file is closed, so the other end of the pipe reads EOF.
 func TestLateOpenCloses(t *testing.T) {
 	path := fifo(t)
 	if _, err := OpenFile(told(t), path, os.O_WRONLY, 0); !errors.Is(err, errTold) {
 		t.Fatal(err)
 	}
-	r, err := os.Open(path) // the goroutine left behind is the writer that this waits for
+	r, err := os.Open(path) // its writer is the abandoned goroutine
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,13 +75,13 @@ func TestSilentPipe(t *testing.T) {
 	if n, err := in.Read(make([]byte, 9)); n != 0 || !errors.Is(err, errTold) {
 		t.Errorf("second read: %d, %v", n, err)
 	}
-	n, err := NewWriter(told(t), w).Write(make([]byte, 1<<22)) // more than a pipe holds
+	n, err := NewWriter(told(t), w).Write(make([]byte, 1<<22)) // more than a pipe's buffer
 	if n >= 1<<22 || !errors.Is(err, errTold) {
 		t.Errorf("write: %d, %v", n, err)
 	}
 }
 
-// What comes through is what went in, for files of either kind and any size of call.
+// Data is unchanged, for both kinds of files and any size of call.
 func TestContents(t *testing.T) {
 	want := make([]byte, chunk+17)
 	for i := range want {
@@ -133,7 +133,7 @@ func TestContents(t *testing.T) {
 	}
 }
 
-// A context that has ended stops a regular file too.
+// A context that has ended also stops access to a regular file.
 func TestEndedContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errTold)

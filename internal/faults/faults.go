@@ -20,24 +20,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Class is a kind of system call and how it fails.
+// Class is a kind of system call and the way it fails.
 type Class struct {
 	Name  string
 	Calls map[uint64]string // number -> name
 	Errno syscall.Errno
 	// Match selects calls by their arguments; nil means all.
 	Match func(r *syscall.PtraceRegs) bool
-	// Sockets selects reads and writes of sockets, otherwise those of everything else.
+	// Sockets selects reads and writes of sockets; if false, of everything else.
 	Sockets bool
-	// Harmless: the call may be repeated or continued, so the command must not fail.
+	// Harmless: the call may be repeated or continued, so the command must succeed.
 	Harmless bool
-	// Short: the call is made for one byte.
+	// Short: instead of failing, the call transfers only one byte.
 	Short bool
-	// Fatal: the Go runtime itself ends the process where such a call fails, with a message of its own.
+	// Fatal: if such a call fails, the Go runtime itself ends the process, with its own message.
 	Fatal bool
 }
 
-// minAlloc is the size in bytes from which the classes "memory" and "map" count a mapping.
+// minAlloc is the least size of a mapping that the classes "memory" and "map" count, in bytes.
 const minAlloc = 1 << 16
 
 func large(r *syscall.PtraceRegs) bool { return r.Rsi >= minAlloc }
@@ -47,7 +47,7 @@ func private(r *syscall.PtraceRegs) bool {
 	return r.R10&want == want && large(r)
 }
 
-// Classes are the classes that tests try.
+// Classes are the classes that tests use.
 var Classes = []Class{
 	{Name: "read", Calls: reads, Errno: syscall.EIO, Match: notRuntime},
 	{Name: "write", Calls: writes, Errno: syscall.ENOSPC, Match: notRuntime},
@@ -89,13 +89,13 @@ func union(sets ...map[uint64]string) map[uint64]string {
 	return all
 }
 
-// notRuntime leaves out the calls of 8 bytes by which the Go runtime wakes a thread and os.StartProcess learns of a
-// failed exec. They never fail in a real kernel, and callers do not handle it.
+// notRuntime excludes calls of 8 bytes: the Go runtime wakes threads with them, and os.StartProcess reports a failed exec. They never fail in a real
+// kernel, and their callers do not handle that.
 func notRuntime(r *syscall.PtraceRegs) bool {
 	return r.Orig_rax != unix.SYS_READ && r.Orig_rax != unix.SYS_WRITE || r.Rdx != 8
 }
 
-// mayWait also leaves out opens that never block, with O_PATH.
+// mayWait is like notRuntime, but also excludes opens with O_PATH, which never block.
 func mayWait(r *syscall.PtraceRegs) bool {
 	return notRuntime(r) && (r.Orig_rax != unix.SYS_OPENAT || r.Rdx&unix.O_PATH == 0)
 }
@@ -104,7 +104,7 @@ func notThread(r *syscall.PtraceRegs) bool {
 	return r.Orig_rax != unix.SYS_CLONE || r.Rdi&unix.CLONE_THREAD == 0
 }
 
-// FindClass is the class of that name.
+// FindClass returns the class of that name.
 func FindClass(name string) (Class, bool) {
 	for _, c := range Classes {
 		if c.Name == name {
@@ -114,9 +114,9 @@ func FindClass(name string) (Class, bool) {
 	return Class{}, false
 }
 
-// Command is what is run.
+// Command is the command to run.
 type Command struct {
-	Args []string // the program's path first
+	Args []string // the first is the program's path
 	Dir  string
 	Env  []string
 }
@@ -124,23 +124,23 @@ type Command struct {
 // Fault selects the call that fails.
 type Fault struct {
 	Class Class
-	N     int  // from 1; with 0 no call fails and all are counted
-	Kill  bool // the process is killed as it makes the call
-	// Do is called in place of the failure, and the call is made after it.
+	N     int  // number of the call, from 1; 0: no call fails, all are counted
+	Kill  bool // kill the process at the call instead
+	// Do, if not nil, is called instead of the failure. Then the call is made.
 	Do func()
 }
 
 // Result is how the command ended.
 type Result struct {
-	Status         int // exit status, or minus the signal
+	Status         int // exit status, or the negative signal number
 	Stdout, Stderr string
-	Calls          int    // of the class
-	Hit            string // the call that failed, empty if there were fewer than N
-	Hung           bool   // the command was killed because it did not end
-	Orphans        int    // processes that were killed because they outlived it
+	Calls          int    // calls of the class
+	Hit            string // name of the call that failed; empty if there were fewer than N
+	Hung           bool   // whether the command did not end and was killed
+	Orphans        int    // processes that outlived the command and were killed
 }
 
-// Time limits of a run: of the command, and of processes that outlive it.
+// Time limits for the command, and for processes that outlive it.
 const (
 	hangAfter   = 30 * time.Second
 	orphanAfter = 5 * time.Second
@@ -148,8 +148,7 @@ const (
 
 const trampolineEnv = "RLX_FAULTS_STOP_AT"
 
-// Main is to be called at the start of main or TestMain. Run starts the program again to install the filter, and then
-// Main does not return.
+// Main must be called at the start of main or TestMain. Run starts the same program again to install the filter; Main does not return in that process.
 func Main() {
 	calls, ok := os.LookupEnv(trampolineEnv)
 	if !ok {
@@ -164,10 +163,10 @@ func Main() {
 	os.Exit(99)
 }
 
-// stopAt installs a filter that stops for the tracer at the calls, which are numbers separated by commas.
+// stopAt installs a filter that stops for the tracer at the given calls, which are numbers separated by commas.
 func stopAt(calls string) error {
 	runtime.LockOSThread()
-	filter := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}} // the number of the call
+	filter := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}} // load the number of the call
 	for _, c := range strings.Split(calls, ",") {
 		n, err := strconv.Atoi(c)
 		if err != nil {
@@ -187,7 +186,7 @@ func stopAt(calls string) error {
 	return nil
 }
 
-// Run runs a command with one fault. An error means that the harness failed, for example because ptrace is not permitted.
+// Run runs a command with one fault. It returns an error only if the harness itself fails, for example because ptrace is not permitted.
 func Run(c Command, f Fault) (Result, error) {
 	type answer struct {
 		r   Result
@@ -195,7 +194,7 @@ func Run(c Command, f Fault) (Result, error) {
 	}
 	done := make(chan answer)
 	go func() {
-		runtime.LockOSThread() // ptrace knows its tracer by the thread, which ends with this goroutine
+		runtime.LockOSThread() // ptrace identifies the tracer by its thread; the thread ends with this goroutine
 		r, err := run(c, f)
 		done <- answer{r, err}
 	}()
@@ -203,16 +202,16 @@ func Run(c Command, f Fault) (Result, error) {
 	return a.r, a.err
 }
 
-// tracer is one run.
+// tracer traces one run.
 type tracer struct {
 	fault  Fault
 	main   int
-	armed  bool // the command itself has begun
+	armed  bool // whether the command itself has started
 	result Result
 
 	mu    sync.Mutex
 	alive map[int]bool // threads
-	ended *time.Timer  // set when the command has ended: kills what outlives it
+	ended *time.Timer  // set when the command has ended; kills what outlives it
 }
 
 func run(c Command, f Fault) (Result, error) {
@@ -292,7 +291,7 @@ func wait(pid int, ws *syscall.WaitStatus) (int, error) {
 	}
 }
 
-// killAll kills every process of the run.
+// killAll kills every process of the run and returns their number.
 func (t *tracer) killAll() (n int) {
 	pids := map[int]bool{}
 	for tid := range t.alive {
@@ -313,7 +312,7 @@ func (t *tracer) hang() {
 		return
 	}
 	t.result.Hung = true
-	syscall.Kill(t.main, syscall.SIGQUIT) // Go prints where every goroutine is
+	syscall.Kill(t.main, syscall.SIGQUIT) // Go then prints all goroutines
 	time.AfterFunc(2*time.Second, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -321,7 +320,7 @@ func (t *tracer) hang() {
 	})
 }
 
-// loop follows all threads until none is left.
+// loop handles reports about all threads until none is left.
 func (t *tracer) loop() error {
 	for {
 		var ws syscall.WaitStatus
@@ -338,7 +337,7 @@ func (t *tracer) loop() error {
 		if !goOn {
 			continue
 		}
-		// A thread that was killed meanwhile cannot be continued; the next wait reports its end.
+		// A thread that was killed meanwhile cannot be continued. The next wait reports its end.
 		if err := syscall.PtraceCont(tid, signal); err != nil && err != syscall.ESRCH {
 			return err
 		}
@@ -377,17 +376,17 @@ func (t *tracer) event(tid int, ws syscall.WaitStatus) (signal int, goOn bool) {
 		return 0, true
 	case cause > 0:
 		return 0, true
-	case !known && ws.StopSignal() == syscall.SIGSTOP: // how a new thread begins
+	case !known && ws.StopSignal() == syscall.SIGSTOP: // the first stop of a new thread
 		return 0, true
 	}
 	return int(ws.StopSignal()), true
 }
 
-// call examines a system call that a thread is about to make.
+// call handles a system call that a thread is about to make.
 func (t *tracer) call(tid int) {
 	var r syscall.PtraceRegs
 	if syscall.PtraceGetRegs(tid, &r) != nil {
-		return // it was killed
+		return // the thread was killed
 	}
 	c := t.fault.Class
 	name, ok := c.Calls[r.Orig_rax]
@@ -414,7 +413,7 @@ func (t *tracer) call(tid int) {
 	case c.Short:
 		r.Rdx = 1
 	default:
-		r.Orig_rax = ^uint64(0) // no call at all
+		r.Orig_rax = ^uint64(0) // makes the kernel skip the call
 		r.Rax = uint64(-int64(c.Errno))
 	}
 	_ = syscall.PtraceSetRegs(tid, &r)
@@ -444,7 +443,7 @@ func stringAt(tid int, addr uintptr) string {
 	return string(s)
 }
 
-// processOf is the process that a thread belongs to.
+// processOf returns the process of a thread.
 func processOf(tid int) int {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
 	for line := range strings.Lines(string(b)) {

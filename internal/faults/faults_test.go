@@ -35,17 +35,17 @@ var (
 	both     []*scene
 )
 
-// scene is a small run of one of the commands, in a folder that is made afresh each time.
+// scene is a small run of one of the commands. Each run gets a new folder.
 type scene struct {
 	name    string
-	command []string          // the path first
-	inputs  map[string][]byte // files that are there before
-	outputs map[string][]byte // files that the command writes, as it writes them where nothing fails; older ones are there before
+	command []string          // path first
+	inputs  map[string][]byte // files that exist before the run
+	outputs map[string][]byte // files that the command writes, with their contents after a successful run; older versions exist before
 }
 
 var older = []byte("an older file")
 
-// stage makes the folder of a scene.
+// stage creates a folder for a scene.
 func (s *scene) stage(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -53,7 +53,7 @@ func (s *scene) stage(t *testing.T) string {
 	return dir
 }
 
-// fill writes the scene's files and makes its folders.
+// fill writes the scene's files and folders to dir.
 func (s *scene) fill(t *testing.T, dir string) {
 	t.Helper()
 	files := map[string][]byte{}
@@ -91,7 +91,7 @@ func (s *scene) run(t *testing.T, dir string, f Fault) Result {
 	return r
 }
 
-// left lists what a run has added to its folder. The folder for sockets stays for the next run.
+// left lists what a run has added to its folder, except the folder for sockets, which the next run uses again.
 func (s *scene) left(t *testing.T, dir string) (out []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
@@ -113,15 +113,15 @@ var socketFolder = regexp.MustCompile(`^(tmp|run)/rlx(-[0-9]+)?$`)
 
 var outOfMemory = regexp.MustCompile(`(runtime: |fatal error: ).*(out of|cannot allocate|failed to allocate|failed to reserve|cannot reserve).*`)
 
-// documented is true for the statuses that the README lists, that of a bug of ours excepted.
+// documented reports whether the README lists a status, except that of a bug of ours.
 func documented(status int) bool {
 	return status >= 0 && status <= 8 || status == 124
 }
 
-// judge says what is wrong with how a run ended.
+// judge returns what is wrong with the outcome of a run.
 func (s *scene) judge(t *testing.T, dir string, f Fault, r Result) (wrong []string) {
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	// The Go runtime ends a process that gets no memory, and no code of ours can hear of it before.
+	// If there is no memory, the Go runtime ends the process before our code can react.
 	runtimeOwn := f.Class.Fatal && r.Status == 2 && outOfMemory.MatchString(r.Stderr)
 	if r.Hung {
 		bad("it did not end")
@@ -136,7 +136,7 @@ func (s *scene) judge(t *testing.T, dir string, f Fault, r Result) (wrong []stri
 		if !documented(r.Status) {
 			bad("status %d", r.Status)
 		}
-		// A backend that gets no memory ends so, too, and the host passes on what it says.
+		// The same may happen to a backend. Then the host passes on its message.
 		theirs := f.Class.Fatal && r.Status == 5 && outOfMemory.MatchString(r.Stderr)
 		if !theirs && (strings.Contains(r.Stderr, "goroutine ") || strings.Contains(r.Stderr, "panic")) {
 			bad("a stack trace")
@@ -159,7 +159,7 @@ func (s *scene) judge(t *testing.T, dir string, f Fault, r Result) (wrong []stri
 	if left := s.left(t, dir); len(left) > 0 && !f.Kill && !runtimeOwn {
 		bad("left behind: %v", left)
 	}
-	// Whatever happened, the next run is right, and removes what a killed one left.
+	// Whatever happened, the next run succeeds and removes what a killed run has left.
 	if f.Kill || runtimeOwn {
 		if again := s.run(t, dir, Fault{Class: f.Class}); again.Status != 0 {
 			bad("the next run: status %d, %s", again.Status, again.Stderr)
@@ -188,7 +188,7 @@ func (s *scene) try(t *testing.T, f Fault) Result {
 	return r
 }
 
-// scenes builds the commands and makes the scenes of both.
+// scenes builds the commands and returns the scenes of both.
 func scenes(t *testing.T) []*scene {
 	t.Helper()
 	if both != nil {
@@ -232,7 +232,7 @@ func scenes(t *testing.T) []*scene {
 	return both
 }
 
-// settle runs the scene without a fault and keeps what it writes.
+// settle runs the scene without a fault and stores its outputs.
 func (s *scene) settle(t *testing.T) {
 	t.Helper()
 	dir := s.stage(t)
@@ -252,14 +252,13 @@ func (s *scene) settle(t *testing.T) {
 	}
 }
 
-// killed are the classes at whose calls a process is killed, too.
+// killed lists classes whose calls are also used to kill a process.
 var killed = []string{"write", "sync", "name", "socket"}
 
-// slow classes are left to RLX_FAULTS: gRPC tells of a failed write only when the deadline of the call has passed.
+// slow lists classes that are tried only with RLX_FAULTS: gRPC reports a failed write only when the deadline of the call has passed.
 var slow = []string{"receive", "send"}
 
-// TestFaults fails calls of both commands, a few of each class; with RLX_FAULTS=all every one, and with a class's name
-// all of that class.
+// TestFaults makes calls of both commands fail: a few of each class, all calls with RLX_FAULTS=all, or all of one class if RLX_FAULTS names it.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the commands and runs them some sixty times")
@@ -278,7 +277,7 @@ func TestFaults(t *testing.T) {
 				begin, tried := time.Now(), 0
 				calls := s.try(t, Fault{Class: c}).Calls
 				if which != "" {
-					for n := 1; ; n++ { // the number differs from run to run
+					for n := 1; ; n++ { // the number of calls differs from run to run
 						r := s.try(t, Fault{Class: c, N: n, Kill: kill})
 						tried++
 						if r.Hit == "" {

@@ -21,10 +21,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alone gives the calling test mounts of its own, on a thread that ends with it.
+// alone gives the calling test its own mounts. They belong to its thread, which ends with the test.
 func alone(t *testing.T) {
 	t.Helper()
-	runtime.LockOSThread() // and never unlocked
+	runtime.LockOSThread() // never unlocked, so that the thread ends
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		t.Skip("file systems cannot be mounted here, which takes root: ", err)
 	}
@@ -33,7 +33,7 @@ func alone(t *testing.T) {
 	}
 }
 
-// plainly runs the scene's command without a tracer, by what a shell does before it.
+// plainly runs the scene's command without a tracer, after the shell command before.
 func (s *scene) plainly(t *testing.T, dir, before string) Result {
 	t.Helper()
 	cmd := exec.Command("/bin/sh", append([]string{"-c", before + ` exec "$@"`, "sh"}, s.command...)...)
@@ -53,7 +53,7 @@ func (s *scene) plainly(t *testing.T, dir, before string) Result {
 	return r
 }
 
-// ends judges a run where something was short, and returns whether it succeeded.
+// ends judges a run that lacked a resource, and returns whether it succeeded.
 func (s *scene) ends(t *testing.T, dir, what string, r Result) bool {
 	t.Helper()
 	for _, w := range s.judge(t, dir, Fault{}, r) {
@@ -62,8 +62,8 @@ func (s *scene) ends(t *testing.T, dir, what string, r Result) bool {
 	return r.Status == 0
 }
 
-// TestFullDisk runs both commands in file systems that have room for n pages more, and for n files, and under limits of the size of a
-// file, until they succeed: the old files are whole whenever they do not. All n are tried with RLX_FAULTS=places, a few otherwise.
+// TestFullDisk runs both commands with room for n pages or n files, and with limits on file size, for increasing n until they succeed. Until then the old
+// files must stay complete. With RLX_FAULTS=places it tries every n, otherwise a few.
 func TestFullDisk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the commands")
@@ -79,16 +79,16 @@ func TestFullDisk(t *testing.T) {
 		for _, b := range s.outputs {
 			inputs, pages, largest = inputs+1, pages+1, max(largest, (len(b)+511)/512)
 		}
-		const folders = 3 // with the root
+		const folders = 3 // including the root
 		for _, kind := range []struct {
 			name    string
-			most    int // at which it must succeed
+			most    int // must succeed at this n at the latest
 			options func(n int) string
 			limit   func(n int) string
 		}{
 			{"pages", 2*pages + largest*512/page + 64, func(n int) string { return fmt.Sprintf("size=%d", (pages+n)*page) }, nil},
 			{"files", 64, func(n int) string { return fmt.Sprintf("nr_inodes=%d", inputs+folders+n) }, nil},
-			{"pages of one file", largest/8 + 1024, func(int) string { return "" }, func(n int) string { return fmt.Sprintf("ulimit -f %d;", 8*n) }}, // blocks of 512 bytes
+			{"pages of one file", largest/8 + 1024, func(int) string { return "" }, func(n int) string { return fmt.Sprintf("ulimit -f %d;", 8*n) }}, // in blocks of 512 bytes
 		} {
 			t.Run(s.name+"/"+kind.name, func(t *testing.T) {
 				alone(t)
@@ -122,7 +122,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestReadOnly runs both commands where nothing can be written.
+// TestReadOnly runs both commands on a read-only file system.
 func TestReadOnly(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the commands")
@@ -143,13 +143,13 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// changed is another content of an input; right says whether it is one that the command takes.
+// changed returns other contents for an input; right reports whether the command must accept them.
 func changed(t *testing.T, input string, old []byte) (another []byte, right bool) {
 	t.Helper()
 	another = bytes.Clone(old)
 	switch filepath.Ext(input) {
 	case ".safetensors":
-		another[len(another)-4] ^= 1 // the last bit of the last weight
+		another[len(another)-4] ^= 1 // the lowest bit of the last weight
 		return another, true
 	case ".png":
 		m, err := png.Decode(bytes.NewReader(old))
@@ -173,7 +173,7 @@ func changed(t *testing.T, input string, old []byte) (another []byte, right bool
 	return another, false
 }
 
-// versions are what an input of a scene becomes while it is read.
+// versions lists changes to an input while it is read.
 var versions = []struct {
 	name string
 	do   func(path string, another []byte) error
@@ -192,9 +192,8 @@ var versions = []struct {
 	{"removed", func(path string, _ []byte) error { return os.Remove(path) }},
 }
 
-// TestInputsChange changes an input of both commands at each of their reads: by another file under its name, by a shorter or another
-// content, and by removing it. The outcome is that of the old or of the new input, or an error. Every read is tried with
-// RLX_FAULTS=inputs, a few otherwise.
+// TestInputsChange changes an input of both commands at each of their reads: it replaces or removes the file, shortens it, or changes its contents. The
+// outcome must be that of the old or the new input, or an error. With RLX_FAULTS=inputs it tries every read, otherwise a few.
 func TestInputsChange(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the commands")
@@ -246,7 +245,7 @@ func TestInputsChange(t *testing.T) {
 	}
 }
 
-// made reports whether a run has made the scene's outputs.
+// made reports whether a run has written the scene's outputs.
 func (s *scene) made(dir string) bool {
 	for n, want := range s.outputs {
 		if b, err := os.ReadFile(filepath.Join(dir, n)); err != nil || !bytes.Equal(b, want) {

@@ -1,8 +1,7 @@
-// Package gguf reads the header of GGUF files, versions 2 and 3: metadata, and where the tensors lie. Files come from
-// anybody, so nothing in them is believed: counts are compared with the bytes that are left, and tensors must follow
-// one another as writers place them.
+// Package gguf reads the header of GGUF files of versions 2 and 3: the metadata and the location of the tensors. Files are not trusted: counts are compared
+// with the remaining bytes, and tensors must follow one another as writers place them.
 //
-// Errors are plain and read as what follows the name of the file.
+// Errors are plain. Their texts follow the name of the file.
 package gguf
 
 import (
@@ -15,7 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of a header. The largest published ones have 20 MB, most of it the vocabulary.
+// Bounds of a header. The largest published headers have 20 MB, mostly vocabulary.
 const (
 	maxHeader  = 512 << 20
 	maxTensors = 1 << 17
@@ -26,11 +25,11 @@ const (
 	maxAlign   = 1 << 20
 )
 
-// Header is what precedes the tensors' bytes.
+// Header is everything before the tensors' bytes.
 type Header struct {
 	Version int
-	// Meta holds the metadata by key. Values are uint64, int64 (of signed types), float64, bool, string, []string, or
-	// for other arrays []uint64, []int64, []float64 and []bool.
+	// Meta has the metadata by key. Values are uint64, int64 (of signed types), float64, bool, string, []string, or for other arrays []uint64, []int64,
+	// []float64 and []bool.
 	Meta    map[string]any
 	Tensors []Tensor
 }
@@ -39,16 +38,16 @@ type Header struct {
 type Tensor struct {
 	Name string
 	Type Type
-	// Dims are row-major: those of the file in reverse.
+	// Dims are row-major, which is the reverse of their order in the file.
 	Dims   []int64
-	Offset int64 // in the file
+	Offset int64 // byte offset in the file
 	Size   int64 // bytes
 }
 
-// Type is an element type, with the number of the format.
+// Type is an element type, by its number in the format.
 type Type uint32
 
-// types are those whose sizes are known: values in a block and its bytes.
+// types lists the types of known size: values per block and bytes per block.
 var types = map[Type]struct {
 	name         string
 	values, size int64
@@ -60,7 +59,7 @@ var types = map[Type]struct {
 	30: {"BF16", 1, 2}, 34: {"TQ1_0", 256, 54}, 35: {"TQ2_0", 256, 66}, 39: {"MXFP4", 32, 17},
 }
 
-// String is the name that the format's documentation uses.
+// String returns the name in the format's documentation.
 func (t Type) String() string {
 	if e, ok := types[t]; ok {
 		return e.name
@@ -68,7 +67,7 @@ func (t Type) String() string {
 	return fmt.Sprintf("type %d", uint32(t))
 }
 
-// Values is how many values a block holds.
+// Values returns the number of values in a block.
 func (t Type) Values() int64 { return types[t].values }
 
 // Parse reads the header of a file of size bytes.
@@ -89,7 +88,7 @@ func Parse(f io.ReaderAt, size int64) (*Header, error) {
 
 type parser struct {
 	r    *bufio.Reader
-	left int64 // bytes of the header at most
+	left int64 // upper bound of the remaining bytes of the header
 	at   int64
 }
 
@@ -106,7 +105,7 @@ func (p *parser) uint(size int) (uint64, error) {
 	return binary.LittleEndian.Uint64(b[:]), err
 }
 
-// count reads a number of things that take at least least bytes each.
+// count reads a count of items that take at least least bytes each.
 func (p *parser) count(what string, least, most int64) (int64, error) {
 	n, err := p.uint(8)
 	if err != nil {
@@ -189,8 +188,7 @@ func (p *parser) header(size int64) (*Header, error) {
 	return h, h.place(p.at, size)
 }
 
-// place checks that the tensors follow one another, each at the next multiple of the alignment, and moves their offsets
-// to the file's.
+// place checks that the tensors follow one another, each at the next multiple of the alignment, and converts their offsets to offsets in the file.
 func (h *Header) place(at, size int64) error {
 	align := uint64(32)
 	if v, ok := h.Meta["general.alignment"]; ok {
@@ -280,7 +278,7 @@ const (
 	kindBool, kindString, kindArray = 7, 8, 9
 )
 
-// sizes of the metadata's numbers, by type; 0: not a number.
+// sizes has the bytes of each numeric metadata type; 0 if the type is not a number.
 var sizes = [13]int{1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8}
 
 func (p *parser) value() (any, error) {

@@ -43,7 +43,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestTruncated: no beginning of a file is a file, but for the padding of the last tensor.
+// TestTruncated: every proper prefix of a file is refused, unless it lacks only padding after the last tensor.
 func TestTruncated(t *testing.T) {
 	for n := range len(sample) - 20 {
 		if _, err := parse(sample[:n]); err == nil {
@@ -57,7 +57,7 @@ func TestTruncated(t *testing.T) {
 func TestHostile(t *testing.T) {
 	u32 := func(b []byte, at int, v uint32) { binary.LittleEndian.PutUint32(b[at:], v) }
 	u64 := func(b []byte, at int, v uint64) { binary.LittleEndian.PutUint64(b[at:], v) }
-	tensor := func(name string) int { // where its number of dims is
+	tensor := func(name string) int { // offset of its number of dims
 		return bytes.Index(sample, append(binary.LittleEndian.AppendUint64(nil, uint64(len(name))), name+"\x02\x00\x00\x00"...)) + 8 + len(name)
 	}
 	w, q := tensor("w"), tensor("q")
@@ -106,7 +106,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// FuzzParse looks for a file that makes Parse panic or allocate much more than the file has, or whose tensors lie outside of it.
+// FuzzParse looks for files that make Parse panic or allocate much more than their size, and for accepted tensors outside the file.
 func FuzzParse(f *testing.F) {
 	f.Add(sample)
 	f.Add(gguftest.File(2, nil))

@@ -1,4 +1,4 @@
-// Package gguftest writes GGUF files for tests. It is imported by tests only.
+// Package gguftest writes GGUF files. Only tests import it.
 package gguftest
 
 import (
@@ -7,10 +7,10 @@ import (
 	"fmt"
 )
 
-// Meta is metadata: keys and values by turns. Values are uint8, uint16, uint32, int32, float32, uint64, bool, string, []string, []int32 or []float32.
+// Meta is metadata as alternating keys and values. Values are uint8, uint16, uint32, int32, float32, uint64, bool, string, []string, []int32 or []float32.
 type Meta []any
 
-// Tensor is a tensor with row-major dims and the number of its element type.
+// Tensor has row-major dims and the number of its element type.
 type Tensor struct {
 	Name string
 	Type uint32
@@ -18,12 +18,12 @@ type Tensor struct {
 	Data []byte
 }
 
-// T is a Tensor.
+// T returns a Tensor.
 func T(name string, kind uint32, data []byte, dims ...int64) Tensor {
 	return Tensor{Name: name, Type: kind, Dims: dims, Data: data}
 }
 
-// File makes the bytes of a file.
+// File returns the bytes of a file.
 func File(version uint32, meta Meta, tensors ...Tensor) []byte {
 	var b bytes.Buffer
 	put := func(v any) {

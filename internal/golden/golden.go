@@ -1,7 +1,7 @@
-// Package golden runs tests that are written down as txtar files: an input, and the output that a person has reviewed.
-// `go test ./... -update` rewrites the outputs; the diff of the commit then shows what changed.
+// Package golden runs tests written as txtar files: an input, and the output that a person has reviewed. `go test ./... -update` rewrites the outputs; the
+// diff of the commit then shows what has changed.
 //
-// It is imported by tests only. Files knows nothing of the project; Pass checks rewrites of graphs (see Pass).
+// Only tests import it. Files knows nothing about the project; Pass checks rewrites of graphs.
 package golden
 
 import (
@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the outputs in golden files")
 
-// Text compares a generated file of the tree with what it should hold, or rewrites it.
+// Text compares a generated file of the tree with its expected contents, or with -update writes it.
 func Text(t *testing.T, path, want string) {
 	t.Helper()
 	if *update {
@@ -40,7 +40,7 @@ type File struct {
 	ar   *txtar.Archive
 }
 
-// Section returns a section's text; ok is false where it is absent.
+// Section returns the text of a section; ok is false if there is none.
 func (f *File) Section(name string) (text string, ok bool) {
 	for _, s := range f.ar.Files {
 		if s.Name == name {
@@ -50,7 +50,7 @@ func (f *File) Section(name string) (text string, ok bool) {
 	return "", false
 }
 
-// Values lists the values of the comment lines "key: value value ...".
+// Values returns the values of comment lines "key: value value ...".
 func (f *File) Values(key string) []string {
 	var out []string
 	for line := range strings.Lines(string(f.ar.Comment)) {
@@ -61,7 +61,7 @@ func (f *File) Values(key string) []string {
 	return out
 }
 
-// Files runs f on each *.txtar file in dir as a subtest. F returns what the section "out" must hold.
+// Files runs f as a subtest on each *.txtar file in dir. f returns the expected section "out".
 func Files(t *testing.T, dir string, f func(t *testing.T, f *File) string) {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
@@ -80,7 +80,7 @@ func Files(t *testing.T, dir string, f func(t *testing.T, f *File) string) {
 	}
 }
 
-// compare checks the section "out" against got, or rewrites it.
+// compare compares the section "out" with got, or with -update rewrites it.
 func (f *File) compare(t *testing.T, got string) {
 	t.Helper()
 	if got != "" && !strings.HasSuffix(got, "\n") {

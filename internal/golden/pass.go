@@ -16,22 +16,22 @@ import (
 // Rewritten is the result of a pass.
 type Rewritten struct {
 	Graph *ir.Graph
-	// Fired lists the names of the rules that fired; Missed lists "rule:Reason".
+	// Fired has the names of the rules that fired. Missed has the missed ones as "rule:Reason".
 	Fired, Missed []string
-	// Params are weights that the pass made.
+	// Params are weights that the pass created.
 	Params map[string]tensor.Tensor
 }
 
 // Rewrite runs the pass under test.
 type Rewrite func(g *ir.Graph, f *File) (Rewritten, error)
 
-// Pass runs the files of a folder. The section "in" is a graph; "out" is the graph after the pass. Comment lines
-// "expect: RULE ..." and "expect-not: RULE ..." name rules that must and must not fire, "expect-miss: RULE:REASON" misses
-// that must be reported; REASON may end in * for whatever follows.
+// Pass tests a pass on the files in a folder. The section "in" is a graph; "out" is the graph after the pass. Comment lines "expect: RULE ..." and
+// "expect-not: RULE ..." name rules that must and must not fire. "expect-miss: RULE:REASON" names misses that must be reported; a REASON that ends in * is a
+// prefix.
 //
-// A rewrite must keep the meaning, not only match a text: both graphs are run on random inputs, at both ends of the
-// symbols' ranges, and must agree within the tolerance of their ops. This is done twice, the second time with every
-// intermediate value as one more output: then no value may be fused away that another node reads.
+// A rewrite must keep the meaning of the graph: Pass runs both graphs on random inputs, at both ends of the symbols' ranges, and compares the outputs
+// within the tolerance of their ops. It does this a second time with every intermediate value as a further output, to detect a fusion that removes a value
+// which another node reads.
 func Pass(t *testing.T, dir string, rewrite Rewrite) {
 	t.Helper()
 	Files(t, dir, func(t *testing.T, f *File) string {
@@ -98,15 +98,14 @@ func returnAll(g *ir.Graph) {
 	}
 }
 
-// SameMeaning runs a graph and the rewritten one on the same random inputs and compares the outputs, at both ends of the symbols'
-// ranges.
+// SameMeaning runs a graph and its rewritten form on the same random inputs, at both ends of the symbols' ranges, and compares the outputs.
 func SameMeaning(g *ir.Graph, r Rewritten) error {
 	if err := r.Graph.Verify(); err != nil {
 		return err
 	}
 	for _, syms := range []map[string]int64{g.Syms.Min(), g.Syms.Max()} {
 		if g.CheckSyms(syms) != nil {
-			continue // these bounds break an equality of sizes
+			continue // at these bounds, sizes that must be equal are not
 		}
 		inputs := map[string]*tensor.Array{}
 		for _, n := range g.Inputs() {
@@ -142,7 +141,7 @@ func SameMeaning(g *ir.Graph, r Rewritten) error {
 	return nil
 }
 
-// Weights gives each param of g a random value that depends on its name and type only.
+// Weights returns a random value for each param of g. It depends only on the param's name and type.
 func Weights(g *ir.Graph) interp.Params {
 	return func(name string) (*tensor.Array, error) {
 		n, ok := g.Find(name)
@@ -163,7 +162,7 @@ func random(n *ir.Node, syms map[string]int64) *tensor.Array {
 	return interp.Random(rand.New(rand.NewPCG(h.Sum64(), 3)), n.Type, syms, r)
 }
 
-// tolerance is the largest of any op of the two graphs, with a margin for splats that are rounded to f32.
+// tolerance returns the largest tolerance of any op in the graphs, with a margin for splats that are rounded to f32.
 func tolerance(graphs ...*ir.Graph) ir.Tolerance {
 	tol := ir.Tolerance{Abs: 1e-6, Rel: 1e-6}
 	for _, g := range graphs {

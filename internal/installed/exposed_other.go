@@ -4,9 +4,9 @@ package installed
 
 import "os"
 
-// Modes do not show permissions here.
+// File modes do not show permissions on this system.
 
-// Exposed finds nothing.
+// Exposed always returns "".
 func Exposed(string) string { return "" }
 
 func foreign(string, bool) string { return "" }

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Exposed is a path through which any user could replace the file or directory at path: itself or a directory above it that everybody may
-// write to, unless that is a sticky directory, such as /tmp, in which this user or root owns what leads to path. It is empty if there is
-// none, or if path cannot be examined, which its use reports.
+// Exposed returns a path through which any user could replace the file or directory at path: path itself, or a directory above it, that everybody may write
+// to. A sticky directory, such as /tmp, is allowed if this user or root owns the next element of path. Exposed returns "" if there is none, or if path
+// cannot be examined; using path then fails anyway.
 func Exposed(path string) string {
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil {
@@ -23,7 +23,7 @@ func Exposed(path string) string {
 	if err != nil {
 		return ""
 	}
-	ours := true // whether what leads from p to path belongs to this user or root
+	ours := true // whether this user or root owns the element between p and path
 	for p := real; ; p = filepath.Dir(p) {
 		st, err := os.Stat(p)
 		if err != nil {
@@ -39,7 +39,7 @@ func Exposed(path string) string {
 	}
 }
 
-// foreign is a path in dir, or dir itself, that is loose; empty if there is none. With deep it looks at everything below, and otherwise at what is directly in dir.
+// foreign returns dir, or a path in it, for which loose is true; "" if there is none. It checks everything below dir if deep, else only its direct entries.
 func foreign(dir string, deep bool) (found string) {
 	filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		switch {
@@ -49,24 +49,24 @@ func foreign(dir string, deep bool) (found string) {
 		case p != dir && d.IsDir() && !deep:
 			return fs.SkipDir
 		}
-		return nil // if it cannot be examined, its use reports that
+		return nil // using it will fail
 	})
 	return found
 }
 
-// loose reports that a group may write to a file or directory, or that it belongs to another user than this one and root.
+// loose reports whether a file or directory is writable for its group or others, or belongs to a user other than this one and root.
 func loose(path string) bool {
 	st, err := os.Lstat(path)
 	return err == nil && (st.Mode().Type() != fs.ModeSymlink && st.Mode().Perm()&0o022 != 0 || !trusted(st))
 }
 
-// trusted reports that a file belongs to this user or root.
+// trusted reports whether a file belongs to this user or root.
 func trusted(st fs.FileInfo) bool {
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	return ok && (int(sys.Uid) == os.Getuid() || sys.Uid == 0)
 }
 
-// tryLock locks f until it is closed, unless another process has the lock. A file system without locks has none.
+// tryLock locks f until it is closed. It returns false if another process has the lock. A file system without locks counts as unlocked.
 func tryLock(f *os.File) bool {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	return !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR)

@@ -19,23 +19,21 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
-// authorName is the file in which the author of a plugin may say what cannot be seen.
+// authorName is a file in which a plugin's author may declare what cannot be derived from its files.
 const authorName = "plugin.json"
 
-// Options are how a plugin is installed.
+// Options configure Install.
 type Options struct {
-	Replace bool // an installed plugin of the same name
-	// BuiltIn are names that a plugin may only have with HideBuiltIn, and then comes before the built-in backend.
+	Replace bool // replace an installed plugin of the same name
+	// BuiltIn lists names that a plugin may use only with HideBuiltIn. It then replaces the built-in backend.
 	BuiltIn     []string
 	HideBuiltIn bool
-	// Start starts the plugin and gives its version. If it is nil the plugin is not started, and plugin.json must have
-	// version and protocol.
+	// Start starts the plugin and returns its version. If it is nil, the plugin is not started, and plugin.json must give version and protocol.
 	Start func(context.Context, *Plugin) (version string, err error)
 }
 
-// Install installs a plugin from an executable, a directory or an archive. The plugin is installed as a whole or not at
-// all: it is made in a folder of its own, started from there, and then takes its name. Errors match code.PluginSource
-// if the source is at fault, code.PluginTaken, code.PluginRefused, and those of Start.
+// Install installs a plugin from an executable, a directory or an archive, completely or not at all: it is put together in a separate folder, started from
+// there, and then renamed. Errors match code.PluginSource if the source is at fault, else code.PluginTaken, code.PluginRefused, or those of Start.
 func (s Store) Install(ctx context.Context, source string, o Options) (*Plugin, error) {
 	bad := func(err error) error {
 		var pe *fs.PathError
@@ -78,7 +76,7 @@ func (s Store) Install(ctx context.Context, source string, o Options) (*Plugin, 
 	case o.Start == nil && (p.Version == "" || p.Protocol == nil):
 		return nil, bad(fmt.Errorf("has no %s with version and protocol, which it needs if it is not started", authorName))
 	case p.Protocol == nil:
-		p.Protocol = []int{rpc.Version} // or Start fails
+		p.Protocol = []int{rpc.Version} // started with this version; otherwise Start fails
 	}
 	if err := p.runsHere(); err != nil {
 		return nil, diag.New(code.PluginRefused, source, "%w", err).WithHint("get a build of it for this machine")
@@ -102,7 +100,7 @@ func (s Store) Install(ctx context.Context, source string, o Options) (*Plugin, 
 	return s.open(p.Name), nil
 }
 
-// Size is the number of bytes and of files of a plugin that Install returned.
+// Size returns the total bytes and the number of files of a plugin that Install has returned.
 func (p *Plugin) Size() (bytes int64, files int) {
 	filepath.WalkDir(p.files(), func(_ string, d fs.DirEntry, _ error) error {
 		if d != nil && d.Type().IsRegular() {
@@ -165,7 +163,7 @@ func (p *Plugin) fill(ctx context.Context, source string) error {
 
 const declarationSuffix = ".sandbox"
 
-// strip removes the folder round everything, which many archives have.
+// strip removes the single top folder that many archives have.
 func (p *Plugin) strip() error {
 	entries, err := os.ReadDir(p.files())
 	if err != nil || len(entries) != 1 || !entries[0].IsDir() {
@@ -181,7 +179,7 @@ func (p *Plugin) strip() error {
 	return os.Rename(inner, p.files())
 }
 
-// recognise makes the manifest of the files.
+// recognise creates the manifest from the files.
 func (p *Plugin) recognise(ctx context.Context) error {
 	root, err := os.OpenRoot(p.files())
 	if err != nil {
@@ -234,7 +232,7 @@ func (p *Plugin) recognise(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("has the executable %s, which %w", p.Executable, err)
 	}
-	// A script may be for one platform all the same: what it loads is.
+	// A script itself runs on any platform, but the libraries that it loads may not.
 	if p.Platform == "" {
 		p.Platform = platform
 	}
@@ -249,7 +247,7 @@ func (p *Plugin) recognise(ctx context.Context) error {
 	return exe.Chmod(0o755)
 }
 
-// executable is the one of the files whose name is that of a backend.
+// executable returns the file that is named like a backend.
 func executable(files []File, name string) (string, error) {
 	var found []string
 	for _, f := range files {
@@ -266,7 +264,7 @@ func executable(files []File, name string) (string, error) {
 	return "", fmt.Errorf("has several executables, %s; name one as \"executable\" in %s", strings.Join(found, " and "), authorName)
 }
 
-// free is nil if a plugin may take a name.
+// free returns nil if a plugin may take the name.
 func (s Store) free(name string, o Options) error {
 	if slices.Contains(o.BuiltIn, name) && !o.HideBuiltIn {
 		return diag.New(code.PluginTaken, "plugin "+name, "has the name of a backend that comes with rlxrun, which it would hide").
@@ -282,8 +280,7 @@ func (s Store) free(name string, o Options) error {
 	return diag.New(code.PluginTaken, "plugin "+name, "is installed already, %s", what).WithHint("--replace installs this one in its place")
 }
 
-// finish writes the manifest and makes the files read-only, so that nothing that the plugin's language does by itself
-// changes them.
+// finish writes the manifest and makes the files read-only, so that the plugin's own runtime (such as Python) does not change them.
 func (p *Plugin) finish() error {
 	if err := p.write(filepath.Join(p.Dir, manifestName)); err != nil {
 		return err
@@ -300,8 +297,8 @@ func (p *Plugin) finish() error {
 	})
 }
 
-// put gives a finished plugin its name. One that is replaced is kept until then, and recover puts it back if this
-// process is killed.
+// put gives a finished plugin its name. If it replaces another plugin, that one is kept until the rename; if this process is killed in between, recover
+// restores it.
 func (s Store) put(p *Plugin) error {
 	place, old := filepath.Join(s.Dir, p.Name), filepath.Join(s.Dir, oldPrefix+p.Name)
 	if err := os.Rename(place, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -316,13 +313,13 @@ func (s Store) put(p *Plugin) error {
 	return nil
 }
 
-// recover finishes what an install that was killed has left. The lock is held.
+// recover cleans up after an install that was killed. The caller holds the lock.
 func (s Store) recover() {
 	entries, _ := os.ReadDir(s.Dir)
 	for _, e := range entries {
 		path := filepath.Join(s.Dir, e.Name())
 		if name, ok := strings.CutPrefix(e.Name(), oldPrefix); ok {
-			if os.Rename(path, filepath.Join(s.Dir, name)) != nil { // the new one has its place
+			if os.Rename(path, filepath.Join(s.Dir, name)) != nil { // the new one is already in its place
 				removeAll(path)
 			}
 		} else if strings.HasPrefix(e.Name(), newPrefix) {
@@ -331,7 +328,7 @@ func (s Store) recover() {
 	}
 }
 
-// lock keeps others from changing the store, which it makes, and tidies it.
+// lock creates and locks the store, cleans it up, and returns a function that unlocks it.
 func (s Store) lock(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, s.unwritable(err)

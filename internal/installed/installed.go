@@ -1,16 +1,14 @@
-// Package installed keeps the user's plugins: backends that "rlxrun plugins install" unpacked from a file, a folder or
-// an archive.
+// Package installed manages the user's plugins: backends that `rlxrun plugins install` has copied from a file, a folder or an archive.
 //
 // A plugin NAME is a folder of the store:
 //
-//	NAME/manifest.json   what was installed: see Manifest
-//	NAME/files/          the executable rlx-backend-NAME and whatever came with it, read-only
+//	NAME/manifest.json   describes what was installed; see Manifest
+//	NAME/files/          the executable rlx-backend-NAME and the other files, read-only
 //
-// The manifest has the SHA-256 of every file. A plugin is executed only if its files match (Plugin.Options). That
-// detects damage, interrupted updates and replaced files. It is not a signature: whoever can write to the store can
-// write a manifest too. So a store, plugin or file that others can write to is refused.
+// The manifest has the SHA-256 of every file. A plugin runs only if its files match (Plugin.Options). That detects damage, interrupted updates and replaced
+// files. It is not a signature: whoever can write to the store can also write a manifest. So a store, plugin or file that others can write to is refused.
 //
-// It imports core/code, core/diag, internal/regular, internal/strictjson, internal/atomicfile and plugins/rpc.
+// The package imports core/code, core/diag, internal/regular, internal/strictjson, internal/atomicfile and plugins/rpc.
 package installed
 
 import (
@@ -35,19 +33,18 @@ const (
 	manifestName = "manifest.json"
 	filesName    = "files"
 	prefix       = "rlx-backend-"
-	newPrefix    = ".new-" // a folder that an install fills
-	oldPrefix    = ".old-" // what an install replaces, under the plugin's name
+	newPrefix    = ".new-" // prefix of a folder that an install fills
+	oldPrefix    = ".old-" // prefix of a plugin that an install replaces, followed by its name
 	lockName     = ".lock"
 )
 
 // A Store is a folder of plugins. It need not exist.
 type Store struct{ Dir string }
 
-// User is the store of the user: rlx/plugins in XDG_DATA_HOME, which is ~/.local/share where it is not set, and
-// ~/Library/Application Support on macOS.
+// User returns the user's store: rlx/plugins in XDG_DATA_HOME, which defaults to ~/.local/share, or in ~/Library/Application Support on macOS.
 func User() (Store, error) {
 	base := os.Getenv("XDG_DATA_HOME")
-	if !filepath.IsAbs(base) { // as the XDG Base Directory Specification wants it
+	if !filepath.IsAbs(base) { // the XDG Base Directory Specification says to ignore relative paths
 		home, err := os.UserHomeDir()
 		if err != nil {
 			return Store{}, err
@@ -64,12 +61,11 @@ func User() (Store, error) {
 type Plugin struct {
 	Manifest
 	Dir string // its folder in the store
-	// Skip says why the plugin is not executed on this machine; nil if it may be. It does not depend on the digests of
-	// its files.
+	// Skip says why the plugin cannot run on this machine; nil if it can. The digests of its files are checked only by Verify.
 	Skip error
 }
 
-// List lists the plugins of the store by their names, those that are skipped included. A store that does not exist is empty.
+// List returns the plugins of the store by name, including those that are skipped. A store that does not exist is empty.
 func (s Store) List() ([]*Plugin, error) {
 	entries, err := os.ReadDir(s.Dir)
 	switch {
@@ -87,7 +83,7 @@ func (s Store) List() ([]*Plugin, error) {
 	return out, nil
 }
 
-// Find is the plugin of a name.
+// Find returns the plugin of a name.
 func (s Store) Find(name string) (*Plugin, error) {
 	if validName(name) {
 		if _, err := os.Lstat(filepath.Join(s.Dir, name)); err == nil {
@@ -109,7 +105,7 @@ func (s Store) Find(name string) (*Plugin, error) {
 	return nil, diag.New(code.Backend, "plugin "+name, "is not installed; %s; looked in %s", what, s.Dir)
 }
 
-// open reads the plugin of a name and decides whether it may be executed.
+// open reads the plugin of a name and decides whether it may run.
 func (s Store) open(name string) *Plugin {
 	p := &Plugin{Dir: filepath.Join(s.Dir, name)}
 	p.Manifest.Name = name // for messages, whatever the manifest says
@@ -134,7 +130,7 @@ func (s Store) open(name string) *Plugin {
 	return p
 }
 
-// exposed is a path through which others could replace the store's plugins; empty if there is none.
+// exposed returns a path through which others could replace the store's plugins, or "".
 func (s Store) exposed() string {
 	if loose(s.Dir) {
 		return s.Dir
@@ -142,7 +138,7 @@ func (s Store) exposed() string {
 	return Exposed(s.Dir)
 }
 
-// runsHere is nil if this machine and this protocol are the plugin's.
+// runsHere returns nil if the plugin supports this machine and our protocol version.
 func (m Manifest) runsHere() error {
 	here := runtime.GOOS + "/" + runtime.GOARCH
 	if m.Platform != anyPlatform && m.Platform != runtime.GOOS && m.Platform != here {
@@ -154,7 +150,7 @@ func (m Manifest) runsHere() error {
 	return nil
 }
 
-// Path is that of the executable, or of the folder if there is no manifest to go by.
+// Path returns the path of the executable, or of the folder if the manifest is unusable.
 func (p *Plugin) Path() string {
 	if p.Executable == "" {
 		return p.Dir
@@ -164,21 +160,21 @@ func (p *Plugin) Path() string {
 
 func (p *Plugin) files() string { return filepath.Join(p.Dir, filesName) }
 
-// Options start the plugin, if Skip is nil: only if its files are those that were installed, and from a copy in memory
-// where the system has that.
+// Options returns options to start the plugin. Skip must be nil. The plugin starts only if its files are those that were installed, and from a copy in
+// memory if the system supports that.
 func (p *Plugin) Options() rpc.Options {
 	return rpc.Options{Path: p.Path(), Name: p.Name, SHA256: p.SHA256, Folder: p.Folder()}
 }
 
-// Folder is the plugin's, for the options of a start.
+// Folder returns the description of the plugin's folder for rpc.Options.
 func (p *Plugin) Folder() *rpc.Folder {
 	return &rpc.Folder{Dir: p.files(), Declares: p.Declares, Verify: p.check}
 }
 
-// Verify checks all files of the plugin. Its error matches rpc.ErrDigest.
+// Verify checks all files of the plugin. Errors match rpc.ErrDigest.
 func (p *Plugin) Verify() error {
 	if p.Executable == "" {
-		return p.Skip // there is no manifest to go by
+		return p.Skip // there is no usable manifest
 	}
 	if err := p.check(); err != nil {
 		return diag.New(rpc.ErrDigest, "plugin "+p.Name, "%w", err).WithHint("install it again with --replace")
@@ -232,7 +228,7 @@ func (s Store) Remove(ctx context.Context, name string) error {
 		return err
 	}
 	defer unlock()
-	// First under another name, so that a plugin half removed is never executed.
+	// Rename it first, so that a plugin that is partly removed never runs.
 	gone, err := os.MkdirTemp(s.Dir, newPrefix)
 	if err == nil {
 		defer removeAll(gone)
@@ -244,7 +240,7 @@ func (s Store) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// removeAll removes a folder whose directories may be read-only.
+// removeAll removes a folder, even if it contains read-only directories.
 func removeAll(dir string) error {
 	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if d != nil && d.IsDir() {
@@ -255,7 +251,7 @@ func removeAll(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// cause drops the operation and path that errors of package os repeat.
+// cause removes the operation and path from an error of package os.
 func cause(err error) error {
 	var pe *fs.PathError
 	var le *os.LinkError

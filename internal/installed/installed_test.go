@@ -19,7 +19,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
-// started stands for a plugin that can be started: its files must be those of the manifest, and its version is the one given.
+// started pretends to start a plugin: it checks the files against the manifest and returns the given version.
 func started(version string) func(context.Context, *Plugin) (string, error) {
 	return func(_ context.Context, p *Plugin) (string, error) {
 		if err := p.Folder().Verify(); err != nil {
@@ -33,7 +33,7 @@ func started(version string) func(context.Context, *Plugin) (string, error) {
 	}
 }
 
-// write writes files, whose paths are from dir; one called rlx-backend-... is executable.
+// write writes files; their paths are relative to dir. Those named rlx-backend-... are executable.
 func write(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, data := range files {
@@ -62,14 +62,14 @@ func wantCode(t *testing.T, what string, err error, want diag.Code, parts ...str
 	}
 }
 
-// newStore is an empty store; it removes what is read-only.
+// newStore returns an empty store. At the end of the test it removes its read-only files.
 func newStore(t *testing.T) Store {
 	s := Store{filepath.Join(t.TempDir(), "data", "rlx", "plugins")}
 	t.Cleanup(func() { removeAll(s.Dir) })
 	return s
 }
 
-// leftovers are what the store has beside its plugins.
+// leftovers lists what the store contains besides plugins.
 func leftovers(t *testing.T, s Store) (out []string) {
 	t.Helper()
 	entries, err := os.ReadDir(s.Dir)
@@ -120,7 +120,7 @@ func TestInstall(t *testing.T) {
 		t.Errorf("%v, %v", list, err)
 	}
 
-	// A second version, and what was there stays until the new one is whole.
+	// Install a second version. The first stays until the second is complete.
 	write(t, src, map[string]string{"v2/rlx-backend-one": script + "two"})
 	v2 := filepath.Join(src, "v2")
 	_, err = s.Install(t.Context(), v2, Options{Start: started("2")})
@@ -135,7 +135,7 @@ func TestInstall(t *testing.T) {
 		t.Errorf("%+v, %v", p, err)
 	}
 
-	// Built-in names.
+	// Names of built-in backends.
 	o := Options{BuiltIn: []string{"cpu", "four"}, Start: started("1"), Replace: true}
 	_, err = s.Install(t.Context(), filepath.Join(src, "four.zip"), o)
 	wantCode(t, "built-in", err, code.PluginTaken, "plugin four: has the name of a backend that comes with rlxrun", "--hide-built-in")
@@ -161,7 +161,7 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// Sources that cannot be installed leave nothing behind.
+// If a source cannot be installed, nothing is left behind.
 func TestInstallErrors(t *testing.T) {
 	t.Parallel()
 	elsewhere := "plan9"
@@ -230,13 +230,13 @@ func TestInstallErrors(t *testing.T) {
 	}
 }
 
-// What is no longer as it was installed is found, and not executed.
+// A plugin that has changed since its installation is detected and does not run.
 func TestChanged(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
 		change func(dir string) error
-		verify string // the error of Verify
-		skip   bool   // found when plugins are listed
+		verify string // error of Verify
+		skip   bool   // detected when plugins are listed
 	}{
 		"executable": {func(d string) error { return overwrite(d + "/files/rlx-backend-a") }, "rlx-backend-a has SHA-256", false},
 		"module":     {func(d string) error { return overwrite(d + "/files/m/x.py") }, "x.py has SHA-256", false},
@@ -262,7 +262,7 @@ func TestChanged(t *testing.T) {
 		"protocol":      {func(d string) error { return rewrite(d, "2\n  ]", "1,\n 17\n  ]") }, "speaks version 1, 17 of the backend protocol, and this program version 2", true},
 		"no manifest":   {func(d string) error { return os.Remove(d + "/manifest.json") }, "manifest.json cannot be opened", true},
 		"outside":       {func(d string) error { return rewrite(d, `"path": "m/x.py"`, `"path": "../x.py"`) }, "is not one inside the plugin's folder", true},
-		"its own words": {func(d string) error { return rewrite(d, `"declares": ""`, `"declares": "none"`) }, "", false}, // who can write the manifest decides
+		"its own words": {func(d string) error { return rewrite(d, `"declares": ""`, `"declares": "none"`) }, "", false}, // undetected: whoever can write the manifest decides
 	} {
 		s, src := newStore(t), t.TempDir()
 		write(t, src, map[string]string{"rlx-backend-a": script, "m/x.py": "x"})
@@ -317,7 +317,7 @@ func rewrite(dir, old, with string) error {
 	return errors.Join(os.Chmod(path, 0o600), os.WriteFile(path, bytes.Replace(b, []byte(old), []byte(with), 1), 0o600))
 }
 
-// What an install that was killed left is put right by the next command that changes the store.
+// The next command that changes the store cleans up after an install that was killed.
 func TestRecover(t *testing.T) {
 	t.Parallel()
 	s, src := newStore(t), t.TempDir()
@@ -353,7 +353,7 @@ func TestUser(t *testing.T) {
 	}
 }
 
-// The test's own executable, which Go's linker made, and headers as the systems' documents have them.
+// The test's own executable, made by Go's linker, and headers as the systems document them.
 func TestPlatformOf(t *testing.T) {
 	t.Parallel()
 	exe, err := os.Executable()
@@ -386,7 +386,7 @@ func TestPlatformOf(t *testing.T) {
 	}
 }
 
-// FuzzManifest: a manifest that is read is written so that it reads the same.
+// FuzzManifest: reading, writing and reading a manifest again gives the same manifest.
 func FuzzManifest(f *testing.F) {
 	f.Add([]byte(`{"schema":1,"name":"a","version":"1","protocol":[2],"platform":"any","executable":"rlx-backend-a","sha256":"` + strings.Repeat("ab", 32) +
 		`","declares":"gpu","hides_built_in":true,"files":[{"path":"m/x.py","sha256":"` + strings.Repeat("cd", 32) + `"}]}`))

@@ -25,32 +25,32 @@ import (
 type Manifest struct {
 	Name     string `json:"name"`
 	Version  string `json:"version"`
-	Protocol []int  `json:"protocol"` // versions of the backend protocol that it speaks
-	Platform string `json:"platform"` // GOOS/GOARCH, GOOS alone where a file is for several, or "any"
+	Protocol []int  `json:"protocol"` // versions of the backend protocol that it supports
+	Platform string `json:"platform"` // GOOS/GOARCH; GOOS alone if a file is for several; or "any"
 
-	Executable string `json:"executable"` // a file of the folder's top
+	Executable string `json:"executable"` // name of a file at the top of the folder
 	SHA256     digest `json:"sha256"`     // of the executable
-	Declares   string `json:"declares"`   // the words of its sandbox declaration
-	// HidesBuiltIn: the user asked that it comes before a built-in backend of its name.
+	Declares   string `json:"declares"`   // its sandbox declaration
+	// HidesBuiltIn: the user wants it to replace a built-in backend of the same name.
 	HidesBuiltIn bool   `json:"hides_built_in"`
-	Files        []File `json:"files"` // the others, by rising paths
+	Files        []File `json:"files"` // all other files, by ascending path
 }
 
-// A File is one of a plugin.
+// A File is a file of a plugin.
 type File struct {
-	Path   string `json:"path"` // from the plugin's folder, with slashes
+	Path   string `json:"path"` // relative to the plugin's folder, with slashes
 	SHA256 digest `json:"sha256"`
 	size   int64
 }
 
-// digest is a SHA-256, in JSON in hex.
+// digest is a SHA-256; hexadecimal in JSON.
 type digest [sha256.Size]byte
 
 func (d digest) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString(d[:])), nil }
 
 const (
-	anyPlatform  = "any" // a script
-	schema       = 1     // of manifests
+	anyPlatform  = "any" // for scripts
+	schema       = 1     // version of manifests
 	maxManifest  = 8 << 20
 	maxDeclared  = 4 << 10 // as in plugins/rpc
 	maxProtocols = 16
@@ -74,7 +74,7 @@ func (m Manifest) write(file string) error {
 	return os.WriteFile(file, append(b, '\n'), 0o444)
 }
 
-// readManifest reads what write wrote. Its errors follow the name of the file.
+// readManifest reads what write has written. The texts of errors follow the name of the file.
 func readManifest(file string) (Manifest, error) {
 	b, err := regular.ReadFile(file, maxManifest)
 	if err != nil {
@@ -142,7 +142,7 @@ func parseFile(r *strictjson.Reader) (f File, err error) {
 	return f, err
 }
 
-// author reads a key that a plugin's author may give in plugin.json too.
+// author reads a key that a plugin's author may also give in plugin.json.
 func (m *Manifest) author(r *strictjson.Reader, key string) (err error) {
 	switch key {
 	case "name":
@@ -176,7 +176,7 @@ func (m *Manifest) author(r *strictjson.Reader, key string) (err error) {
 	return err
 }
 
-// parseAuthor reads plugin.json, in which the author of a plugin says what cannot be seen.
+// parseAuthor reads plugin.json, in which the author of a plugin declares what cannot be derived from its files.
 func parseAuthor(b []byte) (m Manifest, err error) {
 	r, err := strictjson.New(b)
 	if err == nil {
@@ -223,7 +223,7 @@ func join(list []int) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ", "), "[]")
 }
 
-// platformOf is what an executable's first bytes say that it runs on. It reads these alone: debug/elf is not made for hostile files.
+// platformOf returns the platform that the first bytes of an executable name. It reads no more than these: debug/elf is not made for hostile files.
 func platformOf(f io.ReaderAt) (string, error) {
 	var b [20]byte
 	if n, err := f.ReadAt(b[:], 0); n < 2 {
@@ -255,5 +255,5 @@ func platformOf(f io.ReaderAt) (string, error) {
 	return "", errors.New("is neither an executable of Linux or macOS nor a script that begins with #!")
 }
 
-// machines are processors by their names in Go.
+// machines has the Go names of processors.
 var machines = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64", elf.EM_RISCV: "riscv64", elf.EM_LOONGARCH: "loong64", elf.EM_PPC64: "ppc64le", elf.EM_S390: "s390x"}

@@ -21,8 +21,8 @@ import (
 
 // limits bound what an install writes.
 type limits struct {
-	files int   // and directories, and other entries of an archive
-	bytes int64 // of all files
+	files int   // files, directories and other entries of an archive
+	bytes int64 // total size of the files
 }
 
 const (
@@ -30,14 +30,14 @@ const (
 	maxBytes = 16 << 30
 )
 
-// allowed are the limits for an archive of so many bytes. Executables and libraries shrink to a third or a tenth; what grows 64 times is a
-// bomb.
+// allowed returns the limits for an archive of size bytes. Executables and libraries shrink to a third or a tenth. An archive that grows 64 times is an
+// attack (a zip bomb).
 func allowed(size int64) limits {
 	const small, ratio = 64 << 20, 64
 	return limits{maxFiles, min(maxBytes, small+ratio*min(size, maxBytes))}
 }
 
-// A tree writes files of a plugin into a folder, which it cannot leave: names are checked, and os.Root checks them again.
+// A tree writes a plugin's files to a folder and cannot write outside it: names are checked, and os.Root checks them again.
 type tree struct {
 	ctx  context.Context
 	root *os.Root
@@ -50,7 +50,7 @@ func newTree(ctx context.Context, root *os.Root, l limits) *tree {
 	return &tree{ctx: ctx, root: root, left: l, most: l, dirs: map[string]bool{".": true}}
 }
 
-// entry counts an entry and checks its name, which may begin with "./" and, of a directory, end with "/". It returns "." for the top.
+// entry counts an entry and returns its checked name. The name may begin with "./" and, for a directory, end with "/". The top folder is ".".
 func (t *tree) entry(name string) (string, error) {
 	if t.left.files--; t.left.files < 0 {
 		return "", fmt.Errorf("has more than %d entries", t.most.files)
@@ -70,7 +70,7 @@ func (t *tree) entry(name string) (string, error) {
 	return plain, nil
 }
 
-// dir makes a directory and those above it, unless they exist as directories.
+// dir creates a directory and its parents, unless they exist as directories.
 func (t *tree) dir(name string) error {
 	if t.dirs[name] {
 		return nil
@@ -85,7 +85,7 @@ func (t *tree) dir(name string) error {
 	return nil
 }
 
-// file writes a file from r, up to its end. size is what the source says of it; it only serves to fail early.
+// file copies r to a file. size is the size that the source claims; it serves only to fail early.
 func (t *tree) file(name string, executable bool, size int64, r io.Reader) error {
 	if name == "." {
 		return errors.New("has a file without a name")
@@ -131,12 +131,12 @@ func (t *tree) tooLarge() error {
 	return fmt.Errorf("unpacks to more than %d bytes, which is the most that one of its size may", t.most.bytes)
 }
 
-// errKind is for an entry that is neither a file nor a directory.
+// errKind is the error for an entry that is neither a file nor a directory.
 func errKind(name, what string) error {
 	return fmt.Errorf("has %s, %.80q; allowed are files and directories (tar -h stores files in place of links)", what, name)
 }
 
-// archiveOf recognises an archive by its first bytes: "zip", "gzip" or "tar"; otherwise it is empty.
+// archiveOf recognises an archive by its first bytes: "zip", "gzip", "tar", or "" for anything else.
 func archiveOf(r io.ReaderAt) string {
 	var b [262]byte
 	n, _ := r.ReadAt(b[:], 0)
@@ -151,7 +151,7 @@ func archiveOf(r io.ReaderAt) string {
 	return ""
 }
 
-// unpack writes the files of an archive. Errors follow its name.
+// unpack writes the files of an archive. The texts of errors follow the name of the archive.
 func (t *tree) unpack(r io.ReaderAt, size int64) error {
 	switch archiveOf(r) {
 	case "zip":
@@ -163,10 +163,10 @@ func (t *tree) unpack(r io.ReaderAt, size int64) error {
 		if err != nil {
 			return fmt.Errorf("is damaged: %w", err)
 		}
-		// What tar looks at and does not keep counts too.
+		// Bytes that tar reads and discards count as well.
 		bounded := &io.LimitedReader{R: z, N: t.most.bytes + int64(t.most.files)*4*tarBlock}
 		if err = t.untar(bounded); err == nil {
-			_, err = io.Copy(io.Discard, bounded) // to the checksum
+			_, err = io.Copy(io.Discard, bounded) // read the checksum
 			if err != nil {
 				err = fmt.Errorf("is damaged: %w", err)
 			}
@@ -219,7 +219,7 @@ func (t *tree) untar(r io.Reader) error {
 
 func (t *tree) unzip(r io.ReaderAt, size int64) error {
 	z, err := zip.NewReader(r, size)
-	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // entry finds such a path
+	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // entry checks for such paths
 		return fmt.Errorf("is damaged: %w", err)
 	}
 	for _, h := range z.File {
@@ -253,7 +253,7 @@ func (t *tree) unzipFile(name string, h *zip.File) error {
 	return t.file(name, h.Mode()&0o100 != 0, int64(min(h.UncompressedSize64, 1<<62)), r)
 }
 
-// copyDir writes the files of a directory.
+// copyDir copies the files of a directory.
 func (t *tree) copyDir(from *os.Root) error {
 	return fs.WalkDir(from.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -283,7 +283,7 @@ func (t *tree) copyDir(from *os.Root) error {
 	})
 }
 
-// describe lists the files below a folder with their digests, by rising paths. What is neither a file nor a directory is an error.
+// describe lists the files below a folder with their digests, by ascending path. Anything that is neither a file nor a directory is an error.
 func describe(ctx context.Context, root *os.Root) (list []File, err error) {
 	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -14,10 +14,10 @@ import (
 	"testing"
 )
 
-// entry is one of an archive. A name that ends with "/" is a directory.
+// entry is an entry of an archive. A name that ends with "/" is a directory.
 type entry struct {
 	name, data string
-	kind       byte // of tar; 0 for a file or directory
+	kind       byte // type flag in tar; 0 for a file or directory
 }
 
 func tarOf(entries ...entry) []byte {
@@ -79,7 +79,7 @@ func zipOf(entries ...entry) []byte {
 	return b.Bytes()
 }
 
-// unpacked unpacks an archive into a folder beside a file that no archive may reach, and returns the paths of the files.
+// unpacked unpacks an archive next to a file that no archive may reach, and returns the paths of the files.
 func unpacked(t testing.TB, b []byte, l limits) (files map[string]string, err error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -115,7 +115,7 @@ func unpacked(t testing.TB, b []byte, l limits) (files map[string]string, err er
 		files[filepath.ToSlash(rel)] = string(data)
 		return nil
 	})
-	if total > l.bytes+1 || len(files) > l.files { // the byte that shows that there are more
+	if total > l.bytes+1 || len(files) > l.files { // one more byte shows that there are more
 		t.Errorf("%d files of %d bytes; allowed were %+v", len(files), total, l)
 	}
 	return files, err
@@ -186,7 +186,7 @@ func TestUnpack(t *testing.T) {
 			t.Errorf("%s: %v; want %q", what, err, c.want)
 		}
 	}
-	// A checksum is wrong: of the content in zip, of the whole in gzip.
+	// A wrong checksum: of the content in a zip, of the whole in gzip.
 	for form, b := range map[string][]byte{"zip": storedZip("a", long), "tar.gz": gzipOf(tarOf(entry{name: "a", data: "x"}))} {
 		at := bytes.Index(b, []byte("xxxx"))
 		if form == "tar.gz" {
@@ -205,7 +205,7 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-// storedZip has a file that is not compressed.
+// storedZip returns a zip with an uncompressed file.
 func storedZip(name, data string) []byte {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
@@ -215,7 +215,7 @@ func storedZip(name, data string) []byte {
 	return b.Bytes()
 }
 
-// FuzzUnpack: whatever an archive has, files end up in the folder, within the limits, or there is an error.
+// FuzzUnpack: whatever an archive contains, its files end up inside the folder and within the limits, or there is an error.
 func FuzzUnpack(f *testing.F) {
 	for _, e := range [][]entry{{{name: "a", data: "x"}, {name: "b/c", data: "y"}}, {{name: "../a", data: "x"}}, {{name: "/a"}}, {{name: "a", kind: tar.TypeSymlink}, {name: "a/b", data: "x"}}} {
 		f.Add(tarOf(e...))

@@ -1,4 +1,4 @@
-// Package modeltest takes golden models from their manifests to compiled programs, inside one process. It is imported by tests only.
+// Package modeltest takes golden models from their manifests to compiled programs, within one process. Only tests import it.
 package modeltest
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/rlx-go/rlx/models/weights"
 )
 
-// Open synthesises a checkpoint of the given tensors, and opens it for the duration of the test.
+// Open synthesises a checkpoint from the given tensors and opens it for the duration of the test.
 func Open(t testing.TB, es []synth.Entry, d dtype.DType) weights.Stored {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "model.safetensors")
@@ -44,7 +44,7 @@ func Manifest(t testing.TB, dir string) []synth.Entry {
 	return es
 }
 
-// Build recognises a checkpoint and builds its model, with a config.json if config is not empty, and values as of --set.
+// Build recognises a checkpoint and builds its model. config is a config.json, or ""; set has values as for --set.
 func Build(t testing.TB, s weights.Stored, config string, set ...string) *arch.Model {
 	t.Helper()
 	m, err := TryBuild(s, config, set...)
@@ -54,7 +54,7 @@ func Build(t testing.TB, s weights.Stored, config string, set ...string) *arch.M
 	return m
 }
 
-// TryBuild is Build for models that have mistakes.
+// TryBuild is Build for models that may be invalid.
 func TryBuild(s weights.Stored, config string, set ...string) (*arch.Model, error) {
 	a, err := arch.Find("auto", s, s.Path())
 	if err != nil {
@@ -91,13 +91,13 @@ type params struct {
 
 func (p params) Param(name string) (*tensor.Array, error) { return Param(p.Stored, p.source[name]) }
 
-// Compiled is a model compiled for all targets, with its weights as they would lie in an artifact.
+// Compiled is a model compiled for all targets, with its weights as in an artifact.
 type Compiled struct {
 	*compile.Result
 	Weights []byte
 }
 
-// Targets are the built-in ones.
+// Targets returns the built-in targets.
 func Targets() []compile.Target {
 	var out []compile.Target
 	for _, d := range target.Builtin() {
@@ -106,7 +106,7 @@ func Targets() []compile.Target {
 	return out
 }
 
-// Compile compiles a model, for all built-in targets unless some are given.
+// Compile compiles a model for the given targets, or for all built-in ones if none is given.
 func Compile(t testing.TB, m *arch.Model, s weights.Stored, targets ...compile.Target) Compiled {
 	t.Helper()
 	if len(targets) == 0 {
@@ -142,7 +142,7 @@ func Compile(t testing.TB, m *arch.Model, s weights.Stored, targets ...compile.T
 	return out
 }
 
-// Find is the program of a method for a target.
+// Find returns the program of a method for a target.
 func (c Compiled) Find(t testing.TB, method, target string) *program.Program {
 	t.Helper()
 	i := slices.IndexFunc(c.Programs, func(p *program.Program) bool { return p.Method == method && p.Target == target })

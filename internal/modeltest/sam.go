@@ -19,7 +19,7 @@ import (
 // SAM is a golden case of SAM v1.
 type SAM struct {
 	Config  string   // path of its config.json, which may not exist
-	Set     []string // what neither the tensors nor config.json say, as of --set
+	Set     []string // values as for --set that neither the tensors nor config.json determine
 	Image   *tensor.Array
 	Prompts []SAMPrompt
 
@@ -29,14 +29,14 @@ type SAM struct {
 // SAMPrompt is a prompt of a golden case.
 type SAMPrompt struct {
 	Name   string
-	Points int                      // padding and corners of boxes included
-	Inputs map[string]*tensor.Array // points, labels and mask, which is NaN where there is none
+	Points int                      // including padding and corners of boxes
+	Inputs map[string]*tensor.Array // points, labels and mask; the mask is NaN if there is none
 
 	golden      string
-	first, last int // mask tokens that the golden holds
+	first, last int // range of mask tokens in the golden
 }
 
-// OpenSAM reads the case.json in a golden's folder. Its numbers are those of Transformers, and the names of its tensors the original ones.
+// OpenSAM reads the case.json in a golden's folder. Expected values are from Transformers, and tensors have the names of the original code.
 func OpenSAM(t testing.TB, dir string) SAM {
 	t.Helper()
 	s := openSAM(t, dir, "golden.safetensors")
@@ -44,7 +44,7 @@ func OpenSAM(t testing.TB, dir string) SAM {
 	return s
 }
 
-// OpenOriginalSAM is OpenSAM for the numbers of the original code.
+// OpenOriginalSAM is OpenSAM with the expected values of the original code.
 func OpenOriginalSAM(t testing.TB, dir string) SAM {
 	t.Helper()
 	return openSAM(t, dir, "original.safetensors")
@@ -110,13 +110,13 @@ func openSAM(t testing.TB, dir, file string) SAM {
 	return s
 }
 
-// Embeddings are those of the image.
+// Embeddings returns the expected embeddings of the image.
 func (s SAM) Embeddings(t testing.TB) *tensor.Array {
 	t.Helper()
 	return tensortest.Golden(t, s.golden+"image_embeddings")
 }
 
-// With gives the inputs of decode.
+// With returns the inputs of decode.
 func (p SAMPrompt) With(embeddings *tensor.Array) map[string]*tensor.Array {
 	in := maps.Clone(p.Inputs)
 	in["embeddings"] = embeddings

@@ -1,6 +1,6 @@
 // Package npy reads and writes NumPy's .npy files: dense little-endian tensors in C order.
 //
-// It imports core/dtype, core/tensor, core/diag, internal/atomicfile and internal/ctxio only.
+// It imports only core/dtype, core/tensor, core/diag, internal/atomicfile and internal/ctxio.
 package npy
 
 import (
@@ -32,10 +32,10 @@ var (
 
 const (
 	magic     = "\x93NUMPY"
-	maxHeader = 1 << 16 // the header is one short dict; version 2 would allow 4 GiB
-	maxRank   = 32      // as in NumPy
+	maxHeader = 1 << 16 // bytes; a header is one short dict, though version 2 allows 4 GiB
+	maxRank   = 32      // NumPy's limit
 	maxBytes  = 1 << 42
-	growth    = 1 << 20 // with a wrong size in the header, memory grows by at most this beyond the file's data
+	growth    = 1 << 20 // if the header states a wrong size, memory exceeds the file's data by at most this many bytes
 )
 
 var descrs = map[string]dtype.DType{
@@ -53,8 +53,8 @@ func descrOf(d dtype.DType) (string, bool) {
 	return "", false
 }
 
-// ReadFile reads the file path. Opening and reading it end with ctx. accept, if not nil, is called with the type in the header
-// before the data is read; its error is returned unchanged.
+// ReadFile reads the file path. ctx ends opening and reading. accept, if not nil, is called with the type in the header before the data is read; ReadFile
+// returns its error unchanged.
 func ReadFile(ctx context.Context, path string, accept func(dtype.DType, []int) error) (tensor.Tensor, error) {
 	f, err := ctxio.Open(ctx, path)
 	if err != nil {
@@ -68,8 +68,8 @@ func ReadFile(ctx context.Context, path string, accept func(dtype.DType, []int) 
 	return Read(path, ctxio.NewReader(ctx, f), accept)
 }
 
-// Read reads one tensor up to the end of r; name is what errors call it. Memory use is bounded by the data in r.
-// Data of the result is aligned to 64 bytes. accept is that of ReadFile.
+// Read reads one tensor up to the end of r. name identifies it in errors. Memory use is bounded by the data in r. The data of the result is aligned to 64
+// bytes. accept is as for ReadFile.
 func Read(name string, r io.Reader, accept func(dtype.DType, []int) error) (tensor.Tensor, error) {
 	t, err := read(r, accept)
 	if err == nil {
@@ -84,12 +84,12 @@ func Read(name string, r io.Reader, accept func(dtype.DType, []int) error) (tens
 	return tensor.Tensor{}, diag.New(CodeRead, name, "cannot be read: %w", err)
 }
 
-// formatError is an error in the file's contents, and not in reading it.
+// formatError is an error in the file's contents rather than in reading them.
 type formatError string
 
 func (e formatError) Error() string { return string(e) }
 
-// refusal is an error of the caller's.
+// refusal wraps an error of the caller's accept.
 type refusal struct{ error }
 
 func bad(format string, args ...any) error { return formatError(fmt.Sprintf(format, args...)) }
@@ -279,7 +279,7 @@ func (p *parser) tuple() ([]int, error) {
 		shape = append(shape, int(v))
 		p.rest = p.rest[end:]
 		if comma := p.eat(","); !comma && (len(shape) == 1 || !strings.HasPrefix(p.space(), ")")) {
-			return nil, bad("shape is not a tuple") // (3) is a number in Python, (3,) is a tuple
+			return nil, bad("shape is not a tuple") // in Python (3) is a number; (3,) is a tuple
 		}
 	}
 	return shape, nil

@@ -18,7 +18,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// What we write, another implementation reads, and the other way round.
+// Another implementation reads what we write, and vice versa.
 func TestAgainstNpyio(t *testing.T) {
 	for _, tc := range []struct {
 		d      dtype.DType
@@ -71,7 +71,7 @@ func TestAgainstNpyio(t *testing.T) {
 	}
 }
 
-// The bytes numpy.save(f, numpy.arange(3, dtype="<f2")) writes, after the format's published description.
+// The bytes that numpy.save(f, numpy.arange(3, dtype="<f2")) writes, according to the published description of the format.
 const halves = "\x93NUMPY\x01\x00\x76\x00{'descr': '<f2', 'fortran_order': False, 'shape': (3,), }" +
 	"                                                            \n" + "\x00\x00\x00\x3c\x00\x40"
 
@@ -169,7 +169,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A tensor beyond the first allocation arrives whole and aligned, through a file and back.
+// A tensor larger than the first allocation is complete and aligned after it was written to a file and read back.
 func TestLarge(t *testing.T) {
 	in := tensor.New(dtype.F32, 3, 500000)
 	for i := range in.Data {
@@ -194,7 +194,7 @@ func TestLarge(t *testing.T) {
 	}
 }
 
-// FuzzRead: what is read is written and read again as the same tensor.
+// FuzzRead: every tensor that is read can be written and read again unchanged.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(halves))
 	f.Add(npyFile("{'descr': '|b1', 'fortran_order': False, 'shape': (2, 0), }", 0))
@@ -216,7 +216,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// accept sees the header before any data are read, and its error comes back as it is.
+// accept is called before any data is read, and its error is returned unchanged.
 func TestAccept(t *testing.T) {
 	no := errors.New("too large")
 	r := bytes.NewReader(npyFile("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 1000000), }", 0))

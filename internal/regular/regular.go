@@ -1,8 +1,6 @@
-// Package regular opens and reads regular files and nothing else. A named pipe would block its reader forever,
-// and a device such as /dev/zero would never end.
+// Package regular opens and reads only regular files. A named pipe would block its reader forever, and a device such as /dev/zero would never end.
 //
-// Errors are plain and do not name the file: they read as what follows "FILE: ". A caller adds its own code.
-// The package imports nothing of this module.
+// Errors are plain and do not name the file: their texts follow "FILE: ". A caller adds its own code. The package imports nothing of this module.
 package regular
 
 import (
@@ -14,7 +12,7 @@ import (
 	"syscall"
 )
 
-// Open opens a file for reading and fails unless it is regular. Links are followed. It does not block.
+// Open opens a regular file for reading and fails for anything else. It follows links and does not block.
 func Open(path string) (*os.File, fs.FileInfo, error) { return open(path, os.Stat, os.OpenFile) }
 
 // OpenIn is Open for a name inside root.
@@ -22,8 +20,8 @@ func OpenIn(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	return open(name, root.Stat, root.OpenFile)
 }
 
-// open checks the file before opening it, because opening some devices has effects, and again afterwards, because the name may
-// refer to another file by then. O_NONBLOCK keeps a pipe that replaces the file from blocking.
+// open checks the file before opening it, because opening some devices has side effects, and again afterwards, because the name may refer to another file
+// by then. O_NONBLOCK prevents blocking on a pipe that has replaced the file.
 func open(path string, stat func(string) (fs.FileInfo, error), open func(string, int, fs.FileMode) (*os.File, error)) (*os.File, fs.FileInfo, error) {
 	st, err := stat(path)
 	if err != nil {
@@ -48,7 +46,7 @@ func open(path string, stat func(string) (fs.FileInfo, error), open func(string,
 	return f, st, nil
 }
 
-// ReadFile reads a whole file of at most limit bytes.
+// ReadFile reads a file of at most limit bytes.
 func ReadFile(path string, limit int64) ([]byte, error) {
 	f, st, err := Open(path)
 	if err != nil {
@@ -58,7 +56,7 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	if st.Size() > limit {
 		return nil, fmt.Errorf("has %d bytes; at most %d are allowed", st.Size(), limit)
 	}
-	b, err := io.ReadAll(io.LimitReader(f, limit+1)) // files in /proc have a size of 0, others may be growing
+	b, err := io.ReadAll(io.LimitReader(f, limit+1)) // files in /proc have size 0, and others may be growing
 	if err != nil {
 		return nil, fmt.Errorf("cannot be read: %w", cause(err))
 	}
@@ -83,7 +81,7 @@ func check(st fs.FileInfo) error {
 	return fmt.Errorf("is not a regular file but %s", what)
 }
 
-// cause drops the path that errors of package os repeat.
+// cause removes the path from an error of package os.
 func cause(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

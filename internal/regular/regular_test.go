@@ -28,7 +28,7 @@ func TestReadFile(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		limit int64
-		want  string // of the error; empty: none
+		want  string // error text; empty for none
 	}{
 		{"ten", 10, ""}, {"link", 11, ""},
 		{"ten", 9, "has 10 bytes; at most 9 are allowed"},
@@ -55,7 +55,7 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
-// A name that is a regular file when it is looked at and a pipe when it is opened neither blocks nor passes.
+// A path that is a regular file when it is checked and a pipe when it is opened neither blocks nor is accepted.
 func TestOpenRace(t *testing.T) {
 	dir := t.TempDir()
 	file, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "pipe")
@@ -68,7 +68,7 @@ func TestOpenRace(t *testing.T) {
 	}
 }
 
-// OpenIn stays inside the root.
+// OpenIn cannot leave the root.
 func TestOpenIn(t *testing.T) {
 	dir := t.TempDir()
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "a"), nil, 0o600), os.Symlink("/etc/passwd", filepath.Join(dir, "out"))); err != nil {

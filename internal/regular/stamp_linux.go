@@ -14,7 +14,7 @@ func changeTime(st fs.FileInfo) time.Time {
 	return time.Unix(s.Ctim.Unix())
 }
 
-// place is the device and the inode of a file.
+// place returns the device and inode of a file.
 func place(st fs.FileInfo) (device, inode uint64, ok bool) {
 	s, ok := st.Sys().(*syscall.Stat_t)
 	if !ok {

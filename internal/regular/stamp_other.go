@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// changeTime is unknown here, so a program that sets the time of modification back is not detected.
+// changeTime is unknown on this system, so a write that restores the modification time is not detected.
 func changeTime(fs.FileInfo) time.Time { return time.Time{} }
 
 func place(fs.FileInfo) (device, inode uint64, ok bool) { return 0, 0, false }

@@ -11,7 +11,7 @@ import (
 )
 
 func TestStamp(t *testing.T) {
-	tick := func() { time.Sleep(20 * time.Millisecond) } // a coarse clock of the file system
+	tick := func() { time.Sleep(20 * time.Millisecond) } // longer than a tick of a file system's clock
 	for _, c := range []struct {
 		name string
 		do   func(path string) error

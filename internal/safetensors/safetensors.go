@@ -1,7 +1,7 @@
-// Package safetensors reads the headers of safetensors files, strictly and without reading any tensor. Both commands use
-// it, so that a file that one of them refuses is never read by the other.
+// Package safetensors reads the headers of safetensors files strictly, without reading tensors. Both commands use it, so that a file that one refuses is not
+// accepted by the other.
 //
-// The package imports core/diag, core/dtype and internal/strictjson only.
+// The package imports only core/diag, core/dtype and internal/strictjson.
 package safetensors
 
 import (
@@ -22,12 +22,12 @@ import (
 
 // Limits of a file.
 const (
-	MaxHeader  = 100_000_000 // bytes of a header, as in the reference reader
-	MaxTensors = 1 << 20     // in a file
-	maxRank    = 64          // no tensor needs more; bounds the memory for a hostile header
+	MaxHeader  = 100_000_000 // bytes of a header, as in the reference implementation
+	MaxTensors = 1 << 20     // tensors in a file
+	maxRank    = 64          // more than any tensor needs; bounds the memory for a hostile header
 )
 
-// stored lists every element type of the format: the size of an element in bits, and our type if there is one.
+// stored lists all element types of the format: the size of an element in bits, and our type if there is one.
 var stored = map[string]struct {
 	bits  uint64
 	dtype dtype.DType
@@ -44,18 +44,18 @@ var stored = map[string]struct {
 // Tensor is an entry of a header.
 type Tensor struct {
 	Name   string
-	DType  dtype.DType // Invalid if the stored type has no counterpart, such as F8_E4M3
-	Stored string      // the type as the file names it: "BF16"
+	DType  dtype.DType // Invalid if we have no such type, as for F8_E4M3
+	Stored string      // type as the file names it, such as "BF16"
 	Shape  []int64     // row-major; empty for a scalar
-	Offset int64       // of its first byte in the file
+	Offset int64       // offset of the first byte in the file
 	Size   int64       // bytes
 }
 
-// Codes are those of the errors of Parse.
+// Codes are the error codes that Parse uses.
 type Codes struct {
 	Read   diag.Code // the file cannot be read
-	Header diag.Code // it has no valid header
-	Tensor diag.Code // an entry of the header is wrong
+	Header diag.Code // the header is not valid
+	Tensor diag.Code // an entry of the header is not valid
 }
 
 // Parse reads the header of a safetensors file of size bytes and checks that
@@ -66,10 +66,10 @@ type Codes struct {
 //   - in order of data_offsets the tensors follow one another without hole or overlap, from the end of the header to
 //     the end of the file.
 //
-// White space before the JSON and unknown fields of a tensor are accepted, as by the reference reader. Values are not
-// checked: NaN and infinity are legal.
+// As in the reference implementation, white space before the JSON and unknown fields of a tensor are accepted. Values are not checked: NaN and infinity are
+// valid.
 //
-// It returns the tensors in the order of their offsets, and the metadata. Errors are *diag.Error about file.
+// Parse returns the tensors in the order of their offsets, and the metadata. Errors are *diag.Error about file.
 func Parse(file string, r io.ReaderAt, size int64, codes Codes) ([]Tensor, map[string]string, error) {
 	headerErr := func(format string, args ...any) error { return diag.New(codes.Header, file, format, args...) }
 	var prefix [8]byte
@@ -99,12 +99,12 @@ func Parse(file string, r io.ReaderAt, size int64, codes Codes) ([]Tensor, map[s
 		return nil, nil, diag.New(codes.Tensor, file, "%w", te)
 	}
 	for i := range ts {
-		ts[i].Offset += 8 + int64(n) // both at most size: checkLayout
+		ts[i].Offset += 8 + int64(n) // no overflow: checkLayout ensures that both are at most size
 	}
 	return ts, meta, nil
 }
 
-// ReadAt fills b from the offset off of a file. An error has the given code.
+// ReadAt fills b from offset off of a file. Errors have the given code.
 func ReadAt(file string, r io.ReaderAt, b []byte, off int64, code diag.Code) error {
 	n, err := r.ReadAt(b, off)
 	if n == len(b) {
@@ -117,7 +117,7 @@ func ReadAt(file string, r io.ReaderAt, b []byte, off int64, code diag.Code) err
 	return diag.New(code, file, "cannot be read at byte %d: %w", off+int64(n), err)
 }
 
-// sniff adds a guess at the file's format to the error.
+// sniff adds a hint with the probable format of the file to an error.
 func sniff(e *diag.Error, prefix []byte) error {
 	switch s := string(prefix); {
 	case strings.HasPrefix(s, "PK\x03\x04"), strings.HasPrefix(s, "\x80\x02"):
@@ -132,7 +132,7 @@ func sniff(e *diag.Error, prefix []byte) error {
 	return e
 }
 
-// tensorError is an error in one tensor's entry.
+// tensorError is an error in the entry of one tensor.
 type tensorError struct{ name, msg string }
 
 func (e *tensorError) Error() string { return fmt.Sprintf("tensor %q: %s", e.name, e.msg) }
@@ -211,8 +211,8 @@ func decodeTensor(r *strictjson.Reader, name string) (Tensor, error) {
 	return t, nil
 }
 
-// sizeOf is the number of bytes of a tensor. The product is taken over the dims that are not zero and checked at each
-// factor, so that a zero cannot hide an overflow.
+// sizeOf returns the number of bytes of a tensor. It multiplies the dims that are not zero and checks each step, so that a zero dim cannot hide an
+// overflow.
 func sizeOf(shape []int64, elemBits uint64) (int64, bool) {
 	total, empty := elemBits, false
 	for _, d := range shape {
@@ -232,7 +232,7 @@ func sizeOf(shape []int64, elemBits uint64) (int64, bool) {
 	return int64(total / 8), total%8 == 0
 }
 
-// checkLayout sorts the tensors by offset and checks that they tile the data section of size bytes.
+// checkLayout sorts the tensors by offset and checks that they cover the data section of size bytes exactly.
 func checkLayout(ts []Tensor, size int64) *tensorError {
 	slices.SortFunc(ts, func(a, b Tensor) int {
 		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Size, b.Size), strings.Compare(a.Name, b.Name))

@@ -17,7 +17,7 @@ import (
 
 var codes = Codes{Read: "RLX3991", Header: "RLX3992", Tensor: "RLX3993"}
 
-// file assembles a safetensors file from a header and a number of data bytes.
+// file returns a safetensors file with a header and some data bytes.
 func file(header string, data int) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	return append(append(b, header...), make([]byte, data)...)
@@ -25,7 +25,7 @@ func file(header string, data int) []byte {
 
 const two = `{"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"a":{"dtype":"BF16","shape":[2,1],"data_offsets":[8,12]}}`
 
-// one is a header with a single tensor.
+// one returns a header with one tensor.
 func one(dtype, shape, offsets string) string {
 	return fmt.Sprintf(`{"x":{"dtype":%q,"shape":%s,"data_offsets":%s}}`, dtype, shape, offsets)
 }
@@ -118,13 +118,13 @@ func TestRefused(t *testing.T) {
 }
 
 func TestHeaderCap(t *testing.T) {
-	prefix := binary.LittleEndian.AppendUint64(nil, MaxHeader+1) // the header is inside the file, as far as Parse is told
+	prefix := binary.LittleEndian.AppendUint64(nil, MaxHeader+1) // claims a header inside the file, judging by the size given to Parse
 	if _, _, err := Parse("f", bytes.NewReader(prefix), MaxHeader+100, codes); !errors.Is(err, codes.Header) || !strings.Contains(err.Error(), "limit") {
 		t.Errorf("error %v", err)
 	}
 }
 
-// A fault of the disk is not a fault of the file.
+// An error of the disk is not reported as an error in the file.
 func TestReadError(t *testing.T) {
 	f := file(two, 12)
 	for n := range len(f) - 12 {
@@ -135,7 +135,7 @@ func TestReadError(t *testing.T) {
 	}
 }
 
-// cut fails beyond n bytes.
+// cut is a reader that fails after n bytes.
 type cut struct {
 	r io.ReaderAt
 	n int64
@@ -149,7 +149,7 @@ func (c cut) ReadAt(b []byte, off int64) (int, error) {
 	return n, &os.PathError{Op: "read", Path: "f", Err: iotest.ErrTimeout}
 }
 
-// FuzzParse: whatever is accepted tiles the file exactly.
+// FuzzParse: the tensors of an accepted file cover it exactly.
 func FuzzParse(f *testing.F) {
 	f.Add(file(two, 12))
 	f.Add(file(`{"__metadata__":{"a":"b"},"x":{"dtype":"I64","shape":[0,7],"data_offsets":[0,0]}}`, 0))

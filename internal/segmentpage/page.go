@@ -1,9 +1,7 @@
-// Package segmentpage serves a page for browsers on the same machine. It shows an image; a click shows the mask of the
-// object there.
+// Package segmentpage serves a page for browsers on the same machine. The page shows an image; a click shows the mask of the object there.
 //
-// The page is for one user. Its URL has a random token. Requests that name another host than this machine, or that
-// another page makes, are refused: a page of the internet that is open in the same browser can neither read the images
-// nor use the model.
+// The page is for one user. Its URL contains a random token. It refuses requests whose Host is not this machine, and requests from other pages. So a website
+// that is open in the same browser can neither read the images nor use the model.
 package segmentpage
 
 import (
@@ -28,36 +26,36 @@ import (
 //go:embed static
 var static embed.FS
 
-// Limits of what the page takes.
+// Limits on requests.
 const (
 	MaxFile   = 256 << 20 // bytes of an image file
-	MaxPixels = 1 << 26   // of an image; the browser needs 12 bytes for each
+	MaxPixels = 1 << 26   // pixels of an image; the browser needs 12 bytes for each
 
 	maxPrompts = 1 << 20 // bytes of the JSON with prompts
-	maxTab     = 64      // bytes of the name of a tab
-	maxImages  = 4       // that are kept, beside Options.First: those that were used last
+	maxTab     = 64      // bytes of a tab's name
+	maxImages  = 4       // number of images to keep besides Options.First: the most recently used
 )
 
-// An Image is the image of a file. Encode and Masks are called one at a time, also after Close.
+// An Image is an opened image file. Encode and Masks are never called concurrently, but may be called after Close.
 type Image interface {
-	Picture() *image.NRGBA            // the pixels as they are shown, opaque, from (0,0)
-	Encode(ctx context.Context) error // comes before Masks, and is repeated if it fails
-	// Masks finds the object of prompts. which is segment.MaskBest or the number of a mask. quality is what the model
-	// predicts for each of its masks.
+	Picture() *image.NRGBA            // the pixels to show, opaque, starting at (0,0)
+	Encode(ctx context.Context) error // called before Masks, and again if it fails
+	// Masks returns the mask of the object at p. which is segment.MaskBest or the number of a mask. quality has the predicted quality of each mask of the
+	// model.
 	Masks(ctx context.Context, p segment.Prompts, which string) (mask segment.Mask, quality []float32, err error)
-	Close() // no page shows it any more
+	Close() // called when no page shows the image any more
 }
 
-// Options of a page.
+// Options configure a page.
 type Options struct {
-	Model string // what the page calls the model
-	Best  [2]int // the numbers of the first and the last mask that the user chooses among
-	// Open reads an image file, of at most MaxPixels. What is wrong with the file is a *diag.Error.
+	Model string // name of the model, for the page
+	Best  [2]int // numbers of the first and last mask that the user can choose
+	// Open reads an image file of at most MaxPixels. Errors about the file are *diag.Error.
 	Open func(ctx context.Context, file io.Reader) (Image, error)
-	// First is the image that the page begins with; nil for none. Page does not close it.
+	// First is the image that the page shows first, or nil. Page does not close it.
 	First     Image
-	FirstName string // of its file
-	// Failed, if not nil, gets the errors that are not the user's: of the backend, for example.
+	FirstName string // file name of First
+	// Failed, if not nil, is called with errors that the user did not cause, such as those of the backend.
 	Failed func(error)
 }
 
@@ -69,8 +67,8 @@ type Page struct {
 	queue queue
 
 	mu     sync.Mutex
-	opened int      // number of images so far, which is the number of the last one; that of Options.First is 0
-	images []*shown // the one that was used last comes last
+	opened int      // number of images so far, which is also the number of the last one; Options.First has number 0
+	images []*shown // the most recently used comes last
 }
 
 // shown is an image that a page shows.
@@ -80,7 +78,7 @@ type shown struct {
 	encoded bool // guarded by Page.queue
 }
 
-// New makes a page with a token of its own.
+// New returns a page with a new token.
 func New(o Options) *Page {
 	p := &Page{Options: o, token: rand.Text(), mux: http.NewServeMux(), queue: newQueue()}
 	if o.First != nil {
@@ -97,16 +95,16 @@ func New(o Options) *Page {
 	return p
 }
 
-// URL is the address of the page on a server that listens at addr.
+// URL returns the address of the page on a server that listens at addr.
 func (p *Page) URL(addr net.Addr) string { return "http://" + addr.String() + "/" + p.token + "/" }
 
-// ServeHTTP answers requests that come from the page itself, or from the address bar, and know the token.
+// ServeHTTP answers requests with the token that come from the page itself or from the address bar.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Referrer-Policy", "no-referrer") // the token is in the URL
+	h.Set("Referrer-Policy", "no-referrer") // because the token is in the URL
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	refuse := func(why string) { reply(w, http.StatusForbidden, failure{Error: why, Code: string(diag.Usage)}) }
@@ -127,8 +125,8 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isLocal reports whether a Host header names this machine by a loopback address or as localhost. Any name of the
-// internet can be made to lead to this machine (DNS rebinding), so it is the name that counts.
+// isLocal reports whether a Host header names this machine by a loopback address or as localhost. It checks the name, because any other name can be made to
+// resolve to this machine (DNS rebinding).
 func isLocal(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -138,13 +136,13 @@ func isLocal(host string) bool {
 	return name == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// isOwn reports whether a request comes from this page, from the address bar, or from no browser.
+// isOwn reports whether a request comes from this page, from the address bar, or from a program that is not a browser.
 func isOwn(r *http.Request) bool {
 	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
 	return (site == "" || site == "same-origin" || site == "none") && (origin == "" || origin == "http://"+r.Host)
 }
 
-// types are those of the page's files. Package mime would ask the system, which may know others.
+// types has the media types of the page's files. Package mime would use the system's table, which may differ.
 var types = map[string]string{".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 
 func serveFile(w http.ResponseWriter, r *http.Request) {
@@ -161,7 +159,7 @@ func serveFile(w http.ResponseWriter, r *http.Request) {
 	w.Write(b)
 }
 
-// add keeps an image for pages, and closes those that were not used for the longest time.
+// add stores an image and closes the least recently used ones if there are too many.
 func (p *Page) add(img Image) *shown {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,7 +173,7 @@ func (p *Page) add(img Image) *shown {
 	return s
 }
 
-// remove closes an image, unless that was done. The caller holds mu.
+// remove closes an image, unless it is closed already. The caller holds mu.
 func (p *Page) remove(s *shown) {
 	if i := slices.Index(p.images, s); i >= 0 {
 		p.images = slices.Delete(p.images, i, i+1)
@@ -183,7 +181,7 @@ func (p *Page) remove(s *shown) {
 	}
 }
 
-// find is the image of a number, which has been used now; nil if there is none.
+// find returns the image of a number and marks it as used, or nil if there is none.
 func (p *Page) find(number int) *shown {
 	p.mu.Lock()
 	defer p.mu.Unlock()

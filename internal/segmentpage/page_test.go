@@ -27,9 +27,9 @@ import (
 type fake struct {
 	picture           *image.NRGBA
 	encodings, closed atomic.Int32
-	running           atomic.Int32              // most calls of Masks at a time
-	block             func(ctx context.Context) // called by Masks, if not nil
-	err               error                     // of Masks
+	running           atomic.Int32              // most concurrent calls of Masks
+	block             func(ctx context.Context) // called by Masks if not nil
+	err               error                     // returned by Masks
 }
 
 var geometry = segment.Geometry{Width: 8, Height: 6, ScaledW: 8, ScaledH: 6, Size: 8}
@@ -69,7 +69,7 @@ func (f *fake) Masks(ctx context.Context, p segment.Prompts, which string) (segm
 
 const addr = "127.0.0.1:8000"
 
-// ask makes a request of the page, as the page itself does.
+// ask makes a request as the page itself does.
 func ask(p *Page, method, path, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, "http://"+addr+"/"+p.token+"/"+path, strings.NewReader(body))
 	r.Header.Set("Origin", "http://"+addr)
@@ -82,7 +82,7 @@ func ask(p *Page, method, path, body string, change ...func(*http.Request)) *htt
 	return w
 }
 
-// want checks the status of an answer, and that it has a text.
+// want checks the status of an answer, and that it contains the texts.
 func want(t *testing.T, what string, w *httptest.ResponseRecorder, status int, texts ...string) {
 	t.Helper()
 	if w.Code != status {
@@ -108,7 +108,7 @@ func TestGuard(t *testing.T) {
 	for _, c := range []struct {
 		what   string
 		change func(*http.Request)
-		text   string // of the refusal; empty: there is none
+		text   string // text of the refusal; empty if the request is allowed
 	}{
 		{"itself", func(*http.Request) {}, ""},
 		{"no browser", func(r *http.Request) { r.Header = http.Header{} }, ""},
@@ -149,7 +149,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// The files of the page are there, and nothing else; other methods are refused.
+// The page's files, and no others, are served; other methods are refused.
 func TestFiles(t *testing.T) {
 	p := New(Options{Open: func(context.Context, io.Reader) (Image, error) { return newFake(), nil }})
 	for file, kind := range map[string]string{"": "text/html", "page.css": "text/css", "page.js": "text/javascript", "outline.js": "text/javascript"} {
@@ -169,7 +169,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// From an image file to its mask: what is shown, what is saved, and that encoding is done once.
+// From an image file to its mask: checks what is shown and saved, and that the image is encoded only once.
 func TestMask(t *testing.T) {
 	img := newFake()
 	for i := range img.picture.Pix {
@@ -223,7 +223,7 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// Requests that no page sends, and what users get wrong.
+// Requests that no page sends, and mistakes of users.
 func TestRefused(t *testing.T) {
 	img := newFake()
 	var failed []error
@@ -281,12 +281,12 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// endless is a file that is longer than any.
+// endless is a file that never ends.
 type endless struct{ read int }
 
 func (e *endless) Read(b []byte) (int, error) { e.read += len(b); return len(b), nil }
 
-// A file that is too long ends after MaxFile bytes.
+// Reading a file that is too long stops after MaxFile bytes.
 func TestLongFile(t *testing.T) {
 	p := New(Options{Open: func(_ context.Context, r io.Reader) (Image, error) {
 		_, err := io.Copy(io.Discard, r)
@@ -300,7 +300,7 @@ func TestLongFile(t *testing.T) {
 	}
 }
 
-// The images that were used last stay, and the first one always.
+// The most recently used images stay open, and the first always.
 func TestImagesAreClosed(t *testing.T) {
 	first, all := newFake(), []*fake{}
 	p := New(Options{First: first, Open: func(context.Context, io.Reader) (Image, error) {
@@ -330,7 +330,7 @@ func TestImagesAreClosed(t *testing.T) {
 	}
 }
 
-// Of many clicks of two tabs one runs and one of each tab waits; those that they replace are told so.
+// Of many clicks in two tabs, one runs and one per tab waits. A click that is replaced gets an answer that says so.
 func TestManyClicks(t *testing.T) {
 	img := newFake()
 	begun, release := make(chan struct{}, 100), make(chan struct{})
@@ -377,7 +377,7 @@ func TestManyClicks(t *testing.T) {
 	}
 }
 
-// A client that leaves, while it waits or while its run is under way, ends its request, and the next one is answered.
+// If a client disconnects while its request waits or runs, the request ends, and the next one is answered.
 func TestClientLeaves(t *testing.T) {
 	img := newFake()
 	begun, ended := make(chan struct{}, 10), make(chan struct{}, 10)
@@ -436,7 +436,7 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
-// Whatever comes, prompts are of the right length, or there is an error.
+// Whatever the request, prompts have the right length or there is an error.
 func FuzzQuestion(f *testing.F) {
 	for _, s := range []string{`{"tab":"a","points":[[3,2],[1,1,0]],"box":null,"mask":"best"}`, `{"box":[1,2,3,4],"mask":"1","save":"cutout"}`, `{"points":[[1e999]]}`, `{}{}`, `[`} {
 		f.Add(s)

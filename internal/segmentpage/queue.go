@@ -6,12 +6,12 @@ import (
 	"sync"
 )
 
-// errSuperseded ends a request that waits when its tab makes a newer one.
+// errSuperseded ends a waiting request when its tab makes a newer one.
 var errSuperseded = errors.New("a newer request of this tab takes its place")
 
-// queue gives the model to one request at a time. Of each tab at most one waits.
+// queue lets one request at a time use the model. At most one request per tab waits.
 type queue struct {
-	turn chan struct{} // holds a token while a request has the model
+	turn chan struct{} // holds a token while a request uses the model
 
 	mu      sync.Mutex
 	waiting map[string]*waiter // by tab
@@ -21,8 +21,8 @@ type waiter struct{ cancel context.CancelCauseFunc }
 
 func newQueue() queue { return queue{turn: make(chan struct{}, 1), waiting: map[string]*waiter{}} }
 
-// enter waits for the model; leave gives it back. A request of the same tab that waits ends with errSuperseded, unless the tab is "".
-// Otherwise the error is the cause of ctx.
+// enter waits for the model; leave releases it. A waiting request of the same tab ends with errSuperseded, unless tab is "". If ctx ends first, enter returns
+// its cause.
 func (q *queue) enter(ctx context.Context, tab string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -44,7 +44,7 @@ func (q *queue) enter(ctx context.Context, tab string) error {
 	}
 	select {
 	case q.turn <- struct{}{}:
-		if err := context.Cause(ctx); err != nil { // it came to this at the same time
+		if err := context.Cause(ctx); err != nil { // ctx ended at the same time
 			q.leave()
 			return err
 		}

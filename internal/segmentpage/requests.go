@@ -17,16 +17,16 @@ import (
 	"github.com/rlx-go/rlx/core/task/segment"
 )
 
-// about is what the page asks for first.
+// about is the page's first question: what it shows.
 type about struct {
 	Model     string   `json:"model"`
 	Best      [2]int   `json:"best"`
 	MaxFile   int      `json:"max_file"`
-	First     *picture `json:"first"` // null: none
+	First     *picture `json:"first"` // null if there is none
 	FirstName string   `json:"first_name"`
 }
 
-// picture is an image that was opened.
+// picture describes an opened image.
 type picture struct {
 	Number int `json:"number"`
 	Width  int `json:"width"`
@@ -46,19 +46,19 @@ func (p *Page) start(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, a)
 }
 
-// open reads the image file of the body.
+// open reads the image file in the request's body.
 func (p *Page) open(w http.ResponseWriter, r *http.Request) {
 	body := http.MaxBytesReader(w, r.Body, MaxFile)
 	img, err := p.Open(r.Context(), body)
 	if err != nil {
-		io.Copy(io.Discard, body) // a browser reads no answer before it has sent everything
+		io.Copy(io.Discard, body) // browsers do not read the answer before they have sent everything
 		p.fail(w, r, err)
 		return
 	}
 	reply(w, http.StatusOK, p.add(img).picture())
 }
 
-// image is that of the request's path, or nil after the answer that it is gone.
+// image returns the image in the request's path. If it no longer exists, it answers the request and returns nil.
 func (p *Page) image(w http.ResponseWriter, r *http.Request) *shown {
 	n, err := strconv.Atoi(r.PathValue("number"))
 	if err == nil {
@@ -81,7 +81,7 @@ func (p *Page) drop(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pixels answers with the image as the model sees it, whatever a browser would make of the file: 4 bytes for each pixel, R, G, B and 255.
+// pixels answers with the image as the model sees it, whatever a browser would make of the file: 4 bytes per pixel, R, G, B and 255.
 func (p *Page) pixels(w http.ResponseWriter, r *http.Request) {
 	if s := p.image(w, r); s != nil {
 		w.Header().Set("Content-Type", "application/octet-stream")
@@ -109,7 +109,7 @@ func (p *Page) encode(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, map[string]float64{"seconds": time.Since(begun).Seconds()})
 }
 
-// ready encodes an image that is not yet encoded. The caller has the model.
+// ready encodes an image unless it is already encoded. The caller has entered the queue.
 func (s *shown) ready(r *http.Request) error {
 	if s.encoded {
 		return nil
@@ -119,30 +119,30 @@ func (s *shown) ready(r *http.Request) error {
 	return err
 }
 
-// question is a request for a mask. Coordinates are pixels of the image.
+// question is a request for a mask. Coordinates are in pixels of the image.
 type question struct {
-	Tab    string      `json:"tab"`    // any name that no other tab has
-	Points [][]float64 `json:"points"` // [x,y] or [x,y,1] on what is meant, [x,y,0] on what is not
-	Box    []float64   `json:"box"`    // [x0,y0,x1,y1], or nothing
-	Mask   string      `json:"mask"`   // "best" or a number
-	// Save asks for a file: "mask" for one that is white inside and black outside, "cutout" for the image, transparent outside.
+	Tab    string      `json:"tab"`    // unique name of the tab
+	Points [][]float64 `json:"points"` // [x,y] or [x,y,1] for a point on the object, [x,y,0] for one outside
+	Box    []float64   `json:"box"`    // [x0,y0,x1,y1], or empty
+	Mask   string      `json:"mask"`   // "best" or the number of a mask
+	// Save requests a file: "mask" is white inside and black outside, "cutout" is the image, transparent outside.
 	Save string `json:"save"`
 }
 
-// answer is the mask of a question.
+// answer is the mask for a question.
 type answer struct {
-	Mask    int        `json:"mask"`    // its number
-	Quality []*float32 `json:"quality"` // that the model predicts for each of its masks; null where it is not a number
-	Pixels  int        `json:"pixels"`  // inside
-	Runs    []int      `json:"runs"`    // lengths of runs of pixels outside, inside, outside, ..., row after row; they add up to all pixels
-	Seconds float64    `json:"seconds"` // waiting included
+	Mask    int        `json:"mask"`    // number of the mask
+	Quality []*float32 `json:"quality"` // predicted quality of each mask of the model; null for NaN
+	Pixels  int        `json:"pixels"`  // pixels inside
+	Runs    []int      `json:"runs"`    // run lengths of pixels outside, inside, outside, ..., row after row; they add up to all pixels
+	Seconds float64    `json:"seconds"` // including the time in the queue
 }
 
 func badQuestion(format string, args ...any) error {
 	return diag.New(diag.Usage, "request", format, args...)
 }
 
-// read reads and checks what can be checked without the image.
+// read parses a question and checks everything that does not depend on the image.
 func (q *question) read(body io.Reader) (out segment.Prompts, err error) {
 	d := json.NewDecoder(body)
 	d.DisallowUnknownFields()
@@ -176,7 +176,7 @@ func (q *question) read(body io.Reader) (out segment.Prompts, err error) {
 	return out, nil
 }
 
-// masks answers with the mask of prompts.
+// masks answers with the mask for prompts.
 func (p *Page) masks(w http.ResponseWriter, r *http.Request) {
 	begun := time.Now()
 	s := p.image(w, r)
@@ -191,7 +191,7 @@ func (p *Page) masks(w http.ResponseWriter, r *http.Request) {
 	}
 	tab := q.Tab
 	if q.Save != "" {
-		tab = "" // saving is not superseded by a click
+		tab = "" // so that a click does not replace a request to save
 	}
 	mask, quality, err := p.run(s, r, prompts, q.Mask, tab)
 	if err != nil {
@@ -200,9 +200,9 @@ func (p *Page) masks(w http.ResponseWriter, r *http.Request) {
 	}
 	if q.Save != "" {
 		var picture image.Image = mask.Image
-		var enc png.Encoder // as rlxrun writes masks
+		var enc png.Encoder // rlxrun writes masks with the same settings
 		if q.Save == "cutout" {
-			picture, enc.CompressionLevel = cutout(s.Picture(), mask.Image), png.BestSpeed // others take seconds for a photograph
+			picture, enc.CompressionLevel = cutout(s.Picture(), mask.Image), png.BestSpeed // better compression takes seconds for a photograph
 		}
 		var b bytes.Buffer
 		if err := enc.Encode(&b, picture); err != nil {
@@ -238,9 +238,9 @@ func (p *Page) run(s *shown, r *http.Request, prompts segment.Prompts, which, ta
 	return s.Masks(r.Context(), prompts, which)
 }
 
-// runs are the lengths of runs of a mask, the first of pixels outside.
+// runs returns the run lengths of a mask. The first run is outside.
 func runs(m *image.Gray) []int {
-	out, value := []int{0}, byte(0) // of the last run
+	out, value := []int{0}, byte(0) // value of the current run
 	for y := range m.Rect.Dy() {
 		for row := m.Pix[y*m.Stride:][:m.Rect.Dx()]; len(row) > 0; {
 			n := bytes.IndexByte(row, 255-value)
@@ -256,7 +256,7 @@ func runs(m *image.Gray) []int {
 	return out
 }
 
-// cutout is the image inside the mask, and nothing outside.
+// cutout returns the image inside the mask and transparency outside.
 func cutout(img *image.NRGBA, m *image.Gray) *image.NRGBA {
 	out := image.NewNRGBA(m.Rect)
 	for y := range m.Rect.Dy() {
@@ -272,13 +272,13 @@ func cutout(img *image.NRGBA, m *image.Gray) *image.NRGBA {
 // failure is the answer to a request that failed.
 type failure struct {
 	Error string `json:"error"`
-	Code  string `json:"code"` // as rlxrun explain has it
+	Code  string `json:"code"` // for `rlxrun explain`
 }
 
-// fail answers with an error. Those of classes 1, 2, 3 and 8 are about what the user gave.
+// fail answers with an error. Errors of classes 1, 2, 3 and 8 are about the user's input.
 func (p *Page) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
-		return // nobody waits for an answer
+		return // the client has gone
 	}
 	f, status := failure{Error: err.Error(), Code: string(diag.Internal)}, http.StatusInternalServerError
 	if code, ok := diag.CodeOf(err); ok {

@@ -1,7 +1,7 @@
-// Package strictjson reads JSON token by token. Unlike json.Unmarshal it detects duplicate keys, compares keys exactly, and
-// holds no more of a hostile document than the caller keeps.
+// Package strictjson reads JSON token by token. Unlike json.Unmarshal, it detects duplicate keys, compares keys exactly, and stores no more of a hostile document
+// than the caller keeps.
 //
-// Errors are plain and read as what follows the name of the document. The package imports nothing of this module.
+// Errors are plain. Their texts follow the name of the document. The package imports nothing of this module.
 package strictjson
 
 import (
@@ -17,12 +17,12 @@ import (
 // Reader reads one document.
 type Reader struct{ dec *json.Decoder }
 
-// maxDepth bounds the nesting of values that Skip and Value pass over.
+// maxDepth bounds the nesting of values that Skip and Value accept.
 const maxDepth = 64
 
 // New returns a Reader of doc, which must be UTF-8.
 func New(doc []byte) (*Reader, error) {
-	if !utf8.Valid(doc) { // encoding/json would replace bad bytes, and two names could become one
+	if !utf8.Valid(doc) { // encoding/json would replace invalid bytes, and two names could become equal
 		return nil, errors.New("is not valid UTF-8")
 	}
 	d := json.NewDecoder(bytes.NewReader(doc))
@@ -30,7 +30,7 @@ func New(doc []byte) (*Reader, error) {
 	return &Reader{d}, nil
 }
 
-// token is the next token; the end of the document is an error.
+// token returns the next token. The end of the document is an error.
 func (r *Reader) token() (json.Token, error) {
 	t, err := r.dec.Token()
 	if err == io.EOF {
@@ -42,7 +42,7 @@ func (r *Reader) token() (json.Token, error) {
 	return t, nil
 }
 
-// Object reads an object; each is called after every key and must read the value.
+// Object reads an object. It calls each after every key; each must read the value.
 func (r *Reader) Object(what string, each func(key string) error) error {
 	t, err := r.token()
 	if err != nil {
@@ -63,7 +63,7 @@ func (r *Reader) members(what string, each func(key string) error) error {
 		}
 		key, ok := t.(string)
 		if !ok {
-			return nil // the decoder allows only a key or the closing brace here
+			return nil // after a value, the decoder accepts only a key or the closing brace
 		}
 		if _, dup := seen[key]; dup {
 			return fmt.Errorf("%s has the key %q twice", what, key)
@@ -120,7 +120,7 @@ func (r *Reader) Ints(what string, limit int) ([]int64, error) {
 	}
 }
 
-// Skip passes over any value.
+// Skip skips any value.
 func (r *Reader) Skip() error {
 	for depth := 0; ; {
 		t, err := r.token()
@@ -141,7 +141,7 @@ func (r *Reader) Skip() error {
 	}
 }
 
-// End fails unless nothing but white space follows.
+// End fails unless only white space follows.
 func (r *Reader) End() error {
 	if _, err := r.dec.Token(); err != io.EOF {
 		return fmt.Errorf("has more after the JSON object, at byte %d", r.dec.InputOffset())
@@ -167,7 +167,7 @@ func describe(t json.Token) string {
 	return "an array"
 }
 
-// Array reads an array; each is called before every element and must read it.
+// Array reads an array. It calls each before every element; each must read the element.
 func (r *Reader) Array(what string, each func(i int) error) error {
 	t, err := r.token()
 	if err != nil {
@@ -185,7 +185,7 @@ func (r *Reader) Array(what string, each func(i int) error) error {
 	return err
 }
 
-// Value reads any value that consists of at most limit values: nil, bool, json.Number, string, []any or map[string]any.
+// Value reads any value, made of at most limit values: nil, bool, json.Number, string, []any or map[string]any.
 func (r *Reader) Value(what string, limit int) (any, error) {
 	return r.value(what, &limit, 0)
 }
@@ -224,7 +224,7 @@ func (r *Reader) value(what string, left *int, depth int) (any, error) {
 	return t, nil
 }
 
-// Raw reads any value and gives its text, which is valid JSON.
+// Raw reads any value and returns its text, which is valid JSON.
 func (r *Reader) Raw() ([]byte, error) {
 	var raw json.RawMessage
 	if err := r.dec.Decode(&raw); err != nil {

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Encoder is the size of SAM's image encoder.
+// Encoder has the sizes of a SAM image encoder.
 type Encoder struct {
 	Name                string
 	Width, Depth, Heads int
-	Global              []int // blocks whose attention spans the whole image
-	window, grid        int   // rows of relative positions of the other blocks, and of these
+	Global              []int // blocks whose attention covers the whole image
+	window, grid        int   // window: rows of relative positions in blocks with windowed attention; grid: in the blocks of Global
 }
 
-// Encoders are those of the published SAMs, smallest first.
+// Encoders returns the encoders of the published SAMs, smallest first.
 func Encoders() []Encoder {
 	return []Encoder{
 		{"sam_vit_b", 768, 12, 12, []int{2, 5, 8, 11}, 27, 127},
@@ -23,7 +23,7 @@ func Encoders() []Encoder {
 	}
 }
 
-// FindEncoder is the encoder of that name.
+// FindEncoder returns the encoder of that name.
 func FindEncoder(name string) (Encoder, error) {
 	var names []string
 	for _, e := range Encoders() {
@@ -35,8 +35,7 @@ func FindEncoder(name string) (Encoder, error) {
 	return Encoder{}, fmt.Errorf("encoder %q; allowed are %s", name, strings.Join(names, ", "))
 }
 
-// Manifest is the manifest of sam_vit_b with this encoder in place of its own: the tensors of other blocks are those of
-// block 0 under other names.
+// Manifest returns the manifest of sam_vit_b with this encoder instead of its own. All blocks have the tensors of block 0 under their own names.
 func (e Encoder) Manifest(base []Entry) []Entry {
 	from := Encoders()[0]
 	widths := map[int]int{from.Width: e.Width, 3 * from.Width: 3 * e.Width, 4 * from.Width: 4 * e.Width}

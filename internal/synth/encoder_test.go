@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The encoder that the manifest has gives the manifest back.
+// Manifest with the manifest's own encoder returns the same manifest.
 func TestManifestOfItself(t *testing.T) {
 	base, err := ReadManifest("../../testdata/goldens/sam_vit_b/manifest.json")
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package synth makes deterministic tensors and checkpoints from a closed formula, so that goldens need no stored weights
-// and benchmarks no downloads. The formula is described in testdata/goldens/README.md.
+// Package synth makes deterministic tensors and checkpoints from a formula, so that goldens need no stored weights and benchmarks no downloads.
+// testdata/goldens/README.md describes the formula.
 //
-// It is for tests and benchmarks. It imports core/dtype, core/tensor, internal/atomicfile and internal/npy only.
+// It is for tests and benchmarks. It imports only core/dtype, core/tensor, internal/atomicfile and internal/npy.
 package synth
 
 import (
@@ -31,7 +31,7 @@ type Entry struct {
 	Shift float64 `json:"shift"`
 }
 
-// fill computes dst as the elements of the tensor called name from element first on.
+// fill computes the elements of the tensor called name into dst, starting at element first.
 func fill(dst []float32, name string, first int, scale, shift float64) {
 	h := fnv.New64a()
 	io.WriteString(h, name)
@@ -44,11 +44,11 @@ func fill(dst []float32, name string, first int, scale, shift float64) {
 		z = (z ^ z>>27) * 0x94D049BB133111EB
 		z ^= z >> 31
 		u := float64(z>>40) / (1 << 24)
-		dst[i] = float32(shift + float64(scale*(2*u-1))) // the conversion keeps the compiler from fusing the two
+		dst[i] = float32(shift + float64(scale*(2*u-1))) // the conversion prevents fusing multiplication and addition
 	}
 }
 
-// Tensor is the tensor called name, row-major: element i is shift + scale*(2u-1), u in [0,1) a hash of name and i.
+// Tensor returns the tensor called name, row-major. Element i is shift + scale*(2u-1), where u in [0,1) is a hash of name and i.
 func Tensor(name string, shape []int, scale, shift float64) []float32 {
 	out := make([]float32, tensor.Numel(shape))
 	fill(out, name, 0, scale, shift)
@@ -61,7 +61,7 @@ func WriteNpy(path string, e Entry) error {
 	return npy.WriteFile(context.Background(), path, tensor.Tensor{DType: dtype.F32, Shape: e.Shape, Data: data})
 }
 
-// ReadManifest reads a list of entries in JSON.
+// ReadManifest reads a JSON list of entries.
 func ReadManifest(path string) ([]Entry, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -74,8 +74,8 @@ func ReadManifest(path string) ([]Entry, error) {
 	return es, nil
 }
 
-// Write writes a safetensors checkpoint with the tensors of a manifest as element type d (f32, f16 or bf16, rounded once
-// from f32), in ascending order of their names. It never holds more than a small part of a tensor.
+// Write writes a safetensors checkpoint with the tensors of a manifest as element type d (f32, f16 or bf16, rounded once from f32), in ascending order of
+// names. It holds only a small part of a tensor in memory.
 func Write(path string, es []Entry, d dtype.DType) error {
 	name := map[dtype.DType]string{dtype.F32: "F32", dtype.F16: "F16", dtype.BF16: "BF16"}[d]
 	if name == "" {
@@ -116,7 +116,7 @@ func header(es []Entry, dtypeName string, size int) string {
 		}
 		end := off + tensor.Numel(e.Shape)*size
 		key, _ := json.Marshal(e.Name)
-		shape, _ := json.Marshal(append([]int{}, e.Shape...)) // a nil shape is [] too
+		shape, _ := json.Marshal(append([]int{}, e.Shape...)) // a nil shape must also become []
 		fmt.Fprintf(&h, `%s:{"dtype":"%s","shape":%s,"data_offsets":[%d,%d]}`, key, dtypeName, shape, off, end)
 		off = end
 	}

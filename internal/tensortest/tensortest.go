@@ -16,20 +16,20 @@ import (
 	"github.com/rlx-go/rlx/models/weights"
 )
 
-// Diff is the difference of a tensor from a golden one.
+// Diff is the difference between a tensor and its golden.
 type Diff struct {
-	Max   float64 // largest absolute difference over the golden's largest absolute value
+	Max   float64 // largest absolute difference divided by the golden's largest absolute value
 	L2    float64 // relative L2 error
-	Worst int     // the element with the largest difference
+	Worst int     // index of the element with the largest difference
 }
 
 func (d Diff) String() string { return fmt.Sprintf("max %.3g l2 %.3g", d.Max, d.L2) }
 
-// Within reports whether the difference is at most tol; a NaN anywhere in either tensor never is.
+// Within reports whether the difference is at most tol. It never is if either tensor has a NaN.
 func (d Diff) Within(tol float64) bool { return d.Max <= tol }
 
-// Compare compares got with want. Leading dimensions of 1 are ignored; other shapes must be equal. Elements that are not
-// numbers, in either, make Max infinite; so do infinities, unless both sides have the same one.
+// Compare compares got with want. Leading dims of 1 are ignored; otherwise shapes must be equal. A NaN on either side makes Max infinite, and so does an
+// infinity unless both sides have the same one.
 func Compare(got, want *tensor.Array) (Diff, error) {
 	if !slices.Equal(squeeze(got.Shape), squeeze(want.Shape)) {
 		return Diff{}, fmt.Errorf("shape %v, golden %v", got.Shape, want.Shape)
@@ -69,7 +69,7 @@ func squeeze(shape []int) []int {
 	return shape
 }
 
-// Load reads x.npy, or x.safetensors:NAME (the name may be left out of a file with one tensor).
+// Load reads x.npy or x.safetensors:NAME. NAME may be omitted if the file has one tensor.
 func Load(arg string) (*tensor.Array, error) {
 	path, name, named := strings.Cut(arg, ":")
 	if strings.HasSuffix(path, ".npy") && !named {
@@ -115,7 +115,7 @@ func Golden(tb testing.TB, arg string) *tensor.Array {
 	return a
 }
 
-// F32 wraps float32 values as an array.
+// F32 returns float32 values as an array.
 func F32(shape []int, data []float32) *tensor.Array {
 	a := &tensor.Array{DType: dtype.F32, Shape: shape, F: make([]float64, len(data))}
 	for i, v := range data {
@@ -124,7 +124,7 @@ func F32(shape []int, data []float32) *tensor.Array {
 	return a
 }
 
-// Near fails the test unless got is within tol of want, and logs the difference otherwise.
+// Near fails the test unless got is within tol of want. Otherwise it logs the difference.
 func Near(tb testing.TB, what string, got, want *tensor.Array, tol float64) {
 	tb.Helper()
 	d, err := Compare(got, want)

@@ -6,9 +6,8 @@ import (
 	"github.com/rlx-go/rlx/core/task/text"
 )
 
-// Extend is a model with the task "text" for ids from 0 to 16. It keeps the ids that it has seen: with s the sum of id+1 over
-// all of them, the logit of id j is 3-(j-t)^2/2 with t = (5s+3) mod 17. So, greedily, 3 is followed by 6, 7, 13, 15, 10,
-// 14, 4, 12, 9, 8, 2, 0, 5, 1, 11 and 3 again: s becomes 6s+4 mod 17.
+// Extend is a model with the task "text" for ids from 0 to 16. Its state has the ids it has seen. With s the sum of id+1 over them, the logit of id j is
+// 3-(j-t)^2/2 with t = (5s+3) mod 17. So greedily 3 is followed by 6, 7, 13, 15, 10, 14, 4, 12, 9, 8, 2, 0, 5, 1, 11 and 3 again: s becomes 6s+4 mod 17.
 const Extend = `graph extend
 sym R = 1..6
 sym T = 1..5
@@ -64,8 +63,8 @@ logprob = reduce_sum log0 {axes=[1]} : f32[1]
 return logits=logits, greedy=greedy, token=token, logprob=logprob
 `
 
-// Draft is a head that drafts for the method that WithDraft makes of Extend. Its hidden state is s, from which it works out the next id, but for a multiple of
-// 3 it is wrong by one.
+// Draft is a head that drafts for Extend as changed by WithDraft. Its hidden state is s, from which it computes the next id. If that is a multiple of 3, Draft is
+// off by one.
 const Draft = `graph draft
 sym T = 1..5
 hidden = input : f32[1,T,1]
@@ -100,7 +99,7 @@ greedy = cast t {to=i32} : i32[1]
 return greedy=greedy, hidden=after
 `
 
-// Rewind replaces what Extend has seen, of which ids that come after the position count too.
+// Rewind overwrites ids in the state of Extend. Ids after the given position still count.
 const Rewind = `graph rewind
 new.seen = input : f32[24]
 seen = state : f32[24]
@@ -109,7 +108,7 @@ next = kv_append seen, new.seen, zero {axis=0} : f32[24]
 return done=zero
 `
 
-// WithDraft is Extend, or a graph that a test made of it, with the outputs that checking drafts takes, and tells the task about Draft and Rewind.
+// WithDraft returns Extend, or a graph derived from it, with the outputs that checking drafts needs, and adds Draft and Rewind to the task.
 func WithDraft(about *text.Task, graph string) string {
 	about.Draft = text.Draft{Method: "draft", Rewind: "rewind", Choices: "choices", LogProbs: "logprobs", Hidden: "hidden", Token: "greedy"}
 	return strings.Replace(graph, "return ", `before = reduce_sum seen {axes=[0],keep_dims=true} : f32[1]
@@ -131,15 +130,15 @@ hidden = reshape sums : f32[1,T,1]
 return choices=choices, logprobs=logprobs, hidden=hidden, `, 1)
 }
 
-// TextTask is the description of the task that Extend has, without a tokenizer. 16 ends a text.
+// TextTask returns the description of Extend's task, without a tokenizer. Id 16 ends a text.
 func TextTask() *text.Task {
 	t := text.New(17, 24, 5, 6)
 	t.End = []int{16}
 	return t
 }
 
-// Tokenizer is a tokenizer.json for Extend: 0 to 15 are the texts "a", "b", "c", "d", "e", "f", 0xC3, 0xA9 (which are é together), "i", "j",
-// "k", "l", " ", "n", "o" and "p", and 16 is the special token "<end>".
+// Tokenizer is a tokenizer.json for Extend. Ids 0 to 15 are "a", "b", "c", "d", "e", "f", 0xC3, 0xA9 (together é), "i", "j", "k", "l", " ", "n", "o" and "p"; 16 is
+// the special token "<end>".
 const Tokenizer = `{"version": "1.0", "truncation": null, "padding": null, "normalizer": null, "post_processor": null,
 "added_tokens": [{"id": 16, "content": "<end>", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true}],
 "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false},

@@ -1,18 +1,18 @@
-// Package tinymodel has programs for tests whose results can be worked out by hand.
+// Package tinymodel has programs for tests whose results can be computed by hand.
 package tinymodel
 
 import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/ir"
-	_ "github.com/rlx-go/rlx/core/op" // the ops that texts name
+	_ "github.com/rlx-go/rlx/core/op" // registers the ops of the graphs
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/sched"
 	"github.com/rlx-go/rlx/core/task/segment"
 )
 
-// Encode and Decode are a model with the task "segment". encode keeps the red plane of an 8x8 image. decode's masks are that plane
-// (mask 0), its negative (1), all ones (2) and all minus ones (3); iou is 0.1, 0.7, 0.9, 0.3.
+// Encode and Decode are a model with the task "segment". encode returns the red plane of an 8x8 image. The masks of decode are that plane (mask 0), its negative
+// (1), all ones (2) and all minus ones (3). iou is 0.1, 0.7, 0.9, 0.3.
 const (
 	Encode = `graph encode
 image = input : f32[1,3,8,8]
@@ -38,7 +38,7 @@ return low_res_masks=m, iou=q
 `
 )
 
-// MLP is a method f of nine rows at most.
+// MLP is a method f for up to nine rows.
 const MLP = `graph f
 sym N = 1..9
 x = input : f32[N,8]
@@ -51,10 +51,10 @@ n = narrow s {axis=1, len=1} : f32[N,1,4]
 return y=s, z=n
 `
 
-// Task is the description of the task that Encode and Decode have.
+// Task returns the description of the task of Encode and Decode.
 func Task() *segment.Task { return segment.New(8, 5) }
 
-// Image and Prompt are the least that can have the task, with other names and numbers of points than Encode and Decode.
+// Image and Prompt are a minimal model with the task, with other names and numbers of points than Encode and Decode.
 const (
 	Image = `graph image
 pixels = input : f32[1,3,8,8]
@@ -72,15 +72,15 @@ return masks=m, iou=q
 `
 )
 
-// SmallTask is the description of the task that Image and Prompt have.
+// SmallTask returns the description of the task of Image and Prompt.
 func SmallTask() *segment.Task {
 	s := segment.New(8, 4)
 	s.ImageMethod, s.PromptMethod, s.ImageInput, s.MasksOutput = "image", "prompt", "pixels", "masks"
 	return s
 }
 
-// Cache and Peek are a model that keeps a cache of 8 rows and the number of runs of its method append. append writes rows at pos and
-// returns the sum of the cache before and after, and the number of runs after; peek returns the sum alone.
+// Cache and Peek are a model whose state is a cache of 8 rows and a count of the runs of append. append writes rows at pos and returns the sum of the cache before
+// and after, and the count. peek returns only the sum.
 const (
 	Cache = `graph append
 sym T = 1..3
@@ -108,7 +108,7 @@ return sum=sum
 `
 )
 
-// Program compiles a graph without passes, for a target.
+// Program compiles a graph for a target without running passes.
 func Program(t testing.TB, text, target string) *program.Program {
 	t.Helper()
 	return Programs(t, target, text)[0]

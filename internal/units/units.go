@@ -1,4 +1,4 @@
-// Package units prints and reads quantities as people write them.
+// Package units formats and parses quantities as people write them.
 package units
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Bytes prints a number of bytes in units of 1000.
+// Bytes formats a number of bytes in units of 1000.
 func Bytes(n int64) string {
 	f, units := float64(n), []string{"B", "kB", "MB", "GB", "TB"}
 	for len(units) > 1 && f >= 999.5 {
@@ -19,8 +19,8 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f %s", f, units[0])
 }
 
-// ParseBytes reads 4096, 300M or 1.5G: bytes, in units of 1000, or of 1024 with an i (300Mi). ok is false for what is no size, or is
-// 2^62 or more.
+// ParseBytes parses sizes such as 4096, 300M or 1.5G: bytes in units of 1000, or of 1024 with an i (300Mi). ok is false if s is not a size or is 2^62 or
+// more.
 func ParseBytes(s string) (n int64, ok bool) {
 	num := strings.TrimRight(strings.TrimSpace(s), "bB")
 	unit, base := 1.0, 1000.0

@@ -1,6 +1,6 @@
-// Masks as paths, which are sharp at any size.
+// Converts masks to paths, which are sharp at any size.
 
-// fill makes a byte for each pixel, 1 inside, of the lengths of runs: outside, inside, outside, ...
+// fill returns a byte per pixel, 1 inside, from run lengths: outside, inside, outside, ...
 export function fill(runs, width, height) {
   const inside = new Uint8Array(width * height);
   let at = 0;
@@ -14,22 +14,22 @@ export function fill(runs, width, height) {
 // Steps along the edges of pixels, clockwise: east, south, west, north. The inside is on the right.
 const DX = [1, 0, -1, 0], DY = [0, 1, 0, -1];
 
-// outline is the border of the pixels inside as a Path2D in pixels of the image; holes are wound the other way. It goes through the middles
-// of the edges of pixels, in curves that stay within half a pixel of them: slanted borders are slanted, and not stairs.
+// outline returns the border of the pixels inside as a Path2D in pixels of the image. Holes are wound the other way. The path goes through the middles of the
+// edges of pixels, with curves that stay within half a pixel of them, so that slanted borders are smooth and not stairs.
 export function outline(inside, width, height) {
   const at = (x, y) => x >= 0 && y >= 0 && x < width && y < height && inside[y * width + x] === 1;
-  const seen = new Uint8Array(width * height); // pixels whose upper edge is on a loop that is done
+  const seen = new Uint8Array(width * height); // pixels whose upper edge is on a finished loop
   const path = new Path2D();
   for (let top = 0; top < height; top++) {
     for (let left = 0; left < width; left++) {
       const i = top * width + left;
       if (!inside[i] || seen[i] || (top > 0 && inside[i - width])) continue;
       const corners = []; // x and y of the middles of the edges before and after each turn
-      let x = left, y = top, way = 0; // the edge that begins at (x, y)
+      let x = left, y = top, way = 0; // the edge that starts at (x, y)
       do {
         if (way === 0) seen[y * width + x] = 1;
         const nextX = x + DX[way], nextY = y + DY[way];
-        const [ahead, beside] = around(nextX, nextY, way); // the pixels left and right of what follows
+        const [ahead, beside] = around(nextX, nextY, way); // the pixels left and right of the next edge
         const turn = at(...ahead) ? 3 : at(...beside) ? 0 : 1;
         if (turn) {
           const next = (way + turn) % 4;
@@ -45,7 +45,7 @@ export function outline(inside, width, height) {
   return path;
 }
 
-// addLoop adds a closed curve from the middle of each side of a polygon to that of the next one; the corners are its control points.
+// addLoop adds a closed curve through the middles of a polygon's sides; the corners are its control points.
 function addLoop(path, p) {
   const n = p.length;
   path.moveTo((p[n - 2] + p[0]) / 2, (p[n - 1] + p[1]) / 2);
@@ -55,7 +55,7 @@ function addLoop(path, p) {
   path.closePath();
 }
 
-// around are the two pixels in front of a corner: the left one and the right one of somebody who came that way.
+// around returns the two pixels in front of a corner, left and right of the direction of travel.
 function around(x, y, way) {
   switch (way) {
     case 0: return [[x, y - 1], [x, y]];

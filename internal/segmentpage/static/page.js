@@ -1,4 +1,4 @@
-// The page of `rlxrun serve`: opens images, collects prompts, and shows and saves the masks that the server finds for them.
+// The page of `rlxrun serve`: opens images, collects prompts, and shows and saves the masks that the server finds.
 
 import * as server from "./server.js";
 import { fill, outline } from "./outline.js";
@@ -8,15 +8,15 @@ const $ = (id) => document.getElementById(id);
 const canvas = $("view"), stage = $("stage"), view = new View(canvas, stage);
 const none = Object.freeze({ points: [], box: null });
 
-let about; // what the server said at the start
+let about; // the server's first answer
 let picture = null; // {number, width, height} of the image on the server
-let name = "image"; // of its file, without the ending
-let opening = null; // AbortController of what opens an image
-let history = [none]; // prompts {points: [[x, y, 1|0]], box: [x0, y0, x1, y1] or null}, the present ones last
-let chosen = "best"; // or the number of a mask
-let found = null; // the answer that is shown, with its prompts and its path
-let asked = 0; // number of the last request for a mask
-let corner = null; // where a box begins that is being drawn: {x, y, drag}
+let name = "image"; // of the file, without the extension
+let opening = null; // AbortController while an image is being opened
+let history = [none]; // prompts {points: [[x, y, 1|0]], box: [x0, y0, x1, y1] or null}, the current ones last
+let chosen = "best"; // "best" or the number of a mask
+let found = null; // the answer on the screen, with its prompts and its path
+let asked = 0; // number of the latest request for a mask
+let corner = null; // start of the box that is being drawn: {x, y, drag}
 let cross = { x: 0, y: 0 };
 
 const prompts = () => history.at(-1);
@@ -27,7 +27,7 @@ function say(text, bad = false) {
   $("status").classList.toggle("bad", bad);
 }
 
-// fail says what went wrong, unless something newer has taken its place.
+// fail shows an error, unless it is about something that was replaced meanwhile.
 function fail(error) {
   if (error.name === "AbortError" || error.status === 409) return;
   console.error(error);
@@ -42,7 +42,7 @@ function busy(text) {
 
 // Opening images
 
-// open shows the image of a file, or one that the server has, of which there is no more than the name.
+// open shows an image file, or an image that the server already has; then file has only a name.
 async function open(file, there = null) {
   opening?.abort();
   const { signal } = (opening = new AbortController());
@@ -56,7 +56,7 @@ async function open(file, there = null) {
     if (signal.aborted) return;
     if (before) server.close(before);
     picture = next;
-    asked++; // answers about the image before are not shown
+    asked++; // drops answers about the previous image
     name = file.name.replace(/\.[^.]*$/, "");
     $("name").textContent = `${file.name}, ${next.width} × ${next.height}`;
     $("empty").hidden = true;
@@ -70,7 +70,7 @@ async function open(file, there = null) {
     const { seconds } = await server.encode(next, signal);
     if (signal.aborted) return;
     say(`Ready after ${seconds.toFixed(1)} s. Click on an object, or drag a box around it.`);
-    canvas.focus({ preventScroll: true, focusVisible: false }); // a key makes it visible
+    canvas.focus({ preventScroll: true, focusVisible: false }); // the focus ring appears with the first key
   } catch (error) {
     if (!signal.aborted) fail(error);
   } finally {
@@ -86,7 +86,7 @@ function ask(change) {
   find();
 }
 
-// find asks for the mask of the prompts. Answers that come after a newer question are not shown.
+// find requests the mask for the prompts. It ignores answers that arrive after a newer request.
 async function find() {
   const mine = ++asked, begun = performance.now(), { points, box } = prompts();
   refresh();
@@ -118,7 +118,7 @@ async function find() {
 
 const rounded = (quality) => quality?.toFixed(2) ?? "not a number";
 
-// refresh shows the state of all that is above. It resolves when the canvas is drawn.
+// refresh redraws everything from the variables above. It resolves when the canvas is drawn.
 function refresh() {
   const { points, box } = prompts();
   $("undo").disabled = history.length === 1 && !corner;
@@ -137,7 +137,7 @@ function refresh() {
   return view.draw();
 }
 
-// offer lists the masks that the model gives.
+// offer lists the masks that the user can choose.
 function offer([first, last]) {
   const auto = document.createElement("label");
   auto.className = "auto";
@@ -176,7 +176,7 @@ async function save(what) {
 
 // Prompts
 
-// pixel is the pixel at a place.
+// pixel returns the pixel at a position.
 function pixel({ x, y }) {
   const clamp = (v, n) => Math.min(Math.max(Math.floor(v), 0), n - 1);
   return { x: clamp(x, view.width), y: clamp(y, view.height) };
@@ -186,7 +186,7 @@ function addPoint({ x, y }, on) {
   ask({ points: [...prompts().points, [x, y, on ? 1 : 0]] });
 }
 
-// between is the box that two pixels span, both of them inside.
+// between returns the box that includes two pixels.
 const between = (a, b) => [Math.min(a.x, b.x), Math.min(a.y, b.y), Math.max(a.x, b.x) + 1, Math.max(a.y, b.y) + 1];
 
 function endBox(to) {
@@ -209,7 +209,7 @@ function clear() {
 
 // Mouse, pen and finger
 
-const far = 5; // pixels of the page that make a drag of a click
+const far = 5; // a longer movement (in CSS pixels) is a drag, not a click
 
 canvas.addEventListener("pointerdown", (event) => {
   if (event.button !== 0) return;

@@ -1,14 +1,14 @@
-// What the page asks of rlxrun. Every function throws a Failure that says in words what went wrong.
+// The page's requests to rlxrun. Every function throws a Failure with a text for the user.
 
 export class Failure extends Error {
   constructor(message, { code = "", status = 0 } = {}) {
     super(message);
-    this.code = code; // for rlxrun explain
-    this.status = status; // of HTTP; 0: no answer
+    this.code = code; // for `rlxrun explain`
+    this.status = status; // HTTP status; 0 if there was no answer
   }
 }
 
-const tab = crypto.getRandomValues(new Uint32Array(4)).join("-"); // other tabs ask the same program
+const tab = crypto.getRandomValues(new Uint32Array(4)).join("-"); // other tabs use the same server
 
 async function ask(path, options) {
   let response;
@@ -28,27 +28,27 @@ async function ask(path, options) {
 
 const post = (path, body, signal) => ask(path, { method: "POST", body, signal });
 
-// start: {model, best: [first, last], max_file, first: picture or null, first_name}
+// start returns {model, best: [first, last], max_file, first: picture or null, first_name}.
 export const start = async () => (await ask("start")).json();
 
-// open sends an image file: {number, width, height}, once it is decoded.
+// open sends an image file and returns {number, width, height} once it is decoded.
 export const open = async (file, signal) => (await post("images", file, signal)).json();
 
-// pixels are those of an image as the model sees it, as ImageData.
+// pixels returns an image as the model sees it, as ImageData.
 export async function pixels({ number, width, height }, signal) {
   const response = await ask(`images/${number}/pixels`, { signal });
   return new ImageData(new Uint8ClampedArray(await response.arrayBuffer()), width, height);
 }
 
-// encode waits until an image is encoded: {seconds}.
+// encode waits until an image is encoded and returns {seconds}.
 export const encode = async ({ number }, signal) => (await post(`images/${number}/encode`, null, signal)).json();
 
-// close says that this page shows an image no more.
+// close tells the server that this page no longer shows an image.
 export const close = ({ number }) => ask(`images/${number}`, { method: "DELETE" }).catch(() => {});
 
-// find: {mask, quality, pixels, runs, seconds} of prompts {points, box} and the mask "best" or a number.
-// A newer call takes the place of one that waits, which throws a Failure with status 409.
+// find returns {mask, quality, pixels, runs, seconds} for prompts {points, box} and the mask "best" or a number. A newer call replaces one that waits, which then
+// throws a Failure with status 409.
 export const find = async ({ number }, prompts, mask) => (await post(`images/${number}/masks`, JSON.stringify({ tab, ...prompts, mask }))).json();
 
-// file is the mask, or the cut-out, as a PNG file.
+// file returns the mask or the cut-out as a PNG file.
 export const file = async ({ number }, prompts, mask, save) => (await post(`images/${number}/masks`, JSON.stringify({ tab, ...prompts, mask, save }))).blob();

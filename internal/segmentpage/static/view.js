@@ -1,20 +1,20 @@
-// The canvas: an image as large as there is room, its mask and prompts drawn over it at the resolution of the screen.
+// The canvas: an image as large as fits, with its mask and prompts drawn over it at the resolution of the screen.
 
 const MASK = "#2f81f7", ON = "#1fae5b", OFF = "#e5484d", WHITE = "#fff";
-const MOST = 5; // times an image is enlarged
+const MOST = 5; // largest magnification of an image
 
 export class View {
   #canvas;
   #stage;
-  #image = null; // ImageBitmap
-  #scale = 1; // pixels of the canvas in one of the image
-  #waits = false; // for the next frame
+  #image = null; // an ImageBitmap
+  #scale = 1; // canvas pixels per image pixel
+  #waits = false; // whether a frame is requested
 
-  // What is drawn over the image; call draw after a change.
+  // What is drawn over the image. Call draw after a change.
   path = null; // of the mask
   points = []; // [x, y, 1 or 0]
   box = null; // [x0, y0, x1, y1]
-  cross = null; // {x, y} of the keyboard
+  cross = null; // {x, y} of the keyboard's cursor
 
   constructor(canvas, stage) {
     this.#canvas = canvas;
@@ -33,11 +33,11 @@ export class View {
     this.fit();
   }
 
-  // fit makes the canvas as large as the stage lets it be.
+  // fit makes the canvas as large as the stage allows.
   fit() {
     if (!this.#image) return;
     const { width, height } = this.#image, style = getComputedStyle(this.#stage);
-    const narrow = matchMedia("(max-width: 760px)").matches; // there the stage grows with the image
+    const narrow = matchMedia("(max-width: 760px)").matches; // then the height of the stage follows the image
     const room = {
       x: this.#stage.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight),
       y: narrow ? 0.6 * innerHeight : this.#stage.clientHeight - parseFloat(style.paddingTop) - parseFloat(style.paddingBottom),
@@ -51,13 +51,13 @@ export class View {
     this.#paint();
   }
 
-  // at is the place in the image under a pointer.
+  // at returns the position of a pointer in the image.
   at({ clientX, clientY }) {
     const r = this.#canvas.getBoundingClientRect(), { width, height } = this.#image;
     return { x: ((clientX - r.left) / r.width) * width, y: ((clientY - r.top) / r.height) * height };
   }
 
-  // draw paints with the next frame, and resolves then.
+  // draw paints with the next frame and resolves then.
   draw() {
     if (!this.#waits) {
       this.#waits = new Promise((done) => requestAnimationFrame(() => {
@@ -75,8 +75,8 @@ export class View {
     c.setTransform(1, 0, 0, 1, 0, 0);
     c.imageSmoothingQuality = "high";
     c.drawImage(this.#image, 0, 0, canvas.width, canvas.height);
-    c.setTransform(this.#scale, 0, 0, this.#scale, 0, 0); // from here on in pixels of the image
-    const unit = devicePixelRatio / this.#scale; // one pixel of the page
+    c.setTransform(this.#scale, 0, 0, this.#scale, 0, 0); // from here on in image pixels
+    const unit = devicePixelRatio / this.#scale; // one CSS pixel
     const stroke = (colour, width, path) => {
       c.strokeStyle = colour;
       c.lineWidth = width * unit;
@@ -109,7 +109,7 @@ export class View {
       c.fill();
       c.shadowColor = "transparent";
       stroke(WHITE, 2);
-      c.beginPath(); // a plus or a minus: colour is not all that tells them apart
+      c.beginPath(); // plus or minus, so that colour is not the only difference
       c.moveTo(x - 4 * unit, y);
       c.lineTo(x + 4 * unit, y);
       if (on) {
