@@ -1,5 +1,5 @@
-// Package python_test runs the tests of the Python package, and the conformance suite on its example. They need a python3 with grpcio,
-// protobuf, numpy, cryptography and pytest; RLX_PYTHON names another interpreter, and RLX_REQUIRE_PYTHON makes it a failure that there is none.
+// Package python_test runs the tests of the Python package and the conformance suite on its example. They need a python3 with grpcio, protobuf, numpy,
+// cryptography and pytest. RLX_PYTHON names another interpreter. With RLX_REQUIRE_PYTHON a missing interpreter fails the tests.
 package python_test
 
 import (
@@ -18,10 +18,10 @@ import (
 	"testing"
 )
 
-// python is the interpreter, with all that the package needs.
+// python returns the interpreter, or skips the test if it or a package is missing.
 func python(t *testing.T) string {
 	t.Helper()
-	for _, pattern := range []string{"*/*.py", "rlx_backend/*", "examples/*"} { // so that a change invalidates cached test results
+	for _, pattern := range []string{"*/*.py", "rlx_backend/*", "examples/*"} { // open the files, so that a change invalidates cached test results
 		files, _ := filepath.Glob(pattern)
 		for _, f := range files {
 			os.ReadFile(f)
@@ -60,7 +60,7 @@ func TestUnits(t *testing.T) {
 	run(t, python(t), "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
 }
 
-// tools is a folder with rlxrun and rlxc, which are built once. TestMain removes it.
+// tools returns a folder with rlxrun and rlxc, built once. TestMain removes it.
 var tools = sync.OnceValue(func() string {
 	dir, err := os.MkdirTemp("", "rlx-python")
 	if err != nil {
@@ -77,7 +77,7 @@ var tools = sync.OnceValue(func() string {
 	return dir
 })
 
-var built string // empty: no test needed it
+var built string // empty if no test needed it
 
 func TestMain(m *testing.M) {
 	status := m.Run()
@@ -106,8 +106,8 @@ func numpy(t *testing.T) (dir, backend string) {
 	return dir, backend
 }
 
-// TestConformance: the example passes every check of the suite in shared memory, and those of a sample in chunks, since how tensors travel is the package's
-// affair and no kernel's. RLX_CONFORMANCE=all makes every check both ways; -short, samples.
+// TestConformance: the example passes every check of the suite in shared memory, and a sample in chunks, because the transport does not depend on the kernels.
+// With RLX_CONFORMANCE=all it runs every check over both, and with -short samples.
 func TestConformance(t *testing.T) {
 	_, backend := numpy(t)
 	seed := cmp.Or(os.Getenv("RLX_CONFORMANCE"), "1")
@@ -121,7 +121,7 @@ func TestConformance(t *testing.T) {
 		}
 		t.Run(transport, func(t *testing.T) {
 			t.Parallel()
-			out := run(t, rlxrun(), append([]string{"plugins", "test", backend, "--sandbox=off", "--quiet", "--transport", transport}, checks...)...) // the interpreter's packages may be anywhere
+			out := run(t, rlxrun(), append([]string{"plugins", "test", backend, "--sandbox=off", "--quiet", "--transport", transport}, checks...)...) // without the sandbox, because the interpreter's packages may be anywhere
 			if !regexp.MustCompile(`(?m)^numpy 1\.0: [0-9]{4,} passed, 0 failed, `).MatchString(out) {
 				t.Errorf("plugins test: %s", out)
 			}
@@ -129,7 +129,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestExample: the numpy backend draws the demo's mask, and continues a text as Transformers does.
+// TestExample: the numpy backend draws the demo's mask and generates the same text as Transformers.
 func TestExample(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles and runs the demo models")
@@ -161,7 +161,7 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// overlap is the IoU of two masks.
+// overlap returns the IoU of two masks.
 func overlap(t *testing.T, paths ...string) float64 {
 	t.Helper()
 	var masks []image.Image
@@ -196,7 +196,7 @@ func overlap(t *testing.T, paths ...string) float64 {
 	return float64(both) / float64(max(either, 1))
 }
 
-// A kernel that raises an exception: the user sees the step, its op and what was raised.
+// If a kernel raises an exception, the user sees the step, its op and the exception.
 func TestKernelRaises(t *testing.T) {
 	t.Parallel()
 	py, dir := python(t), t.TempDir()
@@ -227,7 +227,7 @@ serve(b)
 	}
 }
 
-// TestTutorial: the program and the commands of docs/backend-tutorial.md, in its order.
+// TestTutorial: the program and the commands of docs/backend-tutorial.md work in their order.
 func TestTutorial(t *testing.T) {
 	t.Parallel()
 	py, dir := python(t), t.TempDir()

@@ -1,5 +1,5 @@
-// Package rust_test runs the tests of the Rust crate, the conformance suite on its example, and the Rust part of the tutorial. Compiling the crate and what it
-// depends on takes minutes, so they run where RLX_REQUIRE_RUST is set, as make test-rust does; they need cargo and a C compiler.
+// Package rust_test runs the tests of the Rust crate, the conformance suite on its example, and the Rust part of the tutorial. Compiling the crate and its
+// dependencies takes minutes, so the tests run only if RLX_REQUIRE_RUST is set, as make test-rust does. They need cargo and a C compiler.
 package rust_test
 
 import (
@@ -17,7 +17,7 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// cargo skips the test unless Rust is asked for, and says where compiled crates go.
+// cargo skips the test unless RLX_REQUIRE_RUST is set, and returns the folder for compiled crates.
 func cargo(t *testing.T) (target string) {
 	t.Helper()
 	if os.Getenv("RLX_REQUIRE_RUST") == "" {
@@ -30,7 +30,7 @@ func cargo(t *testing.T) (target string) {
 	return target
 }
 
-// run runs a command in a folder, with the folder bin before the others of PATH.
+// run runs a command in a folder, with the folder bin first in PATH.
 func run(t *testing.T, dir, bin, target, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -43,7 +43,7 @@ func run(t *testing.T, dir, bin, target, name string, args ...string) string {
 	return string(out)
 }
 
-// build builds rlxrun and rlxc.
+// build builds rlxrun and rlxc and returns their folder.
 func build(t *testing.T) (bin string) {
 	t.Helper()
 	bin = t.TempDir()
@@ -53,7 +53,7 @@ func build(t *testing.T) (bin string) {
 	return bin
 }
 
-// TestMessages: src/proto has every field of the protocol. It needs no Rust, so that a change of the protocol does not leave the crate behind.
+// TestMessages: src/proto has every field of the protocol. The test needs no Rust, so it fails for everybody who changes the protocol but not the crate.
 func TestMessages(t *testing.T) {
 	source, err := os.ReadFile("src/proto/rlx.v1.rs")
 	if err != nil {
@@ -82,7 +82,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// has reports whether the fields of a struct have one of this number and name. The fields of a oneof are those of an enum, of which the struct has the numbers.
+// has reports whether the fields of a struct include one with this number and name. A oneof's fields are in an enum, and the struct has only their numbers.
 func has(body string, f protoreflect.FieldDescriptor) bool {
 	if o := f.ContainingOneof(); o != nil {
 		return regexp.MustCompile(fmt.Sprintf(`tags = "[^"]*\b%d\b[^"]*"\)\]\s*pub %s:`, f.Number(), o.Name())).MatchString(body)
@@ -90,7 +90,7 @@ func has(body string, f protoreflect.FieldDescriptor) bool {
 	return regexp.MustCompile(fmt.Sprintf(`tag = "%d"\)\]\s*pub (r#)?%s:`, f.Number(), f.Name())).MatchString(body)
 }
 
-// TestCrate: format, lints, documentation, unit tests, examples in the documentation.
+// TestCrate: format, lints, documentation, unit tests and the examples in the documentation.
 func TestCrate(t *testing.T) {
 	target := cargo(t)
 	for _, args := range []string{"fmt --check", "clippy --all-targets --locked -- -D warnings", "test --locked"} {
@@ -98,7 +98,7 @@ func TestCrate(t *testing.T) {
 	}
 }
 
-// TestExample: the example passes the whole suite over both transports, in the sandbox.
+// TestExample: the example passes the whole conformance suite over both transports, in the sandbox.
 func TestExample(t *testing.T) {
 	target, bin := cargo(t), build(t)
 	run(t, ".", bin, target, "cargo", "build", "--locked", "--example", "rlx-backend-loops")
@@ -109,7 +109,7 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// TestTutorial: the files and the commands of the Rust part of docs/backend-tutorial.md, in its order.
+// TestTutorial: the files and commands of the Rust part of docs/backend-tutorial.md work in their order.
 func TestTutorial(t *testing.T) {
 	target, bin, dir := cargo(t), build(t), t.TempDir()
 	sdk, err := filepath.Abs(".")
@@ -128,7 +128,7 @@ func TestTutorial(t *testing.T) {
 		t.Fatalf("the tutorial has %d blocks", len(blocks))
 	}
 	run(t, dir, bin, target, "sh", "-ec", string(layer[1]))
-	if err := os.Symlink(target, filepath.Join(dir, "target")); err != nil { // which has the crates that it needs
+	if err := os.Symlink(target, filepath.Join(dir, "target")); err != nil { // reuse the compiled dependencies
 		t.Fatal(err)
 	}
 	lock, err := os.ReadFile("Cargo.lock")

@@ -50,7 +50,7 @@ func argKernel(name string, least bool) Kernel {
 func byFour(n *ir.Node) bool {
 	x, axis := n.In[0].Type, n.Attrs.(op.ArgAttrs).Axis
 	words := x.DType.IsFloat() || x.DType == dtype.I32 || x.DType == dtype.U32
-	return words && aligned(n.In[0]) && common(x.Shape[axis:axis+1])%4 == 0 && numel(n.Graph.Syms.Largest(x.Shape)[axis+1:]) == 1
+	return words && aligned(n.In[0]) && commonDivisor(x.Shape[axis:axis+1])%4 == 0 && numel(n.Graph.Syms.Largest(x.Shape)[axis+1:]) == 1
 }
 
 func argRows(n *ir.Node) rowPlan {

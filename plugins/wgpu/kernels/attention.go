@@ -36,11 +36,11 @@ func attentionParams(a op.AttentionAttrs, c *Call) []uint32 {
 	for _, s := range []op.HeadStrides{g.Q, g.K, g.V, g.Out} {
 		p = append(p, uint32(s.Batch), uint32(s.Seq), uint32(s.Head))
 	}
-	const far = 1 << 30 // larger than any size, yet sums with positions do not overflow
+	const unbounded = 1 << 30 // larger than any size, yet sums with positions do not overflow
 	for _, at := range g.Start {
 		p = append(p, uint32(at))
 	}
-	p = append(p, math.Float32bits(float32(a.EffectiveScale(int64(g.D)))), math.Float32bits(float32(a.Softcap)), uint32(int32(max(-far, min(far, g.QOffset)))), uint32(min(far, a.Window)))
+	p = append(p, math.Float32bits(float32(a.EffectiveScale(int64(g.D)))), math.Float32bits(float32(a.Softcap)), uint32(int32(max(-unbounded, min(unbounded, g.QOffset)))), uint32(min(unbounded, a.Window)))
 	for _, stride := range g.Mask {
 		p = append(p, uint32(stride))
 	}

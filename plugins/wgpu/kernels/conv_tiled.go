@@ -77,13 +77,13 @@ func takesTiles(n *ir.Node, s convSizes) bool {
 	return s.Taps()*s.CIn >= 16
 }
 
-// often is the number of result pixels from which on the weights are first copied in patch order. Every tile reads them, and in their stored
+// arrangePixels is the number of result pixels from which on the weights are first copied in patch order. Every tile reads them, and in their stored
 // order each lane would read another cache line.
-const often = 8192
+const arrangePixels = 8192
 
 // arranged reports whether the weights of a tiled convolution are first copied to scratch memory, in patch order.
 func arranged(n *ir.Node, s convSizes) bool {
-	return takesTiles(n, s) && !s.Transposed && s.Taps() > 1 && numel(n.Graph.Syms.Smallest(n.Type.Shape)) >= often*s.COut
+	return takesTiles(n, s) && !s.Transposed && s.Taps() > 1 && numel(n.Graph.Syms.Smallest(n.Type.Shape)) >= arrangePixels*s.COut
 }
 
 // copyBlock is the number of channels in a block of the copy of x. It equals the depth of a tile.
@@ -97,8 +97,8 @@ func copied(n *ir.Node, s convSizes) bool { return arranged(n, s) && s.CIn%copyB
 // 0 times a weight that is not finite is NaN. So one shader checks the weights first, and another recomputes the result if necessary.
 func (s convSizes) padded() bool { return !s.Transposed && s.Padding != [3]int{} }
 
-// flags is the number of words after the weights in scratch memory. Each tells whether the weights that one workgroup checked are finite.
-const flags = 256
+// maxFlags is the number of words after the weights in scratch memory. Each tells whether the weights that one workgroup checked are finite.
+const maxFlags = 256
 
 // convScratch returns the layout of a convolution's scratch memory in 4-byte words: the end of the weights (at 0), the start of the copy of x
 // after the flags, and the total.
@@ -111,7 +111,7 @@ func convScratch(n *ir.Node, s convSizes) (weights, image, words int) {
 	}
 	image = weights
 	if s.padded() {
-		image += flags
+		image += maxFlags
 	}
 	if !copied(n, s) {
 		return weights, image, image
@@ -142,7 +142,7 @@ type prepared struct {
 func prepare(n *ir.Node, p *patch) prepared {
 	weights, _, _ := convScratch(n, p.convSizes)
 	c := prepared{patch: p, Arrange: weights > 0, Padded: p.padded(), Flags: weights}
-	c.Parts = min(ceilDiv(p.COut*p.CIn*p.Taps(), 256), flags)
+	c.Parts = min(ceilDiv(p.COut*p.CIn*p.Taps(), 256), maxFlags)
 	return c
 }
 
@@ -260,7 +260,7 @@ func convTiled(n *ir.Node, s convSizes, l Limits) []Shader {
 		}))
 	}
 	// The weight times the patches of each image.
-	if common(n.Type.Shape[2:])%4 == 0 {
+	if commonDivisor(n.Type.Shape[2:])%4 == 0 {
 		c.Vec = 4
 	}
 	c.A.Filter, c.B.Patch, c.B.Across, c.RowBias = filter, p, !p.Copied, s.Bias

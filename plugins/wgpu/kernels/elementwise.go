@@ -112,7 +112,7 @@ var (
 	}})
 	_ = register(Kernel{Op: "expand", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		if in, out := n.In[0].Type.Shape, n.Type.Shape; len(in) > 0 && in[len(in)-1] == out[len(out)-1] {
-			if u := units(n.Type.DType, []int{common(out[len(out)-1:])}, n.In[0]); u.words == 4 {
+			if u := units(n.Type.DType, []int{commonDivisor(out[len(out)-1:])}, n.In[0]); u.words == 4 {
 				return []Shader{strided(n, u, len(out), func(c *Call) (offset int, dims, stride []int) {
 					stride = make([]int, len(out))
 					for i, s := range strides(c.In[0].Shape)[maxRank-len(out):] {
@@ -193,7 +193,7 @@ func computing(n *ir.Node, body string) Shader {
 // operand must be read in the order of the result (as a whole, or repeatedly) or have one element.
 func quads(n *ir.Node, function string) (s Shader, ok bool) {
 	var vectors, mods []int
-	whole := []int{common(n.Type.Shape)}
+	whole := []int{commonDivisor(n.Type.Shape)}
 	load := ""
 	for k, x := range n.In {
 		switch howBroadcast(x.Type.Shape, n.Type.Shape) {
@@ -202,7 +202,7 @@ func quads(n *ir.Node, function string) (s Shader, ok bool) {
 		case "one":
 			load += fmt.Sprintf("  let q%d = vec4<f32>(x%d(0u));\n", k, k)
 		case "suffix":
-			vectors, mods, whole = append(vectors, k), append(mods, k), append(whole, common(x.Type.Shape))
+			vectors, mods, whole = append(vectors, k), append(mods, k), append(whole, commonDivisor(x.Type.Shape))
 			load += fmt.Sprintf("  let q%d = bitcast<vec4<f32>>(x%d4(i %% P.mod%d));\n", k, k, k)
 		default:
 			return s, false

@@ -16,7 +16,7 @@ var _ = register(Kernel{
 	Shaders: func(n *ir.Node, _ Limits) []Shader {
 		rows, d := n.In[1], n.Type.DType
 		axis := positive(n.Attrs.(op.KVAppendAttrs).Axis, n.Type.Rank())
-		u := units(d, []int{common(rows.Type.Shape[axis+1:])}, rows)
+		u := units(d, []int{commonDivisor(rows.Type.Shape[axis+1:])}, rows)
 		body, words := "rows", d
 		if u.words > 0 {
 			words = dtype.U32

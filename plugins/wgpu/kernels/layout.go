@@ -23,8 +23,8 @@ var (
 	_ = register(Kernel{Op: "narrow", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		a := n.Attrs.(op.NarrowAttrs)
 		shape, axis := n.In[0].Type.Shape, positive(a.Axis, n.Type.Rank())
-		inner := common(shape[axis+1:])
-		u := units(n.Type.DType, []int{common(shape[axis:]), common(n.Type.Shape[axis:]), a.Start * inner}, n.In[0])
+		inner := commonDivisor(shape[axis+1:])
+		u := units(n.Type.DType, []int{commonDivisor(shape[axis:]), commonDivisor(n.Type.Shape[axis:]), a.Start * inner}, n.In[0])
 		return []Shader{strided(n, u, 2, func(c *Call) (offset int, dims, stride []int) {
 			_, size, inner := around(c.In[0].Shape, axis)
 			return a.Start * inner, []int{numel(c.Out.Shape[:axis]), numel(c.Out.Shape[axis:])}, []int{size * inner, 1}
@@ -41,7 +41,7 @@ var (
 		axis := positive(a.Axis, n.Type.Rank())
 		fields, which, rows := []string{"row"}, []int{}, []int{}
 		for i, x := range n.In {
-			fields, which, rows = append(fields, fmt.Sprint("len", i)), append(which, i), append(rows, common(x.Type.Shape[axis:]))
+			fields, which, rows = append(fields, fmt.Sprint("len", i)), append(which, i), append(rows, commonDivisor(x.Type.Shape[axis:]))
 		}
 		u := units(n.Type.DType, rows, n.In...)
 		return []Shader{moved(n, u, which, "concat", part(layoutWGSL, "concat"), map[string]any{"Operands": which}, fields, func(c *Call) []uint32 {
@@ -55,7 +55,7 @@ var (
 	_ = register(Kernel{Op: "gather", Takes: "(any, i32|i64|u32)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		x := n.In[0]
 		axis := positive(n.Attrs.(op.GatherAttrs).Axis, x.Type.Rank())
-		u := units(n.Type.DType, []int{common(x.Type.Shape[axis+1:])}, x)
+		u := units(n.Type.DType, []int{commonDivisor(x.Type.Shape[axis+1:])}, x)
 		return []Shader{moved(n, u, []int{0}, "gather", part(layoutWGSL, "gather"), nil, []string{"inner", "count", "size"}, func(c *Call) []uint32 {
 			_, size, inner := around(c.In[0].Shape, axis)
 			return []uint32{uint32(inner / u.per()), uint32(numel(c.In[1].Shape)), uint32(size)}
@@ -87,7 +87,7 @@ var (
 // castFours casts between float types four elements at a time; ok is false if the size is not a multiple of four.
 func castFours(n *ir.Node) (s Shader, ok bool) {
 	x := n.In[0]
-	if !x.Type.DType.IsFloat() || !n.Type.DType.IsFloat() || common(n.Type.Shape)%4 != 0 || !aligned(x) {
+	if !x.Type.DType.IsFloat() || !n.Type.DType.IsFloat() || commonDivisor(n.Type.Shape)%4 != 0 || !aligned(x) {
 		return s, false
 	}
 	count := func(c *Call) int { return numel(c.Out.Shape) / 4 }
@@ -124,9 +124,9 @@ func pad(n *ir.Node) Shader {
 		}
 		return a.Before[starts[k]] * numel(shape[starts[k]+1:ends[k]])
 	}
-	row := []int{common(x[last:]), common(n.Type.Shape[last:])}
+	row := []int{commonDivisor(x[last:]), commonDivisor(n.Type.Shape[last:])}
 	if len(x) > 0 {
-		row = append(row, a.Before[last]*common(x[last+1:]))
+		row = append(row, a.Before[last]*commonDivisor(x[last+1:]))
 	}
 	u := units(n.Type.DType, row, n.In[0])
 	fill := bitsOf(n.Type.DType, a.Value)

@@ -20,7 +20,7 @@ var _ = register(Kernel{Op: "transpose", Takes: "(any)", Shaders: func(n *ir.Nod
 // it gathers elements one by one.
 func transpose(n *ir.Node) Shader {
 	t := permutation{x: n.In[0].Type.Shape, size: n.Type.DType.Size()}
-	t.axes = together(t.x, n.Attrs.(op.TransposeAttrs).Perm)
+	t.axes = mergedAxes(t.x, n.Attrs.(op.TransposeAttrs).Perm)
 	last := len(t.axes) - 1
 	if t.from(last) < last {
 		if a, b := t.most(n, t.from(last)), t.most(n, last); a*b >= smallestSquare && min(a, b) > 1 {
@@ -29,7 +29,7 @@ func transpose(n *ir.Node) Shader {
 	}
 	u := element(n.Type.DType)
 	if t.from(last) == last {
-		u = units(n.Type.DType, []int{common(t.dims(last))}, n.In[0])
+		u = units(n.Type.DType, []int{commonDivisor(t.dims(last))}, n.In[0])
 	}
 	return strided(n, u, last+1, func(c *Call) (offset int, dims, stride []int) {
 		dims, stride = t.sizes(c)
@@ -47,9 +47,9 @@ type permutation struct {
 	size int      // bytes per element
 }
 
-// together returns the merged axes of a permuted shape, at least one. It drops axes of size 1 and merges axes that are neighbours before and after
+// mergedAxes returns the merged axes of a permuted shape, at least one. It drops axes of size 1 and merges axes that are neighbours before and after
 // the permutation.
-func together(x ir.Shape, perm []int) [][]int {
+func mergedAxes(x ir.Shape, perm []int) [][]int {
 	order, rank := make([]int, len(x)), 0 // numbers the operand's axes without those of size 1
 	for i, d := range x {
 		if !d.Is(1) {
@@ -161,8 +161,8 @@ func (s square) StoreLanes() int {
 // Mask selects the bits of one element.
 func (s square) Mask() int { return 1<<s.Width - 1 }
 
-// power returns the least power of two that is at least 4 and at least n, but not more than most, a power of two.
-func power(n, most int) int {
+// clampedPower2 returns the least power of two that is at least 4 and at least n, but not more than most, a power of two.
+func clampedPower2(n, most int) int {
 	p := 4
 	for p < n && p < most {
 		p *= 2
@@ -178,7 +178,7 @@ func (t permutation) tiled(n *ir.Node, a, b int) Shader {
 	if s.Per == 1 { // on an H200, half the invocations with twice the loads in flight are 7 % faster
 		s.Group = 128
 	}
-	s.Across, s.Down = power(ceilDiv(a, s.Per), 32), power(ceilDiv(b, s.Per), 32)
+	s.Across, s.Down = clampedPower2(ceilDiv(a, s.Per), 32), clampedPower2(ceilDiv(b, s.Per), 32)
 	// Make a narrow tile longer.
 	for s.Across*s.Down < 1024 && s.Down < 256 && s.Down*s.Per < b {
 		s.Down *= 2
@@ -186,7 +186,7 @@ func (t permutation) tiled(n *ir.Node, a, b int) Shader {
 	for s.Across*s.Down < 1024 && s.Across < 256 && s.Across*s.Per < a {
 		s.Across *= 2
 	}
-	ca, cb := common(t.dims(inner)), common(t.dims(last))
+	ca, cb := commonDivisor(t.dims(inner)), commonDivisor(t.dims(last))
 	s.Loose = ca%s.Per != 0 || cb%s.Per != 0 || !beginsAt(n.In[0], 4)
 	for s.Rows()*s.Pitch() > tileWords {
 		if s.Across >= s.Down {

@@ -130,8 +130,8 @@ func beginsAt(n *ir.Node, bytes int64) bool {
 	return !view || offset%bytes == 0 && beginsAt(n.In[0], bytes)
 }
 
-// common returns the largest divisor of 64 that divides the product of sizes for all values of the symbols.
-func common(sizes []ir.Dim) int {
+// commonDivisor returns the largest divisor of 64 that divides the product of sizes for all values of the symbols.
+func commonDivisor(sizes []ir.Dim) int {
 	product := 1
 	for _, d := range sizes {
 		if d.Is(0) {

@@ -139,8 +139,8 @@ func matmul(n *ir.Node, a op.FusedMatMulAttrs, l Limits) []Shader {
 		}
 	}
 	take(0, 1, func() []Shader { return []Shader{matmulVector(n, a)} })
-	take(2, rowsFew, func() []Shader { return []Shader{matmulRows(n, a)} })
-	take(rowsFew+1, most.m, func() []Shader { return matmulTiled(n, a, l) })
+	take(2, maxFewRows, func() []Shader { return []Shader{matmulRows(n, a)} })
+	take(maxFewRows+1, most.m, func() []Shader { return matmulTiled(n, a, l) })
 	return out
 }
 

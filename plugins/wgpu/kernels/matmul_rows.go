@@ -11,9 +11,9 @@ import (
 //go:embed matmul_rows.wgsl
 var matmulRowsWGSL string
 
-// rowsFew is the largest number of rows for matmulRows, which computes eight rows at a time. With so few rows, tiles would be mostly empty, and few
+// maxFewRows is the largest number of rows for matmulRows, which computes eight rows at a time. With so few rows, tiles would be mostly empty, and few
 // workgroups would read all of the weight.
-const rowsFew = 96
+const maxFewRows = 96
 
 // matmulRows multiplies x [M,K] with few rows by a weight [N,K].
 func matmulRows(n *ir.Node, a op.FusedMatMulAttrs) Shader {

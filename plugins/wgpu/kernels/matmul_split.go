@@ -47,7 +47,7 @@ func splitBytes(n *ir.Node, l Limits) int64 {
 		return 0
 	}
 	p := largest(n, a)
-	if byRows(n, a, l) && p.m <= rowsFew {
+	if byRows(n, a, l) && p.m <= maxFewRows {
 		return 0
 	}
 	if t := productTile(n, a, l); t.Splits > 1 {

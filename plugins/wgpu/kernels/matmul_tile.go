@@ -86,8 +86,8 @@ func Tiles() []Tile { return slices.Clone(tiles) }
 // WebGPU does not report the number of processors. Tiles are chosen for a large GPU. On a smaller one each processor computes more tiles, and the
 // choice matters less.
 const (
-	processors = 132
-	busy       = 160 // invocations that keep a processor's multipliers busy
+	processors      = 132
+	busyInvocations = 160 // invocations that keep a processor's multipliers busy
 )
 
 // The cost of adding partial sums: a dispatch in seconds, and memory traffic in bytes per second.
@@ -100,7 +100,7 @@ const (
 func (t Tile) seconds(p product) float64 {
 	parts := max(t.Splits, 1)
 	most := ceilDiv(max(t.groups(p)*parts, 1), processors)
-	sums := float64(most*t.TileM()*t.TileN()) * max(1, float64(busy)/float64(most*t.Threads()))
+	sums := float64(most*t.TileM()*t.TileN()) * max(1, float64(busyInvocations)/float64(most*t.Threads()))
 	s := 2 * sums * float64(max(p.k, 1)) / float64(parts) / (t.Rate * 1e12 / processors)
 	if parts > 1 {
 		s += sumTime + 4*float64(p.m)*float64(p.n)*float64(2*parts+1)/sumRate

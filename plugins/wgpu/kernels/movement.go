@@ -17,7 +17,7 @@ var (
 		shape, axes := n.Type.Shape, n.Attrs.(op.FlipAttrs).Axes
 		u, rank := element(n.Type.DType), n.Type.Rank()
 		if len(axes) == 0 || axes[len(axes)-1] < rank-1 {
-			u = units(n.Type.DType, []int{common(shape[rank-1:])}, n.In[0])
+			u = units(n.Type.DType, []int{commonDivisor(shape[rank-1:])}, n.In[0])
 		}
 		return []Shader{strided(n, u, rank, func(c *Call) (offset int, dims, stride []int) {
 			dims, stride = c.Out.Shape, denseStrides(c.Out.Shape)
@@ -35,7 +35,7 @@ var (
 		if len(a.Axes) > 0 {
 			inner = a.Axes[len(a.Axes)-1] + 1
 		}
-		u := units(n.Type.DType, []int{common(shape[inner:])}, n.In[0])
+		u := units(n.Type.DType, []int{commonDivisor(shape[inner:])}, n.In[0])
 		if inner == rank {
 			u = element(n.Type.DType)
 		}
@@ -59,7 +59,7 @@ var (
 	}})
 	_ = register(Kernel{Op: "dynamic_slice", Takes: "(any, i32|i64)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		x, a := n.In[0], n.Attrs.(op.DynamicSliceAttrs)
-		inner := common(x.Type.Shape[a.Axis+1:])
+		inner := commonDivisor(x.Type.Shape[a.Axis+1:])
 		u := units(n.Type.DType, []int{inner}, x)
 		return []Shader{moved(n, u, []int{0}, "dynamic_slice", part(movementWGSL, "slice"), nil, []string{"row", "from_row", "inner", "last"}, func(c *Call) []uint32 {
 			_, size, inner := around(c.In[0].Shape, a.Axis)
@@ -69,7 +69,7 @@ var (
 	}})
 	_ = register(Kernel{Op: "gather_batched", Takes: "(any, i32|i64|u32)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		x, b := n.In[0], n.Attrs.(op.GatherBatchedAttrs).BatchDims
-		u := units(n.Type.DType, []int{common(x.Type.Shape[b+1:])}, x)
+		u := units(n.Type.DType, []int{commonDivisor(x.Type.Shape[b+1:])}, x)
 		return []Shader{moved(n, u, []int{0}, "gather_batched", part(movementWGSL, "gather_batched"), nil, []string{"inner", "count", "size"}, func(c *Call) []uint32 {
 			return []uint32{uint32(numel(c.In[0].Shape[b+1:]) / u.per()), uint32(numel(c.In[1].Shape[b:])), uint32(c.In[0].Shape[b])}
 		}).withStatus()}
@@ -91,7 +91,7 @@ var (
 			return p
 		}
 		// Four neighbouring elements of a row share the computations for that row.
-		if d := n.Type.DType; d.Size() == 4 && common(n.Type.Shape[n.Type.Rank()-1:])%4 == 0 {
+		if d := n.Type.DType; d.Size() == 4 && commonDivisor(n.Type.Shape[n.Type.Rank()-1:])%4 == 0 {
 			consts["Each"], consts["T"], consts["Encode"] = 4, "vec4<u32>", "bitcast<u32>"
 			return []Shader{moved(n, unit{elements: 4, words: 4}, []int{Out}, "resize", part(movementWGSL, a.Mode), consts, fields, params)}
 		}

@@ -21,14 +21,14 @@ var (
 )
 
 const (
-	mostLanes  = 16 // most lanes per column
-	rowsOfLane = 16 // rows per lane, in registers; more if a column has more than mostLanes can hold
-	scanTokens = 8  // tokens after which a scan adds the partial sums of its lanes
+	maxLanes    = 16 // most lanes per column
+	rowsPerLane = 16 // rows per lane, in registers; more if a column has more than maxLanes can hold
+	scanTokens  = 8  // tokens after which a scan adds the partial sums of its lanes
 )
 
 // lanesFor divides the rows of a column among lanes.
 func lanesFor(rows int) (lanes, each int) {
-	for lanes = 1; lanes < mostLanes && lanes*rowsOfLane < rows; {
+	for lanes = 1; lanes < maxLanes && lanes*rowsPerLane < rows; {
 		lanes *= 2
 	}
 	return lanes, max(1, ceilDiv(rows, lanes))

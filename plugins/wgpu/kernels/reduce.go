@@ -115,8 +115,8 @@ func rowsOf(n *ir.Node) (r reduction, ok bool) {
 	if x.DType != dtype.Bool && aligned(n.In[0]) {
 		switch inner := x.Shape[end:]; {
 		case numel(most[end:]) != 1:
-			r.across = common(inner)%4 == 0
-		case common(x.Shape[first:end])%4 == 0:
+			r.across = commonDivisor(inner)%4 == 0
+		case commonDivisor(x.Shape[first:end])%4 == 0:
 			r.unit = 4
 		}
 	}

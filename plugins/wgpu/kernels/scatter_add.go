@@ -16,7 +16,7 @@ var _ = register(Kernel{Op: "scatter_add", Takes: "(f32|f16|bf16|i32|u32, i32|i6
 // unlike with atomic additions.
 func scatterAdd(n *ir.Node, l Limits) []Shader {
 	inner := func(shape []int) int { return numel(shape[1:]) }
-	width, four := inner(n.Graph.Syms.Largest(n.Type.Shape)), common(n.Type.Shape[1:])%4 == 0 && aligned(n.In[0])
+	width, four := inner(n.Graph.Syms.Largest(n.Type.Shape)), commonDivisor(n.Type.Shape[1:])%4 == 0 && aligned(n.In[0])
 	d := n.Type.DType
 	if d.Size() < 4 && !four { // neighbouring elements share words
 		s := mapped(n, "scatter_add", part(movementWGSL, "scatter_elements"), map[string]any{"Type": elementType(d)}, []string{"inner", "rows", "count"}, func(c *Call) []uint32 {

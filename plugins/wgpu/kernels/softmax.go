@@ -93,7 +93,7 @@ func softmaxLong(n *ir.Node) (p rowPlan, unit int, ok bool) {
 		return p, 0, false
 	}
 	unit = 1
-	if common(n.Type.Shape[last:])%4 == 0 && aligned(n.In[0]) {
+	if commonDivisor(n.Type.Shape[last:])%4 == 0 && aligned(n.In[0]) {
 		unit = 4
 	} else if n.Type.DType != dtype.F32 {
 		return p, 0, false // elements share words

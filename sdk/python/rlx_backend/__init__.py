@@ -10,7 +10,7 @@
 
     serve(backend)
 
-`rlxrun plugins test ./rlx-backend-mine` says whether it is right.
+`rlxrun plugins test ./rlx-backend-mine` runs the conformance suite on it.
 """
 
 from .errors import (BadInput, Cancelled, DeviceError, FoundNaN, OutOfMemory, Panicked, Refused, RlxError, Unavailable, Unsupported)

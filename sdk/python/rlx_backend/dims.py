@@ -1,4 +1,4 @@
-"""Sizes: numbers, and expressions of symbols such as 2*N+3 or (N+7)/8. See spec/format.md, "Dims"."""
+"""Sizes: numbers and expressions of symbols, such as 2*N+3 or (N+7)/8. See spec/format.md, "Dims"."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TOKEN = re.compile(r"\d+|[A-Za-z_][A-Za-z0-9_]*|[-+*/()]")
 
 
 def _quotient(of: Dim, by: int) -> Dim:
-    return lambda s: of(s) // by  # rounds down, also below zero
+    return lambda s: of(s) // by  # rounds towards minus infinity
 
 
 def _times(a: Dim, b: Dim) -> Dim:
@@ -69,7 +69,7 @@ class _Parser:
 
 
 def parse(dim: Union[int, str]) -> Dim:
-    """parse gives the function of the symbols' values that a dim is. It raises ValueError."""
+    """Parses a dim and returns a function from symbol values to the size. Raises ValueError."""
     if isinstance(dim, int):
         return lambda s: dim
     p = _Parser(dim)

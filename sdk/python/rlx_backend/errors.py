@@ -1,10 +1,10 @@
-"""Errors with the codes of spec/protocol.md, section 7. A kernel may raise any of them, or any other exception."""
+"""Errors with the codes of spec/protocol.md, section 7. A kernel may raise them or any other exception."""
 
 from __future__ import annotations
 
 
 class RlxError(Exception):
-    """An error that the user reads: lower case, what was found, what is allowed."""
+    """An error for the user. The message is in lower case and says what was found and what is allowed."""
 
     code = "RLX9001"
 
@@ -21,25 +21,25 @@ class Cancelled(RlxError):
 
 
 class FoundNaN(RlxError):
-    """A step made a NaN in a run that was to look for one."""
+    """A step produced a NaN in a run with check_nan."""
 
     code = "RLX1003"
 
 
 class BadInput(RlxError):
-    """A value that the op does not take, such as an index out of range, or sizes that the program does not take."""
+    """A value that the op does not allow, such as an index out of range, or sizes that the program does not allow."""
 
     code = "RLX3001"
 
 
 class Panicked(RlxError):
-    """A kernel raised an exception that is no RlxError."""
+    """A kernel raised an exception other than an RlxError."""
 
     code = "RLX5111"
 
 
 class Refused(RlxError):
-    """The request is against the protocol."""
+    """The request violates the protocol."""
 
     code = "RLX5115"
 
@@ -57,12 +57,12 @@ class DeviceError(RlxError):
 
 
 class Unsupported(RlxError):
-    """An op, element type, size or precision that the backend does not run."""
+    """An op, element type, size or precision that the backend does not support."""
 
     code = "RLX7001"
 
 
 class OutOfMemory(RlxError):
-    """Memory could not be had."""
+    """There is not enough memory."""
 
     code = "RLX8001"

@@ -1,4 +1,4 @@
-"""Kernels and what they say about themselves: the backend's target description. See spec/target.md."""
+"""Kernels, and the target description that their rules form. See spec/target.md."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from .errors import Unsupported
 from .program import Program
 from .rules import Rule
 
-#: fn(attrs, *operands, *results). Operands and results are arrays; it writes the results, which have the memory of an operand
-#: where the op may overwrite that one.
+#: fn(attrs, *operands, *results). Operands and results are arrays. The kernel writes the results. If the op may overwrite an
+#: operand, a result may share its memory.
 Kernel = Callable[..., None]
 
 _ORDER = ["f32", "f16", "bf16", "f64", "i8", "i16", "i32", "i64", "u8", "u32", "bool"]
@@ -24,7 +24,7 @@ class Device:
     id: str
     name: str
     type: str = "cpu"  # one of DEVICE_TYPES
-    memory: int = 0  # bytes of its own
+    memory: int = 0  # bytes of its own memory; 0 if it uses the host's
     features: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -34,7 +34,7 @@ class Device:
 
 @dataclass
 class Backend:
-    """A backend: its name, its devices, and the kernels that are registered with it.
+    """A backend: its name, its devices and its kernels.
 
     >>> npu = Backend("npu", "1.0", [Device("0", "An NPU", "npu")])
     >>> @npu.kernel("neg", dtypes=("f32",))
@@ -42,16 +42,16 @@ class Backend:
     ...     np.negative(x, out=out)
     """
 
-    name: str  # NAME of rlx-backend-NAME
+    name: str  # the executable is rlx-backend-NAME
     version: str
     devices: Sequence[Device]
-    types: Sequence[str] = ("f32", "i32", "i64", "bool")  # element types of values; inputs and weights included
-    max_alloc: int = 0  # bytes of the largest arena; 0: no limit of its own
+    types: Sequence[str] = ("f32", "i32", "i64", "bool")  # element types of all values, including inputs and weights
+    max_alloc: int = 0  # bytes of the largest arena; 0 for no limit
     kernels: dict[str, Kernel] = field(default_factory=dict)
     rules: dict[str, list[tuple[str, Rule]]] = field(default_factory=dict)  # by op
 
     def kernel(self, op: str, dtypes: Iterable[str] = ("f32",), rule: str = "") -> Callable[[Kernel], Kernel]:
-        """Registers a kernel for the nodes of an op whose operands have one type of dtypes, or for those that rule describes.
+        """Registers a kernel for an op. It runs nodes whose operands all have one of dtypes or, if rule is given, nodes that the rule allows.
 
         A rule is written as in spec/target.md, without the op: `(f32, i32|i64) if axis = 0`.
         """
@@ -69,10 +69,10 @@ class Backend:
         return register
 
     def check(self, program: Program) -> None:
-        """Refuses a program with a node that the target description does not take."""
+        """Raises Unsupported if no rule of the target description allows some node of the program."""
         for n in program.nodes:
             if n.dtype and n.dtype not in self.types:
-                raise Unsupported(f"{n.label}: {n.dtype} is no type of its values; they are {', '.join(self.types)}", self.name)
+                raise Unsupported(f"{n.label}: element type {n.dtype} is not supported; supported are {', '.join(self.types)}", self.name)
         for s in program.steps:
             n = program.nodes[s]
             if n.op not in self.kernels:
@@ -82,7 +82,7 @@ class Backend:
                 raise Unsupported(f"{n.label}: {n.op} of {types} with {n.attrs}; its rules are {'; '.join(t for t, _ in self.rules[n.op])}", self.name)
 
     def target(self) -> str:
-        """The target description."""
+        """Returns the target description."""
         lines = [f"target {self.name} {self.version}", "types " + " ".join(sorted(self.types, key=_ORDER.index)), ""]
         lines += [f"run {op}{text}" for op in sorted(self.rules) for text, _ in sorted(self.rules[op], key=lambda r: r[0])]
         return "\n".join(lines) + "\n"

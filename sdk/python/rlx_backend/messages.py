@@ -1,4 +1,4 @@
-"""The protocol's messages, from a compiled backend.proto: they work with every release of protobuf since 3.20."""
+"""The protocol's messages, built at run time from a compiled backend.proto. This works with every release of protobuf since 3.20."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _POOL = _pool()
 
 
 def message(name: str) -> Any:
-    """The class of a message: message("rlx.v1.InfoReply")."""
+    """Returns the class of a message, for example message("rlx.v1.InfoReply")."""
     descriptor = _POOL.FindMessageTypeByName(name)
     if hasattr(message_factory, "GetMessageClass"):
         return message_factory.GetMessageClass(descriptor)
@@ -41,7 +41,7 @@ _SERVICE = _POOL.FindServiceByName("rlx.v1.Backend")
 
 
 def methods() -> dict[str, tuple[Any, Any]]:
-    """The messages of each call: what it takes and gives."""
+    """Returns the request and reply messages of each call."""
     return {m.name: (message(m.input_type.full_name), message(m.output_type.full_name)) for m in _SERVICE.methods}
 
 

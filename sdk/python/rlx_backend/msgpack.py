@@ -1,4 +1,4 @@
-"""The subset of msgpack in which programs travel: spec/format.md, "The rlx-msgpack profile"."""
+"""The subset of msgpack that encodes programs: spec/format.md, "The rlx-msgpack profile"."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Reader:
             return self.number(simple[b])
         sized = {0xC4: "B", 0xC5: "H", 0xC6: "I", 0xD9: "B", 0xDA: "H", 0xDB: "I", 0xDC: "H", 0xDD: "I", 0xDE: "H", 0xDF: "I"}
         if b not in sized:
-            raise ValueError(f"byte {b:#x} begins no value of the profile")
+            raise ValueError(f"byte {b:#x} does not begin a value of the profile")
         n = self.number(sized[b])
         if b <= 0xC6:
             return self.take(n)
@@ -70,7 +70,7 @@ class _Reader:
 
 
 def decode(data: bytes) -> Any:
-    """decode reads exactly one value. It raises ValueError."""
+    """Decodes exactly one value. Raises ValueError."""
     r = _Reader(data)
     v = r.value()
     if r.at != len(data):

@@ -1,4 +1,4 @@
-"""Programs: what a host sends. See spec/format.md, "A program on the wire"."""
+"""Programs as a host sends them. See spec/format.md, "A program on the wire"."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from . import dims, msgpack
 from .errors import BadInput, Refused
 
-#: Spaces of places.
+#: The memory space of a place.
 WEIGHTS, ARENA, IO, STATE = range(4)
 
-#: Element types that numpy has. A description that names others needs kernels that know what to do with their bytes.
+#: Element types that numpy supports. Values of other types are arrays of bytes, which kernels must interpret.
 DTYPES = {name: np.dtype(d) for name, d in {
     "f32": "<f4", "f16": "<f2", "f64": "<f8", "i8": "i1", "i16": "<i2", "i32": "<i4", "i64": "<i8", "u8": "u1", "u32": "<u4", "bool": "?"}.items()}
 
 
 class Attrs:
-    """The attributes of a node, by name: attrs.axis."""
+    """The attributes of a node, for example attrs.axis."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.__dict__.update(values)
@@ -30,7 +30,7 @@ class Attrs:
 
 @dataclass
 class Node:
-    """One value of a program, or an op with several results, which has none."""
+    """A value of a program. A node whose op has several results has no value; "result" nodes hold its values."""
 
     id: int
     op: str
@@ -39,22 +39,22 @@ class Node:
     inputs: list[int]
     dtype: str
     shape: list[dims.Dim]
-    static: bool  # its shape does not depend on symbols
-    parent: int  # the node whose memory it has, or -1
+    static: bool  # the shape does not depend on symbols
+    parent: int  # the node whose memory it shares, or -1
     space: int
     offset: int
     size: int
-    results: list[int] = field(default_factory=list)  # nodes of the values that its step makes
+    results: list[int] = field(default_factory=list)  # nodes of the values that the step computes
 
     @property
     def label(self) -> str:
-        """Its name in messages."""
+        """The node's name in messages."""
         return self.name or f"%{self.id}"
 
 
 @dataclass
 class Value:
-    """A value's place under the sizes of a run."""
+    """The place of a value in a run with given sizes."""
 
     space: int
     offset: int
@@ -66,13 +66,13 @@ class Value:
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
     def array(self, spaces: Sequence[Any]) -> np.ndarray:
-        """The value as an array on the memory of its space."""
+        """Returns the value as an array in the memory of its space."""
         flat = spaces[self.space][self.offset : self.offset + self.bytes]
         return flat.view(self.dtype).reshape(self.shape)
 
 
 class Program:
-    """A decoded program. Its places are inside their spaces; nothing else is checked, because the host has checked it."""
+    """A decoded program. Places are checked to be inside their spaces. The host has verified everything else."""
 
     def __init__(self, data: bytes, weights: int) -> None:
         try:
@@ -107,13 +107,13 @@ class Program:
         self.outputs: list[tuple[str, int]] = [(name, i) for name, i in graph["outputs"]]
 
     def known(self, n: Node) -> bool:
-        """Whether a value is known before the run: a weight or a constant, possibly through views."""
+        """Returns whether a value is known before the run: a weight, a constant, or a view of one."""
         while n.parent >= 0 and not n.results:
             n = self.nodes[n.parent]
         return n.op in ("param", "const")
 
     def bind(self, syms: Mapping[str, int]) -> list[Value]:
-        """Where every value lies for these sizes. It raises BadInput for sizes that the program does not take."""
+        """Returns the place of every value for these sizes. Raises BadInput for sizes that the program does not allow."""
         if set(syms) != set(self.syms):
             raise BadInput(f"{self.method}: sizes {sorted(syms)} are given; it has {sorted(self.syms)}")
         for name, size in syms.items():
@@ -126,12 +126,12 @@ class Program:
             if v.bytes > n.size and n.dtype:
                 raise BadInput(f"{self.method}: {n.label} has {v.bytes} bytes; its place has {n.size}")
             if n.op == "reshape" and np.prod(v.shape, dtype=np.int64) != np.prod(out[n.inputs[0]].shape, dtype=np.int64):
-                raise BadInput(f"{self.method}: sizes {dict(syms)} do not go together: {out[n.inputs[0]].shape} is to be {v.shape}")
+                raise BadInput(f"{self.method}: sizes {dict(syms)} contradict each other: {out[n.inputs[0]].shape} cannot be reshaped to {v.shape}")
             out.append(v)
         return out
 
     def needed(self, outputs: Sequence[bool], dumps: Sequence[int]) -> list[int]:
-        """The steps that these outputs, these values and updates of states need, in order."""
+        """Returns, in order, the steps needed for the wanted outputs, for the nodes in dumps, and for updates of states."""
         wanted = {node for (_, node), w in zip(self.outputs, outputs) if w} | set(dumps)
         for n in reversed(self.nodes):
             if n.id in wanted or n.op == "kv_append":

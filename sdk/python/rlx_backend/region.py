@@ -16,17 +16,17 @@ from .errors import Refused
 HEADER = 65536
 _MAGIC = b"RLXIOREG"
 _BEAT, _GENERATION, _STEPS = 64, 128, 136
-_F_GET_SEALS, _ALL_SEALS = 1034, 1 | 2 | 4  # sealed, no shrinking, no growing
+_F_GET_SEALS, _ALL_SEALS = 1034, 1 | 2 | 4  # F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW
 
 
 class Region:
-    """The backend's side of the region: heartbeat and progress in the header, and the IO space."""
+    """The backend's side of the shared region: heartbeat and progress in the header, and the IO space."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self._header = mmap.mmap(fd, HEADER)
         if self._header[:8] != _MAGIC:
-            raise ValueError("the descriptor io is no shared region")
+            raise ValueError("the descriptor io is not a shared region")
         self._words = {at: ctypes.c_int64.from_buffer(self._header, at) for at in (_BEAT, _GENERATION, _STEPS)}
         self.data: np.ndarray | None = None
         threading.Thread(target=self._live, daemon=True).start()
@@ -39,16 +39,16 @@ class Region:
             time.sleep(0.1)
 
     def begin(self, generation: int) -> None:
-        """A run begins."""
+        """Announces that a run begins."""
         self._words[_STEPS].value = 0
         self._words[_GENERATION].value = generation
 
     def step(self, started: int) -> None:
-        """So many steps of the run have started."""
+        """Announces how many steps of the run have started."""
         self._words[_STEPS].value = started
 
     def map(self, size: int) -> np.ndarray:
-        """The IO space of size bytes, whose size is final from the first load on."""
+        """Maps and returns the IO space of size bytes. The first load fixes its size."""
         if self.data is None:
             have, seals = os.fstat(self.fd).st_size, fcntl.fcntl(self.fd, _F_GET_SEALS)
             if have != HEADER + size or seals & _ALL_SEALS != _ALL_SEALS:
@@ -60,7 +60,7 @@ class Region:
 
 
 def map_weights(fd: int, offset: int, size: int) -> np.ndarray:
-    """size bytes of the artifact at offset, read-only."""
+    """Maps size bytes of the artifact at offset, read-only."""
     whole = os.fstat(fd).st_size
     if not 0 <= offset <= whole or not 0 < size <= whole - offset:
         raise Refused(f"load: {size} bytes of weights at {offset} of a file of {whole}")
@@ -70,7 +70,7 @@ def map_weights(fd: int, offset: int, size: int) -> np.ndarray:
 
 
 def aligned(size: int) -> np.ndarray:
-    """size bytes of 0, aligned to 64."""
+    """Returns size zero bytes, aligned to 64 bytes."""
     raw = np.zeros(size + 64, np.uint8)
     lead = -raw.ctypes.data % 64
     return raw[lead : lead + size]

@@ -1,4 +1,4 @@
-"""Rules of a target description: which nodes a kernel takes. The language is that of spec/target.md, but for `broadcast` and `parts`."""
+"""Rules of a target description state which nodes a kernel runs. The language is that of spec/target.md without `broadcast` and `parts`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CONDITION = re.compile(r"(?P<name>[a-z_]+) (?P<how>=|<=|>=) (?P<want>.+)$")
 
 @dataclass
 class _Operand:
-    """What an operand or a result must be."""
+    """The requirements on an operand or a result."""
 
     types: Sequence[str]
     low: int = 0
@@ -67,11 +67,11 @@ class Rule:
         for c in (m["conditions"] or "").split(" and ") if m["conditions"] else []:
             k = _CONDITION.match(c)
             if not k or k["name"] in ("broadcast", "parts"):
-                raise ValueError(f"condition {c!r} is none that this package evaluates")
+                raise ValueError(f"condition {c!r} is not supported by this package")
             self.conditions.append((k["name"], k["how"], [] if k["want"] == "last" else [_value(v) for v in k["want"].split("|")]))
 
     def takes(self, program: Program, node: Node) -> bool:
-        """Whether the rule fits a node."""
+        """Returns whether the rule allows a node."""
         inputs = [program.nodes[i] for i in node.inputs]
         if len(inputs) > len(self.operands) and not self.more:
             return False

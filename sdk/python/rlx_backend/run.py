@@ -1,4 +1,4 @@
-"""Loaded programs, and runs of them."""
+"""Loaded programs and their runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .kernels import Backend
 from .program import Program, Value
 from .region import aligned
 
-_RECENT = 8  # bindings that are kept: callers go back and forth between a few sizes
+_RECENT = 8  # cached bindings; callers often alternate between a few sizes
 
 
 class Executable:
@@ -29,12 +29,12 @@ class Executable:
             raise OutOfMemory(f"an arena of {program.arena} bytes", backend.name) from e
         self.backend, self.program, self.weights, self.io = backend, program, weights, io
         self.ops = sorted({program.nodes[s].op for s in program.steps})
-        self.times: list[tuple[int, int, int]] = []  # node, start, time of the last profiled run
+        self.times: list[tuple[int, int, int]] = []  # (node, start, time) in ns, of the last profiled run
         self.times_of = 0
         self._recent: dict[tuple[tuple[str, int], ...], list[Value]] = {}
 
     def memory(self) -> int:
-        """An upper bound of what numpy allocates for one step: some arrays as large as its operands and results."""
+        """Returns an upper bound of what numpy allocates for a step in bytes: eight times the size of its operands and results."""
         nodes = self.program.nodes
         return max((8 * (sum(nodes[i].size for i in nodes[s].inputs) + sum(nodes[i].size for i in nodes[s].results)) for s in self.program.steps), default=0)
 
@@ -49,23 +49,23 @@ class Executable:
 
 
 def check_header(e: Executable, h: Any) -> list[Value]:
-    """Checks a RunHeader, and gives the places of the values."""
+    """Checks a RunHeader and returns the places of the values."""
     if h.generation <= 0:
         raise Refused(f"run: generation {h.generation} is not positive")
     values, p = e.bind(dict(h.syms)), e.program
     for kind, got, want in (("inputs", h.inputs, p.inputs), ("outputs", h.outputs, [i for _, i in p.outputs])):
         if [(r.offset, r.size) for r in got] != [(values[i].offset, values[i].bytes) for i in want]:
-            raise Refused(f"run: the {kind} lie elsewhere than the program places them")
+            raise Refused(f"run: the ranges of {kind} are not those that the program computes")
     for n in h.dump:
         if not 0 <= n < len(p.nodes) or not p.nodes[n].dtype:
-            raise Refused(f"run: dump of node {n}, which is none of the {len(p.nodes)} or has no value of its own")
+            raise Refused(f"run: dump of node {n}; it is not one of the {len(p.nodes)} nodes, or has no value of its own")
     if len(set(h.unwanted)) != len(h.unwanted) or any(not 0 <= i < len(p.outputs) for i in h.unwanted):
         raise Refused(f"run: unwanted outputs are {list(h.unwanted)}; the program has {len(p.outputs)}")
     return values
 
 
 class Execution:
-    """One run. on_step and on_dump are called in the thread that runs it."""
+    """One run."""
 
     def __init__(self, e: Executable, h: Any, values: list[Value], states: Callable[[int], np.ndarray]) -> None:
         self.e, self.h, self.values = e, h, values
@@ -105,7 +105,7 @@ class Execution:
         return out
 
     def execute(self, on_step: Callable[[int], None], on_dump: Callable[[int, np.ndarray], None]) -> Any:
-        """Runs the steps and gives the time in ns. Errors have the step and the op."""
+        """Runs the steps and returns the time in ns. Errors name the step and the op. on_step and on_dump run on the caller's thread."""
         e, nodes, began = self.e, self.e.program.nodes, time.perf_counter_ns()
         for _, _, offset, v, memory in self.feeds:
             e.io[v.offset : v.offset + v.bytes] = memory[offset : offset + v.bytes]
@@ -146,6 +146,6 @@ class Execution:
         return err
 
     def done(self, m: Any, total: int) -> Any:
-        """The summary of the run, a Done."""
+        """Returns the summary of the run, a Done message."""
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         return m(generation=self.h.generation, total_ns=max(total, 1), peak_rss=peak, first_nan=-1, steps=len(self.e.times))

@@ -1,4 +1,4 @@
-"""The backend's side of the protocol: spec/protocol.md. An author calls serve and nothing else."""
+"""The backend's side of the protocol: spec/protocol.md. Authors call only serve."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TICK = 0.2  # seconds between progress messages of a run without a region
 
 
 def _certificate() -> tuple[bytes, bytes, bytes]:
-    """A key and a self-signed certificate on P-256, as PEM, and the certificate as DER."""
+    """Returns a P-256 key and a self-signed certificate as PEM, and the certificate as DER."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -52,7 +52,7 @@ def _certificate() -> tuple[bytes, bytes, bytes]:
 
 
 def _status(err: BaseException) -> Any:
-    """The google.rpc.Status of an error, with the detail that a host reads."""
+    """Returns the google.rpc.Status of an error, with the detail that hosts read."""
     if not isinstance(err, RlxError):
         err = Panicked(f"{type(err).__name__}: {err}")
     detail = messages.Error(code=err.code, subject=err.subject, message=err.message[:2000], hint=err.hint[:2000], step=err.step, op=err.op, result=err.result)
@@ -69,7 +69,7 @@ def _abort(context: grpc.ServicerContext, err: BaseException) -> None:
 
 
 class _Service:
-    """The calls, in the order of spec/protocol.md, section 6."""
+    """The calls of the protocol, in the order of spec/protocol.md, section 6."""
 
     def __init__(self, backend: Backend, fds: dict[str, int]) -> None:
         self.backend, self.artifact = backend, fds.get("artifact", -1)
@@ -152,13 +152,13 @@ class _Service:
         return self.states[number]
 
     def _begin(self, h: Any) -> Execution:
-        """Makes a run of a header. The caller has the turn."""
+        """Creates a run from its header. The caller must hold turn."""
         e = self._find(h.executable)
         return Execution(e, h, check_header(e, h), self._state)
 
     def _take_turn(self) -> None:
         if not self.turn.acquire(blocking=False):
-            raise Refused("another run, or a call for a state, is going on")
+            raise Refused("another run, or a call for a state, is in progress")
 
     def _execute(self, r: Execution, on_step: Callable[[int], None], on_dump: Callable[[int, np.ndarray], None]) -> int:
         with self.lock:
@@ -201,7 +201,7 @@ class _Service:
                 at += len(c.data)
 
     def _replies(self, r: Execution) -> Iterator[Any]:
-        """The run's replies, which a thread makes that works while this one sends."""
+        """Yields the replies of a run. A second thread runs the steps while this one sends."""
         replies: queue.Queue[Any] = queue.Queue(maxsize=64)
 
         def dump(node: int, a: np.ndarray) -> None:
@@ -240,7 +240,7 @@ class _Service:
                 yield messages.RunReply(done=m)
                 return
         finally:
-            r.cancelled.set()  # where the host has gone away
+            r.cancelled.set()  # in case the host has disconnected
             while thread.is_alive():
                 try:
                     replies.get(timeout=0.01)
@@ -248,7 +248,7 @@ class _Service:
                     pass
 
     def _serve_runs(self, s: socket.socket) -> None:
-        """Direct runs: a length, a RunHeader; a length, a RunResult."""
+        """Serves direct runs: reads a length and a RunHeader, and writes a length and a RunResult."""
         with s, s.makefile("rb") as f:
             while True:
                 head = f.read(4)
@@ -316,7 +316,7 @@ class _Service:
         elif change == "drop":
             del self.states[request.state]
         else:
-            raise Refused(f"state {request.state}: no change is named")
+            raise Refused(f"state {request.state}: the request has no change")
         return messages.message("rlx.v1.ChangeStateReply")()
 
     def _range(self, r: Any) -> np.ndarray:
@@ -353,7 +353,7 @@ def _chunks(data: bytes) -> Iterator[bytes]:
 
 
 def _handler(f: Callable[..., Any], takes: Any, gives: Any, many_in: bool, many_out: bool) -> grpc.RpcMethodHandler:
-    """A call, whose errors become a status with a detail."""
+    """Wraps a call. Its errors become a status with a detail."""
 
     def check(context: Any) -> None:
         if context.time_remaining() is None:
@@ -382,14 +382,14 @@ _STREAMS = {"Load": (True, False), "Run": (True, True), "Stats": (False, True), 
 
 
 def _end() -> None:
-    """Ends this process and what it started."""
+    """Kills this process and its children."""
     if os.getpgrp() == os.getpid():
         os.kill(0, signal.SIGKILL)
     os._exit(1)
 
 
 def _watch(fd: int) -> None:
-    os.read(fd, 1)  # returns when the host has gone
+    os.read(fd, 1)  # returns when the host has exited
     _end()
 
 

@@ -1,4 +1,4 @@
-"""What needs no host. `go test ./sdk/python` runs these, and the conformance suite on the example."""
+"""Tests that need no host. `go test ./sdk/python` runs these, and the conformance suite on the example."""
 
 import struct
 
@@ -12,7 +12,7 @@ from rlx_backend.run import Executable, Execution, check_header
 
 
 def pack(v):
-    """The msgpack of small values."""
+    """Encodes small values as msgpack."""
     if isinstance(v, bool):
         return b"\xc3" if v else b"\xc2"
     if isinstance(v, int):
@@ -27,7 +27,7 @@ def pack(v):
 
 
 def document(size=32, shape=("N", 4)):
-    """y = neg x, of N rows of 4."""
+    """The program y = neg x for N rows of 4."""
     node = lambda op, inputs, name: {"attrs": [], "dtype": "f32", "in": inputs, "name": name, "op": op, "shape": list(shape)}
     return {"graph": {"method": "f", "nesting": 0, "nodes": [node("input", [], "x"), node("neg", [0], "y")], "outputs": [["y", 1]], "reference": [], "rewritten": [],
                       "syms": [["N", 1, 2]], "target": "t"},

@@ -1,4 +1,4 @@
-//! The backend `loops`: an example, plain loops, right rather than quick.
+//! The example backend `loops`: plain loops, written to be correct rather than fast.
 //!
 //!     cargo build --release --example rlx-backend-loops
 //!     rlxrun plugins test target/release/examples/rlx-backend-loops
@@ -17,7 +17,7 @@ fn main() -> Result<(), SetupError> {
     serve(backend)
 }
 
-/// Ops of one element from one of each operand.
+/// Elementwise ops: each element of the result depends on one element of each operand.
 fn elementwise(backend: &mut Backend) -> Result<(), SetupError> {
     type Unary = fn(f32) -> f32;
     let unary: [(&str, Unary); 9] = [
@@ -115,7 +115,7 @@ fn moves(backend: &mut Backend) -> Result<(), SetupError> {
     })
 }
 
-/// Products of matrices, alone and with what often follows: one pass where others take three.
+/// Matrix products, alone and with the ops that often follow them: one pass over memory instead of three.
 fn products(backend: &mut Backend) -> Result<(), SetupError> {
     backend.kernel("matmul", "(f32, f32)", |attrs, [a, b], [mut out]| matmul(attrs, a, b, &mut out, |_, sum| sum))?;
     backend.variadic(
@@ -132,7 +132,7 @@ fn products(backend: &mut Backend) -> Result<(), SetupError> {
     )
 }
 
-/// Products of the matrices in the last two axes, summed in f64. `end` makes each element of the sum and its column.
+/// Matrix products over the last two axes, summed in f64. `end` computes the result from an element of the sum and its column.
 fn matmul(
     attrs: &Attrs,
     a: View<'_>,
@@ -160,7 +160,7 @@ fn matmul(
     Ok(())
 }
 
-/// exp(x - m) / sum of exp(x - m) along an axis, m the maximum on it.
+/// exp(x - m) / sum of exp(x - m) along an axis, where m is the maximum along that axis.
 fn softmax(attrs: &Attrs, [x]: [View<'_>; 1], [mut out]: [ViewMut<'_>; 1]) -> Result<(), Error> {
     let (axis, shape) = (attrs.axis("axis")?, x.shape());
     let (n, step) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
@@ -175,11 +175,11 @@ fn softmax(attrs: &Attrs, [x]: [View<'_>; 1], [mut out]: [ViewMut<'_>; 1]) -> Re
     Ok(())
 }
 
-/// Writes rows into a state, which is operand and result in one place.
+/// Writes rows into a state. The state is operand and result in one place.
 fn kv_append(attrs: &Attrs, [rows, pos]: [View<'_>; 2], mut state: ViewMut<'_>) -> Result<(), Error> {
     let axis = attrs.axis("axis")?;
     let (have, new) = (state.shape()[axis], rows.shape()[axis]);
-    let mut places = Vec::new(); // one, or one for each sequence
+    let mut places = Vec::new(); // one place, or one per sequence
     for at in indices(pos)? {
         let Some(at) = usize::try_from(at).ok().filter(|at| *at <= have && new <= have - at) else {
             return Err(Error::bad_input(format!("kv_append: {new} rows at {at} of {have}")));
@@ -190,7 +190,7 @@ fn kv_append(attrs: &Attrs, [rows, pos]: [View<'_>; 2], mut state: ViewMut<'_>) 
     if new * row == 0 {
         return Ok(());
     }
-    // A sequence has a chunk for each element of the axes between it and the axis.
+    // A sequence has a chunk per index of the axes between axis 0, its own, and `axis`.
     let chunks = if axis == 0 { 1 } else { rows.shape()[1..axis].iter().product::<usize>() };
     for (i, (to, from)) in
         zip(state.bytes().chunks_exact_mut(have * row), rows.bytes().chunks_exact(new * row)).enumerate()
@@ -201,7 +201,7 @@ fn kv_append(attrs: &Attrs, [rows, pos]: [View<'_>; 2], mut state: ViewMut<'_>) 
     Ok(())
 }
 
-/// z = f(a, b) with NumPy broadcast.
+/// z = f(a, b) with NumPy broadcasting.
 fn broadcast<T: rlx_backend::Element>(
     a: View<'_>,
     b: View<'_>,
@@ -230,17 +230,17 @@ fn split(shape: &[usize]) -> (&[usize], [usize; 2]) {
     (lead, [last[0], last[1]])
 }
 
-/// Elements from one row to the next, and from one column to the next, of a matrix that is stored in the other order or not.
+/// The distance, in elements, between rows and between columns of a matrix, which may be stored transposed.
 fn turned(is: bool, width: usize) -> (usize, usize) {
     if is { (1, width) } else { (width, 1) }
 }
 
-/// Elements from one index of an axis to the next.
+/// The distance, in elements, between neighbouring indices of each axis.
 fn strides(shape: &[usize]) -> Vec<usize> {
     (0..shape.len()).map(|i| shape[i + 1..].iter().product()).collect()
 }
 
-/// The strides of a shape that is repeated to be another: 0 along the axes that it lacks or has once.
+/// The strides of a shape that is broadcast to another: 0 along the axes that it lacks or that have size 1.
 fn repeated(shape: &[usize], to: &[usize]) -> Vec<usize> {
     let mut out = vec![0; to.len()];
     for (i, (step, n)) in zip(strides(shape), shape).enumerate() {
@@ -249,7 +249,7 @@ fn repeated(shape: &[usize], to: &[usize]) -> Vec<usize> {
     out
 }
 
-/// The offset of each element of a shape, in order, with these strides.
+/// The offset of each element of a shape with these strides, in order.
 fn offsets(shape: &[usize], steps: Vec<usize>) -> impl Iterator<Item = usize> + use<> {
     let axes: Vec<_> = zip(zip(strides(shape), shape.to_vec()), steps).collect();
     (0..shape.iter().product()).map(move |i| axes.iter().map(|((every, n), step)| i / every % n * step).sum())

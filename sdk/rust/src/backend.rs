@@ -1,4 +1,4 @@
-//! A backend as its author describes it: devices, kernels, and the target description that they make.
+//! A backend as its author defines it: devices, kernels, and the target description that the kernels' rules form.
 
 use crate::error::{Code, Error, SetupError};
 use crate::program::{Attrs, Program};
@@ -7,7 +7,7 @@ use crate::view::{DType, View, ViewMut};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What kind of device it is.
+/// The kind of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceType {
     /// The processor.
@@ -16,7 +16,7 @@ pub enum DeviceType {
     Gpu,
     /// Any other accelerator.
     Npu,
-    /// A device that the processor plays.
+    /// A device that the CPU emulates.
     Software,
 }
 
@@ -31,18 +31,18 @@ pub struct Device {
 }
 
 impl Device {
-    /// A device. The id, of 1 to 64 ASCII characters without blanks and commas, is what `--device` names; the name is for people.
+    /// A device. `--device` selects it by id: 1 to 64 ASCII characters without blanks and commas. The name is for people.
     pub fn new(id: &str, name: &str, kind: DeviceType) -> Self {
         Device { id: id.into(), name: name.into(), kind, memory: 0, features: Vec::new() }
     }
 
-    /// Bytes of its own memory. Left out, it uses the host's.
+    /// Bytes of the device's own memory. Without a call, it uses the host's.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = i64::try_from(bytes).unwrap_or(i64::MAX);
         self
     }
 
-    /// Words for people, such as `8 cores`.
+    /// A feature to show to people, such as `8 cores`.
     pub fn feature(mut self, text: &str) -> Self {
         self.features.push(text.into());
         self
@@ -51,18 +51,18 @@ impl Device {
 
 type Run = dyn Fn(&Attrs, Vec<View<'_>>, Vec<ViewMut<'_>>) -> Result<(), Error> + Send + Sync;
 
-/// A kernel, and the nodes that it takes.
+/// A kernel and the nodes that it runs.
 pub(crate) struct Kernel {
     text: String,
     rule: Rule,
-    /// Operands and results that it takes; None: any number.
+    /// Numbers of operands and results; None: any.
     counts: Option<(usize, usize)>,
-    /// Result 0 begins as operand 0, which the kernel does not get.
+    /// Result 0 initially holds operand 0. The kernel does not get that operand.
     pub(crate) updates: bool,
     pub(crate) run: Box<Run>,
 }
 
-/// A backend: its name, its devices, and the kernels that are registered with it.
+/// A backend: its name, its devices and its kernels.
 pub struct Backend {
     pub(crate) name: String,
     pub(crate) version: String,
@@ -74,21 +74,21 @@ pub struct Backend {
 }
 
 impl Backend {
-    /// A backend. The name is NAME of the executable `rlx-backend-NAME`: lower-case letters, digits, `_` and `-`. Its values are of the
-    /// types f32, i32, i64 and bool, and it has no devices yet.
+    /// A backend without devices. Its executable must be called `rlx-backend-NAME`; the name has lower-case letters, digits, `_` and `-`. Values
+    /// have the types f32, i32, i64 and bool unless [`Backend::types`] is called.
     pub fn new(name: &str, version: &str) -> Self {
         let types = vec![DType::F32, DType::I32, DType::I64, DType::Bool];
         let (name, version) = (name.into(), version.into());
         Backend { name, version, devices: Vec::new(), max_alloc: 0, scratch: 0, types, kernels: BTreeMap::new() }
     }
 
-    /// Adds a device. The first one is used where none is named.
+    /// Adds a device. The first one is the default.
     pub fn device(mut self, device: Device) -> Self {
         self.devices.push(device);
         self
     }
 
-    /// The element types of values, inputs and weights included.
+    /// The element types of all values, including inputs and weights.
     pub fn types(mut self, types: &[DType]) -> Self {
         self.types = types.to_vec();
         self.types.sort();
@@ -96,24 +96,24 @@ impl Backend {
         self
     }
 
-    /// Bytes of the largest arena that it can allocate. Left out, there is no limit of its own.
+    /// Bytes of the largest arena that it can allocate. Without a call, there is no limit.
     pub fn max_alloc(mut self, bytes: u64) -> Self {
         self.max_alloc = i64::try_from(bytes).unwrap_or(i64::MAX);
         self
     }
 
-    /// Bytes that a kernel allocates at most while it runs. Hosts reserve them before a run.
+    /// The most bytes that a kernel allocates while it runs. Hosts reserve them before a run.
     pub fn scratch(mut self, bytes: usize) -> Self {
         self.scratch = bytes;
         self
     }
 
-    /// Registers a kernel for the nodes of an op that a rule describes, which is written as in spec/target.md, without the op.
+    /// Registers a kernel for the nodes of an op that a rule allows. The rule is written as in spec/target.md, without the op.
     ///
-    /// The kernel gets the attributes, the operands and the results, which it writes. Their numbers are those of its arrays, and nodes
-    /// with others are refused: where an op has optional operands, a condition of the rule leaves them out, or use [`Backend::variadic`].
-    /// The first kernel whose rule fits runs a node. What is in the memory of a result, and read, is copied first, so that no kernel
-    /// sees it change.
+    /// The kernel gets the attributes, the operands and the results, and writes the results. The sizes of its arrays fix how many operands and
+    /// results a node may have; other nodes are refused. If an op has optional operands, exclude them by a condition of the rule or use
+    /// [`Backend::variadic`]. If several rules allow a node, the first kernel runs it. An operand that shares memory with a result is copied
+    /// first, so the kernel never sees it change.
     ///
     /// ```
     /// # use rlx_backend::{Backend, SetupError};
@@ -153,10 +153,10 @@ impl Backend {
         self.register(op, rule, None, false, Box::new(run))
     }
 
-    /// Registers a kernel for an op that may overwrite its operand 0 and whose result has that operand's shape and element type.
+    /// Registers a kernel for an op that may overwrite its operand 0. The result must have that operand's shape and element type.
     ///
-    /// The result holds operand 0 when the kernel begins. The kernel does not get that operand; `I` counts the others. Where the program
-    /// has both in one place, as it has for the updates of states, nothing is copied.
+    /// The result initially holds operand 0. The kernel does not get that operand, so `I` counts the others. If the program places operand and
+    /// result at the same address, as for updates of states, nothing is copied.
     ///
     /// ```
     /// # use rlx_backend::{Backend, SetupError};
@@ -194,7 +194,7 @@ impl Backend {
         Ok(())
     }
 
-    /// The target description, which is also what `rlxrun plugins describe` prints.
+    /// The target description. `rlxrun plugins describe` prints it.
     pub fn target(&self) -> String {
         let types: Vec<_> = self.types.iter().map(|t| t.name()).collect();
         let mut out = format!("target {} {}\ntypes {}\n\n", self.name, self.version, types.join(" "));
@@ -207,7 +207,7 @@ impl Backend {
         out
     }
 
-    /// The kernel of each step, or an error for a program with a node that the target description does not take.
+    /// The kernel of each step, or an error if the target description does not allow some node.
     pub(crate) fn kernels(&self, p: &Program) -> Result<Vec<Arc<Kernel>>, Error> {
         let refuse = |why: String| Error::unsupported(why).about(&self.name);
         match p.target.split_once(':') {
@@ -220,7 +220,7 @@ impl Backend {
         }
         for (i, n) in p.nodes.iter().enumerate() {
             if let Some(d) = n.dtype.filter(|d| !self.types.contains(d)) {
-                return Err(refuse(format!("{}: {d} is no type of its values", p.label(i))));
+                return Err(refuse(format!("{}: element type {d} is not supported", p.label(i))));
             }
         }
         let of_step = |s: &usize| {
@@ -242,7 +242,7 @@ impl Backend {
     }
 }
 
-/// The items of a list of N.
+/// Converts a list to an array of N items.
 fn all<T, const N: usize>(list: Vec<T>) -> Result<[T; N], Error> {
     list.try_into().map_err(|l: Vec<T>| Error::bug(format!("a kernel of {N} is called with {}", l.len())))
 }

@@ -1,4 +1,4 @@
-//! Sizes: numbers, and expressions of symbols such as 2*N+3 or (N+7)/8. See spec/format.md, "Dims".
+//! Sizes: numbers and expressions of symbols, such as 2*N+3 or (N+7)/8. See spec/format.md, "Dims".
 
 use crate::error::Error;
 use std::collections::BTreeMap;
@@ -6,18 +6,18 @@ use std::collections::BTreeMap;
 /// The sizes of a run, by symbol.
 pub type Sizes = BTreeMap<String, i64>;
 
-/// Parentheses inside each other. Divisions are nested 4 deep at most, and only their numerators and quotients have any.
+/// Bound on nested parentheses. Divisions nest at most 4 deep, and only their numerators and quotients have parentheses.
 const MAX_DEPTH: usize = 16;
 
-/// One size of a tensor. Equal ones are equal for all sizes of a run, because each has one form.
+/// A size of a tensor. Sizes that are always equal compare equal, because each has one canonical form.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Dim {
     Number(i64),
     Symbol(String),
-    /// Terms, of which some are subtracted.
+    /// Terms; `true` marks those that are subtracted.
     Sum(Vec<(bool, Dim)>),
     Product(Box<Dim>, Box<Dim>),
-    /// Rounds down, also below zero.
+    /// Rounds towards minus infinity.
     Quotient(Box<Dim>, i64),
 }
 
@@ -28,7 +28,7 @@ impl Dim {
         if p.at != text.len() { p.fail("something follows its end") } else { Ok(d) }
     }
 
-    /// The size, or None where it overflows.
+    /// The size, or None if it overflows.
     pub fn eval(&self, sizes: &Sizes) -> Option<i64> {
         match self {
             Dim::Number(n) => Some(*n),
@@ -53,7 +53,7 @@ impl<'a> Parser<'a> {
         Err(Error::refused(format!("dim {:?}, character {}: {why}", self.text, self.at + 1)))
     }
 
-    /// Takes one of some characters, if it is the next.
+    /// Consumes the next character if it is in the set.
     fn one_of(&mut self, set: &[u8]) -> Option<u8> {
         let c = *self.text.as_bytes().get(self.at)?;
         set.contains(&c).then(|| {

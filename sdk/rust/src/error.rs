@@ -3,43 +3,43 @@
 use prost::Message;
 use std::fmt;
 
-/// What kind of error it is: the stable codes of spec/protocol.md, section 7.
+/// The kind of an error: a stable code of spec/protocol.md, section 7.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Code {
     /// RLX1002: the run was cancelled.
     Cancelled,
-    /// RLX1003: a step made a NaN in a run that was to look for one.
+    /// RLX1003: a step produced a NaN in a run with check_nan.
     FoundNaN,
-    /// RLX3001: a value that the op does not take, such as an index out of range, or sizes that the program does not take.
+    /// RLX3001: a value that the op does not allow, such as an index out of range, or sizes that the program does not allow.
     BadInput,
     /// RLX5111: a kernel panicked.
     Panicked,
-    /// RLX5115: the request is against the protocol.
+    /// RLX5115: the request violates the protocol.
     Refused,
     /// RLX6001: there is no such device.
     Unavailable,
     /// RLX6002: the device failed.
     Device,
-    /// RLX6003: the program needs another level of the processor.
+    /// RLX6003: the program needs a level of the processor that this machine lacks.
     Level,
     /// RLX6004: the device is lost.
     DeviceLost,
-    /// RLX7001: an op, element type, size or precision that the backend does not run.
+    /// RLX7001: an op, element type, size or precision that the backend does not support.
     Unsupported,
-    /// RLX8001: memory could not be had.
+    /// RLX8001: there is not enough memory.
     OutOfMemory,
     /// RLX9001: a bug in the backend.
     Bug,
 }
 
 impl Code {
-    /// The code as it travels, such as `RLX3001`.
+    /// The code as text, such as `RLX3001`.
     pub fn as_str(self) -> &'static str {
         self.row().0
     }
 
-    /// The code, and the gRPC status that goes with it as a courtesy.
+    /// The code and the gRPC status for generic tools.
     fn row(self) -> (&'static str, tonic::Code) {
         match self {
             Code::Cancelled => ("RLX1002", tonic::Code::Cancelled),
@@ -58,26 +58,26 @@ impl Code {
     }
 }
 
-/// An error that the user reads: lower case, what was found, what is allowed.
+/// An error for the user. The message is in lower case and says what was found and what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     code: Code,
     subject: String,
     message: String,
     hint: String,
-    step: usize, // 1 for the first; 0: none
+    step: usize, // from 1; 0: none
     op: String,
     result: usize,
 }
 
 impl Error {
-    /// An error of a kind, with what was found and what is allowed.
+    /// An error with a message that says what was found and what is allowed.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         let (subject, hint, op) = Default::default();
         Error { code, subject, message: message.into(), hint, step: 0, op, result: 0 }
     }
 
-    /// A value that the op does not take, such as an index out of range.
+    /// A value that the op does not allow, such as an index out of range.
     pub fn bad_input(message: impl Into<String>) -> Self {
         Error::new(Code::BadInput, message)
     }
@@ -87,12 +87,12 @@ impl Error {
         Error::new(Code::Device, message)
     }
 
-    /// An op, element type, size or precision that the backend does not run.
+    /// An op, element type, size or precision that the backend does not support.
     pub fn unsupported(message: impl Into<String>) -> Self {
         Error::new(Code::Unsupported, message)
     }
 
-    /// Memory could not be had.
+    /// There is not enough memory.
     pub fn out_of_memory(message: impl Into<String>) -> Self {
         Error::new(Code::OutOfMemory, message)
     }
@@ -105,30 +105,30 @@ impl Error {
         Error::new(Code::Bug, message)
     }
 
-    /// Says what the error is about; the text then begins with it.
+    /// Sets what the error is about. The text then begins with it.
     pub fn about(mut self, subject: impl Into<String>) -> Self {
         self.subject = subject.into();
         self
     }
 
-    /// Says how to mend it.
+    /// Sets a hint how to fix it.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = hint.into();
         self
     }
 
-    /// What kind of error it is.
+    /// The kind of the error.
     pub fn code(&self) -> Code {
         self.code
     }
 
-    /// Names the step, from 1, its op, and which of its results the error is about.
+    /// Sets the step, counted from 1, its op, and the index of the result that the error is about.
     pub(crate) fn at(mut self, step: usize, op: &str, result: usize) -> Self {
         (self.step, self.op, self.result) = (step, op.into(), result);
         self
     }
 
-    /// The step at which a run failed, from 1, and its op.
+    /// The step at which the run failed, counted from 1, and its op.
     #[cfg(test)]
     pub(crate) fn step(&self) -> (usize, &str) {
         (self.step, &self.op)
@@ -148,7 +148,7 @@ impl Error {
         RpcStatus { code: self.code.row().1 as i32, message: clip(&self.message).into(), details: vec![any] }
     }
 
-    /// The google.rpc.Status with the detail that a host reads.
+    /// The google.rpc.Status with the detail that hosts read.
     pub(crate) fn encoded(&self) -> Vec<u8> {
         self.wire().encode_to_vec()
     }
@@ -175,7 +175,7 @@ impl From<Error> for tonic::Status {
     }
 }
 
-/// At most 2 KiB, which is what a host takes.
+/// Truncates to 2 KiB, the most that hosts accept.
 fn clip(s: &str) -> &str {
     let end = (0..=s.len().min(2000)).rfind(|end| s.is_char_boundary(*end));
     &s[..end.unwrap_or(0)]
@@ -201,16 +201,16 @@ struct Any {
     value: Vec<u8>,
 }
 
-/// What keeps a backend from being set up or served. Its Debug form is its text, so that `main` may return it.
+/// Why a backend cannot be set up or served. Its Debug form is the text for users, so that `main` may return it.
 #[non_exhaustive]
 pub enum SetupError {
-    /// A rule cannot be read, with its op, its text and the reason.
+    /// A rule cannot be parsed. Has the op, the rule and the reason.
     Rule(String, String, String),
-    /// A name, version or list of the backend is not as the protocol wants it.
+    /// A name, version or list of the backend violates the protocol.
     Description(String),
-    /// The process was not started by a host, or by one of another protocol version.
+    /// No host started the process, or the host has another protocol version.
     NotStarted(String),
-    /// What the host handed over cannot be used, or the connection cannot be made.
+    /// A descriptor or variable from the host is invalid, or the connection failed.
     Session(String),
 }
 

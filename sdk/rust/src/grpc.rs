@@ -19,9 +19,9 @@ use tonic::codegen::tokio_stream::{self, Stream};
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
 pub const MAX_MESSAGE: usize = 4 << 20;
-/// Between two messages about the progress of a run without a region.
+/// The interval between progress messages of a run without a region.
 const TICK: Duration = Duration::from_millis(200);
-/// Replies of a run that wait for the connection.
+/// The most replies of a run that wait to be sent.
 const QUEUE: usize = 64;
 
 /// The service of a session.
@@ -29,7 +29,7 @@ pub struct Service(pub Arc<Session>);
 
 type Replies<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// Runs what may take long, or block, where it holds nobody up.
+/// Runs f, which may take long or block, on a thread where it does not delay others.
 async fn blocking<T: Send + 'static>(f: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Status> {
     match tokio::task::spawn_blocking(f).await {
         Ok(result) => Ok(result?),
@@ -37,7 +37,7 @@ async fn blocking<T: Send + 'static>(f: impl FnOnce() -> Result<T, Error> + Send
     }
 }
 
-/// The stream of a channel.
+/// Converts a channel to a stream.
 fn stream<T: Send + 'static>(replies: mpsc::Receiver<Result<T, Status>>) -> Replies<T> {
     Box::pin(tokio_stream::wrappers::ReceiverStream::new(replies))
 }
@@ -56,7 +56,7 @@ impl backend_server::Backend for Service {
         use load_request::Part;
         let mut parts = request.into_inner();
         let Some(Part::Header(h)) = parts.message().await?.and_then(|m| m.part) else {
-            return Err(Error::refused("load: the first message is no header").into());
+            return Err(Error::refused("load: the first message is not a header").into());
         };
         let (size, streamed) = self.0.check_load(&h)?;
         let (mut program, mut weights, mut have) = (Vec::new(), memory::block(streamed, "weights")?, 0);
@@ -85,7 +85,7 @@ impl backend_server::Backend for Service {
     async fn run(&self, request: Request<Streaming<rlx::RunRequest>>) -> Result<Response<Self::RunStream>, Status> {
         let (session, mut requests) = (self.0.clone(), request.into_inner());
         let Some(run_request::Part::Header(h)) = requests.message().await?.and_then(|m| m.part) else {
-            return Err(Error::refused("run: the first message is no header").into());
+            return Err(Error::refused("run: the first message is not a header").into());
         };
         let (replies, receiver) = mpsc::channel(QUEUE);
         let started = Arc::new(AtomicI64::new(0));
@@ -99,7 +99,7 @@ impl backend_server::Backend for Service {
             let result = session.run(&h, &mut caller);
             if let Some(t) = ticker {
                 t.abort();
-                let _ = handle.block_on(t); // so that no progress follows the summary
+                let _ = handle.block_on(t); // wait, so that no progress message follows the summary
             }
             let done = result.map(|done| RunReply { part: Some(run_reply::Part::Done(done)) });
             let _ = replies.blocking_send(done.map_err(Status::from));
@@ -168,7 +168,7 @@ impl backend_server::Backend for Service {
         use write_state_request::Part;
         let (session, mut parts) = (self.0.clone(), request.into_inner());
         let Some(Part::Range(r)) = parts.message().await?.and_then(|m| m.part) else {
-            return Err(Error::refused("state: the first message is no range").into());
+            return Err(Error::refused("state: the first message is not a range").into());
         };
         let write = move |into: &mut [u8]| {
             let mut rest = into;
@@ -188,7 +188,7 @@ impl backend_server::Backend for Service {
     }
 }
 
-/// Tells a host without a region how far a run is.
+/// Sends progress to a host without a region.
 async fn tick(replies: mpsc::Sender<Result<RunReply, Status>>, started: Arc<AtomicI64>) {
     loop {
         tokio::time::sleep(TICK).await;
@@ -199,7 +199,7 @@ async fn tick(replies: mpsc::Sender<Result<RunReply, Status>>, started: Arc<Atom
     }
 }
 
-/// The caller of a run over gRPC, on a thread that may block.
+/// The caller of a run over gRPC. It runs on a thread that may block.
 struct Remote {
     handle: Handle,
     requests: Streaming<rlx::RunRequest>,
@@ -233,7 +233,7 @@ impl Caller for Remote {
 
     fn step(&mut self, started: usize) {
         self.started.store(started as i64, Ordering::Relaxed);
-        // A connection that is busy gets the number with the next message.
+        // If the connection is busy, a later message has the number.
         let part = Some(run_reply::Part::Progress(Progress { steps: started as i64 }));
         let _ = self.replies.try_send(Ok(RunReply { part }));
     }
@@ -257,7 +257,7 @@ impl Caller for Remote {
     }
 }
 
-/// The caller of a run on the descriptor `runs`: the region has it all.
+/// The caller of a run on the descriptor `runs`. All tensors are in the region.
 struct Direct;
 
 impl Caller for Direct {
@@ -280,7 +280,7 @@ impl Caller for Direct {
     }
 }
 
-/// Serves direct runs until the host closes the socket: a length and a RunHeader, answered by a length and a RunResult.
+/// Serves direct runs until the host closes the socket: reads a length and a RunHeader, and writes a length and a RunResult.
 pub fn serve_direct(session: &Session, mut socket: UnixStream) -> std::io::Result<()> {
     loop {
         let mut head = [0; 4];

@@ -1,4 +1,4 @@
-//! Memory: blocks, mapped files, the shared region, and views of several tensors in one space. All pointers are in this file.
+//! Memory: blocks, mapped files, the shared region, and views of several tensors in one space. Only this file uses pointers.
 
 use crate::error::Error;
 use crate::program::Space;
@@ -7,7 +7,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of 0, aligned to a page. They cost memory where they are touched.
+/// Zeroed bytes, aligned to a page. Pages that are never touched take no memory.
 pub fn block(bytes: usize, what: &str) -> Result<MmapMut, Error> {
     let map = if bytes > isize::MAX as usize { None } else { MmapOptions::new().len(bytes.max(1)).map_anon().ok() };
     map.ok_or_else(|| Error::out_of_memory(format!("{what} of {bytes} bytes")))
@@ -15,9 +15,9 @@ pub fn block(bytes: usize, what: &str) -> Result<MmapMut, Error> {
 
 /// The weights of a program.
 pub enum Weights {
-    /// Of the artifact.
+    /// Mapped from the artifact.
     Mapped(Mmap),
-    /// Received, or not aligned in the artifact.
+    /// Received from the host, or copied because the artifact does not align them.
     Block(MmapMut, usize),
 }
 
@@ -29,8 +29,8 @@ impl Weights {
             return Err(Error::refused(format!("load: {size} bytes of weights at {offset} of a file of {whole}")));
         }
         let fail = |e| Error::out_of_memory(format!("{size} bytes of weights cannot be mapped: {e}"));
-        // SAFETY: the mapping is read-only and the host keeps the artifact as it is while backends have it mapped. A file that
-        // somebody truncates nevertheless ends this process by SIGBUS, which the protocol provides for (section 11).
+        // SAFETY: the mapping is read-only, and the host does not change the artifact while backends have it mapped. If somebody truncates the
+        // file nevertheless, SIGBUS ends this process, as section 11 of the protocol says.
         let map = unsafe { MmapOptions::new().offset(offset).len(size).map(artifact) }.map_err(fail)?;
         if (map.as_ptr() as usize).is_multiple_of(ALIGNMENT) {
             return Ok(Weights::Mapped(map));
@@ -48,7 +48,7 @@ impl Weights {
     }
 }
 
-/// What weights are aligned to at least. The places of a program are multiples of 256 in their space.
+/// The least alignment of weights. Places of a program are multiples of 256 within their space.
 const ALIGNMENT: usize = 64;
 
 const HEADER: usize = 65536;
@@ -75,9 +75,9 @@ impl Region {
     /// A word of the header.
     fn word(&self, offset: usize) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8) && offset < HEADER);
-        // SAFETY: the word lies in the mapping, which is writable, has HEADER bytes that the host cannot take away (the file is sealed
-        // against that, or has not been grown yet), and lives as long as self. It is aligned, because mappings begin at a page. Both
-        // processes access it by atomic loads and stores alone.
+        // SAFETY: the word is in the mapping, which is writable and lives as long as self. Its HEADER bytes cannot be removed by the host: the file
+        // is sealed against that, or has not been grown yet. The word is aligned, because mappings begin at a page. Both processes access it only
+        // with atomic loads and stores.
         unsafe { AtomicU64::from_ptr(self.header.as_mut_ptr().add(offset).cast()) }
     }
 
@@ -85,23 +85,23 @@ impl Region {
         self.word(offset).store(v.to_le(), Ordering::Release);
     }
 
-    /// Shows that the process lives. The value must change from call to call and not be 0.
+    /// Writes the heartbeat. The value must not be 0 and must change from call to call.
     pub fn beat(&self, v: u64) {
         self.store(BEAT, v);
     }
 
-    /// Announces a run.
+    /// Announces that a run begins.
     pub fn begin(&self, generation: i64) {
         self.store(STEPS, 0);
         self.store(GENERATION, generation as u64);
     }
 
-    /// Announces the steps of the run that have started.
+    /// Announces how many steps of the run have started.
     pub fn step(&self, started: usize) {
         self.store(STEPS, started as u64);
     }
 
-    /// Maps the whole region, whose data part must have `size` bytes that nobody can take away.
+    /// Maps the whole region. Its data part must have `size` bytes and be sealed.
     pub fn map(&self, size: usize) -> Result<Io, Error> {
         let file_size = self.file.metadata().map_err(|e| Error::device(format!("the shared region: {e}")))?.len();
         if size.checked_add(HEADER).is_none_or(|n| n as u64 != file_size) || !sealed(&self.file) {
@@ -109,9 +109,9 @@ impl Region {
                 "load: io_size is {size}; the shared region has {file_size} bytes, or is not sealed"
             )));
         }
-        // SAFETY: the seals keep the file at its size. The host writes inputs before a run and reads outputs after it; in between, that
-        // is for as long as a reference into the data lives, only this process touches it. A host that breaks this gets wrong results
-        // of its own making: the data are numbers, and no size or index is taken from them without a check.
+        // SAFETY: the seals fix the size of the file. The host writes inputs before a run and reads outputs after it. In between, while references
+        // into the data live, only this process accesses it. If a host violates this, it gets wrong results but does no harm: the data are numbers,
+        // and no size or index is taken from them without a check.
         let map = unsafe { MmapOptions::new().len(HEADER + size).map_mut(&self.file) };
         Ok(Io {
             map: map.map_err(|e| Error::out_of_memory(format!("the shared region: {e}")))?,
@@ -129,7 +129,7 @@ fn sealed(file: &File) -> bool {
 
 #[cfg(not(target_os = "linux"))]
 fn sealed(_: &File) -> bool {
-    false // there are no seals, and no host hands a region over
+    false // this system has no seals, and hosts on it do not pass a region
 }
 
 /// The IO space of programs.
@@ -139,7 +139,7 @@ pub struct Io {
 }
 
 impl Io {
-    /// That of a program whose inputs and outputs travel in chunks.
+    /// An IO space for a program whose inputs and outputs travel in chunks.
     pub fn private(bytes: usize) -> Result<Io, Error> {
         Ok(Io { map: block(bytes, "an IO space")?, data: 0..bytes })
     }
@@ -153,7 +153,7 @@ impl Io {
     }
 }
 
-/// The bytes of a value.
+/// The place of a value's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     pub space: Space,
@@ -172,7 +172,7 @@ impl Place {
     }
 }
 
-/// The memory of a run, by space.
+/// The memory of a run by space.
 pub struct Spaces<'a> {
     pub weights: &'a [u8],
     pub arena: &'a mut [u8],
@@ -180,10 +180,10 @@ pub struct Spaces<'a> {
     pub state: &'a mut [u8],
 }
 
-/// The bytes of the operands and of the results of a step.
+/// The bytes of a step's operands and results.
 type Views<'a> = (Vec<&'a [u8]>, Vec<&'a mut [u8]>);
 
-/// Copies of operands that lie in the memory of a result.
+/// Copies of operands that share memory with a result.
 #[derive(Default)]
 pub struct Copies(Vec<Vec<u64>>);
 
@@ -199,7 +199,7 @@ impl Spaces<'_> {
         &space[p.range()]
     }
 
-    /// The bytes of the operands and the results of a step: of operands that a result overlaps, a copy. Results that overlap each other are an error.
+    /// The bytes of a step's operands and results. An operand that overlaps a result is copied. It is an error if results overlap.
     pub fn views<'a>(
         &'a mut self,
         operands: &[Place],
@@ -217,7 +217,7 @@ impl Spaces<'_> {
             copy.resize(o.bytes.div_ceil(8), 0);
             bytemuck::cast_slice_mut(copy)[..o.bytes].copy_from_slice(self.bytes(*o));
         }
-        // Each space is cut at its results. What is between them is shared.
+        // Cut each space at its results. The pieces between them are shared.
         let mut out: Vec<&mut [u8]> = results.iter().map(|_| Default::default()).collect();
         let mut shared: Vec<(Space, usize, &[u8])> = vec![(Space::Weights, 0, self.weights)];
         for (space, mut rest) in
@@ -319,7 +319,7 @@ mod tests {
     }
 
     proptest! {
-        /// Views are the bytes of their places, whatever lies where.
+        /// Views are the bytes of their places, wherever these are.
         #[test]
         fn cut(places in prop::collection::vec((0usize..4, 0usize..32, 0usize..32), 1..8), results in 0usize..4) {
             const SPACES: [Space; 4] = [Space::Weights, Space::Arena, Space::Io, Space::State];

@@ -1,4 +1,4 @@
-//! The subset of msgpack in which programs travel: spec/format.md, "The rlx-msgpack profile".
+//! The subset of msgpack that encodes programs: spec/format.md, "The rlx-msgpack profile".
 
 use crate::error::Error;
 
@@ -17,7 +17,7 @@ pub enum Value {
     Map(Vec<(String, Value)>),
 }
 
-/// Reads exactly one value, each part of it in its one form: what decode takes, encodes to the same bytes.
+/// Decodes exactly one value. It accepts only the canonical form, so encoding the value gives the same bytes.
 pub fn decode(data: &[u8]) -> Result<Value, Error> {
     let mut r = Reader { data, at: 0, values: 0 };
     let v = r.value(0)?;
@@ -28,7 +28,7 @@ pub fn decode(data: &[u8]) -> Result<Value, Error> {
 }
 
 impl Value {
-    /// The value of a key of a map.
+    /// The value of a key in a map.
     pub fn get(&self, key: &str) -> Result<&Value, Error> {
         let Value::Map(m) = self else { return Err(self.wrong("a map")) };
         match m.binary_search_by(|(k, _)| k.as_str().cmp(key)) {
@@ -44,7 +44,7 @@ impl Value {
         }
     }
 
-    /// The items of an array of N.
+    /// The items of an array with exactly N items.
     pub fn tuple<const N: usize>(&self) -> Result<&[Value; N], Error> {
         let a = self.array()?;
         a.try_into().map_err(|_| Error::refused(format!("an array has {} items; want {N}", a.len())))
@@ -64,7 +64,7 @@ impl Value {
         }
     }
 
-    /// An integer that is 0 or more.
+    /// An integer that is not negative.
     pub fn size(&self) -> Result<usize, Error> {
         usize::try_from(self.int()?).map_err(|_| self.wrong("0 or more"))
     }
@@ -100,13 +100,13 @@ impl<'a> Reader<'a> {
         Ok(b)
     }
 
-    /// A big-endian number of n bytes, which fewer bytes would not hold: more than `below`.
+    /// A big-endian number of n bytes. It must exceed `below`, the largest number that fits fewer bytes.
     fn number(&mut self, n: usize, below: u64) -> Result<u64, Error> {
         let v = self.take(n)?.iter().fold(0, |v, b| v << 8 | u64::from(*b));
         if v <= below { self.fail(format!("{v} has a shorter form")) } else { Ok(v) }
     }
 
-    /// A negative integer of n bytes, less than those of the next shorter form.
+    /// A negative integer of n bytes. It must be less than `above`, the least number that fits the next shorter form.
     fn negative(&mut self, n: usize, above: i64) -> Result<Value, Error> {
         let shift = 64 - 8 * n as u32;
         let raw = self.take(n)?.iter().fold(0, |v, b| v << 8 | u64::from(*b));
@@ -180,7 +180,7 @@ impl<'a> Reader<'a> {
             }
             0xe0..=0xff => Value::Int((b as i8).into()),
             0xc0 | 0xc1 | 0xc7..=0xca | 0xd4..=0xd8 => {
-                return self.fail(format!("{b:#x} begins no value of the profile"));
+                return self.fail(format!("{b:#x} does not begin a value of the profile"));
             }
         })
     }
@@ -200,7 +200,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// How deep the items of an array or map of n are. Each takes a byte at least, so that memory is bounded by the data.
+    /// The depth of the items in an array or map with n items. Each item takes at least a byte, so the data bounds the memory.
     fn inside(&self, n: u64, depth: usize) -> Result<usize, Error> {
         if depth == MAX_DEPTH {
             return self.fail(format!("values are nested more than {MAX_DEPTH} deep"));
@@ -343,7 +343,7 @@ pub(crate) mod tests {
             prop_assert_eq!(decode(&encode(&v)).unwrap(), v);
         }
 
-        /// Whatever is taken has this one form.
+        /// Every accepted input is in canonical form.
         #[test]
         fn canonical(data in prop::collection::vec(any::<u8>(), 0..64)) {
             if let Ok(v) = decode(&data) {
@@ -356,7 +356,7 @@ pub(crate) mod tests {
     fn refuses() {
         for (bytes, why) in [
             (&b""[..], "ends in the middle"),
-            (b"\xc0", "begins no value"),
+            (b"\xc0", "does not begin a value"),
             (b"\x92\x01", "2 items in 1 bytes"),
             (b"\x01\x01", "1 bytes follow"),
             (b"\x82\xa1b\x01\xa1a\x01", "not after"),

@@ -1,4 +1,4 @@
-//! Programs: what a host sends. See spec/format.md, "A program on the wire".
+//! Programs as a host sends them. See spec/format.md, "A program on the wire".
 
 use crate::dims::{Dim, Sizes};
 use crate::error::Error;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub enum Attr {
     /// `true` or `false`.
     Bool(bool),
-    /// An integer. It never stands for a float.
+    /// An integer. Floats are never stored as integers.
     Int(i64),
     /// A float.
     Float(f64),
@@ -24,7 +24,7 @@ pub enum Attr {
     DType(Option<DType>),
 }
 
-/// The attributes of a node, by name. spec/ops.md lists them for each op, and every node has all of them.
+/// The attributes of a node by name. spec/ops.md lists them for each op. A node has all attributes of its op.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Attrs(BTreeMap<String, Attr>);
 
@@ -32,7 +32,7 @@ macro_rules! getters {
     ($($(#[$doc:meta])* $name:ident $kind:ident -> $out:ty = $value:expr;)*) => { $(
         $(#[$doc])*
         ///
-        /// It is an error, RLX9001, if the op has no such attribute.
+        /// Fails with RLX9001 if the op has no such attribute.
         pub fn $name(&self, name: &str) -> Result<$out, Error> {
             match self.0.get(name) {
                 Some(Attr::$kind(v)) => Ok($value(v)),
@@ -59,20 +59,20 @@ impl Attrs {
         dtype DType -> Option<DType> = |v: &Option<DType>| *v;
     }
 
-    /// The attribute of a name, of whatever kind.
+    /// The attribute of that name, of any kind.
     pub fn get(&self, name: &str) -> Option<&Attr> {
         self.0.get(name)
     }
 
-    /// An axis, as an index.
+    /// An axis as an index.
     ///
-    /// It is an error, RLX9001, if the op has no such attribute.
+    /// Fails with RLX9001 if the op has no such attribute.
     pub fn axis(&self, name: &str) -> Result<usize, Error> {
-        usize::try_from(self.int(name)?).map_err(|_| Error::bug(format!("attribute {name} is no axis")))
+        usize::try_from(self.int(name)?).map_err(|_| Error::bug(format!("attribute {name} is not an axis")))
     }
 }
 
-/// Where a value's bytes are. The numbers are those of the format.
+/// The memory space of a place. The numbers are those of the file format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Space {
     Weights,
@@ -83,7 +83,7 @@ pub enum Space {
 
 const SPACES: [Space; 4] = [Space::Weights, Space::Arena, Space::Io, Space::State];
 
-/// One value of a program, or an op with several results, which has none.
+/// A value of a program. A node whose op has several results has no value; `result` nodes hold its values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     pub op: String,
@@ -92,11 +92,11 @@ pub struct Node {
     pub inputs: Vec<usize>,
     pub dtype: Option<DType>,
     pub shape: Vec<Dim>,
-    pub parent: Option<usize>, // the node whose memory it has
+    pub parent: Option<usize>, // the node whose memory it shares
     pub space: Space,
     pub offset: usize,
-    pub size: usize,         // bytes, for the largest sizes
-    pub results: Vec<usize>, // nodes of the values that its step makes
+    pub size: usize,         // bytes, at the largest sizes
+    pub results: Vec<usize>, // nodes of the values that the step computes
 }
 
 impl Node {
@@ -106,12 +106,12 @@ impl Node {
     }
 }
 
-/// A decoded program. Its places are inside their spaces and its numbers name nodes; what else the format demands, the host has checked.
+/// A decoded program. Places are inside their spaces, and numbers of nodes are valid. The host has verified everything else.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Program {
     pub method: String,
     pub target: String,
-    pub syms: BTreeMap<String, (i64, i64)>, // with their ranges
+    pub syms: BTreeMap<String, (i64, i64)>, // with their ranges, bounds included
     pub nodes: Vec<Node>,
     pub inputs: Vec<usize>,
     pub outputs: Vec<usize>,
@@ -127,7 +127,7 @@ pub struct Bound {
     pub values: Vec<Bounds>,
 }
 
-/// The shape of a value, and its bytes.
+/// The shape of a value and the place of its bytes.
 #[derive(Debug)]
 pub struct Bounds {
     pub shape: Vec<usize>,
@@ -135,7 +135,7 @@ pub struct Bounds {
 }
 
 impl Program {
-    /// Decodes a program. The weights that it was given have so many bytes.
+    /// Decodes a program. `weights` is the size of its weights in bytes.
     pub fn decode(data: &[u8], weights: usize) -> Result<Program, Error> {
         let doc = msgpack::decode(data).map_err(cannot_read)?;
         let parts = [doc.get("graph"), doc.get("plan"), doc.get("sched")];
@@ -143,14 +143,14 @@ impl Program {
         Program::new(graph, plan, sched, weights)
     }
 
-    /// Makes a program of its three parts.
+    /// Builds a program from its three parts.
     pub fn new(graph: &Value, plan: &Value, sched: &Value, weights: usize) -> Result<Program, Error> {
         let p = read(graph, plan, sched).map_err(cannot_read)?;
         p.check(weights)?;
         Ok(p)
     }
 
-    /// Checks what memory is computed from.
+    /// Checks everything from which memory addresses are computed.
     fn check(&self, weights: usize) -> Result<(), Error> {
         let fail = |what: String| Err(Error::refused(format!("load: {what}")));
         for (i, n) in self.nodes.iter().enumerate() {
@@ -170,9 +170,9 @@ impl Program {
             return fail(format!("node {n} of {} is a step or an output", self.nodes.len()));
         }
         for (s, n) in self.steps.iter().map(|s| (*s, &self.nodes[*s])) {
-            // An operand without a value would be an op with several results; only its `result` nodes may have it.
+            // An operand without a value is an op with several results. Only its `result` nodes may use it.
             if n.op == "result" || n.inputs.iter().any(|x| self.nodes[*x].dtype.is_none()) {
-                return fail(format!("{} is no step", self.label(s)));
+                return fail(format!("{} needs no step", self.label(s)));
             }
             if n.results.iter().any(|r| self.nodes[*r].space == Space::Weights) {
                 return fail(format!("{} would write to the weights", self.label(s)));
@@ -190,7 +190,7 @@ impl Program {
         if n.name.is_empty() { format!("%{node}") } else { n.name.clone() }
     }
 
-    /// Whether a value is known before the run: a weight or a constant, possibly through views.
+    /// Whether a value is known before the run: a weight, a constant, or a view of one.
     pub fn is_param(&self, node: usize) -> bool {
         let mut n = &self.nodes[node];
         while let (Some(parent), true) = (n.parent, n.results.is_empty()) {
@@ -199,13 +199,13 @@ impl Program {
         n.op == "param" || n.op == "const"
     }
 
-    /// Whether a step makes the value of a node.
+    /// Whether a step computes the value of a node.
     pub fn is_made(&self, node: usize) -> bool {
         let n = &self.nodes[node];
         n.op == "result" || n.results == [node]
     }
 
-    /// Computes all sizes of a run. It is RLX3001 if the program does not take them.
+    /// Computes all sizes of a run. Fails with RLX3001 for sizes that the program does not allow.
     pub fn bind(&self, sizes: &Sizes) -> Result<Bound, Error> {
         let fail = |what: String| Err(Error::bad_input(what).about(&self.method));
         if !sizes.keys().eq(self.syms.keys()) {
@@ -243,7 +243,7 @@ impl Program {
         Ok(Bound { values })
     }
 
-    /// For each step, whether a run that wants some of the outputs, and the values of some nodes, needs it.
+    /// For each step, whether a run needs it to compute the wanted outputs and the nodes in `dumps`.
     pub fn needed(&self, outputs: &[bool], dumps: &[usize]) -> Vec<bool> {
         let mut wanted = vec![false; self.nodes.len()];
         for (node, w) in self.outputs.iter().zip(outputs) {

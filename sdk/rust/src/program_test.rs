@@ -1,4 +1,4 @@
-//! Programs of the files in spec/testdata, which another implementation wrote, and of hostile bytes.
+//! Programs in the files of spec/testdata, which another implementation wrote, and in hostile bytes.
 
 use super::*;
 use crate::msgpack::tests::{encode, values};
@@ -37,13 +37,13 @@ fn artifacts() -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
-/// The program y = neg x, of f32[N,4] with N = 1..2.
+/// The program y = neg x with x f32[N,4] and N = 1..2.
 pub(crate) fn tiny() -> Program {
     let (_, file) = artifacts().into_iter().find(|(p, _)| p.ends_with("v1.0-tiny.rlx")).unwrap();
     Program::decode(&programs(&file).0[0], 0).unwrap()
 }
 
-/// The text of each artifact's .txt, as far as a program has it: what another implementation read from the same bytes.
+/// The part of each artifact's .txt that describes programs. Another implementation read it from the same bytes.
 fn text(p: &Program) -> String {
     let label = |i: &usize| p.label(*i);
     let list = |nodes: &[usize]| nodes.iter().map(label).collect::<Vec<_>>().join(", ");
@@ -96,7 +96,7 @@ fn sizes() {
     }
 }
 
-/// A change to the tiny program, and what must be said about it.
+/// Changes to the tiny program and the expected error texts.
 #[test]
 fn refuses() {
     let wrong = |change: &dyn Fn(&mut Program)| {
@@ -133,7 +133,7 @@ fn needed() {
     assert_eq!(p.needed(&[false, false], &[]), [true, false]);
 }
 
-/// Whatever is decoded can be bound and asked without a panic.
+/// Binds and queries a decoded program. Nothing may panic.
 fn probe(wire: &[u8], weights: usize) {
     let Ok(p) = Program::decode(wire, weights) else { return };
     for pick in [|r: &(i64, i64)| r.0, |r: &(i64, i64)| r.1] {
@@ -155,7 +155,7 @@ proptest! {
         probe(&wire, weights);
     }
 
-    /// Any value in the place of any part of a program.
+    /// Replaces every part of a program by various values.
     #[test]
     fn hostile_values(v in values(), at in any::<prop::sample::Index>()) {
         let (list, weights) = programs(&artifacts().pop().unwrap().1);
@@ -166,7 +166,7 @@ proptest! {
     }
 }
 
-/// Puts v in the place of the n-th value.
+/// Replaces the n-th value by v.
 fn replace(doc: &mut Value, n: &mut usize, v: &Value) {
     if *n == 0 {
         *doc = v.clone();

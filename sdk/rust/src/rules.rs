@@ -1,4 +1,4 @@
-//! Rules of a target description: which nodes a kernel takes. The language is that of spec/target.md, but for `parts`.
+//! Rules of a target description state which nodes a kernel runs. The language is that of spec/target.md without `parts`.
 
 use crate::dims::Dim;
 use crate::program::{Attr, Node, Program};
@@ -8,12 +8,12 @@ use crate::view::DType;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
     operands: Vec<Operand>,
-    more: bool, // further operands are like the last
+    more: bool, // further operands are like the last one
     results: Vec<Operand>,
     conditions: Vec<Condition>,
 }
 
-/// What an operand or a result must be.
+/// The requirements on an operand or a result.
 #[derive(Debug, Clone, PartialEq)]
 struct Operand {
     types: Types,
@@ -25,7 +25,7 @@ struct Operand {
 #[derive(Debug, Clone, PartialEq)]
 enum Types {
     Any,
-    /// Each is a type, or that of operand 0.
+    /// One of the types; None stands for the type of operand 0.
     OneOf(Vec<Option<DType>>),
 }
 
@@ -33,10 +33,10 @@ enum Types {
 enum Condition {
     /// The attribute has one of the values.
     Is(String, Vec<Want>),
-    /// The attribute, or every element of it, is at most that.
+    /// The attribute, or every element of it, is at most that number.
     AtMost(String, f64),
     AtLeast(String, f64),
-    /// The axis is the last one of operand 0.
+    /// The attribute is the last axis of operand 0.
     Last(String),
     Broadcast(Broadcast),
 }
@@ -58,7 +58,7 @@ enum Broadcast {
 }
 
 impl Rule {
-    /// Reads a rule without its op: `(f32, i32|i64) -> f32 if axis = 0 and keep = true`. The error is the reason.
+    /// Parses a rule without its op: `(f32, i32|i64) -> f32 if axis = 0 and keep = true`. The error is the reason.
     pub fn parse(text: &str) -> Result<Rule, String> {
         let inside = text.strip_prefix('(').and_then(|t| t.split_once(')'));
         let Some((operands, rest)) = inside else {
@@ -80,7 +80,7 @@ impl Rule {
         Ok(Rule { operands, more, results, conditions })
     }
 
-    /// Whether the rule fits a node.
+    /// Whether the rule allows a node.
     pub fn takes(&self, p: &Program, n: &Node) -> bool {
         let first = n.inputs.first().and_then(|x| p.nodes[*x].dtype);
         let fits = |o: &Operand, x: usize| o.takes(p, x, first);
@@ -151,7 +151,7 @@ impl Want {
             (Want::Bool(w), Attr::Bool(h)) => w == h,
             (Want::Number(w), Attr::Int(h)) => *w == *h as f64,
             (Want::Number(w), Attr::Float(h)) => w == h,
-            // "elu" stands for elu(alpha=1.0), too.
+            // "elu" also means elu(alpha=1.0).
             (Want::Str(w), Attr::Str(h)) => {
                 h.strip_prefix(w.as_str()).is_some_and(|rest| rest.is_empty() || !w.is_empty() && rest.starts_with('('))
             }

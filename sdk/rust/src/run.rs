@@ -1,4 +1,4 @@
-//! Loaded programs, and runs of them.
+//! Loaded programs and their runs.
 
 use crate::backend::{Backend, Kernel};
 use crate::dims::Sizes;
@@ -13,7 +13,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Bound sizes that are kept: callers go back and forth between a few.
+/// Number of cached bindings. Callers often alternate between a few sizes.
 const RECENT: usize = 8;
 
 /// States, by number.
@@ -31,7 +31,7 @@ impl State {
     }
 }
 
-/// A mutex whose data stays good after a panic: nothing in this crate panics while it is half changed.
+/// Locks a mutex and ignores poisoning: nothing in this crate panics while it changes the data of a mutex.
 pub fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -48,12 +48,12 @@ pub struct Executable {
 /// What runs write.
 struct Work {
     arena: MmapMut,
-    io: Option<Io>, // where there is no shared region
+    io: Option<Io>, // if there is no shared region
     copies: Copies,
     recent: VecDeque<(Sizes, Arc<Bound>)>,
 }
 
-/// When a step ran, in ns since the run's start.
+/// When a step ran, in ns since the start of the run.
 #[derive(Debug, Clone, Copy)]
 pub struct Time {
     pub node: usize,
@@ -61,22 +61,22 @@ pub struct Time {
     pub time: i64,
 }
 
-/// Where the tensors of a run come from and go to, and who is told about it. Without a region inputs and outputs are its, too.
+/// The source and destination of a run's tensors, and the receiver of its progress. Without a region it also transfers inputs and outputs.
 pub trait Caller {
     /// Fills an input.
     fn input(&mut self, index: usize, into: &mut [u8]) -> Result<(), Error>;
-    /// The step of a number begins, counted from 1; at the end, all have.
+    /// Step `started` begins, counted from 1. After the last step it is called once more with the number of all steps.
     fn step(&mut self, started: usize);
-    /// Whether the run is to end.
+    /// Whether the run should stop.
     fn cancelled(&self) -> bool;
     /// The value of a node.
     fn dump(&mut self, node: usize, shape: &[usize], data: &[u8]) -> Result<(), Error>;
-    /// The run is done; its outputs follow.
+    /// The run has succeeded; this is one of its outputs.
     fn output(&mut self, index: usize, data: &[u8]) -> Result<(), Error>;
 }
 
 impl Executable {
-    /// Prepares a program. An IO space is given where there is no shared region.
+    /// Prepares a program. `io` is the IO space if there is no shared region.
     pub fn new(backend: &Backend, program: Program, weights: Weights, io: Option<Io>) -> Result<Executable, Error> {
         let kernels = backend.kernels(&program)?;
         let arena = memory::block(program.arena, "an arena").map_err(|e| e.about(&backend.name))?;
@@ -92,11 +92,11 @@ impl Executable {
         ops
     }
 
-    /// An upper bound of what the copies of operands take.
+    /// An upper bound of the memory for copies of operands, in bytes.
     pub fn memory(&self) -> usize {
         let nodes = &self.program.nodes;
         let place = |n: usize| Place { space: nodes[n].space, offset: nodes[n].offset, bytes: nodes[n].size };
-        let mut largest = Vec::new(); // of the k-th operand of a step
+        let mut largest = Vec::new(); // by position: the largest operand of any step
         for n in self.program.steps.iter().map(|s| &nodes[*s]) {
             for (k, x) in
                 n.inputs.iter().enumerate().filter(|(_, x)| n.results.iter().any(|r| place(*r).overlaps(place(**x))))
@@ -108,13 +108,13 @@ impl Executable {
         largest.iter().sum()
     }
 
-    /// The times of the steps of a run, if it was profiled and no other followed it.
+    /// The step times of a run, if it was profiled and is the last one.
     pub fn times(&self, generation: i64) -> Option<Vec<Time>> {
         let t = lock(&self.times);
         (t.0 == generation).then(|| t.1.clone())
     }
 
-    /// Runs the program. `io` is the shared region, if there is one; the caller has the turn of runs.
+    /// Runs the program. `io` is the shared region, if there is one. The caller must hold the turn.
     pub fn run(
         &self,
         h: &RunHeader,
@@ -198,7 +198,7 @@ impl Executable {
         })
     }
 
-    /// Checks the numbers of a header, and gives the sizes of the run.
+    /// Checks a header and returns the sizes of the run.
     fn check(&self, h: &RunHeader, work: &mut Work) -> Result<Arc<Bound>, Error> {
         let p = &self.program;
         if h.generation <= 0 {
@@ -219,13 +219,13 @@ impl Executable {
             got.iter().map(|r| (r.offset, r.size)).eq(want.iter().map(range))
         };
         if !as_placed(&h.inputs, &p.inputs) || !as_placed(&h.outputs, &p.outputs) {
-            return Err(Error::refused("run: inputs and outputs lie elsewhere than the program places them"));
+            return Err(Error::refused("run: the ranges of inputs or outputs are not those that the program computes"));
         }
         let made = |n: &i32| usize::try_from(*n).is_ok_and(|n| n < p.nodes.len() && p.is_made(n));
         if let Some(n) = h.dump.iter().find(|n| !made(n)) {
             let all = p.nodes.len();
             return Err(Error::refused(format!(
-                "run: dump of node {n}, which is none of the {all} or no value that a step makes"
+                "run: dump of node {n}; it is not one of the {all} nodes, or no step computes it"
             )));
         }
         let (list, most) = (&h.unwanted, p.outputs.len());
@@ -248,7 +248,7 @@ impl Executable {
         let updated = match operands {
             [x, rest @ ..] if kernel.updates => {
                 operands = rest;
-                (place(x) != results[0]).then_some(*x) // None: the result is there already
+                (place(x) != results[0]).then_some(*x) // None: operand and result share a place, so the value is already there
             }
             _ => None,
         };
@@ -276,7 +276,7 @@ impl Executable {
     }
 }
 
-/// Inputs that come from states, and outputs that are stored in them.
+/// Inputs that are read from states, and outputs that are stored in them.
 struct Transfers {
     feeds: Vec<Bond>,
     keeps: Vec<Bond>,
@@ -343,7 +343,7 @@ impl Transfers {
     }
 }
 
-/// The peak resident size of this process in bytes; 0 where the system does not tell it in a file.
+/// The peak resident size of this process in bytes; 0 if the system does not report it in a file.
 fn peak_rss() -> i64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));

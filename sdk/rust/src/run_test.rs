@@ -4,7 +4,7 @@ use super::*;
 use crate::Backend;
 use crate::program::tests::tiny;
 
-/// A caller that has the inputs, and remembers what it is told.
+/// A caller that has the inputs and records the calls.
 #[derive(Default)]
 struct Recorder {
     input: Vec<f32>,
@@ -154,7 +154,7 @@ fn states() {
     assert_eq!(e.run(&missing, None, &mut states, &mut recorder(0.0)).unwrap_err().code(), Code::Refused);
 }
 
-/// The result in the operand's memory: a kernel reads a copy, an update finds the operand there.
+/// If the result shares the operand's memory, a kernel reads a copy, and an update finds the operand in the result.
 #[test]
 fn in_place() {
     let mut p = tiny();

@@ -26,13 +26,13 @@ use tonic::{Request, Response, Status, async_trait};
 const COOKIE: &str = "1f6d3a52c7e84b0e9d0b5a6f2c91e0d4";
 const VERSION: &str = "2";
 const BEAT: Duration = Duration::from_millis(100);
-/// Between the answer to Shutdown, which must go out, and the end of the connection.
+/// Time for the reply to Shutdown to go out before the connection ends.
 const LINGER: Duration = Duration::from_millis(50);
 
 /// Serves a backend to the host that started this process, and returns when the host ends the session.
 ///
-/// The process should end then, too. It is an error, with a text for the user, if no host started the process, and if the host's
-/// end of the protocol is not as spec/protocol.md has it.
+/// The process should then exit. It is an error, with a text for the user, if no host started the process, or if the host violates
+/// spec/protocol.md.
 pub fn serve(backend: Backend) -> Result<(), SetupError> {
     let name = &backend.name;
     if var("RLX_BACKEND") != COOKIE {
@@ -66,13 +66,13 @@ pub fn serve(backend: Backend) -> Result<(), SetupError> {
     }
     if let Some(fd) = runs {
         let s = session.clone();
-        spawn("runs", move || drop(grpc::serve_direct(&s, fd.into())))?; // it ends when the host closes the socket
+        spawn("runs", move || drop(grpc::serve_direct(&s, fd.into())))?; // ends when the host closes the socket
     }
     let failed = |e: &dyn std::fmt::Display| SetupError::Session(e.to_string());
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(|e| failed(&e))?;
     let result = runtime.block_on(connection(session)).map_err(|e| failed(&e));
-    runtime.shutdown_background(); // a run that goes on ends with the process
+    runtime.shutdown_background(); // a run in progress ends with the process
     result
 }
 
@@ -85,7 +85,7 @@ fn spawn(name: &str, f: impl FnOnce() + Send + 'static) -> Result<(), SetupError
     thread.map(drop).map_err(|e| SetupError::Session(format!("thread {name}: {e}")))
 }
 
-/// The inherited descriptors of `lifeline=3,io=4`, which no other process will inherit.
+/// Takes over the inherited descriptors of a list such as `lifeline=3,io=4`. Child processes do not inherit them.
 fn descriptors(list: &str) -> Result<HashMap<String, OwnedFd>, SetupError> {
     let mut out = HashMap::new();
     let mut seen = Vec::new();
@@ -97,8 +97,8 @@ fn descriptors(list: &str) -> Result<HashMap<String, OwnedFd>, SetupError> {
             return Err(fail("it is a standard stream, or has another name, too"));
         }
         seen.push(number);
-        // SAFETY: the host opened the descriptor for this process and lists it, each number once; nothing else in the process owns it,
-        // because serve is called once, before anything else asks the host's environment.
+        // SAFETY: the host opened the descriptor for this process and lists each number once. Nothing else in the process owns it, because serve is
+        // called only once and before anything else reads the host's variables.
         let fd = unsafe { OwnedFd::from_raw_fd(number) };
         rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC).map_err(|e| fail(&e.to_string()))?;
         out.insert(name.to_string(), fd);
@@ -106,7 +106,7 @@ fn descriptors(list: &str) -> Result<HashMap<String, OwnedFd>, SetupError> {
     Ok(out)
 }
 
-/// Ends this process, and what it started, when the host has gone.
+/// Kills this process and its children when the host exits.
 fn end_with(mut lifeline: File) {
     use rustix::process::{Signal, getpgrp, getpid, kill_process_group};
     while lifeline.read(&mut [0]).is_err_and(|e| e.kind() == std::io::ErrorKind::Interrupted) {}
@@ -118,7 +118,7 @@ fn end_with(mut lifeline: File) {
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Announces the socket, takes one connection, and serves it to its end.
+/// Prints the handshake, accepts one connection, and serves it until it ends.
 async fn connection(session: Arc<Session>) -> Result<(), Failure> {
     let path = PathBuf::from(var("PLUGIN_UNIX_SOCKET_DIR")).join("backend.sock");
     let listener = UnixListener::bind(&path)?;
@@ -164,7 +164,7 @@ async fn connection(session: Arc<Session>) -> Result<(), Failure> {
     }
 }
 
-/// plugin.GRPCController, by which go-plugin ends a process.
+/// plugin.GRPCController. go-plugin ends a process with it.
 struct Controller(Arc<Notify>);
 
 #[async_trait]

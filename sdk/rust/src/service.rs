@@ -17,19 +17,19 @@ pub const MAX_STREAMED: usize = 4 << 30;
 const MAX_LOADED: usize = 64;
 const MAX_STATES: usize = 1024;
 
-/// A session: what is loaded, and the memory that runs share.
+/// A session: the loaded programs and the memory that runs share.
 pub struct Session {
     pub backend: Backend,
     pub region: Option<Region>,
     pub direct: bool,
     artifact: Option<File>,
-    loaded: Mutex<(u64, HashMap<u64, Arc<Executable>>)>, // with the last number given
+    loaded: Mutex<(u64, HashMap<u64, Arc<Executable>>)>, // and the newest number
     turn: Mutex<Turn>,
-    io_size: Mutex<Option<usize>>, // of the shared region, once it is mapped: a run may have the turn while another program is loaded
-    cancelled: AtomicI64,          // the highest generation
+    io_size: Mutex<Option<usize>>, // size of the shared region, once it is mapped; separate from turn, because a program may be loaded during a run
+    cancelled: AtomicI64,          // the newest cancelled generation
 }
 
-/// What one run, or one call for a state, has at a time.
+/// What one run, or one call for a state, uses exclusively.
 #[derive(Default)]
 pub struct Turn {
     io: Option<Io>, // the shared region, once it is mapped
@@ -81,7 +81,7 @@ impl Session {
         Err(e.about(&self.backend.name).hint("leave --device out"))
     }
 
-    /// Checks what a header announces, and gives the sizes of what follows: the program, and the weights that are sent.
+    /// Checks a header and returns the sizes in bytes of the program and of the weights that follow.
     pub fn check_load(&self, h: &rlx::LoadHeader) -> Result<(usize, usize), Error> {
         let w = h.weights.clone().unwrap_or_default();
         let (program, weights) =
@@ -108,7 +108,7 @@ impl Session {
         Ok((program, if w.mapped { 0 } else { weights }))
     }
 
-    /// Loads a program of which all parts have arrived.
+    /// Loads a program once all its parts have arrived.
     pub fn load(&self, h: &rlx::LoadHeader, program: &[u8], streamed: Weights) -> Result<rlx::LoadReply, Error> {
         let digest = ring::digest::digest(&ring::digest::SHA256, program);
         if digest.as_ref() != h.program_sha256 {
@@ -118,7 +118,7 @@ impl Session {
             None => streamed,
             Some(w) => {
                 let Some(file) = &self.artifact else {
-                    return Err(Error::refused("load: weights of an artifact that was not inherited"));
+                    return Err(Error::refused("load: the weights are in an artifact, but none was inherited"));
                 };
                 let offset =
                     u64::try_from(w.offset).map_err(|_| Error::refused(format!("load: weights at {}", w.offset)))?;
@@ -146,13 +146,13 @@ impl Session {
         Ok(rlx::LoadReply { executable: number, kernels, memory })
     }
 
-    /// Maps the shared region when the first program is loaded: from then on it has its size.
+    /// Maps the shared region when the first program is loaded, which fixes its size.
     fn map_io(&self, region: &Region, size: usize, needed: usize) -> Result<(), Error> {
         let mut mapped = lock(&self.io_size);
         let have = match *mapped {
             Some(have) => have,
             None => {
-                let have = lock(&self.turn).io.insert(region.map(size)?).size(); // no run has the turn for long: there is no program
+                let have = lock(&self.turn).io.insert(region.map(size)?).size(); // nobody holds the turn for long, because no program is loaded yet
                 *mapped.insert(have)
             }
         };
@@ -176,7 +176,7 @@ impl Session {
         match self.turn.try_lock() {
             Ok(t) => Ok(t),
             Err(TryLockError::Poisoned(t)) => Ok(t.into_inner()),
-            Err(TryLockError::WouldBlock) => Err(Error::refused("another run, or a call for a state, is going on")),
+            Err(TryLockError::WouldBlock) => Err(Error::refused("another run, or a call for a state, is in progress")),
         }
     }
 
@@ -233,12 +233,12 @@ impl Session {
                 }
                 _ => return Err(missing(from)),
             },
-            None => return Err(Error::refused(format!("state {}: no change is named", r.state))),
+            None => return Err(Error::refused(format!("state {}: the request has no change", r.state))),
         }
         Ok(())
     }
 
-    /// Lends some bytes of a state.
+    /// Calls f with a range of a state's bytes.
     pub fn with_state<T>(
         &self,
         r: &rlx::StateRange,
@@ -259,7 +259,7 @@ impl Session {
     }
 }
 
-/// A caller whose steps the region shows, and whom Cancel ends.
+/// A caller that also announces steps in the region and checks for Cancel.
 struct Announced<'a> {
     session: &'a Session,
     generation: i64,

@@ -1,4 +1,4 @@
-//! Mutual TLS: a certificate for this process, and the one client that has the host's. spec/protocol.md, section 3.
+//! Mutual TLS: a certificate for this process, and a check that the client has the host's. See spec/protocol.md, section 3.
 
 use std::sync::Arc;
 use tokio_rustls::rustls;
@@ -11,7 +11,7 @@ use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, ServerC
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// A configuration that lets the holder of one certificate in, and a new self-signed certificate, as DER, with a key on P-256.
+/// A configuration that accepts only the client with the host's certificate, and a new self-signed P-256 certificate as DER.
 pub fn server(host: &[u8]) -> Result<(Arc<ServerConfig>, Vec<u8>), Failure> {
     let host = CertificateDer::from_pem_slice(host).map_err(|e| format!("PLUGIN_CLIENT_CERT: {e}"))?;
     let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
@@ -26,7 +26,7 @@ pub fn server(host: &[u8]) -> Result<(Arc<ServerConfig>, Vec<u8>), Failure> {
     Ok((Arc::new(config), own.der().to_vec()))
 }
 
-/// Accepts the certificate that the host handed over, byte by byte, and no other. Names and dates mean nothing.
+/// Accepts exactly the certificate that the host passed, compared byte by byte. Names and dates are ignored.
 #[derive(Debug)]
 struct OnlyHost {
     host: CertificateDer<'static>,

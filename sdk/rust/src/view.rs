@@ -5,7 +5,7 @@ use std::fmt;
 
 macro_rules! dtypes {
     ($($(#[$doc:meta])* $name:ident $text:literal $bytes:literal,)*) => {
-        /// An element type. One of a packed type is a block of several values; see spec/format.md, "Types".
+        /// An element type. An element of a packed type is a block of several values; see spec/format.md, "Types".
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         #[allow(missing_docs, non_camel_case_types)] // the names say it
         pub enum DType { $($name,)* }
@@ -21,7 +21,7 @@ macro_rules! dtypes {
                 match self { $(DType::$name => $bytes,)* }
             }
 
-            /// The type of a name.
+            /// The type with that name.
             pub fn parse(name: &str) -> Option<DType> {
                 match name { $($text => Some(DType::$name),)* _ => None }
             }
@@ -47,11 +47,11 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A Rust type that the elements of a tensor are read as.
+/// A Rust type for the elements of a tensor.
 ///
 /// f16 and bf16 are read as their bits, `u16`; bools as `u8`, 0 or 1.
 pub trait Element: bytemuck::Pod + sealed::Sealed {
-    /// The element types that are read as this one.
+    /// The element types that can be read as this type.
     const DTYPES: &'static [DType];
 }
 
@@ -85,7 +85,7 @@ impl<'a> View<'a> {
         self.dtype
     }
 
-    /// Its sizes.
+    /// The size of each axis.
     pub fn shape(&self) -> &'a [usize] {
         self.shape
     }
@@ -95,17 +95,17 @@ impl<'a> View<'a> {
         self.bytes
     }
 
-    /// Its elements. Another type than the tensor's is an error, RLX9001.
+    /// Its elements. Fails with RLX9001 if T does not fit the element type.
     pub fn slice<T: Element>(&self) -> Result<&'a [T], Error> {
         check::<T>(self.dtype)?;
         if self.bytes.is_empty() {
-            return Ok(&[]); // which may lie anywhere
+            return Ok(&[]); // an empty slice may have any address
         }
         bytemuck::try_cast_slice(self.bytes).map_err(|e| Error::bug(format!("a tensor of {}: {e}", self.dtype)))
     }
 }
 
-/// A tensor that a kernel writes: dense and row-major. What it holds before is not defined, but for that of [`Backend::update`].
+/// A tensor that a kernel writes: dense and row-major. Its initial contents are undefined, except for [`Backend::update`].
 ///
 /// [`Backend::update`]: crate::Backend::update
 #[derive(Debug)]
@@ -131,7 +131,7 @@ impl<'a> ViewMut<'a> {
         self.bytes
     }
 
-    /// Its elements. Another type than the tensor's is an error, RLX9001.
+    /// Its elements. Fails with RLX9001 if T does not fit the element type.
     pub fn slice<T: Element>(&mut self) -> Result<&mut [T], Error> {
         check::<T>(self.dtype)?;
         if self.bytes.is_empty() {
@@ -141,7 +141,7 @@ impl<'a> ViewMut<'a> {
     }
 }
 
-/// Whether floats hold a NaN.
+/// Whether a tensor of floats has a NaN.
 pub(crate) fn has_nan(dtype: DType, bytes: &[u8]) -> bool {
     fn any<const N: usize>(bytes: &[u8], nan: impl Fn([u8; N]) -> bool) -> bool {
         bytes.as_chunks().0.iter().any(|b| nan(*b))
