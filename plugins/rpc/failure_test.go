@@ -611,7 +611,7 @@ func killHost(t *testing.T, mode string) {
 		t.Fatal("the backend outlived its host")
 	}
 	if left, _ := filepath.Glob(filepath.Join(opts.TempDir, "rlx-*", "s*")); len(left) == 0 {
-		t.Fatal("the killed host left nothing to sweep; the test is void")
+		t.Fatal("the killed host left nothing to sweep; the test proves nothing")
 	}
 	// The next host removes what the dead one left.
 	d, err := newPrivateDir(opts.TempDir)

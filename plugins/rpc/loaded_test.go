@@ -65,7 +65,7 @@ func TestFirstNaN(t *testing.T) {
 	p := testProgram(t)
 	// -Inf times the weights is not yet NaN; gelu(-Inf) = x·Φ(x) is -Inf·0.
 	if w := tensor.View[float32](testWeights()[:16]); slices.Max(w) <= 0 {
-		t.Fatalf("the first row of the weights is %v; the test is void", w)
+		t.Fatalf("the first row of the weights is %v; the test proves nothing", w)
 	}
 	infinite := []float32{1, 2, 3, 4, float32(math.Inf(-1)), 6, 7, 8}
 	transports(t, func(t *testing.T, opts Options, _ *logBuffer) {

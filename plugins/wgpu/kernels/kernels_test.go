@@ -109,11 +109,11 @@ func checkTexts(t *testing.T, sample *rand.Rand, name string, n *ir.Node) {
 			}
 			if os.Getenv(devicetest.SampleEnv) == "all" || sample.IntN(8) == 0 {
 				if _, err := msl.Translate(text); err != nil {
-					t.Errorf("%s: %v; teach package plugins/metal/msl what is new here, in\n%s", name, err, text)
+					t.Errorf("%s: %v; extend package plugins/metal/msl to translate\n%s", name, err, text)
 				}
 			}
 			if s.Loops == nil && openLoop.MatchString(text) {
-				t.Errorf("%s: a loop ends at what only a run tells, and the shader does not say how often it goes round:\n%s", name, text)
+				t.Errorf("%s: the bound of a loop is known only at run time, but the shader has no Loops:\n%s", name, text)
 			}
 		}
 	}
