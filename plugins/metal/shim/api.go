@@ -30,6 +30,9 @@ const memoryBytes = 16 << 30
 // New is the backend metal on a device that is this processor.
 func New(opts Options) *gpu.Backend { return gpu.New(api{opts}) }
 
+// Open opens the device alone.
+func Open(opts Options) (gpu.Device, error) { return adapter{opts}.Open() }
+
 type api struct{ opts Options }
 
 func (api) Name() string                             { return "metal" }

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -140,6 +141,12 @@ func (d *opened) state() (done int, err error) {
 	return d.done, err
 }
 
+func (d *opened) idle() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.done == d.sent
+}
+
 func (d *opened) OnDone(f func()) { d.waiting = append(d.waiting, callback{d.sent, f}) }
 
 func (d *opened) Poll() (idle bool, err error) {
@@ -209,7 +216,10 @@ func (b *buffer) Mapped() (bool, error) {
 func (b *buffer) Bytes(n int64) []byte { return b.d.memory[b.from:][:n:n] }
 func (b *buffer) Unmap() error         { return nil }
 
+// Upload writes to memory that kernels use, so it waits until all that was submitted has ended. Poll reports its errors.
 func (d *opened) Upload(to gpu.Buffer, offset int64, data []byte) error {
+	for wait := gpu.NewPatience(time.Time{}); !d.idle(); wait.Pause() {
+	}
 	b := to.(*buffer).Bytes(offset + int64(len(data)+3)&^3)[offset:]
 	clear(b[copy(b, data):])
 	return nil

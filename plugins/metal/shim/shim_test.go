@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/bits"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -217,5 +218,21 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 		if got := binary.LittleEndian.Uint32(d.memory[4*i:]); got != want {
 			t.Errorf("beyond the ends of arrays, word %d is %d; want %d", i, got, want)
 		}
+	}
+}
+
+// TestWriteAfterClear: what is written to a state after it was cleared stays.
+func TestWriteAfterClear(t *testing.T) {
+	s, err := New(Options{Cache: dir, Level: "-O0"}).NewState(t.Context(), "", 256<<20)
+	if errors.Is(err, ErrNoCompiler) && os.Getenv("RLX_REQUIRE_CXX") == "" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	want, got := []byte{1, 2, 3, 4}, make([]byte, 4)
+	if err := errors.Join(s.Clear(t.Context()), s.Write(t.Context(), 255<<20, want), s.Read(t.Context(), 255<<20, got)); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v; want %v", got, err, want)
 	}
 }

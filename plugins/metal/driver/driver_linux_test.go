@@ -1,0 +1,409 @@
+package driver
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/devicetest"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/internal/gpu"
+	"github.com/rlx-go/rlx/plugins/metal/shim"
+)
+
+// kernelCache keeps compiled kernels for all tests of a run.
+var kernelCache string
+
+func TestMain(m *testing.M) {
+	var err error
+	if kernelCache, err = os.MkdirTemp("", "metal-driver"); err != nil {
+		panic(err)
+	}
+	status := m.Run()
+	os.RemoveAll(kernelCache)
+	os.Exit(status)
+}
+
+// start makes a backend of the driver on a fake.
+func start(t *testing.T, cache string) (*fake, *gpu.Backend) {
+	t.Helper()
+	d, err := shim.Open(shim.Options{Cache: kernelCache, Level: "-O0"})
+	if errors.Is(err, shim.ErrNoCompiler) && os.Getenv("RLX_REQUIRE_CXX") == "" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := install(t, d)
+	return f, gpu.New(translating{api{cache}, f})
+}
+
+// TestConformance makes the suite's checks of a backend's behaviour, and those of a few ops, through the driver.
+func TestConformance(t *testing.T) {
+	f, b := start(t, t.TempDir())
+	for _, config := range []devicetest.Config{{Brief: true}, {Brief: true, Ops: []string{"add", "softmax", "matmul"}}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		passed := 0
+		open := func(context.Context) (device.Backend, error) { return b, nil }
+		err := devicetest.Test(ctx, config, open, func(r devicetest.Result) {
+			if config.Ops == nil && r.Part != devicetest.Info && r.Part != devicetest.Behaviour {
+				cancel()
+				return
+			}
+			if passed++; r.Outcome == devicetest.Failed {
+				t.Errorf("%s: %v", r.Check, r.Err)
+			}
+		})
+		if ctx.Err() == nil && err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		t.Logf("%d checks", passed)
+		if passed < 10 {
+			t.Errorf("%d checks were made", passed)
+		}
+	}
+	elsewhere := []string{"setFastMathEnabled:", "setUrl:", "GPUEndTime", "code", "domain", "error"} // sent in other tests, or by older systems
+	for _, m := range messages {
+		if f.sent[m.selector] == 0 && !slices.Contains(elsewhere, m.selector) {
+			t.Errorf("%s was not sent", m.selector)
+		}
+	}
+}
+
+// use loads a program of the suite and runs it once with each of the options, and without.
+func use(t *testing.T, b *gpu.Backend, opts ...device.RunOptions) error {
+	t.Helper()
+	p := devicetest.Plain("metal")
+	x, err := b.Load(t.Context(), device.Load{Program: p})
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	for _, o := range append(opts, device.RunOptions{}) {
+		if _, err := x.Run(t.Context(), device.Run{Syms: map[string]int64{"N": 3}, IO: tensor.AlignedBytes(int(p.IOSize)), Opts: o}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lasting are the objects that live as long as the device: those of the program's 2 kernels, and no other.
+var lasting = map[string]int{"MTLDevice": 1, "NSString": 1, "MTLCommandQueue": 1, "MTLBinaryArchive": 1, "NSArray": 1, "MTLComputePipelineState": 2}
+
+// TestLeaks: when programs and states are closed, nothing is left of them, whatever kind of run they had.
+func TestLeaks(t *testing.T) {
+	f, b := start(t, t.TempDir())
+	for range 3 {
+		if err := use(t, b, device.RunOptions{}, device.RunOptions{Profile: true}, device.RunOptions{CheckNaN: true}); err != nil {
+			t.Fatal(err)
+		}
+		s, err := b.NewState(t.Context(), "", 1<<12)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(s.Clear(t.Context()), s.Write(t.Context(), 7, []byte{1, 2, 3}), s.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if n := f.count(t); !maps.Equal(n, lasting) {
+			t.Errorf("these objects are left: %v; want %v", n, lasting)
+		}
+	}
+}
+
+// TestFailures: the errors of a command buffer, by domain and code. The device goes on, or is opened again if it was lost.
+func TestFailures(t *testing.T) {
+	f, b := start(t, "")
+	for _, c := range []struct {
+		failure
+		want error
+		say  string
+	}{
+		{failure{"MTLCommandBufferErrorDomain", 8}, device.ErrMemory, "failed on Fake M1: it went wrong (MTLCommandBufferErrorDomain, code 8)"},
+		{failure{"MTLCommandBufferErrorDomain", 2}, device.ErrDevice, "code 2"},
+		{failure{"MTLCommandBufferErrorDomain", 3}, device.ErrDevice, "code 3"},
+		{failure{"MTLCommandBufferErrorDomain", 1}, device.ErrDevice, "code 1"},
+		{failure{"AnotherDomain", 8}, device.ErrDevice, "AnotherDomain"},
+		{failure{"MTLCommandBufferErrorDomain", 4}, device.ErrDeviceLost, "code 4"},
+		{failure{"MTLCommandBufferErrorDomain", 11}, device.ErrDeviceLost, "code 11"},
+	} {
+		f.status = &c.failure
+		err := use(t, b)
+		f.status = nil
+		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.say) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v: %v; want %v, and %q", c.failure, err, c.want, c.say)
+		}
+		if err := use(t, b); err != nil {
+			t.Errorf("after %v: %v", c.failure, err)
+		}
+		if n := f.count(t); n["MTLBuffer"]+n["MTLCommandBuffer"]+n["NSError"] > 0 {
+			t.Errorf("after %v these objects are left: %v", c.failure, n)
+		}
+	}
+	if n := f.count(t)["MTLCommandQueue"]; n != 3 {
+		t.Errorf("%d queues; want one, and one for each time that the device was lost", n)
+	}
+}
+
+// TestRefusals: what Metal refuses to make is an error with its reason, and leaves no objects.
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		selector string
+		want     error
+		say      string
+	}{
+		{"newCommandQueue", device.ErrUnavailable, "makes no command queue"},
+		{"newBufferWithLength:options:", device.ErrMemory, "a buffer of"},
+		{"newLibraryWithSource:options:error:", device.ErrDevice, "Metal refuses the kernel: newLibraryWithSource:options:error: fails, as the test wants"},
+		{"newFunctionWithName:", device.ErrDevice, "no function rlx_main"},
+		{"newComputePipelineStateWithDescriptor:options:reflection:error:", device.ErrDevice, "fails, as the test wants"},
+		{"commandBuffer", device.ErrDevice, "makes no command buffer"},
+		{"computeCommandEncoder", device.ErrDevice, "makes no encoder"},
+		{"blitCommandEncoder", device.ErrDevice, "makes no encoder"},
+		{"newBinaryArchiveWithDescriptor:error:", nil, ""},
+		{"addComputePipelineFunctionsWithDescriptor:error:", nil, ""},
+		{"serializeToURL:error:", nil, ""},
+	} {
+		f, b := start(t, t.TempDir())
+		f.failing[c.selector] = true
+		if err := use(t, b); !errors.Is(err, c.want) || err != nil && (!strings.Contains(err.Error(), c.say) || strings.Contains(err.Error(), "\n")) {
+			t.Errorf("%s: %v; want %v, and %q", c.selector, err, c.want, c.say)
+		}
+		for class, n := range f.count(t) {
+			if n > lasting[class] {
+				t.Errorf("after %s, %d objects of %s are left", c.selector, n, class)
+			}
+		}
+	}
+}
+
+// TestArchive: pipelines are kept between processes; a file that Metal refuses is replaced.
+func TestArchive(t *testing.T) {
+	cache := t.TempDir()
+	const add, find = "addComputePipelineFunctionsWithDescriptor:error:", "newComputePipelineStateWithDescriptor:options:reflection:error:"
+	file := filepath.Join(cache, "Fake M1.archive")
+	for _, c := range []struct {
+		before      func() error
+		added, made int // messages
+	}{
+		{func() error { return nil }, 2, 4},
+		{func() error { return nil }, 0, 2},
+		{func() error { return os.WriteFile(file, []byte("damaged"), 0o600) }, 2, 4},
+		{func() error { return nil }, 0, 2},
+	} {
+		if err := c.before(); err != nil {
+			t.Fatal(err)
+		}
+		f, b := start(t, cache)
+		if err := use(t, b); err != nil {
+			t.Fatal(err)
+		}
+		if f.sent[add] != c.added || f.sent[find] != c.made {
+			t.Errorf("%d pipelines were added and %d asked for; want %d and %d", f.sent[add], f.sent[find], c.added, c.made)
+		}
+		if list, err := os.ReadDir(cache); err != nil || len(list) != 1 {
+			t.Errorf("the cache has %v, %v", list, err)
+		}
+	}
+}
+
+// openDevice opens the driver's device alone.
+func openDevice(t *testing.T) (*fake, gpu.Device) {
+	t.Helper()
+	f, _ := start(t, "")
+	list, err := api{}.Adapters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := list[0].Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, d
+}
+
+// record records clears of a buffer, and marks of a clock for negative numbers.
+func record(t *testing.T, d gpu.Device, b gpu.Buffer, c gpu.Clock, what ...int) gpu.Encoder {
+	t.Helper()
+	e, err := d.NewEncoder("test")
+	for _, k := range what {
+		if k < 0 {
+			err = errors.Join(err, e.Mark(c, -k-1))
+		} else {
+			err = errors.Join(err, e.Clear(gpu.Piece{Buffer: b, Offset: int64(4 * k), Size: 4}))
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func finish(t *testing.T, d gpu.Device, list ...gpu.Encoder) {
+	t.Helper()
+	var recorded []gpu.Commands
+	for _, e := range list {
+		c, err := e.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		recorded = append(recorded, c)
+	}
+	for _, c := range recorded {
+		if err := d.Submit(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for idle := false; !idle; {
+		var err error
+		if idle, err = d.Poll(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestClock: marks are the times of what was before them, and those with nothing between them are equal.
+func TestClock(t *testing.T) {
+	f, d := openDevice(t)
+	b, err := d.NewBuffer("", 1<<10, gpu.Storage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := d.NewClock(5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	finish(t, d, record(t, d, b, c, -1, -2, 0, 1, -3, 2, -4), record(t, d, b, c, 3, -5, 4))
+	var ticks []uint64
+	for k := range 5 {
+		ticks = append(ticks, binary.LittleEndian.Uint64(c.Ticks().Bytes(c.Bytes())[8*k:]))
+	}
+	if ticks[0] < 1e15 || ticks[0] != ticks[1] || !slices.IsSorted(ticks) || ticks[1] == ticks[2] || ticks[2] == ticks[3] || ticks[3] == ticks[4] {
+		t.Errorf("the marks are %v", ticks)
+	}
+	if f.encoded != 3+1+2 { // what follows the last mark has a command buffer, too
+		t.Errorf("%d command buffers", f.encoded)
+	}
+}
+
+// TestAhead: however much is recorded before it is submitted, the queue has command buffers left.
+func TestAhead(t *testing.T) {
+	f, d := openDevice(t)
+	b, err := d.NewBuffer("", 1<<10, gpu.Storage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []gpu.Encoder
+	for k := range 200 {
+		list = append(list, record(t, d, b, nil, k))
+	}
+	finish(t, d, list...)
+	if f.encoded != 200 {
+		t.Errorf("%d command buffers", f.encoded)
+	}
+	c, err := record(t, d, b, nil, 0).Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Release()
+	b.Release()
+	if n := f.count(t); n["MTLCommandBuffer"]+n["MTLBuffer"] > 0 {
+		t.Errorf("these objects are left: %v", n)
+	}
+}
+
+// TestUploadWaits: an upload comes after what was submitted before it, though it does not go through the queue.
+func TestUploadWaits(t *testing.T) {
+	_, d := openDevice(t)
+	b, err := d.NewBuffer("", 256<<20, gpu.Storage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, _ := d.NewEncoder("")
+	if err := e.Clear(gpu.Piece{Buffer: b, Size: 256 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := e.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(d.Submit(c), d.Upload(b, 255<<20, []byte{1, 2, 3, 4, 5})); err != nil {
+		t.Fatal(err)
+	}
+	for idle := false; !idle; idle, err = d.Poll() {
+	}
+	if got := b.Bytes(256 << 20)[255<<20:][:8]; !slices.Equal(got, []byte{1, 2, 3, 4, 5, 0, 0, 0}) {
+		t.Errorf("after the upload the bytes are %v", got)
+	}
+}
+
+// TestNoMetal: a system without Metal is an error that says what to use.
+func TestNoMetal(t *testing.T) {
+	if native != nil {
+		t.Skip("this system has Metal")
+	}
+	_, err := New().Info(t.Context())
+	if !errors.Is(err, device.ErrUnavailable) {
+		t.Errorf("%v; want %v", err, device.ErrUnavailable)
+	}
+}
+
+// TestOld: before macOS 15 there is one setting for precise arithmetic.
+func TestOld(t *testing.T) {
+	f, b := start(t, "")
+	f.old = true
+	if err := use(t, b); err != nil || f.sent["setFastMathEnabled:"] != 2 {
+		t.Errorf("%v; the setting was sent %d times", err, f.sent["setFastMathEnabled:"])
+	}
+}
+
+// TestKernel runs a kernel whose threadgroup memory has 4 bytes: Metal wants a multiple of 16.
+func TestKernel(t *testing.T) {
+	const text = `
+@group(0) @binding(0) var<storage, read_write> y: array<u32>;
+var<workgroup> total: atomic<u32>;
+@compute @workgroup_size(32)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+  atomicAdd(&total, local + 1000u * (group.y * groups.x + group.x));
+  workgroupBarrier();
+  if (local == 0u) {
+    y[group.y * groups.x + group.x] = atomicLoad(&total);
+  }
+}
+`
+	f, d := openDevice(t)
+	source := []gpu.Source{{Text: text, Bindings: 1}}
+	if _, err := f.learn(source); err != nil {
+		t.Fatal(err)
+	}
+	made, _, err := d.Compile(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := d.NewBuffer("", 1<<12, gpu.Storage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound, err := d.Bind("", made[0], []gpu.Piece{{Buffer: b, Offset: 256, Size: 4 * 5}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, _ := d.NewEncoder("")
+	e.Dispatch(made[0], bound, 3, 2)
+	finish(t, d, e)
+	for i, want := range []uint32{496, 32496, 64496, 96496, 128496, 0} { // the sixth is beyond the 20 bytes that the kernel sees
+		if got := binary.LittleEndian.Uint32(b.Bytes(1 << 12)[256+4*i:]); got != want {
+			t.Errorf("word %d is %d; want %d", i, got, want)
+		}
+	}
+	if _, err := d.Bind("", made[0], nil); err == nil {
+		t.Error("a kernel is bound to no buffers")
+	}
+}
