@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -106,6 +108,13 @@ func devices(ctx context.Context, env *cli.Env, f *hostFlags) error {
 		}
 		for _, d := range p.info.Devices {
 			rows = append(rows, deviceRow{"--device " + p.Name + ":" + d.ID, p.Name, d.ID, d.Name, d.Type, d.Memory, append([]string{}, d.Features...), p.info.Sandbox})
+		}
+	}
+	if f.backend == "" && !env.JSON {
+		for _, name := range shipped {
+			if why := elsewhere(name, runtime.GOOS, runtime.GOARCH); why != "" && !slices.ContainsFunc(all, func(p probed) bool { return p.Name == name }) {
+				env.Notef("backend %s: %s", name, why)
+			}
 		}
 	}
 	if len(rows) == 0 {

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -157,11 +158,22 @@ func (r *registry) find(name string) (found, error) {
 		return found{}, diag.New(code.Backend, "backend "+name, "is not installed, nor is any other; looked in %s", r.places()).
 			WithHint("put rlx-backend-%s beside rlxrun, where \"make build\" puts it, or name its executable with --plugin %s=PATH", name, name)
 	}
+	if why := elsewhere(name, runtime.GOOS, runtime.GOARCH); why != "" {
+		return found{}, diag.New(code.Backend, "backend "+name, "%s", why)
+	}
 	e := diag.New(code.Backend, "backend "+name, "is unknown; found: %s; looked in %s", strings.Join(parts, ", "), r.places())
 	if near := cli.Nearest(name, names); near != "" && near[0] == name[0] { // same first letter: suggest cpu for cpi, but not for gpu
 		return found{}, e.WithHint("did you mean %s?", near)
 	}
 	return found{}, e.WithHint("or name its executable with --plugin %s=PATH", name)
+}
+
+// elsewhere says why a backend that comes with rlxrun does not exist for a system, and what to use there; empty if it does.
+func elsewhere(name, goos, goarch string) string {
+	if name == "metal" && (goos != "darwin" || goarch != "arm64") {
+		return "needs a Mac with Apple silicon, and this is " + goos + "/" + goarch + "; use wgpu for a GPU, or cpu"
+	}
+	return ""
 }
 
 // places lists where backends were searched, for messages.

@@ -1,0 +1,340 @@
+package driver
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+	"unsafe"
+
+	"github.com/rlx-go/rlx/plugins/internal/gpu"
+)
+
+// method is a method of a class, or of a class object.
+type method func(f *fake, o *object, a []uintptr) uintptr
+
+func getter(key string) method {
+	return func(_ *fake, o *object, _ []uintptr) uintptr { return o.values[key] }
+}
+func setter(key string) method {
+	return func(f *fake, o *object, a []uintptr) uintptr {
+		o.values[key] = a[0]
+		if _, isObject := f.objects[a[0]]; isObject {
+			f.hold(o, a[0])
+		}
+		return 0
+	}
+}
+
+func maker(class string) method {
+	return func(f *fake, _ *object, _ []uintptr) uintptr { return f.make(class).at }
+}
+
+// methods are Metal as the driver uses it, by class and selector.
+var methods map[string]method
+
+func init() {
+	methods = map[string]method{
+		"class NSString stringWithUTF8String:": func(f *fake, _ *object, a []uintptr) uintptr {
+			n := 0
+			for *(*byte)(pointer(a[0] + uintptr(n))) != 0 {
+				n++
+			}
+			return f.autorelease(f.string(string(unsafe.Slice((*byte)(pointer(a[0])), n))))
+		},
+		"NSString UTF8String":    func(_ *fake, o *object, _ []uintptr) uintptr { return uintptr(unsafe.Pointer(&o.text[0])) },
+		"NSArray count":          func(_ *fake, o *object, _ []uintptr) uintptr { return uintptr(len(o.holds)) },
+		"NSArray objectAtIndex:": func(_ *fake, o *object, a []uintptr) uintptr { return o.holds[a[0]] },
+		"class NSArray arrayWithObject:": func(f *fake, _ *object, a []uintptr) uintptr {
+			l := f.make("NSArray")
+			f.hold(l, a[0])
+			return f.autorelease(l)
+		},
+		"class NSURL fileURLWithPath:": func(f *fake, _ *object, a []uintptr) uintptr {
+			u := f.make("NSURL")
+			u.text = f.get(a[0]).text
+			return f.autorelease(u)
+		},
+		"NSError code":                 getter("code"),
+		"NSError domain":               getter("domain"),
+		"NSError localizedDescription": getter("text"),
+
+		"MTLDevice name":                         getter("name"),
+		"MTLDevice recommendedMaxWorkingSetSize": func(*fake, *object, []uintptr) uintptr { return 8 << 30 },
+		"MTLDevice currentAllocatedSize": func(f *fake, _ *object, _ []uintptr) uintptr {
+			n := uint64(0)
+			for _, o := range f.objects {
+				n += o.size
+			}
+			return uintptr(n)
+		},
+		"MTLDevice maxBufferLength":            func(*fake, *object, []uintptr) uintptr { return 1 << 30 },
+		"MTLDevice maxThreadgroupMemoryLength": func(*fake, *object, []uintptr) uintptr { return 32 << 10 },
+		"MTLDevice hasUnifiedMemory":           func(*fake, *object, []uintptr) uintptr { return word8(true) },
+		"MTLDevice supportsFamily:":            func(_ *fake, _ *object, a []uintptr) uintptr { return word8(a[0] <= 1007) },
+		"MTLDevice newCommandQueue":            maker("MTLCommandQueue"),
+		"MTLDevice newBufferWithLength:options:": func(f *fake, _ *object, a []uintptr) uintptr {
+			if a[0] == 0 || a[1] != 0 {
+				panic(fmt.Sprintf("a buffer of %d bytes with options %d", a[0], a[1]))
+			}
+			b, err := f.shim.NewBuffer("", int64(a[0]), gpu.Storage)
+			if err != nil {
+				return 0
+			}
+			o := f.make("MTLBuffer")
+			o.buffer, o.size, o.free = b, uint64(a[0]), b.Release
+			return o.at
+		},
+		"MTLBuffer contents": func(_ *fake, o *object, _ []uintptr) uintptr {
+			return uintptr(unsafe.Pointer(&o.buffer.Bytes(int64(o.size))[0]))
+		},
+
+		"class MTLCompileOptions new":                      maker("MTLCompileOptions"),
+		"MTLCompileOptions setFastMathEnabled:":            setter("fast"),
+		"MTLCompileOptions setMathMode:":                   setter("mode"),
+		"MTLCompileOptions setMathFloatingPointFunctions:": setter("functions"),
+		"MTLDevice newLibraryWithSource:options:error:": func(f *fake, _ *object, a []uintptr) uintptr {
+			want := map[string]uintptr{"mode": 0, "functions": 1}
+			if f.old {
+				want = map[string]uintptr{"fast": 0}
+			}
+			if o := f.get(a[1]).values; !maps.Equal(o, want) {
+				panic(fmt.Sprintf("the settings for a library are %v; want %v", o, want))
+			}
+			c, ok := f.kernels[f.get(a[0]).string()]
+			if !ok {
+				return f.fail(a[2], "a text that the shim does not know")
+			}
+			l := f.make("MTLLibrary")
+			l.compiled = c
+			return l.at
+		},
+		"MTLLibrary newFunctionWithName:": func(f *fake, o *object, a []uintptr) uintptr {
+			if f.get(a[0]).string() != o.compiled.kernel.Entry {
+				return 0
+			}
+			fn := f.make("MTLFunction")
+			fn.compiled = o.compiled
+			f.hold(fn, o.at)
+			return fn.at
+		},
+		"class MTLComputePipelineDescriptor new":                         maker("MTLComputePipelineDescriptor"),
+		"MTLComputePipelineDescriptor setComputeFunction:":               setter("function"),
+		"MTLComputePipelineDescriptor setMaxTotalThreadsPerThreadgroup:": setter("threads"),
+		"MTLComputePipelineDescriptor setBinaryArchives:":                setter("archives"),
+		"MTLDevice newComputePipelineStateWithDescriptor:options:reflection:error:": func(f *fake, _ *object, a []uintptr) uintptr {
+			d := f.get(a[0])
+			c := f.get(d.values["function"]).compiled
+			if a[1] != 0 && (a[1] != 4 || !f.archived(d, c)) {
+				return f.fail(a[3], "not in the archive")
+			}
+			s := f.make("MTLComputePipelineState")
+			s.compiled, s.values["threads"] = c, d.values["threads"]
+			return s.at
+		},
+		"MTLComputePipelineState maxTotalThreadsPerThreadgroup": getter("threads"),
+		"class MTLBinaryArchiveDescriptor new":                  maker("MTLBinaryArchiveDescriptor"),
+		"MTLBinaryArchiveDescriptor setUrl:":                    setter("url"),
+		"MTLDevice newBinaryArchiveWithDescriptor:error:": func(f *fake, _ *object, a []uintptr) uintptr {
+			ar := f.make("MTLBinaryArchive")
+			if url := f.get(a[0]).values["url"]; url != 0 {
+				text, err := os.ReadFile(f.get(url).string())
+				if err != nil || !strings.HasPrefix(string(text), "archive") {
+					f.release(ar.at)
+					return f.fail(a[1], "no archive")
+				}
+				ar.text = text
+			} else {
+				ar.text = []byte("archive\n")
+			}
+			return ar.at
+		},
+		"MTLBinaryArchive addComputePipelineFunctionsWithDescriptor:error:": func(f *fake, o *object, a []uintptr) uintptr {
+			o.text = append(append(o.text, f.get(f.get(a[0]).values["function"]).compiled.kernel.Text...), 0)
+			return word8(true)
+		},
+		"MTLBinaryArchive serializeToURL:error:": func(f *fake, o *object, a []uintptr) uintptr {
+			if err := os.WriteFile(f.get(a[0]).string(), o.text, 0o600); err != nil {
+				return f.fail(a[1], err.Error())
+			}
+			return word8(true)
+		},
+
+		"MTLCommandQueue commandBuffer": func(f *fake, _ *object, _ []uintptr) uintptr {
+			for f.waiting >= 64 {
+				if idle, err := f.shim.Poll(); err != nil || idle && f.waiting >= 64 {
+					panic("commandBuffer waits forever: 64 were made and not committed")
+				}
+			}
+			o := f.make("MTLCommandBuffer")
+			o.encoder, _ = f.shim.NewEncoder("")
+			f.waiting++
+			f.encoded++
+			o.free = func() {
+				if o.open != 0 {
+					panic("a command buffer is freed with an open encoder")
+				}
+				if o.values["status"] == 0 {
+					f.waiting--
+				}
+			}
+			return f.autorelease(o)
+		},
+		"MTLCommandBuffer computeCommandEncoder": beginEncoder("MTLComputeCommandEncoder"),
+		"MTLCommandBuffer blitCommandEncoder":    beginEncoder("MTLBlitCommandEncoder"),
+		"MTLComputeCommandEncoder endEncoding":   finishEncoder,
+		"MTLBlitCommandEncoder endEncoding":      finishEncoder,
+		"MTLCommandBuffer commit": func(f *fake, o *object, _ []uintptr) uintptr {
+			if o.open != 0 || o.values["status"] != 0 {
+				panic("a command buffer is committed twice, or with an open encoder")
+			}
+			c, err := o.encoder.Finish()
+			if err == nil {
+				err = f.shim.Submit(c)
+			}
+			if err != nil {
+				panic(err)
+			}
+			o.values["status"] = 2
+			o.refs++ // until it is done
+			f.shim.OnDone(func() {
+				f.waiting--
+				o.ended, o.taken, o.values["status"] = true, time.Since(f.began), 4
+				if f.status != nil {
+					o.values["status"] = 5
+					e := f.make("NSError")
+					e.values["domain"], e.values["code"], e.values["text"] = f.string(f.status.domain).at, uintptr(f.status.code), f.string("it went wrong").at
+					e.holds = []uintptr{e.values["domain"], e.values["text"]}
+					o.values["error"] = e.at
+					o.holds = append(o.holds, e.at)
+				}
+				f.release(o.at)
+			})
+			return 0
+		},
+		"MTLCommandBuffer status": func(f *fake, o *object, _ []uintptr) uintptr {
+			if o.values["status"] == 2 {
+				if _, err := f.shim.Poll(); err != nil {
+					panic(err)
+				}
+			}
+			return o.values["status"]
+		},
+		"MTLCommandBuffer error": getter("error"),
+
+		"MTLComputeCommandEncoder setComputePipelineState:": func(f *fake, o *object, a []uintptr) uintptr {
+			o.pipeline = f.get(a[0])
+			f.hold(o.commands, a[0])
+			return 0
+		},
+		"MTLComputeCommandEncoder setBuffers:offsets:withRange:": func(f *fake, o *object, a []uintptr) uintptr {
+			if a[2] != 0 || a[3] == 0 || a[3] > 30 {
+				panic(fmt.Sprintf("buffers %d to %d", a[2], a[3]))
+			}
+			buffers, offsets := unsafe.Slice((*uintptr)(pointer(a[0])), a[3]), unsafe.Slice((*uint64)(pointer(a[1])), a[3])
+			o.pieces = nil
+			for i, b := range buffers {
+				f.hold(o.commands, b)
+				o.pieces = append(o.pieces, gpu.Piece{Buffer: f.get(b).buffer, Offset: int64(offsets[i]), Size: int64(f.get(b).size - offsets[i])})
+			}
+			return 0
+		},
+		"MTLComputeCommandEncoder setBytes:length:atIndex:": func(_ *fake, o *object, a []uintptr) uintptr {
+			if a[1] > 4096 || int(a[2]) != len(o.pieces) {
+				panic(fmt.Sprintf("%d bytes at index %d", a[1], a[2]))
+			}
+			o.sizes = slices.Clone(unsafe.Slice((*uint32)(pointer(a[0])), a[1]/4))
+			return 0
+		},
+		"MTLComputeCommandEncoder setThreadgroupMemoryLength:atIndex:": func(_ *fake, o *object, a []uintptr) uintptr {
+			if a[0]%16 != 0 || a[1] != 0 {
+				panic(fmt.Sprintf("%d bytes of threadgroup memory %d", a[0], a[1]))
+			}
+			o.values["shared"] = a[0]
+			return 0
+		},
+		"MTLComputeCommandEncoder dispatchThreadgroups:threadsPerThreadgroup:": func(f *fake, o *object, a []uintptr) uintptr {
+			groups, threads := (*[3]uint64)(pointer(a[0])), (*[3]uint64)(pointer(a[1]))
+			c := o.pipeline.compiled
+			if int(threads[0]) != c.kernel.Threads || threads[1] != 1 || threads[2] != 1 || groups[2] != 1 || groups[0]*groups[1] == 0 {
+				panic(fmt.Sprintf("%v threads in %v groups; the kernel has %d", threads, groups, c.kernel.Threads))
+			}
+			if c.kernel.Buffers != len(o.pieces) || len(o.sizes) != len(o.pieces) || c.kernel.Shared > int(o.values["shared"]) {
+				panic(fmt.Sprintf("%d buffers, %d sizes and %d bytes of threadgroup memory for %+v", len(o.pieces), len(o.sizes), o.values["shared"], c.kernel))
+			}
+			for i := range o.pieces {
+				if int64(o.sizes[i]) > o.pieces[i].Size {
+					panic(fmt.Sprintf("buffer %d shows %d bytes of %d", i, o.sizes[i], o.pieces[i].Size))
+				}
+				o.pieces[i].Size = int64(o.sizes[i])
+			}
+			b, err := f.shim.Bind("", c.pipeline, o.pieces)
+			if err != nil {
+				panic(err)
+			}
+			o.commands.encoder.Dispatch(c.pipeline, b, uint32(groups[0]), uint32(groups[1]))
+			*groups, *threads = [3]uint64{}, [3]uint64{} // the callee owns the structs
+			return 0
+		},
+		"MTLBlitCommandEncoder fillBuffer:range:value:": func(f *fake, o *object, a []uintptr) uintptr {
+			if a[3] != 0 {
+				panic("the shim fills with 0")
+			}
+			return check(o.commands.encoder.Clear(f.piece(o, a[0], a[1], a[2])))
+		},
+		"MTLBlitCommandEncoder copyFromBuffer:sourceOffset:toBuffer:destinationOffset:size:": func(f *fake, o *object, a []uintptr) uintptr {
+			from, to := f.piece(o, a[0], a[1], a[4]), f.piece(o, a[2], a[3], a[4])
+			return check(o.commands.encoder.Copy(to.Buffer, to.Offset, from))
+		},
+	}
+}
+
+func check(err error) uintptr {
+	if err != nil {
+		panic(err)
+	}
+	return 0
+}
+
+// piece is a range of a buffer, in whole words as macOS wants.
+func (f *fake) piece(o *object, at, offset, size uintptr) gpu.Piece {
+	b := f.get(at)
+	if size == 0 || offset%4 != 0 || size%4 != 0 || uint64(offset+size) > b.size {
+		panic(fmt.Sprintf("%d bytes at %d of a buffer of %d", size, offset, b.size))
+	}
+	f.hold(o.commands, at)
+	return gpu.Piece{Buffer: b.buffer, Offset: int64(offset), Size: int64(size)}
+}
+
+func (f *fake) archived(d *object, c compiled) bool {
+	list := d.values["archives"]
+	return list != 0 && strings.Contains(string(f.get(f.get(list).holds[0]).text), c.kernel.Text+"\x00")
+}
+
+func beginEncoder(class string) method {
+	return func(f *fake, o *object, _ []uintptr) uintptr {
+		if o.open != 0 || o.values["status"] != 0 {
+			panic("a second encoder, or one of a committed command buffer")
+		}
+		e := f.make(class)
+		e.commands = o
+		e.free = func() {
+			if !e.ended {
+				panic("an encoder is freed before endEncoding")
+			}
+		}
+		o.open = e.at
+		f.hold(o, e.at)
+		return f.autorelease(e)
+	}
+}
+
+func finishEncoder(f *fake, o *object, _ []uintptr) uintptr {
+	if o.ended || o.commands.open != o.at {
+		panic("endEncoding twice")
+	}
+	o.ended, o.commands.open = true, 0
+	return 0
+}
