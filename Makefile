@@ -7,6 +7,7 @@
 # make test-browser    the page of rlxrun serve in a headless Chromium, under a minute; needs chromium and chromium-driver
 # make build   bin/rlxc, bin/rlxrun and the backends, which rlxrun finds beside itself
 # make test-metal-shim   the metal backend as it can be tested without a Mac: all checks of all ops, and the demo's mask; needs a C++ compiler (docs/metal.md)
+# make test-metal    the metal backend on a Mac with Apple silicon: its tests, all checks of all ops, the demo's mask; writes out/metal/report.txt
 # make test-rust    sdk/rust: its tests and lints, the conformance suite on its example, the tutorial; needs cargo and a C compiler, and downloads crates
 # make bench   speed, beside the machine's peak: docs/performance.md; make figures   what docs/measurements.md states
 # make bench-gemm    matrix products as a share of the machine's peak, in under a minute
@@ -22,12 +23,13 @@
 export CGO_ENABLED ?= 0
 GO       ?= go
 CC       ?= cc
-BACKENDS := cpu null
+# Metal needs a Mac with Apple silicon. Its backend has no native library.
+BACKENDS := cpu null $(if $(filter Darwin-arm64,$(shell uname -s)-$(shell uname -m)),metal)
 # The wgpu backend links a native library: it needs a C compiler, everything else is Go alone.
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: build demo demo-llama test conformance test-arm64 test-metal-shim test-rust test-browser test-deps check check-source generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu figures generate clean
+.PHONY: build demo demo-llama test conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu figures generate clean
 
 build:
 	@mkdir -p bin
@@ -78,6 +80,9 @@ test-arm64:
 	cd plugins/cpu/kernels/_asm && $(GO) test .
 	GOARCH=arm64 $(GO) test $(SHORT) -timeout 20m -exec qemu-aarch64-static ./plugins/cpu/kernels ./plugins/cpu/backend
 
+test-metal:
+	@GO="$(GO)" plugins/metal/test-metal.sh
+
 # The first line leaves its kernels in the user's cache, from which the second takes them. The mask has to be that of cpu.
 test-metal-shim: build
 	RLX_REQUIRE_CXX=1 RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 3h -v -run '^TestConformance$$' ./plugins/metal/shim
@@ -115,6 +120,7 @@ check-source: generated
 	@for m in $$(git ls-files '*/go.mod'); do echo "go mod tidy -diff in $$m"; (cd $$(dirname $$m) && $(GO) vet ./... && $(GO) mod tidy -diff) || exit 1; done
 	GOOS=linux  GOARCH=arm64 $(GO) vet ./plugins/rpc/internal/sandbox ./internal/faults
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./cmd/... ./plugins/...
+	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./plugins/metal
 	GOOS=linux $(GO) vet -tags metal_shim ./plugins/metal
 
 # Fails where generating changes a file, whether or not the work tree had other changes.
