@@ -21,7 +21,7 @@ func (x *executable) clockBytes() int64 {
 // bits can return a mark before its predecessor, which then counts as equal to it.
 func (g *gpu) ticks(c Clock, marks int) (ticks []uint64, err error) {
 	const size = 8
-	err = g.access(&staging{c.Ticks(), int64(marks) * size}, int64(marks)*size, time.Time{}, func(b []byte) {
+	err = g.access(&staging{buffer: c.Ticks(), size: int64(marks) * size}, int64(marks)*size, time.Time{}, func(b []byte) {
 		for k := range marks {
 			t := binary.LittleEndian.Uint64(b[k*size:])
 			if k > 0 {

@@ -51,5 +51,8 @@ func (i Inspection) Buffers() (out []Buffer, weights int64) {
 	for _, r := range i.x.resident {
 		weights += r.to - r.from
 	}
-	return append(out, i.x.up.buffer, i.x.down.buffer, i.x.params), weights
+	for _, s := range append([]*staging{i.x.up}, i.x.down...) {
+		out = append(out, s.buffer)
+	}
+	return append(out, i.x.params), weights
 }

@@ -24,13 +24,16 @@ type executable struct {
 	stateShape                          *space     // how the state space is divided, without buffers
 	resident                            []interval // parts of the weights section that are uploaded
 	params                              Buffer
-	up, down                            *staging
+	up                                  *staging   // of inputs
+	down                                []*staging // of results, each of chunk bytes but the last
+	upAt                                []int64    // offset of each input in up
 	paramBytes, scratchBytes            int64
-	upBytes, downBytes                  int64
+	upBytes, downBytes, chunk           int64
 	clock                               Clock // made by the first run that is profiled
 	dispatches                          []dispatch
-	statuses                            int // slots in status
-	groups                              int // in which dispatches are
+	statuses                            int  // slots in status
+	unclear                             bool // status may hold something else than zeros
+	groups                              int  // in which dispatches are
 
 	tape *tape          // of the next run, if it has the sizes of the last one; nil if not recorded yet
 	b    *program.Bound // sizes of the parameters that are on the device, nil if there are none
@@ -137,11 +140,7 @@ func (x *executable) allocate() (err error) {
 	if x.params, err = x.g.dev.NewBuffer("parameters", x.paramBytes, Parameters); err != nil {
 		return err
 	}
-	if x.up, err = x.g.newStaging(ToDevice, x.upBytes); err != nil {
-		return err
-	}
-	x.down, err = x.g.newStaging(ToHost, x.downBytes)
-	return err
+	return x.makeStaging()
 }
 
 // upload copies the weights that the program reads.
@@ -247,12 +246,12 @@ func (x *executable) memory() int64 {
 	for _, s := range []*space{x.weights, x.arena, x.io, x.scratch, x.status} {
 		n += s.bytes
 	}
-	return n + x.up.size + x.down.size
+	return n + x.stagingBytes()
 }
 
 // Memory is the size of the buffers beside those of the program's spaces.
 func (x *executable) Memory() int64 {
-	return x.scratch.bytes + x.status.bytes + x.clockBytes() + x.up.size + x.down.size
+	return x.scratch.bytes + x.status.bytes + x.clockBytes() + x.stagingBytes()
 }
 
 // Kernels reports the ops of the program; all run on the device.
@@ -286,10 +285,9 @@ func (x *executable) release() {
 		(*s).release()
 		*s = nil
 	}
-	x.up.release()
-	x.down.release()
+	x.releaseStaging()
 	if x.clock != nil {
 		x.clock.Release()
 	}
-	x.up, x.down, x.clock = nil, nil, nil
+	x.clock = nil
 }

@@ -83,6 +83,7 @@ func (g *gpu) view(s *space, offset, bytes int64, elementSize int) ([]Piece, ker
 type staging struct {
 	buffer Buffer
 	size   int64
+	shown  int64 // bytes that are mapped, or being mapped; 0 for none
 }
 
 func (g *gpu) newStaging(use Usage, size int64) (*staging, error) {
@@ -95,7 +96,7 @@ func (g *gpu) newStaging(use Usage, size int64) (*staging, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &staging{b, size}, nil
+	return &staging{buffer: b, size: size}, nil
 }
 
 func (s *staging) release() {
@@ -104,21 +105,54 @@ func (s *staging) release() {
 	}
 }
 
-// access maps n bytes, calls f with them and unmaps them. It waits for the device. due is about when the device will be done, zero if
-// that is unknown.
-func (g *gpu) access(s *staging, n int64, due time.Time, f func([]byte)) error {
+// show begins to map the first n bytes, unless that has been done already.
+func (s *staging) show(n int64) error {
+	if s.shown > 0 {
+		return nil
+	}
 	n = (n + 15) &^ 15
-	done, err := false, s.buffer.Map(n)
-	for wait := NewPatience(due); err == nil && !done; wait.Pause() {
-		if _, err = g.poll(); err == nil {
-			done, err = s.buffer.Mapped()
+	if err := s.buffer.Map(n); err != nil {
+		return err
+	}
+	s.shown = n
+	return nil
+}
+
+// await returns the bytes that show maps. It waits for the device. due is about when the device will be done, zero if that is unknown.
+func (g *gpu) await(s *staging, due time.Time) ([]byte, error) {
+	for wait := NewPatience(due); ; wait.Pause() {
+		done, err := s.buffer.Mapped()
+		if !done && err == nil {
+			if _, err = g.poll(); err == nil {
+				done, err = s.buffer.Mapped()
+			}
+		}
+		if err != nil {
+			return nil, g.seen(err)
+		}
+		if done {
+			return s.buffer.Bytes(s.shown), nil
 		}
 	}
-	if err != nil {
+}
+
+// hide ends what show began.
+func (s *staging) hide() error {
+	s.shown = 0
+	return s.buffer.Unmap()
+}
+
+// access maps n bytes, calls f with them and unmaps them.
+func (g *gpu) access(s *staging, n int64, due time.Time, f func([]byte)) error {
+	if err := s.show(n); err != nil {
 		return g.seen(err)
 	}
-	f(s.buffer.Bytes(n))
-	return s.buffer.Unmap()
+	b, err := g.await(s, due)
+	if err != nil {
+		return err
+	}
+	f(b)
+	return s.hide()
 }
 
 // wait returns when the device has finished all submissions.

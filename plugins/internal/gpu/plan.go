@@ -59,16 +59,10 @@ func (x *executable) plan() error {
 		x.kernels = append(x.kernels, device.Kernel{Op: name, Native: true})
 	}
 	slices.SortFunc(x.kernels, func(a, b device.Kernel) int { return strings.Compare(a.Op, b.Op) })
-	for _, n := range x.p.Graph.Inputs() {
-		x.upBytes += program.AlignUp(x.p.Places[n.ID].Size)
-	}
-	for _, o := range x.p.Graph.Outputs {
-		x.downBytes += program.AlignUp(x.p.Places[o.Node.ID].Size)
-	}
-	x.downBytes += int64(x.statuses) * program.Align
+	x.planTransfers()
 	x.weights = x.g.planSpace(x.planWeights())
 	x.arena, x.io = x.g.planSpace(x.p.ArenaSize), x.g.planSpace(x.p.IOSize)
-	x.scratch, x.status = x.g.planSpace(x.scratchBytes), x.g.planSpace(int64(x.statuses)*program.Align)
+	x.scratch, x.status = x.g.planSpace(x.scratchBytes), x.g.planSpace(x.statusBytes())
 	x.stateShape = x.g.planSpace(x.p.StateSize)
 	return x.planTexts()
 }

@@ -19,9 +19,10 @@ type recording struct {
 	value []byte // the last result of read, reused since garbage is not collected during a run
 	enc   Encoder
 
-	flow      flow
-	tape      *tape         // to record on; nil to submit at once
-	submitted time.Duration // when the first submission was made, since start; 0 before that
+	flow        flow
+	tape        *tape         // to record on; nil to submit at once
+	downloading bool          // the last submission ended within the copies of results
+	submitted   time.Duration // when the first submission was made, since start; 0 before that
 
 	needed []bool // steps that run; nil means all
 

@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -104,23 +103,11 @@ func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error
 	if err := x.useState(r); err != nil {
 		return stats, err
 	}
-	var in int64
-	for _, o := range x.b.Inputs {
-		in += program.AlignUp(o.Bytes)
+	if err := x.writeInputs(&r); err != nil {
+		return stats, err
 	}
-	if in > 0 {
-		err := x.g.access(x.up, in, time.Time{}, func(to []byte) {
-			at := int64(0)
-			for i, o := range x.b.Inputs {
-				if !r.Fed(i) {
-					tensor.Copy(to[at:at+o.Bytes], r.IO[o.Offset:o.Offset+o.Bytes])
-				}
-				at += program.AlignUp(o.Bytes)
-			}
-		})
-		if err != nil {
-			return stats, err
-		}
+	if err := x.clearStatus(); err != nil {
+		return stats, err
 	}
 	run := &recording{x: x, ctx: ctx, r: r, start: start, stats: &stats, needed: x.p.Needed(r.Computed(), r.Opts.Dump)}
 	x.g.polled = run.report
@@ -155,31 +142,6 @@ func (c *recording) steps() error {
 		}
 	}
 	return c.results()
-}
-
-// inputs records the copies before the steps.
-func (c *recording) inputs() error {
-	x := c.x
-	if err := c.begin(); err != nil {
-		return err
-	}
-	if x.statuses > 0 {
-		if err := c.enc.Clear(Piece{x.status.buffers[0], 0, int64(x.statuses) * program.Align}); err != nil {
-			return err
-		}
-	}
-	at := int64(0)
-	for i, o := range x.b.Inputs {
-		if c.r.Fed(i) {
-			at += program.AlignUp(o.Bytes)
-			continue
-		}
-		if err := c.copySpace(x.io, o.Offset, o.Bytes, x.up.buffer, at, false); err != nil {
-			return err
-		}
-		at += program.AlignUp(o.Bytes)
-	}
-	return c.transfer(c.r.Feeds, x.b.Inputs, false)
 }
 
 // dispatchAll records all steps, or runs them one by one.
@@ -303,73 +265,4 @@ func (c *recording) lookAt(by *ir.Node, out program.Operand) error {
 		return diag.New(device.ErrNaN, n.Label(), "%s produced a NaN in %v", by.Op.Name, n.Type)
 	}
 	return nil
-}
-
-// outputs records the copies after the steps.
-func (c *recording) outputs() error {
-	x, at := c.x, int64(0)
-	if err := c.transfer(c.r.Keeps, x.b.Outputs, true); err != nil {
-		return err
-	}
-	for i, o := range x.b.Outputs {
-		if c.r.Wants(i) {
-			if err := c.copySpace(x.io, o.Offset, o.Bytes, x.down.buffer, at, true); err != nil {
-				return err
-			}
-		}
-		at += program.AlignUp(o.Bytes)
-	}
-	if x.statuses > 0 {
-		if err := c.copySpace(x.status, 0, int64(x.statuses)*program.Align, x.down.buffer, at, true); err != nil {
-			return err
-		}
-	}
-	if c.clock != nil {
-		return c.enc.Collect(c.clock)
-	}
-	return nil
-}
-
-// results waits, copies the outputs to the host and returns the error of values that a shader refused.
-func (c *recording) results() error {
-	x, statusAt := c.x, int64(0)
-	for _, o := range x.b.Outputs {
-		statusAt += program.AlignUp(o.Bytes)
-	}
-	size := statusAt + int64(x.statuses)*program.Align
-	if size == 0 {
-		return x.g.wait()
-	}
-	var due time.Time
-	if x.pace > 0 {
-		due = c.start.Add(c.submitted + x.pace*time.Duration(len(x.dispatches)))
-	}
-	refused := -1
-	err := x.g.access(x.down, size, due, func(from []byte) {
-		if n := len(x.dispatches); n > 0 && c.plain() {
-			x.pace = (time.Since(c.start) - c.submitted) / time.Duration(n)
-		}
-		for _, d := range x.dispatches {
-			if d.status >= 0 && d.x > 0 && binary.LittleEndian.Uint32(from[statusAt+int64(d.status)*program.Align:]) != 0 && refused < 0 {
-				refused = d.step
-			}
-		}
-		if refused >= 0 {
-			return
-		}
-		at := int64(0)
-		for i, o := range x.b.Outputs {
-			if c.r.Wants(i) {
-				tensor.Copy(c.r.IO[o.Offset:o.Offset+o.Bytes], from[at:at+o.Bytes])
-			}
-			at += program.AlignUp(o.Bytes)
-		}
-	})
-	if err == nil && refused >= 0 {
-		n := x.b.Steps[refused].Node
-		k, _ := kernels.Find(n)
-		why := cmp.Or(k.Refuses, "an index is out of range, or a divisor is 0")
-		err = diag.New(device.ErrInput, n.Label(), "step %d of %d (%s): %s", refused+1, len(x.p.Steps), n.Op.Name, why)
-	}
-	return err
 }

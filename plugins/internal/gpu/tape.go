@@ -20,7 +20,8 @@ type tape struct {
 // part is one submission.
 type part struct {
 	commands Commands
-	next     int // step after its last one
+	next     int  // step after its last one
+	download bool // it only copies results, which takes no time worth waiting for a slot
 }
 
 func (t *tape) release() {
@@ -76,7 +77,7 @@ func (c *recording) cut() error {
 	if err != nil {
 		return c.refused(c.flow.first, c.flow.next, err)
 	}
-	c.tape.parts = append(c.tape.parts, part{commands, c.flow.next})
+	c.tape.parts = append(c.tape.parts, part{commands, c.flow.next, c.downloading})
 	c.flow.first, c.flow.dispatches = c.flow.next, 0
 	return nil
 }
@@ -98,10 +99,12 @@ func (c *recording) play() (err error) {
 	x.tape = nil
 	defer t.release()
 	for len(t.parts) > 0 {
-		if err := c.awaitSlot(); err != nil {
-			return err
-		}
 		p := t.parts[0]
+		if !p.download {
+			if err := c.awaitSlot(); err != nil {
+				return err
+			}
+		}
 		t.parts = t.parts[1:]
 		if err := x.g.dev.Submit(p.commands); err != nil {
 			return x.g.deviceError(err)

@@ -1,0 +1,274 @@
+package gpu
+
+import (
+	"cmp"
+	"encoding/binary"
+	"time"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
+)
+
+// Inputs reach the device through one staging buffer. Results come back through several of downloadChunk bytes: while the device fills one, the
+// host empties the one before.
+const downloadChunk = 32 << 20
+
+// joinGap is how many unused bytes between two tensors are copied to save a command. A command costs a device some microseconds.
+const joinGap = 64 << 10
+
+// stretch is a range of bytes at offset io of the io space, and at offset at of the staging buffers.
+type stretch struct{ io, at, bytes int64 }
+
+// join merges stretches that follow each other at the same distance on both sides.
+func join(list []stretch) (out []stretch) {
+	for _, s := range list {
+		if k := len(out) - 1; k >= 0 {
+			last := &out[k]
+			if gap := s.io - last.io - last.bytes; gap >= 0 && gap <= joinGap && s.io-last.io == s.at-last.at {
+				last.bytes = s.io + s.bytes - last.io
+				continue
+			}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// within returns the parts of stretches in the staging bytes [from, from+n), at offsets from there.
+func within(list []stretch, from, n int64) (out []stretch) {
+	for _, s := range list {
+		begin, end := max(s.at, from), min(s.at+s.bytes, from+n)
+		if begin < end {
+			out = append(out, stretch{s.io + begin - s.at, begin - from, end - begin})
+		}
+	}
+	return out
+}
+
+// planTransfers places inputs and results in the staging buffers. An input has its place whatever the sizes and the other inputs are, so that
+// most programs, whose inputs follow each other in the io space too, need one command for all of them.
+func (x *executable) planTransfers() {
+	for _, n := range x.p.Graph.Inputs() {
+		x.upAt = append(x.upAt, x.upBytes)
+		x.upBytes += program.AlignUp(x.p.Places[n.ID].Size)
+	}
+	x.downBytes = x.statusBytes()
+	for _, o := range x.p.Graph.Outputs {
+		x.downBytes += program.AlignUp(x.p.Places[o.Node.ID].Size)
+	}
+	x.chunk = min(downloadChunk, x.g.limits.Buffer)
+}
+
+// makeStaging allocates the staging buffers.
+func (x *executable) makeStaging() (err error) {
+	if x.up, err = x.g.newStaging(ToDevice, x.upBytes); err != nil {
+		return err
+	}
+	for at := int64(0); at < x.downBytes || at == 0; at += x.chunk {
+		s, err := x.g.newStaging(ToHost, min(x.chunk, x.downBytes-at))
+		if err != nil {
+			return err
+		}
+		x.down = append(x.down, s)
+	}
+	return nil
+}
+
+// stagingBytes is the size of the staging buffers.
+func (x *executable) stagingBytes() int64 {
+	n := x.up.size
+	for _, s := range x.down {
+		n += s.size
+	}
+	return n
+}
+
+func (x *executable) releaseStaging() {
+	x.up.release()
+	for _, s := range x.down {
+		s.release()
+	}
+	x.up, x.down = nil, nil
+}
+
+// statusBytes is the size of the words in which shaders report values that they refuse. They come first in the staging buffers for results.
+func (x *executable) statusBytes() int64 { return int64(x.statuses) * program.Align }
+
+// uploads are the inputs that the host passes to a run.
+func (x *executable) uploads(r *device.Run) (list []stretch) {
+	for i, o := range x.b.Inputs {
+		if !r.Fed(i) && o.Bytes > 0 {
+			list = append(list, stretch{o.Offset, x.upAt[i], o.Bytes})
+		}
+	}
+	return list
+}
+
+// downloads are the results that a run returns to the host, and the end of the last one.
+func (x *executable) downloads(r *device.Run) (list []stretch, end int64) {
+	end = x.statusBytes()
+	for i, o := range x.b.Outputs {
+		if r.Wants(i) && o.Bytes > 0 {
+			list = append(list, stretch{o.Offset, end, o.Bytes})
+			end += program.AlignUp(o.Bytes)
+		}
+	}
+	return list, end
+}
+
+// writeInputs copies the inputs of a run to the staging buffer.
+func (x *executable) writeInputs(r *device.Run) error {
+	list := x.uploads(r)
+	if len(list) == 0 {
+		return nil
+	}
+	return x.g.access(x.up, x.up.size, time.Time{}, func(to []byte) {
+		for _, s := range list {
+			tensor.Copy(to[s.at:s.at+s.bytes], r.IO[s.io:s.io+s.bytes])
+		}
+	})
+}
+
+// inputs records the copies before the steps.
+func (c *recording) inputs() error {
+	x := c.x
+	if err := c.begin(); err != nil {
+		return err
+	}
+	for _, s := range join(x.uploads(&c.r)) {
+		if err := c.copySpace(x.io, s.io, s.bytes, x.up.buffer, s.at, false); err != nil {
+			return err
+		}
+	}
+	return c.transfer(c.r.Feeds, x.b.Inputs, false)
+}
+
+// outputs records the copies after the steps. Each staging buffer but the first has a submission of its own.
+func (c *recording) outputs() error {
+	x := c.x
+	if err := c.transfer(c.r.Keeps, x.b.Outputs, true); err != nil {
+		return err
+	}
+	if c.clock != nil {
+		if err := c.enc.Collect(c.clock); err != nil {
+			return err
+		}
+	}
+	if x.statuses > 0 {
+		if err := c.copySpace(x.status, 0, x.statusBytes(), x.down[0].buffer, 0, true); err != nil {
+			return err
+		}
+	}
+	list, end := x.downloads(&c.r)
+	list = join(list)
+	for k := 0; int64(k)*x.chunk < end; k++ {
+		if k > 0 {
+			if err := c.nextDownload(); err != nil {
+				return err
+			}
+		}
+		for _, s := range within(list, int64(k)*x.chunk, x.chunk) {
+			if err := c.copySpace(x.io, s.io, s.bytes, x.down[k].buffer, s.at, true); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// nextDownload ends the submission before the copies to another staging buffer.
+func (c *recording) nextDownload() error {
+	end := c.submit
+	if c.tape != nil {
+		end = c.cut
+	}
+	if err := end(); err != nil {
+		return err
+	}
+	c.downloading = true
+	return c.begin()
+}
+
+// results waits, copies the outputs to the host and returns the error of values that a shader refused.
+func (c *recording) results() error {
+	x := c.x
+	list, end := x.downloads(&c.r)
+	if end == 0 {
+		if err := x.g.wait(); err != nil {
+			return err
+		}
+	}
+	for k := 0; int64(k)*x.chunk < end; k++ {
+		if err := x.down[k].show(min(x.chunk, end-int64(k)*x.chunk)); err != nil {
+			return x.g.seen(err)
+		}
+	}
+	if x.upBytes > 0 { // for the next run
+		if err := x.up.show(x.up.size); err != nil {
+			return x.g.seen(err)
+		}
+	}
+	var due time.Time
+	if x.pace > 0 {
+		due = c.start.Add(c.submitted + x.pace*time.Duration(len(x.dispatches)))
+	}
+	refused := -1
+	for k := 0; int64(k)*x.chunk < end; k++ {
+		from, err := x.g.await(x.down[k], due)
+		if err != nil {
+			return err
+		}
+		if k == 0 {
+			if n := len(x.dispatches); n > 0 && c.plain() {
+				x.pace = (time.Since(c.start) - c.submitted) / time.Duration(n)
+			}
+			refused = x.refusedStep(from)
+		}
+		if refused < 0 {
+			for _, s := range within(list, int64(k)*x.chunk, x.chunk) {
+				tensor.Copy(c.r.IO[s.io:s.io+s.bytes], from[s.at:s.at+s.bytes])
+			}
+		}
+		if err := x.down[k].hide(); err != nil {
+			return err
+		}
+	}
+	if x.up.shown > 0 {
+		if _, err := x.g.await(x.up, due); err != nil {
+			return err
+		}
+	}
+	if refused < 0 {
+		x.unclear = false
+		return nil
+	}
+	n := x.b.Steps[refused].Node
+	k, _ := kernels.Find(n)
+	why := cmp.Or(k.Refuses, "an index is out of range, or a divisor is 0")
+	return diag.New(device.ErrInput, n.Label(), "step %d of %d (%s): %s", refused+1, len(x.p.Steps), n.Op.Name, why)
+}
+
+// refusedStep is the first step whose shader has reported a value, -1 if none has.
+func (x *executable) refusedStep(statuses []byte) int {
+	for _, d := range x.dispatches {
+		if d.status >= 0 && d.x > 0 && binary.LittleEndian.Uint32(statuses[int64(d.status)*program.Align:]) != 0 {
+			return d.step
+		}
+	}
+	return -1
+}
+
+// clearStatus clears the words of the status buffer after a run that has not left zeros there.
+func (x *executable) clearStatus() error {
+	if x.unclear {
+		err := x.g.commands(func(enc Encoder) error { return enc.Clear(Piece{x.status.buffers[0], 0, x.statusBytes()}) })
+		if err != nil {
+			return err
+		}
+	}
+	x.unclear = x.statuses > 0
+	return nil
+}
