@@ -2,14 +2,14 @@
 
 package kernels
 
-// tileRowsBF16 rounds rows of 32*steps floats, ld apart, to bfloat16: 64 bytes for each step, to tiles that follow each other.
-// rows in [1, 16], steps > 0. It fetches what follows a row, which is the next head's.
+// tileRowsBF16 rounds rows of 32*steps floats, ld apart, to bfloat16: 64 bytes for each step, in consecutive tiles.
+// rows in [1, 16], steps > 0. It prefetches what follows a row, which belongs to the next head.
 //
 //go:noescape
 func tileRowsBF16(dst *float32, src *float32, ld int, rows int, steps int)
 
-// tileRowsSplit is tileRowsBF16, and low is what is left of the floats, rounded likewise. It fetches what is ahead floats further, too.
-// rows in [1, 16], steps > 0. It fetches what follows a row, which is the next head's.
+// tileRowsSplit is tileRowsBF16, and rounds the remainders to low in the same way. It prefetches what is ahead floats further, too.
+// rows in [1, 16], steps > 0. It prefetches what follows a row, which belongs to the next head.
 //
 //go:noescape
 func tileRowsSplit(dst *float32, low *float32, src *float32, ld int, rows int, steps int, ahead int)
@@ -19,9 +19,8 @@ func tileRowsSplit(dst *float32, low *float32, src *float32, ld int, rows int, s
 //go:noescape
 func tilePairsBF16(dst *float32, src *float32, ld int, pairs int, vectors int)
 
-// tileTerms is C = A·B for n tiles of C, n even, both operands as sums of two bfloat16, a high and a low one; the product of both low
-// ones is left out. items holds, for each tile, the places of A, B and C; A is steps tiles that follow each other, B steps tiles bStep
-// apart; the low parts are aLow and bLow. Places, steps and strides of rows count bytes.
+// tileTerms is C = (A+ALow)·(B+BLow) for n tiles of C, n even; the product of both low parts is left out. items holds, for each tile, the
+// offsets of A, B and C. A is steps consecutive tiles, B steps tiles that are bStep apart. Offsets, steps and strides are in bytes.
 //
 //go:noescape
 func tileTerms(config *byte, a *float32, aStride int, aLow *float32, b *float32, bStride int, bLow *float32, bStep int, c *float32, items *int32, n int, steps int)

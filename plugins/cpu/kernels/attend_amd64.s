@@ -408,7 +408,7 @@ GLOBL c3f800000<>(SB), RODATA|NOPTR, $64
 TEXT ·attend32(SB), NOSPLIT, $0-136
 	// SI queries; R8, R9 keys of the next block, values of the last chunk; R10 table; DI sums of values, by pairs of tiles
 	// BX, DX scores of the next block and of this one; R11, R12 weights of this chunk and of the last one
-	// R13 blocks left; R14 work space; R15 not 0 if no maximum is looked for any more; CX 64, the distance of a tile's rows
+	// R13 blocks left; R14 work space; R15 not 0 if m is not raised any more; CX 64, the distance of a tile's rows
 	MOVQ         config+0(FP), AX
 	LDTILECFG(rax)
 	MOVQ         $0x00000040, CX
@@ -488,7 +488,7 @@ block:
 	TESTQ   R15, R15
 	JNE     powers
 
-	// Does a score exceed the maximum by too much?
+	// Does a score exceed m by more than the slack?
 	VMOVUPS     (BX), Z13
 	VMOVUPS     1024(BX), Z14
 	VMOVUPS     2048(BX), Z15
@@ -537,7 +537,7 @@ stay:
 	CMPQ 24840(R14), $0x00
 	JGE  steady
 
-	// Powers of this block, scores of the next.
+	// Weights of this block, scores of the next.
 	POWERS0(0x0000, 0x0000, Z9)
 	POWERS1(0x0400, 0x0400, Z10)
 	POWERS0(0x0080, 0x0040, Z9)
@@ -595,7 +595,7 @@ stay:
 	JMP     next
 
 steady:
-	// The same, and values of the last chunk.
+	// The same, and products with the values of the last chunk.
 	POWERS0(0x0000, 0x0000, Z9)
 	POWERS1(0x0400, 0x0400, Z10)
 	MOVLQSX (R10), AX
@@ -681,7 +681,7 @@ next:
 	JMP   block
 
 flush:
-	// The values so far: some pairs of tiles for the last chunk, and all for the blocks of this one.
+	// The remaining products: some pairs of tiles of the last chunk's values, and all of this chunk's blocks so far.
 	MOVQ DI, AX
 	SUBQ o+80(FP), AX
 	MOVQ AX, 24848(R14)
@@ -1079,7 +1079,7 @@ GLOBL c3f7ffffe<>(SB), RODATA|NOPTR, $64
 TEXT ·attend64(SB), NOSPLIT, $0-136
 	// SI queries; R8, R9 keys of the next block, values of the last chunk; R10 table; DI sums of values, by pairs of tiles
 	// BX, DX scores of the next block and of this one; R11, R12 weights of this chunk and of the last one
-	// R13 blocks left; R14 work space; R15 not 0 if no maximum is looked for any more; CX 64, the distance of a tile's rows
+	// R13 blocks left; R14 work space; R15 not 0 if m is not raised any more; CX 64, the distance of a tile's rows
 	MOVQ         config+0(FP), AX
 	LDTILECFG(rax)
 	MOVQ         $0x00000040, CX
@@ -1167,7 +1167,7 @@ block:
 	TESTQ   R15, R15
 	JNE     powers
 
-	// Does a score exceed the maximum by too much?
+	// Does a score exceed m by more than the slack?
 	VMOVUPS     (BX), Z13
 	VMOVUPS     1024(BX), Z14
 	VMOVUPS     2048(BX), Z15
@@ -1216,7 +1216,7 @@ stay:
 	CMPQ 24840(R14), $0x00
 	JGE  steady
 
-	// Powers of this block, scores of the next.
+	// Weights of this block, scores of the next.
 	POWERS0(0x0000, 0x0000, Z9)
 	POWERS1(0x0400, 0x0400, Z10)
 	MOVLQSX (R10), AX
@@ -1282,7 +1282,7 @@ stay:
 	JMP     next
 
 steady:
-	// The same, and values of the last chunk.
+	// The same, and products with the values of the last chunk.
 	POWERS0(0x0000, 0x0000, Z9)
 	MOVLQSX (R10), AX
 	ADDQ    init+40(FP), AX
@@ -1384,7 +1384,7 @@ next:
 	JMP   block
 
 flush:
-	// The values so far: some pairs of tiles for the last chunk, and all for the blocks of this one.
+	// The remaining products: some pairs of tiles of the last chunk's values, and all of this chunk's blocks so far.
 	MOVQ DI, AX
 	SUBQ o+80(FP), AX
 	MOVQ AX, 24848(R14)
@@ -1538,7 +1538,7 @@ end:
 TEXT ·attend96(SB), NOSPLIT, $0-136
 	// SI queries; R8, R9 keys of the next block, values of the last chunk; R10 table; DI sums of values, by pairs of tiles
 	// BX, DX scores of the next block and of this one; R11, R12 weights of this chunk and of the last one
-	// R13 blocks left; R14 work space; R15 not 0 if no maximum is looked for any more; CX 64, the distance of a tile's rows
+	// R13 blocks left; R14 work space; R15 not 0 if m is not raised any more; CX 64, the distance of a tile's rows
 	MOVQ         config+0(FP), AX
 	LDTILECFG(rax)
 	MOVQ         $0x00000040, CX
@@ -1634,7 +1634,7 @@ block:
 	TESTQ   R15, R15
 	JNE     powers
 
-	// Does a score exceed the maximum by too much?
+	// Does a score exceed m by more than the slack?
 	VMOVUPS     (BX), Z13
 	VMOVUPS     1024(BX), Z14
 	VMOVUPS     2048(BX), Z15
@@ -1683,7 +1683,7 @@ stay:
 	CMPQ 24840(R14), $0x00
 	JGE  steady
 
-	// Powers of this block, scores of the next.
+	// Weights of this block, scores of the next.
 	POWERS0(0x0000, 0x0000, Z9)
 	POWERS1(0x0400, 0x0400, Z10)
 	MOVLQSX (R10), AX
@@ -1757,7 +1757,7 @@ stay:
 	JMP     next
 
 steady:
-	// The same, and values of the last chunk.
+	// The same, and products with the values of the last chunk.
 	POWERS0(0x0000, 0x0000, Z9)
 	MOVLQSX (R10), AX
 	ADDQ    init+40(FP), AX
@@ -1875,7 +1875,7 @@ next:
 	JMP   block
 
 flush:
-	// The values so far: some pairs of tiles for the last chunk, and all for the blocks of this one.
+	// The remaining products: some pairs of tiles of the last chunk's values, and all of this chunk's blocks so far.
 	MOVQ DI, AX
 	SUBQ o+80(FP), AX
 	MOVQ AX, 24848(R14)
@@ -2037,7 +2037,7 @@ end:
 TEXT ·attend128(SB), NOSPLIT, $0-136
 	// SI queries; R8, R9 keys of the next block, values of the last chunk; R10 table; DI sums of values, by pairs of tiles
 	// BX, DX scores of the next block and of this one; R11, R12 weights of this chunk and of the last one
-	// R13 blocks left; R14 work space; R15 not 0 if no maximum is looked for any more; CX 64, the distance of a tile's rows
+	// R13 blocks left; R14 work space; R15 not 0 if m is not raised any more; CX 64, the distance of a tile's rows
 	MOVQ         config+0(FP), AX
 	LDTILECFG(rax)
 	MOVQ         $0x00000040, CX
@@ -2141,7 +2141,7 @@ block:
 	TESTQ   R15, R15
 	JNE     powers
 
-	// Does a score exceed the maximum by too much?
+	// Does a score exceed m by more than the slack?
 	VMOVUPS     (BX), Z13
 	VMOVUPS     1024(BX), Z14
 	VMOVUPS     2048(BX), Z15
@@ -2190,7 +2190,7 @@ stay:
 	CMPQ 24840(R14), $0x00
 	JGE  steady
 
-	// Powers of this block, scores of the next.
+	// Weights of this block, scores of the next.
 	POWERS0(0x0000, 0x0000, Z9)
 	MOVLQSX (R10), AX
 	ADDQ    init+40(FP), AX
@@ -2272,7 +2272,7 @@ stay:
 	JMP     next
 
 steady:
-	// The same, and values of the last chunk.
+	// The same, and products with the values of the last chunk.
 	POWERS0(0x0000, 0x0000, Z9)
 	MOVLQSX (R10), AX
 	ADDQ    init+40(FP), AX
@@ -2406,7 +2406,7 @@ next:
 	JMP   block
 
 flush:
-	// The values so far: some pairs of tiles for the last chunk, and all for the blocks of this one.
+	// The remaining products: some pairs of tiles of the last chunk's values, and all of this chunk's blocks so far.
 	MOVQ DI, AX
 	SUBQ o+80(FP), AX
 	MOVQ AX, 24848(R14)

@@ -2,17 +2,17 @@
 
 package kernels
 
-// scoreMaxAVX2 scales the scores in place and raises max to the largest of each column. NaN does not enter max.
+// scoreMaxAVX2 multiplies the scores by scale in place and raises max to the largest of each column. It ignores NaN.
 //
 //go:noescape
 func scoreMaxAVX2(s *float32, keys int, scale float32, max *float32)
 
-// scoreBiasMaxAVX2 is s[j] = s[j]*scale + row + each[j], all of them rows of the panel, and raises max as scoreMax does.
+// scoreBiasMaxAVX2 is s[j] = s[j]*scale + row + each[j] for the rows s[j] of the panel, and raises max as scoreMax does.
 //
 //go:noescape
 func scoreBiasMaxAVX2(s *float32, keys int, scale float32, row *float32, each *float32, max *float32)
 
-// expSumAVX2 is s[j] = 2^(s[j] - max) in place, and adds the results to sum. Below 2^-126 it may give 0.
+// expSumAVX2 is s[j] = 2^(s[j] - max) in place, and adds the results to sum. Results below 2^-126 may become 0.
 //
 //go:noescape
 func expSumAVX2(s *float32, keys int, max *float32, sum *float32)
@@ -22,17 +22,17 @@ func expSumAVX2(s *float32, keys int, max *float32, sum *float32)
 //go:noescape
 func scaleRowsAVX2(x *float32, rows int, by *float32)
 
-// scoreMaxNarrowAVX2 scales the scores in place and raises max to the largest of each column. NaN does not enter max.
+// scoreMaxNarrowAVX2 multiplies the scores by scale in place and raises max to the largest of each column. It ignores NaN.
 //
 //go:noescape
 func scoreMaxNarrowAVX2(s *float32, keys int, scale float32, max *float32)
 
-// scoreBiasMaxNarrowAVX2 is s[j] = s[j]*scale + row + each[j], all of them rows of the panel, and raises max as scoreMax does.
+// scoreBiasMaxNarrowAVX2 is s[j] = s[j]*scale + row + each[j] for the rows s[j] of the panel, and raises max as scoreMax does.
 //
 //go:noescape
 func scoreBiasMaxNarrowAVX2(s *float32, keys int, scale float32, row *float32, each *float32, max *float32)
 
-// expSumNarrowAVX2 is s[j] = 2^(s[j] - max) in place, and adds the results to sum. Below 2^-126 it may give 0.
+// expSumNarrowAVX2 is s[j] = 2^(s[j] - max) in place, and adds the results to sum. Results below 2^-126 may become 0.
 //
 //go:noescape
 func expSumNarrowAVX2(s *float32, keys int, max *float32, sum *float32)
@@ -42,17 +42,17 @@ func expSumNarrowAVX2(s *float32, keys int, max *float32, sum *float32)
 //go:noescape
 func scaleRowsNarrowAVX2(x *float32, rows int, by *float32)
 
-// scoreMaxAVX512 scales the scores in place and raises max to the largest of each column. NaN does not enter max.
+// scoreMaxAVX512 multiplies the scores by scale in place and raises max to the largest of each column. It ignores NaN.
 //
 //go:noescape
 func scoreMaxAVX512(s *float32, keys int, scale float32, max *float32)
 
-// scoreBiasMaxAVX512 is s[j] = s[j]*scale + row + each[j], all of them rows of the panel, and raises max as scoreMax does.
+// scoreBiasMaxAVX512 is s[j] = s[j]*scale + row + each[j] for the rows s[j] of the panel, and raises max as scoreMax does.
 //
 //go:noescape
 func scoreBiasMaxAVX512(s *float32, keys int, scale float32, row *float32, each *float32, max *float32)
 
-// expSumAVX512 is s[j] = 2^(s[j] - max) in place, and adds the results to sum. Below 2^-126 it may give 0.
+// expSumAVX512 is s[j] = 2^(s[j] - max) in place, and adds the results to sum. Results below 2^-126 may become 0.
 //
 //go:noescape
 func expSumAVX512(s *float32, keys int, max *float32, sum *float32)
@@ -62,17 +62,17 @@ func expSumAVX512(s *float32, keys int, max *float32, sum *float32)
 //go:noescape
 func scaleRowsAVX512(x *float32, rows int, by *float32)
 
-// scoreMaxNarrowAVX512 scales the scores in place and raises max to the largest of each column. NaN does not enter max.
+// scoreMaxNarrowAVX512 multiplies the scores by scale in place and raises max to the largest of each column. It ignores NaN.
 //
 //go:noescape
 func scoreMaxNarrowAVX512(s *float32, keys int, scale float32, max *float32)
 
-// scoreBiasMaxNarrowAVX512 is s[j] = s[j]*scale + row + each[j], all of them rows of the panel, and raises max as scoreMax does.
+// scoreBiasMaxNarrowAVX512 is s[j] = s[j]*scale + row + each[j] for the rows s[j] of the panel, and raises max as scoreMax does.
 //
 //go:noescape
 func scoreBiasMaxNarrowAVX512(s *float32, keys int, scale float32, row *float32, each *float32, max *float32)
 
-// expSumNarrowAVX512 is s[j] = 2^(s[j] - max) in place, and adds the results to sum. Below 2^-126 it may give 0.
+// expSumNarrowAVX512 is s[j] = 2^(s[j] - max) in place, and adds the results to sum. Results below 2^-126 may become 0.
 //
 //go:noescape
 func expSumNarrowAVX512(s *float32, keys int, max *float32, sum *float32)

@@ -2,12 +2,12 @@
 
 package kernels
 
-// scoreMaxNEON scales the scores in place and raises max to the largest of each column. NaN does not enter max.
+// scoreMaxNEON multiplies the scores by scale in place and raises max to the largest of each column. It ignores NaN.
 //
 //go:noescape
 func scoreMaxNEON(s *float32, keys int, scale float32, max *float32)
 
-// scoreBiasMaxNEON is s[j] = s[j]*scale + row + each[j], all of them rows of the panel, and raises max as scoreMax does.
+// scoreBiasMaxNEON is s[j] = s[j]*scale + row + each[j] for the rows s[j] of the panel, and raises max as scoreMax does.
 //
 //go:noescape
 func scoreBiasMaxNEON(s *float32, keys int, scale float32, row *float32, each *float32, max *float32)
@@ -22,12 +22,12 @@ func expSumNEON(s *float32, keys int, max *float32, sum *float32)
 //go:noescape
 func scaleRowsNEON(x *float32, rows int, by *float32)
 
-// scoreMaxNarrowNEON scales the scores in place and raises max to the largest of each column. NaN does not enter max.
+// scoreMaxNarrowNEON multiplies the scores by scale in place and raises max to the largest of each column. It ignores NaN.
 //
 //go:noescape
 func scoreMaxNarrowNEON(s *float32, keys int, scale float32, max *float32)
 
-// scoreBiasMaxNarrowNEON is s[j] = s[j]*scale + row + each[j], all of them rows of the panel, and raises max as scoreMax does.
+// scoreBiasMaxNarrowNEON is s[j] = s[j]*scale + row + each[j] for the rows s[j] of the panel, and raises max as scoreMax does.
 //
 //go:noescape
 func scoreBiasMaxNarrowNEON(s *float32, keys int, scale float32, row *float32, each *float32, max *float32)

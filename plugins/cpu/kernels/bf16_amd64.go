@@ -23,8 +23,8 @@ func pairBF16(dst *float32, src *float32, width int, pairs int)
 //go:noescape
 func tileRowBF16(dst *float32, src *float32, steps int)
 
-// blockRowsBF16 rounds rows of 32*steps floats, ld floats apart, to bfloat16 and stores them past the caches: the rows of a step
-// follow each other, steps are 2048 bytes apart; dst starts a line of 64 bytes, rows, steps > 0.
+// blockRowsBF16 rounds rows of 32*steps floats, ld floats apart, to bfloat16, with stores that bypass the caches. The rows of a step are
+// consecutive, steps are 2048 bytes apart; dst is aligned to 64 bytes; rows, steps > 0.
 //
 //go:noescape
 func blockRowsBF16(dst *float32, src *float32, ld int, rows int, steps int)

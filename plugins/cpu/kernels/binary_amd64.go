@@ -32,32 +32,32 @@ func maxIntoAVX2(dst *float32, a *float32, b *float32, blocks int)
 //go:noescape
 func minIntoAVX2(dst *float32, a *float32, b *float32, blocks int)
 
-// eqBytesAVX2 is dst = 1 where the relation of a and b holds, else 0, over blocks*lanes elements; blocks > 0.
+// eqBytesAVX2 is dst = 1 where the comparison of a and b is true, else 0, over blocks*lanes elements; blocks > 0.
 //
 //go:noescape
 func eqBytesAVX2(dst *uint8, a *float32, b *float32, blocks int)
 
-// neBytesAVX2 is dst = 1 where the relation of a and b holds, else 0, over blocks*lanes elements; blocks > 0.
+// neBytesAVX2 is dst = 1 where the comparison of a and b is true, else 0, over blocks*lanes elements; blocks > 0.
 //
 //go:noescape
 func neBytesAVX2(dst *uint8, a *float32, b *float32, blocks int)
 
-// ltBytesAVX2 is dst = 1 where the relation of a and b holds, else 0, over blocks*lanes elements; blocks > 0.
+// ltBytesAVX2 is dst = 1 where the comparison of a and b is true, else 0, over blocks*lanes elements; blocks > 0.
 //
 //go:noescape
 func ltBytesAVX2(dst *uint8, a *float32, b *float32, blocks int)
 
-// leBytesAVX2 is dst = 1 where the relation of a and b holds, else 0, over blocks*lanes elements; blocks > 0.
+// leBytesAVX2 is dst = 1 where the comparison of a and b is true, else 0, over blocks*lanes elements; blocks > 0.
 //
 //go:noescape
 func leBytesAVX2(dst *uint8, a *float32, b *float32, blocks int)
 
-// gtBytesAVX2 is dst = 1 where the relation of a and b holds, else 0, over blocks*lanes elements; blocks > 0.
+// gtBytesAVX2 is dst = 1 where the comparison of a and b is true, else 0, over blocks*lanes elements; blocks > 0.
 //
 //go:noescape
 func gtBytesAVX2(dst *uint8, a *float32, b *float32, blocks int)
 
-// geBytesAVX2 is dst = 1 where the relation of a and b holds, else 0, over blocks*lanes elements; blocks > 0.
+// geBytesAVX2 is dst = 1 where the comparison of a and b is true, else 0, over blocks*lanes elements; blocks > 0.
 //
 //go:noescape
 func geBytesAVX2(dst *uint8, a *float32, b *float32, blocks int)
@@ -224,32 +224,32 @@ func maxIntoAVX512(dst *float32, a *float32, b *float32, blocks int)
 //go:noescape
 func minIntoAVX512(dst *float32, a *float32, b *float32, blocks int)
 
-// eqBytesAVX512 is dst = 1 where the relation of a and b holds, else 0, over blocks*lanes elements; blocks > 0.
+// eqBytesAVX512 is dst = 1 where the comparison of a and b is true, else 0, over blocks*lanes elements; blocks > 0.
 //
 //go:noescape
 func eqBytesAVX512(dst *uint8, a *float32, b *float32, blocks int)
 
-// neBytesAVX512 is dst = 1 where the relation of a and b holds, else 0, over blocks*lanes elements; blocks > 0.
+// neBytesAVX512 is dst = 1 where the comparison of a and b is true, else 0, over blocks*lanes elements; blocks > 0.
 //
 //go:noescape
 func neBytesAVX512(dst *uint8, a *float32, b *float32, blocks int)
 
-// ltBytesAVX512 is dst = 1 where the relation of a and b holds, else 0, over blocks*lanes elements; blocks > 0.
+// ltBytesAVX512 is dst = 1 where the comparison of a and b is true, else 0, over blocks*lanes elements; blocks > 0.
 //
 //go:noescape
 func ltBytesAVX512(dst *uint8, a *float32, b *float32, blocks int)
 
-// leBytesAVX512 is dst = 1 where the relation of a and b holds, else 0, over blocks*lanes elements; blocks > 0.
+// leBytesAVX512 is dst = 1 where the comparison of a and b is true, else 0, over blocks*lanes elements; blocks > 0.
 //
 //go:noescape
 func leBytesAVX512(dst *uint8, a *float32, b *float32, blocks int)
 
-// gtBytesAVX512 is dst = 1 where the relation of a and b holds, else 0, over blocks*lanes elements; blocks > 0.
+// gtBytesAVX512 is dst = 1 where the comparison of a and b is true, else 0, over blocks*lanes elements; blocks > 0.
 //
 //go:noescape
 func gtBytesAVX512(dst *uint8, a *float32, b *float32, blocks int)
 
-// geBytesAVX512 is dst = 1 where the relation of a and b holds, else 0, over blocks*lanes elements; blocks > 0.
+// geBytesAVX512 is dst = 1 where the comparison of a and b is true, else 0, over blocks*lanes elements; blocks > 0.
 //
 //go:noescape
 func geBytesAVX512(dst *uint8, a *float32, b *float32, blocks int)

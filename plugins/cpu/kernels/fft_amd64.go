@@ -2,62 +2,62 @@
 
 package kernels
 
-// fftPass2AVX2 is a pass of radix 2 over count runs of run bytes, a vector or more; a last vector that is not full begins
-// before the end of the one ahead of it. The next run of src is srcNext bytes past the last vector of a run.
+// fftPass2AVX2 is a pass of radix 2 over count runs of run bytes, a vector or more. If vectors do not fill a run, its last one
+// overlaps the one before. The next run of src is srcNext bytes past the last vector of a run, that of dst dstNext bytes.
 //
 //go:noescape
 func fftPass2AVX2(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
 
-// fftPlain2AVX2 is a pass of radix 2 over count runs of run bytes, a vector or more; a last vector that is not full begins
-// before the end of the one ahead of it. The next run of src is srcNext bytes past the last vector of a run.
+// fftPlain2AVX2 is a pass of radix 2 over count runs of run bytes, a vector or more. If vectors do not fill a run, its last one
+// overlaps the one before. The next run of src is srcNext bytes past the last vector of a run, that of dst dstNext bytes.
 //
 //go:noescape
 func fftPlain2AVX2(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
 
-// fftPass3AVX2 is a pass of radix 3 over count runs of run bytes, a vector or more; a last vector that is not full begins
-// before the end of the one ahead of it. The next run of src is srcNext bytes past the last vector of a run.
+// fftPass3AVX2 is a pass of radix 3 over count runs of run bytes, a vector or more. If vectors do not fill a run, its last one
+// overlaps the one before. The next run of src is srcNext bytes past the last vector of a run, that of dst dstNext bytes.
 //
 //go:noescape
 func fftPass3AVX2(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
 
-// fftPlain3AVX2 is a pass of radix 3 over count runs of run bytes, a vector or more; a last vector that is not full begins
-// before the end of the one ahead of it. The next run of src is srcNext bytes past the last vector of a run.
+// fftPlain3AVX2 is a pass of radix 3 over count runs of run bytes, a vector or more. If vectors do not fill a run, its last one
+// overlaps the one before. The next run of src is srcNext bytes past the last vector of a run, that of dst dstNext bytes.
 //
 //go:noescape
 func fftPlain3AVX2(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
 
-// fftPass4AVX2 is a pass of radix 4 over count runs of run bytes, a vector or more; a last vector that is not full begins
-// before the end of the one ahead of it. The next run of src is srcNext bytes past the last vector of a run.
+// fftPass4AVX2 is a pass of radix 4 over count runs of run bytes, a vector or more. If vectors do not fill a run, its last one
+// overlaps the one before. The next run of src is srcNext bytes past the last vector of a run, that of dst dstNext bytes.
 //
 //go:noescape
 func fftPass4AVX2(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
 
-// fftPlain4AVX2 is a pass of radix 4 over count runs of run bytes, a vector or more; a last vector that is not full begins
-// before the end of the one ahead of it. The next run of src is srcNext bytes past the last vector of a run.
+// fftPlain4AVX2 is a pass of radix 4 over count runs of run bytes, a vector or more. If vectors do not fill a run, its last one
+// overlaps the one before. The next run of src is srcNext bytes past the last vector of a run, that of dst dstNext bytes.
 //
 //go:noescape
 func fftPlain4AVX2(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
 
-// fftPass5AVX2 is a pass of radix 5 over count runs of run bytes, a vector or more; a last vector that is not full begins
-// before the end of the one ahead of it. The next run of src is srcNext bytes past the last vector of a run.
+// fftPass5AVX2 is a pass of radix 5 over count runs of run bytes, a vector or more. If vectors do not fill a run, its last one
+// overlaps the one before. The next run of src is srcNext bytes past the last vector of a run, that of dst dstNext bytes.
 //
 //go:noescape
 func fftPass5AVX2(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
 
-// fftPlain5AVX2 is a pass of radix 5 over count runs of run bytes, a vector or more; a last vector that is not full begins
-// before the end of the one ahead of it. The next run of src is srcNext bytes past the last vector of a run.
+// fftPlain5AVX2 is a pass of radix 5 over count runs of run bytes, a vector or more. If vectors do not fill a run, its last one
+// overlaps the one before. The next run of src is srcNext bytes past the last vector of a run, that of dst dstNext bytes.
 //
 //go:noescape
 func fftPlain5AVX2(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
 
-// fftPass7AVX2 is a pass of radix 7 over count runs of run bytes, a vector or more; a last vector that is not full begins
-// before the end of the one ahead of it. The next run of src is srcNext bytes past the last vector of a run.
+// fftPass7AVX2 is a pass of radix 7 over count runs of run bytes, a vector or more. If vectors do not fill a run, its last one
+// overlaps the one before. The next run of src is srcNext bytes past the last vector of a run, that of dst dstNext bytes.
 //
 //go:noescape
 func fftPass7AVX2(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
 
-// fftPlain7AVX2 is a pass of radix 7 over count runs of run bytes, a vector or more; a last vector that is not full begins
-// before the end of the one ahead of it. The next run of src is srcNext bytes past the last vector of a run.
+// fftPlain7AVX2 is a pass of radix 7 over count runs of run bytes, a vector or more. If vectors do not fill a run, its last one
+// overlaps the one before. The next run of src is srcNext bytes past the last vector of a run, that of dst dstNext bytes.
 //
 //go:noescape
 func fftPlain7AVX2(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
@@ -67,73 +67,73 @@ func fftPlain7AVX2(dre *float32, dim *float32, sre *float32, sim *float32, tw *f
 //go:noescape
 func fftMultiplyAVX2(dre *float32, dim *float32, are *float32, aim *float32, bre *float32, bim *float32, blocks int)
 
-// fftSplitAVX2 is split of fftRoutines for one vector of each.
+// fftSplitAVX2 is fftRoutines.split for one vector of each operand.
 //
 //go:noescape
 func fftSplitAVX2(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr float32, wi float32, scale float32)
 
-// fftHalvesAVX2 is split of fftRoutines for blocks*lanes numbers k in ascending order. The addresses of numbers h are those of the last
-// vector; blocks > 0.
+// fftHalvesAVX2 is fftRoutines.split for blocks*lanes consecutive numbers k. The addresses of their counterparts are those of the first vector's;
+// the next ones are at lower addresses. blocks > 0.
 //
 //go:noescape
 func fftHalvesAVX2(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr *float32, wi *float32, scale float32, blocks int)
 
-// fftPass2AVX512 is a pass of radix 2 over count runs of run bytes, a vector or more; a last vector that is not full begins
-// before the end of the one ahead of it. The next run of src is srcNext bytes past the last vector of a run.
+// fftPass2AVX512 is a pass of radix 2 over count runs of run bytes, a vector or more. If vectors do not fill a run, its last one
+// overlaps the one before. The next run of src is srcNext bytes past the last vector of a run, that of dst dstNext bytes.
 //
 //go:noescape
 func fftPass2AVX512(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
 
-// fftPlain2AVX512 is a pass of radix 2 over count runs of run bytes, a vector or more; a last vector that is not full begins
-// before the end of the one ahead of it. The next run of src is srcNext bytes past the last vector of a run.
+// fftPlain2AVX512 is a pass of radix 2 over count runs of run bytes, a vector or more. If vectors do not fill a run, its last one
+// overlaps the one before. The next run of src is srcNext bytes past the last vector of a run, that of dst dstNext bytes.
 //
 //go:noescape
 func fftPlain2AVX512(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
 
-// fftPass3AVX512 is a pass of radix 3 over count runs of run bytes, a vector or more; a last vector that is not full begins
-// before the end of the one ahead of it. The next run of src is srcNext bytes past the last vector of a run.
+// fftPass3AVX512 is a pass of radix 3 over count runs of run bytes, a vector or more. If vectors do not fill a run, its last one
+// overlaps the one before. The next run of src is srcNext bytes past the last vector of a run, that of dst dstNext bytes.
 //
 //go:noescape
 func fftPass3AVX512(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
 
-// fftPlain3AVX512 is a pass of radix 3 over count runs of run bytes, a vector or more; a last vector that is not full begins
-// before the end of the one ahead of it. The next run of src is srcNext bytes past the last vector of a run.
+// fftPlain3AVX512 is a pass of radix 3 over count runs of run bytes, a vector or more. If vectors do not fill a run, its last one
+// overlaps the one before. The next run of src is srcNext bytes past the last vector of a run, that of dst dstNext bytes.
 //
 //go:noescape
 func fftPlain3AVX512(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
 
-// fftPass4AVX512 is a pass of radix 4 over count runs of run bytes, a vector or more; a last vector that is not full begins
-// before the end of the one ahead of it. The next run of src is srcNext bytes past the last vector of a run.
+// fftPass4AVX512 is a pass of radix 4 over count runs of run bytes, a vector or more. If vectors do not fill a run, its last one
+// overlaps the one before. The next run of src is srcNext bytes past the last vector of a run, that of dst dstNext bytes.
 //
 //go:noescape
 func fftPass4AVX512(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
 
-// fftPlain4AVX512 is a pass of radix 4 over count runs of run bytes, a vector or more; a last vector that is not full begins
-// before the end of the one ahead of it. The next run of src is srcNext bytes past the last vector of a run.
+// fftPlain4AVX512 is a pass of radix 4 over count runs of run bytes, a vector or more. If vectors do not fill a run, its last one
+// overlaps the one before. The next run of src is srcNext bytes past the last vector of a run, that of dst dstNext bytes.
 //
 //go:noescape
 func fftPlain4AVX512(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
 
-// fftPass5AVX512 is a pass of radix 5 over count runs of run bytes, a vector or more; a last vector that is not full begins
-// before the end of the one ahead of it. The next run of src is srcNext bytes past the last vector of a run.
+// fftPass5AVX512 is a pass of radix 5 over count runs of run bytes, a vector or more. If vectors do not fill a run, its last one
+// overlaps the one before. The next run of src is srcNext bytes past the last vector of a run, that of dst dstNext bytes.
 //
 //go:noescape
 func fftPass5AVX512(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
 
-// fftPlain5AVX512 is a pass of radix 5 over count runs of run bytes, a vector or more; a last vector that is not full begins
-// before the end of the one ahead of it. The next run of src is srcNext bytes past the last vector of a run.
+// fftPlain5AVX512 is a pass of radix 5 over count runs of run bytes, a vector or more. If vectors do not fill a run, its last one
+// overlaps the one before. The next run of src is srcNext bytes past the last vector of a run, that of dst dstNext bytes.
 //
 //go:noescape
 func fftPlain5AVX512(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
 
-// fftPass7AVX512 is a pass of radix 7 over count runs of run bytes, a vector or more; a last vector that is not full begins
-// before the end of the one ahead of it. The next run of src is srcNext bytes past the last vector of a run.
+// fftPass7AVX512 is a pass of radix 7 over count runs of run bytes, a vector or more. If vectors do not fill a run, its last one
+// overlaps the one before. The next run of src is srcNext bytes past the last vector of a run, that of dst dstNext bytes.
 //
 //go:noescape
 func fftPass7AVX512(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
 
-// fftPlain7AVX512 is a pass of radix 7 over count runs of run bytes, a vector or more; a last vector that is not full begins
-// before the end of the one ahead of it. The next run of src is srcNext bytes past the last vector of a run.
+// fftPlain7AVX512 is a pass of radix 7 over count runs of run bytes, a vector or more. If vectors do not fill a run, its last one
+// overlaps the one before. The next run of src is srcNext bytes past the last vector of a run, that of dst dstNext bytes.
 //
 //go:noescape
 func fftPlain7AVX512(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
@@ -143,13 +143,13 @@ func fftPlain7AVX512(dre *float32, dim *float32, sre *float32, sim *float32, tw 
 //go:noescape
 func fftMultiplyAVX512(dre *float32, dim *float32, are *float32, aim *float32, bre *float32, bim *float32, blocks int)
 
-// fftSplitAVX512 is split of fftRoutines for one vector of each.
+// fftSplitAVX512 is fftRoutines.split for one vector of each operand.
 //
 //go:noescape
 func fftSplitAVX512(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr float32, wi float32, scale float32)
 
-// fftHalvesAVX512 is split of fftRoutines for blocks*lanes numbers k in ascending order. The addresses of numbers h are those of the last
-// vector; blocks > 0.
+// fftHalvesAVX512 is fftRoutines.split for blocks*lanes consecutive numbers k. The addresses of their counterparts are those of the first vector's;
+// the next ones are at lower addresses. blocks > 0.
 //
 //go:noescape
 func fftHalvesAVX512(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr *float32, wi *float32, scale float32, blocks int)

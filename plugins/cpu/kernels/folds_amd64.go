@@ -37,7 +37,7 @@ func prodRowAVX2(x *float32, n int) float64
 //go:noescape
 func prodRowsAVX2(acc *float32, x *float32, n int, ld int, rows int)
 
-// sumEachAVX2 is dst[i] = by times the sum of row i of n elements, which lie side by side; n, rows > 0.
+// sumEachAVX2 is dst[i] = by times the sum of row i of n elements; rows are contiguous; n, rows > 0.
 //
 //go:noescape
 func sumEachAVX2(dst *float32, x *float32, n int, rows int, by float32)
@@ -117,7 +117,7 @@ func prodRowAVX512(x *float32, n int) float64
 //go:noescape
 func prodRowsAVX512(acc *float32, x *float32, n int, ld int, rows int)
 
-// sumEachAVX512 is dst[i] = by times the sum of row i of n elements, which lie side by side; n, rows > 0.
+// sumEachAVX512 is dst[i] = by times the sum of row i of n elements; rows are contiguous; n, rows > 0.
 //
 //go:noescape
 func sumEachAVX512(dst *float32, x *float32, n int, rows int, by float32)

@@ -42,20 +42,20 @@ func erfAVX2(dst *float32, src *float32, blocks int)
 //go:noescape
 func reluAVX2(dst *float32, src *float32, blocks int)
 
-// sinAVX2 is dst[i] = sin(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It ends in front of a vector
-// with an element of at least 2^17 and returns how many vectors are left.
+// sinAVX2 is dst[i] = sin(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It stops before a vector
+// with an element of magnitude 2^17 or more, and returns how many vectors are left.
 //
 //go:noescape
 func sinAVX2(dst *float32, src *float32, blocks int) int
 
-// cosAVX2 is dst[i] = cos(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It ends in front of a vector
-// with an element of at least 2^17 and returns how many vectors are left.
+// cosAVX2 is dst[i] = cos(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It stops before a vector
+// with an element of magnitude 2^17 or more, and returns how many vectors are left.
 //
 //go:noescape
 func cosAVX2(dst *float32, src *float32, blocks int) int
 
-// tanAVX2 is dst[i] = tan(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It ends in front of a vector
-// with an element of at least 2^17 and returns how many vectors are left.
+// tanAVX2 is dst[i] = tan(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It stops before a vector
+// with an element of magnitude 2^17 or more, and returns how many vectors are left.
 //
 //go:noescape
 func tanAVX2(dst *float32, src *float32, blocks int) int
@@ -185,17 +185,17 @@ func clampAVX2(dst *float32, src *float32, blocks int, a float32, b float32)
 //go:noescape
 func softplusAVX2(dst *float32, src *float32, blocks int, a float32, b float32)
 
-// isnanBytesAVX2 is dst = 1 where src has the property, else 0, over blocks*lanes elements; blocks > 0.
+// isnanBytesAVX2 is dst = 1 where the predicate is true for src, else 0, over blocks*lanes elements; blocks > 0.
 //
 //go:noescape
 func isnanBytesAVX2(dst *uint8, src *float32, blocks int)
 
-// isinfBytesAVX2 is dst = 1 where src has the property, else 0, over blocks*lanes elements; blocks > 0.
+// isinfBytesAVX2 is dst = 1 where the predicate is true for src, else 0, over blocks*lanes elements; blocks > 0.
 //
 //go:noescape
 func isinfBytesAVX2(dst *uint8, src *float32, blocks int)
 
-// isfiniteBytesAVX2 is dst = 1 where src has the property, else 0, over blocks*lanes elements; blocks > 0.
+// isfiniteBytesAVX2 is dst = 1 where the predicate is true for src, else 0, over blocks*lanes elements; blocks > 0.
 //
 //go:noescape
 func isfiniteBytesAVX2(dst *uint8, src *float32, blocks int)
@@ -240,20 +240,20 @@ func erfAVX512(dst *float32, src *float32, blocks int)
 //go:noescape
 func reluAVX512(dst *float32, src *float32, blocks int)
 
-// sinAVX512 is dst[i] = sin(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It ends in front of a vector
-// with an element of at least 2^17 and returns how many vectors are left.
+// sinAVX512 is dst[i] = sin(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It stops before a vector
+// with an element of magnitude 2^17 or more, and returns how many vectors are left.
 //
 //go:noescape
 func sinAVX512(dst *float32, src *float32, blocks int) int
 
-// cosAVX512 is dst[i] = cos(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It ends in front of a vector
-// with an element of at least 2^17 and returns how many vectors are left.
+// cosAVX512 is dst[i] = cos(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It stops before a vector
+// with an element of magnitude 2^17 or more, and returns how many vectors are left.
 //
 //go:noescape
 func cosAVX512(dst *float32, src *float32, blocks int) int
 
-// tanAVX512 is dst[i] = tan(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It ends in front of a vector
-// with an element of at least 2^17 and returns how many vectors are left.
+// tanAVX512 is dst[i] = tan(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It stops before a vector
+// with an element of magnitude 2^17 or more, and returns how many vectors are left.
 //
 //go:noescape
 func tanAVX512(dst *float32, src *float32, blocks int) int
@@ -383,17 +383,17 @@ func clampAVX512(dst *float32, src *float32, blocks int, a float32, b float32)
 //go:noescape
 func softplusAVX512(dst *float32, src *float32, blocks int, a float32, b float32)
 
-// isnanBytesAVX512 is dst = 1 where src has the property, else 0, over blocks*lanes elements; blocks > 0.
+// isnanBytesAVX512 is dst = 1 where the predicate is true for src, else 0, over blocks*lanes elements; blocks > 0.
 //
 //go:noescape
 func isnanBytesAVX512(dst *uint8, src *float32, blocks int)
 
-// isinfBytesAVX512 is dst = 1 where src has the property, else 0, over blocks*lanes elements; blocks > 0.
+// isinfBytesAVX512 is dst = 1 where the predicate is true for src, else 0, over blocks*lanes elements; blocks > 0.
 //
 //go:noescape
 func isinfBytesAVX512(dst *uint8, src *float32, blocks int)
 
-// isfiniteBytesAVX512 is dst = 1 where src has the property, else 0, over blocks*lanes elements; blocks > 0.
+// isfiniteBytesAVX512 is dst = 1 where the predicate is true for src, else 0, over blocks*lanes elements; blocks > 0.
 //
 //go:noescape
 func isfiniteBytesAVX512(dst *uint8, src *float32, blocks int)

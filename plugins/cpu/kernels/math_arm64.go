@@ -42,20 +42,20 @@ func erfNEON(dst *float32, src *float32, blocks int)
 //go:noescape
 func reluNEON(dst *float32, src *float32, blocks int)
 
-// sinNEON is dst[i] = sin(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It ends in front of a vector
-// with an element of at least 2^17 and returns how many vectors are left.
+// sinNEON is dst[i] = sin(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It stops before a vector
+// with an element of magnitude 2^17 or more, and returns how many vectors are left.
 //
 //go:noescape
 func sinNEON(dst *float32, src *float32, blocks int) int
 
-// cosNEON is dst[i] = cos(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It ends in front of a vector
-// with an element of at least 2^17 and returns how many vectors are left.
+// cosNEON is dst[i] = cos(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It stops before a vector
+// with an element of magnitude 2^17 or more, and returns how many vectors are left.
 //
 //go:noescape
 func cosNEON(dst *float32, src *float32, blocks int) int
 
-// tanNEON is dst[i] = tan(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It ends in front of a vector
-// with an element of at least 2^17 and returns how many vectors are left.
+// tanNEON is dst[i] = tan(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It stops before a vector
+// with an element of magnitude 2^17 or more, and returns how many vectors are left.
 //
 //go:noescape
 func tanNEON(dst *float32, src *float32, blocks int) int

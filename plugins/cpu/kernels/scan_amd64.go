@@ -2,32 +2,32 @@
 
 package kernels
 
-// scanSumAVX2 scans blocks*lanes/2 elements in float64, from acc on, and returns the last; blocks > 0.
+// scanSumAVX2 scans blocks*lanes/2 elements in float64, starting from acc, and returns the last result; blocks > 0.
 //
 //go:noescape
 func scanSumAVX2(dst *float32, src *float32, blocks int, acc float64) float64
 
-// scanProdAVX2 scans blocks*lanes/2 elements in float64, from acc on, and returns the last; blocks > 0.
+// scanProdAVX2 scans blocks*lanes/2 elements in float64, starting from acc, and returns the last result; blocks > 0.
 //
 //go:noescape
 func scanProdAVX2(dst *float32, src *float32, blocks int, acc float64) float64
 
-// scanMaxAVX2 scans blocks*lanes elements, from acc on, and returns the last; blocks > 0.
+// scanMaxAVX2 scans blocks*lanes elements, starting from acc, and returns the last result; blocks > 0.
 //
 //go:noescape
 func scanMaxAVX2(dst *float32, src *float32, blocks int, acc float64) float64
 
-// scanSumAVX512 scans blocks*lanes/2 elements in float64, from acc on, and returns the last; blocks > 0.
+// scanSumAVX512 scans blocks*lanes/2 elements in float64, starting from acc, and returns the last result; blocks > 0.
 //
 //go:noescape
 func scanSumAVX512(dst *float32, src *float32, blocks int, acc float64) float64
 
-// scanProdAVX512 scans blocks*lanes/2 elements in float64, from acc on, and returns the last; blocks > 0.
+// scanProdAVX512 scans blocks*lanes/2 elements in float64, starting from acc, and returns the last result; blocks > 0.
 //
 //go:noescape
 func scanProdAVX512(dst *float32, src *float32, blocks int, acc float64) float64
 
-// scanMaxAVX512 scans blocks*lanes elements, from acc on, and returns the last; blocks > 0.
+// scanMaxAVX512 scans blocks*lanes elements, starting from acc, and returns the last result; blocks > 0.
 //
 //go:noescape
 func scanMaxAVX512(dst *float32, src *float32, blocks int, acc float64) float64

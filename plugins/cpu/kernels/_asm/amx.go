@@ -10,10 +10,10 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Macros for instructions that Go's assembler lacks, most of them in ../amx_amd64.h, with operands in Intel's order. avo does not see
-// which registers they use, so registers are physical.
+// Macros for instructions that Go's assembler lacks; most are in ../amx_amd64.h. Operands are in Intel's order, the result first. avo cannot
+// see which registers a macro uses, so registers are assigned by hand.
 
-// macro emits the use of a macro.
+// macro emits a macro call.
 func macro(name string, args ...any) {
 	text := make([]string, len(args))
 	for i, a := range args {
@@ -39,8 +39,8 @@ func macro(name string, args ...any) {
 	Instruction(i)
 }
 
-// macroNeeds lists, by prefix of a macro's name, the instruction sets that it needs beside those of the code around it. avo names them
-// in each routine.
+// macroNeeds lists, by prefix of a macro's name, the instruction sets that it requires. avo lists the required sets in a comment of each
+// routine, but does not know about macros.
 var macroNeeds = []struct {
 	prefix string
 	isa    []string
@@ -60,16 +60,16 @@ var macroNeeds = []struct {
 	{"POWERS", []string{"AVX512DQ"}},
 }
 
-// gpNames are the names of the general registers in the macros, by number.
+// gpNames holds the names of the general registers in macros, by number.
 var gpNames = []string{"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"}
 
 // tile is a tile register.
 type tile byte
 
-// tileLoad is t = rows of [base + disp], stride bytes apart.
+// tileLoad loads t from rows at [base + disp], stride bytes apart.
 func tileLoad(t tile, base, stride GPPhysical, disp int) { macro("TILELOADD", t, base, stride, disp) }
 
-// tileStore is the opposite.
+// tileStore stores t to rows at [base + disp], stride bytes apart.
 func tileStore(base, stride GPPhysical, disp int, t tile) { macro("TILESTORED", base, stride, disp, t) }
 
 // tileProduct is sum += a·b.
@@ -84,10 +84,10 @@ func tileRelease() { macro("TILERELEASE") }
 // vdpbf16ps is dst += a·b over the pairs of each lane.
 func vdpbf16ps(a, b, dst VecPhysical) { macro("VDPBF16PS", dst, a, b) }
 
-// toBF16 is the lanes of low and then those of high, rounded to bfloat16.
+// toBF16 rounds the lanes of low, then those of high, to bfloat16.
 func toBF16(low, high, dst VecPhysical) { macro("VCVTNE2PS2BF16", dst, high, low) }
 
-// include adds headers to a file of assembly, which avo cannot.
+// include adds headers to an assembly file, which avo cannot do.
 func include(file string, headers ...string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -9,31 +9,32 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Attention of a panel of 32 queries in tiles. Blocks of 32 keys are pipelined: while the vector units compute the powers of
-// two of one block, the tile unit multiplies the scores of the next block and the values of the last one. Matrices are stored in tiles of 16 rows by 64 bytes, 1024 bytes each, so that one stride serves all loads.
+// Attention for a panel of 32 queries in AMX tiles; see attendPanel in package kernels. Blocks of 32 keys are pipelined: while the vector units
+// compute the weights of one block, the tile unit computes the scores of the next block and multiplies the weights of earlier ones by their
+// values. Matrices are stored as tiles of 16 rows of 64 bytes, so that all tile loads have stride 64.
 
 const (
 	tileSize = 1024
-	// attendSlack is by how many powers of two scores may exceed the maximum that is subtracted from them, before the sums are
-	// scaled down for a new one. It is far below what would overflow, and scaling is rare: most new maxima exceed the old one by little.
+	// Scores may exceed the maximum m that is subtracted from them by up to attendSlack. Only beyond that, m is raised and the sums are scaled
+	// down. Weights of 2^attendSlack are far from overflow, and most new maxima exceed the old one by less, so scaling is rare.
 	attendSlack = 16
 	// attendDegree is the degree of the polynomial for powers of two. Its relative error is 2^-13; rounding to bfloat16 adds 2^-8.
 	attendDegree = 3
 )
 
-// Offsets in the work space: scores of two blocks, weights of two, the thresholds and what is subtracted.
+// Offsets in the work space: scores of two blocks, weights of two chunks, the limits above which m is raised, and m, which is subtracted.
 const (
 	workScores  = 0
 	workWeights = workScores + 2*4*tileSize
 	workLimit   = workWeights + 2*4*2*tileSize
 	workBase    = workLimit + 128
-	workEnd     = workBase + 128 // where the first half of O ends
+	workEnd     = workBase + 128 // address of the end of the first half of O
 	workSkip    = workEnd + 8    // see attend
 	workDone    = workSkip + 8   // bytes of weights in attendPNow
 )
 
-// The general registers. In a step of the pipeline, Next is the block of keys whose scores are computed, Now that of the powers and Last
-// that of the values.
+// The general registers. In a step of the pipeline, Next is the block of keys whose scores are computed, Now the block or chunk whose weights
+// are computed, and Last the chunk whose values are multiplied.
 var (
 	attendQReg                        = RSI
 	attendKNext, attendVLast          = R8, R9
@@ -41,10 +42,10 @@ var (
 	attendSNext, attendSNow           = RBX, RDX
 	attendPNow, attendPLast           = R11, R12
 	attendLeft, attendSpace, attendOR = R13, R14, RDI
-	attendFree                        = R15 // not 0: maxima are no longer updated
+	attendFree                        = R15 // not 0: m is not raised any more
 )
 
-// attendLegend describes the registers in a comment of the assembly, by their names there.
+// attendLegend describes the registers by their names, for a comment in the assembly.
 func attendLegend() []string {
 	line := func(format string, at ...GPPhysical) string {
 		var names []any
@@ -58,7 +59,7 @@ func attendLegend() []string {
 			attendQReg, attendKNext, attendVLast, attendTab, attendOR),
 		line("%s, %s scores of the next block and of this one; %s, %s weights of this chunk and of the last one",
 			attendSNext, attendSNow, attendPNow, attendPLast),
-		line("%s blocks left; %s work space; %s not 0 if no maximum is looked for any more; %s 64, the distance of a tile's rows",
+		line("%s blocks left; %s work space; %s not 0 if m is not raised any more; %s 64, the distance of a tile's rows",
 			attendLeft, attendSpace, attendFree, RCX),
 	}
 }
@@ -77,22 +78,22 @@ func genAttend(v vec) {
 	}
 }
 
-// attendWork is an operand in the work space.
+// attendWork returns an operand in the work space.
 func attendWork(disp int) Mem { return Mem{Base: attendSpace, Disp: disp} }
 
-// attendSize is the bytes of a block's keys or values, of half of O, and of a chunk's weights; attendPair is those of two tiles.
+// attendSize returns the size in bytes of a block's keys or values, of half of O, and of a chunk's weights. attendPair is that of two tiles.
 func attendSize(steps int) int { return steps * attendPair }
 
 const attendPair = 2 * tileSize
 
-// attendForward moves pointers to the next pair of tiles.
+// attendForward advances pointers by a pair of tiles.
 func attendForward(at ...GPPhysical) {
 	for _, r := range at {
 		ADDQ(U32(attendPair), r)
 	}
 }
 
-// attendTile emits one instruction, or a few that belong together, of the tile unit.
+// attendTile emits a tile instruction, or a few that belong together.
 type attendTile func()
 
 func tileLoadAt(t tile, base GPPhysical, disp int) attendTile {
@@ -107,7 +108,7 @@ func tileProductOf(sum, a, b tile) attendTile {
 	return func() { tileProduct(sum, a, b) }
 }
 
-// scoreTiles are the products of the next block's keys with the queries, on top of the position terms.
+// scoreTiles computes the scores of the next block: the products of its keys and the queries, plus the position terms.
 func scoreTiles(steps int) []attendTile {
 	var out []attendTile
 	for group := range 2 {
@@ -136,8 +137,8 @@ func scoreTiles(steps int) []attendTile {
 	return out
 }
 
-// valueTiles are the products of the last chunk's values with their weights, added to the sums so far, for 32 elements of a value: a pair
-// of tiles of attendVLast and of each half of attendOR.
+// valueTiles multiplies the weights of the last chunk by 32 elements of its values, a pair of tiles at attendVLast, and adds the products to
+// the sums, a pair of tiles at attendOR in each half.
 func valueTiles(steps int) []attendTile {
 	out := sumTiles(steps, tileLoadAt)
 	for block := range steps {
@@ -146,7 +147,7 @@ func valueTiles(steps int) []attendTile {
 	return append(out, sumTiles(steps, tileStoreAt)...)
 }
 
-// sumTiles moves the sums.
+// sumTiles loads or stores the sums.
 func sumTiles(steps int, move func(tile, GPPhysical, int) attendTile) (out []attendTile) {
 	for t := range tile(4) {
 		out = append(out, move(t, attendOR, (int(t&1)*2*steps+int(t>>1))*tileSize))
@@ -154,7 +155,7 @@ func sumTiles(steps int, move func(tile, GPPhysical, int) attendTile) (out []att
 	return out
 }
 
-// valueProducts are those of one block, with weights p bytes from attendPLast and values v bytes from attendVLast.
+// valueProducts multiplies the weights of one block, p bytes from attendPLast, by its values, v bytes from attendVLast.
 func valueProducts(p, v int) []attendTile {
 	return []attendTile{
 		tileLoadAt(6, attendPLast, p), tileLoadAt(4, attendVLast, v), tileProductOf(0, 4, 6),
@@ -169,18 +170,18 @@ func emit(tiles []attendTile) {
 	}
 }
 
-// Vector registers that are live throughout the loop, as the macros of ../attend_amd64.h use them: the scale, the polynomial, what a bfloat16
-// keeps of a float, the sums, the terms of the keys' row.
+// Vector registers that are live throughout the loop, as the macros in ../attend_amd64.h use them: the scale, the polynomial, the mask of the
+// bits that bfloat16 keeps of a float, the sums l, and the terms for the row of the keys.
 var (
 	attendC    = Z0
 	attendPoly = []VecPhysical{Z1, Z2, Z3, Z4}
 	attendHigh = Z5
 	attendSum  = []VecPhysical{Z6, Z7}
 	attendRow  = []VecPhysical{Z9, Z10, Z11, Z12}  // by group and half
-	attendBest = []VecPhysical{Z13, Z14, Z15, Z16} // the maxima of the next block, likewise; later of the halves
+	attendBest = []VecPhysical{Z13, Z14, Z15, Z16} // the maxima of the next block by group and half, then by half
 )
 
-// attendBlock interleaves the powers of a block of keys with tile instructions.
+// attendBlock computes the weights of a block, interleaved with tile instructions.
 func attendBlock(tiles []attendTile) {
 	done, n := 0, 0
 	for group := range 2 {
@@ -197,9 +198,10 @@ func attendBlock(tiles []attendTile) {
 	}
 }
 
-// attend writes the routine. A chunk is as many blocks as a value has pairs of tiles: the powers of each block are interleaved with the products of
-// one pair with the weights of all blocks of the last chunk. So attendPNow, attendVLast and attendOR advance by a pair of tiles with each
-// block, and go back when the chunk is complete. The first chunk has no last one: workSkip, which is added to attendVLast then, is negative.
+// attend writes the routine. A chunk is steps blocks, as many as a value has pairs of tiles. While the weights of a block are computed, one pair
+// of tiles of the values is multiplied by the weights of all blocks of the last chunk. So attendPNow, attendVLast and attendOR advance by a
+// pair of tiles with each block, and go back when the chunk is complete. workSkip is then added to attendVLast; it is negative in the first
+// chunk, which has no chunk before it.
 func attend(steps int) {
 	name := fmt.Sprint("attend", 32*steps)
 	TEXT(name, NOSPLIT, "func(config *byte, q, k, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, "+
@@ -226,7 +228,7 @@ func attend(steps int) {
 	VBROADCASTSS(arg("scale"), attendC)
 	for i, x := range fit(math.Exp2, 0, 1, attendDegree) {
 		if i == 0 {
-			x += 1.0 / 256 // half a unit in the last place of a bfloat16 in [1, 2), which makes truncating rounding
+			x += 1.0 / 256 // half an ulp of a bfloat16 in [1, 2), so that truncation rounds
 		}
 		VMOVUPS(f32(x), attendPoly[i])
 	}
@@ -257,7 +259,7 @@ func attend(steps int) {
 	}
 	TESTQ(attendFree, attendFree)
 	JNE(LabelRef("powers"))
-	Comment("Does a score exceed the maximum by too much?")
+	Comment("Does a score exceed m by more than the slack?")
 	for t, acc := range attendBest {
 		VMOVUPS(Mem{Base: attendSNext, Disp: t * tileSize}, acc)
 	}
@@ -284,14 +286,14 @@ func attend(steps int) {
 	JEQ(LabelRef("stay"))
 	ADDQ(U32(uint32(size)), attendKNext)
 	ADDQ(U8(16), attendTab)
-	Label("stay") // there is no next block: the scores of the last one are computed again, and dropped
+	Label("stay") // after the last block, its scores are computed again and not used
 	CMPQ(attendWork(workSkip), Imm(0))
 	JGE(LabelRef("steady"))
-	Comment("Powers of this block, scores of the next.")
+	Comment("Weights of this block, scores of the next.")
 	attendBlock(scoreTiles(steps))
 	JMP(LabelRef("next"))
 	Label("steady")
-	Comment("The same, and values of the last chunk.")
+	Comment("The same, and products with the values of the last chunk.")
 	attendBlock(append(scoreTiles(steps), valueTiles(steps)...))
 	Label("next")
 	attendForward(attendPNow, attendVLast, attendOR)

@@ -8,12 +8,12 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// attendFlush adds the values whose weights are computed but not multiplied yet. It runs at the end of the keys, and before a new
-// maximum, since those weights are relative to the old one. The next block then starts a chunk.
+// attendFlush multiplies all weights that are not multiplied yet by their values. It runs at the end of the keys, and before m is raised, since
+// these weights are relative to the old m. The next block then starts a chunk.
 func attendFlush(steps int) {
 	size := attendSize(steps)
 	Label("flush")
-	Comment("The values so far: some pairs of tiles for the last chunk, and all for the blocks of this one.")
+	Comment("The remaining products: some pairs of tiles of the last chunk's values, and all of this chunk's blocks so far.")
 	MOVQ(attendOR, RAX)
 	SUBQ(arg("o"), RAX)
 	MOVQ(RAX, attendWork(workDone))
@@ -57,7 +57,7 @@ func attendFlush(steps int) {
 	MOVQ(I32(-size), attendWork(workSkip))
 }
 
-// attendRaise stores the new maxima and scales the sums for them. Sums of no keys stay 0.
+// attendRaise stores the new maxima and scales the sums to them. Sums without keys stay 0.
 func attendRaise(steps int) {
 	Comment("New maxima.")
 	MOVQ(arg("m"), RAX)
@@ -96,7 +96,7 @@ func attendRaise(steps int) {
 	JLT(LabelRef("scale"))
 }
 
-// attendBase makes max the maximum of a half: the threshold for the next, and what is subtracted from scores.
+// attendBase makes max the m of a half: it stores the limit for the next m, and what is subtracted from scores.
 func attendBase(half int, max, tmp VecPhysical) {
 	VADDPS(f32(attendSlack), max, tmp)
 	VMOVUPS(tmp, attendWork(workLimit+64*half))

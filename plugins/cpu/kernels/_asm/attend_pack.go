@@ -8,16 +8,16 @@ import (
 
 // Routines that pack the operands of attention in tiles, compute its position terms, and transpose its results.
 
-// attendRows writes the packing of keys, and of queries with their low parts, which rounding drops.
+// attendRows writes the routine that packs keys or, if split is set, queries together with their low parts, which rounding loses.
 func attendRows(split bool) {
 	name, sig := "tileRowsBF16", "func(dst, src *float32, ld, rows, steps int)"
-	doc := "tileRowsBF16 rounds rows of 32*steps floats, ld apart, to bfloat16: 64 bytes for each step, to tiles that follow each other."
+	doc := "tileRowsBF16 rounds rows of 32*steps floats, ld apart, to bfloat16: 64 bytes for each step, in consecutive tiles."
 	if split {
 		name, sig = "tileRowsSplit", "func(dst, low, src *float32, ld, rows, steps, ahead int)"
-		doc = "tileRowsSplit is tileRowsBF16, and low is what is left of the floats, rounded likewise. It fetches what is ahead floats further, too."
+		doc = "tileRowsSplit is tileRowsBF16, and rounds the remainders to low in the same way. It prefetches what is ahead floats further, too."
 	}
 	TEXT(name, NOSPLIT, sig)
-	Doc(doc, "rows in [1, 16], steps > 0. It fetches what follows a row, which is the next head's.")
+	Doc(doc, "rows in [1, 16], steps > 0. It prefetches what follows a row, which belongs to the next head.")
 	Pragma("noescape")
 	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
 	ld, rows, steps := Load(Param("ld"), GP64()), Load(Param("rows"), GP64()), Load(Param("steps"), GP64())
@@ -70,13 +70,12 @@ func attendRows(split bool) {
 	RET()
 }
 
-// attendTerms writes the products of queries with position tables.
+// attendTerms writes the products of queries and relative positions.
 func attendTerms() {
 	TEXT("tileTerms", NOSPLIT, "func(config *byte, a *float32, aStride int, aLow, b *float32, bStride int, bLow *float32, bStep int, "+
 		"c *float32, items *int32, n, steps int)")
-	Doc("tileTerms is C = A·B for n tiles of C, n even, both operands as sums of two bfloat16, a high and a low one; the product of both low",
-		"ones is left out. items holds, for each tile, the places of A, B and C; A is steps tiles that follow each other, B steps tiles bStep",
-		"apart; the low parts are aLow and bLow. Places, steps and strides of rows count bytes.")
+	Doc("tileTerms is C = (A+ALow)·(B+BLow) for n tiles of C, n even; the product of both low parts is left out. items holds, for each tile, the",
+		"offsets of A, B and C. A is steps consecutive tiles, B steps tiles that are bStep apart. Offsets, steps and strides are in bytes.")
 	Pragma("noescape")
 	MOVQ(arg("config"), RAX)
 	tileConfig(RAX)
@@ -131,7 +130,7 @@ func attendTerms() {
 	RET()
 }
 
-// attendOut writes the end of attention.
+// attendOut writes the last step of attention: o / l, transposed.
 func attendOut(v vec) {
 	TEXT("tileOut", NOSPLIT, "func(dst *float32, ldd int, o, l *float32, rows, tiles int)")
 	Doc("tileOut is dst[j*ldd+i] = o[i*16+j] / l[j] for i < 16*tiles, j < rows, rows in [1, 16]; 0 where l is 0.")
@@ -170,7 +169,7 @@ func attendOut(v vec) {
 	RET()
 }
 
-// attendPairs writes the packing of values before they are transposed.
+// attendPairs writes the routine that packs values, before they are transposed.
 func attendPairs() {
 	TEXT("tilePairsBF16", NOSPLIT, "func(dst, src *float32, ld, pairs, vectors int)")
 	Doc("tilePairsBF16 is pairBF16 for rows of 16*vectors floats that are ld apart.")
@@ -184,7 +183,7 @@ func attendPairs() {
 	Label("pair")
 	LEAQ(Mem{Base: src, Index: ld, Scale: 1}, next)
 	pairVectors(dst, src, next, i, vectors)
-	for range 2 { // the data behind it is the next head's
+	for range 2 { // what follows belongs to the next head
 		for line := range 4 {
 			PREFETCHT1(Mem{Base: src, Index: i, Scale: 1, Disp: 64 * line})
 		}

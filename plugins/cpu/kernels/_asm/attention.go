@@ -6,8 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genAttention writes the passes over one panel of scores, s[keys, n]: one row per key, one column per query, so that the
-// softmax over the keys is vertical and needs no shuffles. A panel has two vectors of queries, or one ("Narrow").
+// genAttention writes the passes over one panel of scores s[keys, n], with a row per key and a column per query, so that the softmax over keys
+// goes down the columns and needs no shuffles. A panel has two vectors of queries, or one ("Narrow").
 func genAttention(v vec) {
 	for _, vecs := range []int{2, 1} {
 		scoreMax(v, vecs, false)
@@ -17,7 +17,7 @@ func genAttention(v vec) {
 	}
 }
 
-// panelName is the name of a routine for panels of the given number of vectors.
+// panelName returns the name of a routine for panels of the given number of vectors.
 func (v vec) panelName(name string, vecs int) string {
 	if vecs == 1 {
 		name += "Narrow"
@@ -35,10 +35,10 @@ func (v vec) regs(n int) []VecVirtual {
 
 func scoreMax(v vec, vecs int, biased bool) {
 	name, sig := v.panelName("scoreMax", vecs), "func(s *float32, keys int, scale float32, max *float32)"
-	doc := " scales the scores in place and raises max to the largest of each column. NaN does not enter max."
+	doc := " multiplies the scores by scale in place and raises max to the largest of each column. It ignores NaN."
 	if biased {
 		name, sig = v.panelName("scoreBiasMax", vecs), "func(s *float32, keys int, scale float32, row, each, max *float32)"
-		doc = " is s[j] = s[j]*scale + row + each[j], all of them rows of the panel, and raises max as scoreMax does."
+		doc = " is s[j] = s[j]*scale + row + each[j] for the rows s[j] of the panel, and raises max as scoreMax does."
 	}
 	TEXT(name, NOSPLIT, sig)
 	Doc(name + doc)
@@ -89,7 +89,7 @@ func scoreMax(v vec, vecs int, biased bool) {
 func expSum(v vec, vecs int) {
 	name := v.panelName("expSum", vecs)
 	TEXT(name, NOSPLIT, "func(s *float32, keys int, max, sum *float32)")
-	Doc(name + " is s[j] = 2^(s[j] - max) in place, and adds the results to sum. Below 2^-126 it may give 0.")
+	Doc(name + " is s[j] = 2^(s[j] - max) in place, and adds the results to sum. Results below 2^-126 may become 0.")
 	Pragma("noescape")
 	s := Load(Param("s"), GP64())
 	keys := Load(Param("keys"), GP64())
@@ -101,7 +101,7 @@ func expSum(v vec, vecs int) {
 		m[i] = Mem{Base: max, Disp: i * v.bytes()}
 	}
 	low := v.load(f32(v.exp2Low()))
-	var c []Op // the polynomial, in registers where there are enough
+	var c []Op // the polynomial, in registers if there are enough
 	for _, x := range exp2Poly() {
 		c = append(c, f32(x))
 	}
@@ -140,8 +140,8 @@ func (v vec) exp2Low() float64 {
 	return -127
 }
 
-// exp2 is 2^x for x <= 1, overwriting x; NaN stays NaN. No instruction underflows, which would take over a hundred cycles: masked keys have scores of
-// -Inf.
+// exp2 is 2^x for x <= 1. It overwrites x. NaN stays NaN. No instruction underflows, which would take over a hundred cycles; that matters, since
+// masked keys have scores of -Inf.
 func (v vec) exp2(x, low VecVirtual, c []Op) VecVirtual {
 	n, p := v.reg(), v.reg()
 	if v.wide() {
@@ -152,7 +152,7 @@ func (v vec) exp2(x, low VecVirtual, c []Op) VecVirtual {
 		VSCALEFPS_Z(n, p, k, p)
 		return p
 	}
-	VMAXPS(x, low, x) // x if it is NaN
+	VMAXPS(x, low, x) // keeps NaN
 	VROUNDPS(Imm(0), x, n)
 	v.exp2Rest(x, n, p, c)
 	VCVTPS2DQ(n, n)
@@ -162,7 +162,7 @@ func (v vec) exp2(x, low VecVirtual, c []Op) VecVirtual {
 	return p
 }
 
-// exp2Rest is p = 2^(x-n), overwriting x.
+// exp2Rest is p = 2^(x-n). It overwrites x.
 func (v vec) exp2Rest(x, n, p VecVirtual, c []Op) {
 	VSUBPS(n, x, x)
 	VMOVUPS(c[len(c)-1], p)

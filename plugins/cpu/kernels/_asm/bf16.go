@@ -35,7 +35,7 @@ func pairsRow(disp int, x VecPhysical, b, sums []VecPhysical) {
 	macro(fmt.Sprintf("PAIRS%d_%s", len(b), x.Asm()), args...)
 }
 
-// rounded is x with the low half of each lane rounded off, to even; NaN stays NaN. The low half of the result is arbitrary.
+// rounded rounds the lanes of x to bfloat16, ties to even, in their high halves. NaN stays NaN. The low halves of the result are arbitrary.
 func (v vec) rounded(x Register) VecVirtual {
 	r := v.reg()
 	VPSRLD(Imm(16), x, r)
@@ -51,7 +51,7 @@ func (v vec) rounded(x Register) VecVirtual {
 	return v.pick(cmpUnordered, x, x, quiet, r)
 }
 
-// pairBF16 makes the operands of a product of pairs from rows of float32.
+// pairBF16 writes the routine that packs rows of float32 as pairs.
 func pairBF16(v vec) {
 	TEXT("pairBF16", NOSPLIT, "func(dst, src *float32, width, pairs int)")
 	Doc("pairBF16 packs rows 2i and 2i+1 of src[2*pairs, width], rounded to bfloat16, into the low and the high half of row i of",
@@ -74,7 +74,7 @@ func pairBF16(v vec) {
 	RET()
 }
 
-// pairVectors packs two rows of so many bytes, a vector of each at a time. Z3 holds weave; i ends at bytes.
+// pairVectors packs two rows of the given size in bytes, a vector of each at a time. Z3 holds weave. i ends at bytes.
 func pairVectors(dst, src, next, i, bytes Register) {
 	XORQ(i, i)
 	Label("vector")
@@ -88,7 +88,7 @@ func pairVectors(dst, src, next, i, bytes Register) {
 	JLT(LabelRef("vector"))
 }
 
-// weave writes the order of words 0, 16, 1, 17, ..., which makes pairs of the words of two vectors.
+// weave returns the permutation of 16-bit words 0, 16, 1, 17, ..., which interleaves two vectors of bfloat16.
 func weave() Mem {
 	m := GLOBL("weave", 8|16) // RODATA|NOPTR
 	for i := range 16 {
@@ -97,7 +97,7 @@ func weave() Mem {
 	return m
 }
 
-// roundBF16 rounds in place, for kernels that multiply float32.
+// roundBF16 writes the routine that rounds to bfloat16 and keeps the values as float32.
 func roundBF16(v vec) {
 	name := "roundBF16" + v.name
 	TEXT(name, NOSPLIT, "func(dst, src *float32, blocks int)")
@@ -120,7 +120,7 @@ func roundBF16(v vec) {
 	RET()
 }
 
-// tileRow writes one row of the first operand of a product of tiles.
+// tileRow writes the routine that packs one row of the left operand of a product of tiles.
 func tileRow() {
 	TEXT("tileRowBF16", NOSPLIT, "func(dst, src *float32, steps int)")
 	Doc("tileRowBF16 rounds 32*steps floats to bfloat16: 64 bytes for each step, to addresses 2048 bytes apart; steps > 0.")
@@ -143,8 +143,8 @@ func tileRow() {
 // blockRows writes the routine that rounds rows into blocks of 32x32.
 func blockRows() {
 	TEXT("blockRowsBF16", NOSPLIT, "func(dst, src *float32, ld, rows, steps int)")
-	Doc("blockRowsBF16 rounds rows of 32*steps floats, ld floats apart, to bfloat16 and stores them past the caches: the rows of a step",
-		"follow each other, steps are 2048 bytes apart; dst starts a line of 64 bytes, rows, steps > 0.")
+	Doc("blockRowsBF16 rounds rows of 32*steps floats, ld floats apart, to bfloat16, with stores that bypass the caches. The rows of a step are",
+		"consecutive, steps are 2048 bytes apart; dst is aligned to 64 bytes; rows, steps > 0.")
 	Pragma("noescape")
 	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
 	ld, n := Load(Param("ld"), GP64()), Load(Param("steps"), GP64())
@@ -173,7 +173,7 @@ func blockRows() {
 
 const tileSide = 32 // rows and columns of a block
 
-// tilesBF16 writes the product of tiles and the loop that measures it.
+// tilesBF16 writes the product of tiles and the loop that measures its peak.
 func tilesBF16() {
 	TEXT("tilesBF16", NOSPLIT, "func(config *byte, blocks, steps int, a, b, c *float32, ldc int, init *float32, ldi int)")
 	Doc("tilesBF16 is C = init + A·B for blocks of 32 rows by 32 columns and 32*steps deep; blocks, steps > 0. A is",
@@ -190,7 +190,7 @@ func tilesBF16() {
 	Load(Param("ldi"), R11)
 	SHLQ(U8(2), R11)
 	Label("block")
-	// C is stored after the last step: fetch its lines now.
+	// C is stored after the last step: prefetch its lines now.
 	MOVQ(RDI, RAX)
 	for i := range tileSide {
 		PREFETCHT0(Mem{Base: RAX})
@@ -230,7 +230,7 @@ func tilesBF16() {
 	tileLoad(6, RDX, RBX, 0)
 	ADDQ(U8(64), RDX)
 	tileLoad(7, RDX, RBX, 0)
-	ahead := func(lo, hi int) { // A streams from the second-level cache
+	ahead := func(lo, hi int) { // prefetches A, which comes from the L2 cache
 		for i := lo; i < hi; i++ {
 			PREFETCHT0(Mem{Base: RSI, Disp: 2*2048 + 64*i})
 		}

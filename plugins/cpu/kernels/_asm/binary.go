@@ -6,7 +6,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genBinary writes the elementwise functions of two operands, the relations and the selection, whole vectors only.
+// genBinary writes the binary elementwise functions, the comparisons and where, for whole vectors only.
 func genBinary(v vec) {
 	for _, op := range v.arithmetic() {
 		v.binary(op.name, func(a VecVirtual, b Mem) VecVirtual { return op.f(a, b) })
@@ -26,7 +26,7 @@ type floatFunction struct {
 	f    func(a VecVirtual, b Op) VecVirtual
 }
 
-// arithmetic are the functions that are an instruction or two.
+// arithmetic returns the functions that take an instruction or two.
 func (v vec) arithmetic() (list []floatFunction) {
 	for _, op := range []struct {
 		name string
@@ -37,7 +37,7 @@ func (v vec) arithmetic() (list []floatFunction) {
 			return a
 		}})
 	}
-	// VMAXPS and VMINPS return the second operand if either is NaN: a NaN in the first must be put back.
+	// VMAXPS and VMINPS return the second operand if either is NaN, so a NaN in the first must be put back.
 	for _, op := range []struct {
 		name string
 		f    func(...Op)
@@ -51,14 +51,14 @@ func (v vec) arithmetic() (list []floatFunction) {
 	return list
 }
 
-// cmpUnordered holds where either operand is NaN.
+// cmpUnordered is true if either operand is NaN.
 const cmpUnordered = 3
 
 func (v vec) binary(name string, f func(a VecVirtual, b Mem) VecVirtual) {
 	v.each("binary", name, "Into", "float32", "blocks*lanes floats", f)
 }
 
-// each writes a routine that is dst = f(a, b) over whole vectors.
+// each writes a routine that computes dst = f(a, b) for whole vectors.
 func (v vec) each(kind, function, suffix, element, over string, f func(a VecVirtual, b Mem) VecVirtual) {
 	name := symbol(function) + suffix + v.name
 	entries = append(entries, entry{kind, v.name, function, name})
@@ -86,7 +86,7 @@ func (v vec) compare(name string, predicate uint8) {
 	name += "Bytes" + v.name
 	entries = append(entries, entry{"compare", v.name, function, name})
 	TEXT(name, NOSPLIT, "func(dst *uint8, a, b *float32, blocks int)")
-	Doc(name + " is dst = 1 where the relation of a and b holds, else 0, over blocks*lanes elements; blocks > 0.")
+	Doc(name + " is dst = 1 where the comparison of a and b is true, else 0, over blocks*lanes elements; blocks > 0.")
 	Pragma("noescape")
 	dst, a, b := Load(Param("dst"), GP64()), Load(Param("a"), GP64()), Load(Param("b"), GP64())
 	n := Load(Param("blocks"), GP64())
@@ -139,7 +139,7 @@ func (v vec) choose() {
 	RET()
 }
 
-// bits writes the functions of bits, and those of bools: bytes of which any but 0 is true.
+// bits writes the functions of bits, and those of bools, where any byte but 0 is true.
 func (v vec) bits() {
 	ones := bitsConst(0x01010101)
 	truth := func(x Op) VecVirtual {

@@ -8,7 +8,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genCast writes the conversions between f32 and integers of up to 32 bits, whole vectors only.
+// genCast writes the conversions between f32 and integers of up to 32 bits, for whole vectors only.
 func genCast(v vec) {
 	v.cast("f32", "i32", 4, 4, func(src, dst Mem) { VMOVUPS(v.truncated(src), dst) })
 	v.cast("f32", "i8", 4, 1, func(src, dst Mem) { v.storeBytes(v.truncated(src), dst, true) })
@@ -42,7 +42,7 @@ func genCast(v vec) {
 	}
 }
 
-// affine writes (x - zero) * scale of integers of 8 bits.
+// affine writes the routine that computes (x - zero) * scale of 8-bit integers.
 func (v vec) affine(from string, widen func(...Op)) {
 	name := "affine" + strings.ToUpper(from) + v.name
 	TEXT(name, NOSPLIT, "func(dst *float32, x *uint8, zero, scale *float32, blocks int)")
@@ -67,7 +67,7 @@ func (v vec) affine(from string, widen func(...Op)) {
 	RET()
 }
 
-// cast writes a conversion of elements of so many bytes.
+// cast writes a conversion. Sizes of elements are in bytes.
 func (v vec) cast(from, to string, fromSize, toSize int, f func(src, dst Mem)) {
 	function := from + "_" + to
 	name := symbol(function) + "Cast" + v.name
@@ -87,8 +87,8 @@ func (v vec) cast(from, to string, fromSize, toSize int, f func(src, dst Mem)) {
 	RET()
 }
 
-// truncated is floats as i32: towards zero, saturated, 0 for NaN. The instruction gives the least integer for what it cannot
-// represent, which is right below the range; above it all bits flip.
+// truncated converts floats to i32: it rounds towards zero and saturates; NaN becomes 0. The instruction returns the least integer for numbers out
+// of range. That is right below the range; above it, all bits are flipped.
 func (v vec) truncated(src Mem) VecVirtual {
 	const limit = 0x4f000000 // 2^31
 	x, y := v.reg(), v.reg()
@@ -110,7 +110,7 @@ func (v vec) truncated(src Mem) VecVirtual {
 	return y
 }
 
-// cmpOrdered holds where neither operand is NaN.
+// cmpOrdered is true if neither operand is NaN.
 const cmpOrdered = 7
 
 // storeBytes stores i32 saturated to i8 or u8.

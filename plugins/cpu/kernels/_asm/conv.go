@@ -6,7 +6,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genConv writes what convolutions read images with.
+// genConv writes the routines with which convolutions read images.
 func genConv(v vec) {
 	gatherRows(v)
 	copyAt(v)
@@ -16,7 +16,7 @@ func genConv(v vec) {
 	stencil(v, true)
 }
 
-// gatherRows packs a vector of each row from any places, with zeros where there is none.
+// gatherRows writes the routine that gathers a vector of each row by indices, with zeros for negative ones.
 func gatherRows(v vec) {
 	name := "gatherRows" + v.name
 	TEXT(name, NOSPLIT, "func(dst *float32, ldd int, src *float32, lds int, rows int, at *int32)")
@@ -59,7 +59,7 @@ func gatherRows(v vec) {
 	RET()
 }
 
-// copyAt packs vectors from a list of places.
+// copyAt writes the routine that copies vectors from a list of offsets.
 func copyAt(v vec) {
 	name := "copyAt" + v.name
 	TEXT(name, NOSPLIT, "func(dst *float32, ldd int, src *float32, at *int, rows int)")
@@ -85,7 +85,7 @@ func copyAt(v vec) {
 	RET()
 }
 
-// numbers are so many consecutive 32-bit constants.
+// numbers writes consecutive 32-bit constants.
 func numbers(name string, x []uint32) Mem {
 	m := GLOBL(name, 8|16) // RODATA|NOPTR
 	for i, b := range x {
@@ -94,7 +94,7 @@ func numbers(name string, x []uint32) Mem {
 	return m
 }
 
-// evens reads every second element.
+// evens writes the routine that copies every second element.
 func evens(v vec) {
 	name := "evens" + v.name
 	var index Mem
@@ -133,7 +133,7 @@ func evens(v vec) {
 	RET()
 }
 
-// zip writes the elements of two vectors in turn.
+// zip writes the routine that interleaves two vectors.
 func zip(v vec) {
 	name := "zip" + v.name
 	var low, high Mem
@@ -184,7 +184,8 @@ func zip(v vec) {
 	RET()
 }
 
-// stencil sums multiples of src at several offsets: by one weight for each offset, or by one for each element.
+// stencil writes the routine that adds up multiples of src at several offsets: with a weight for each offset or, if each is set, for each
+// offset and element.
 func stencil(v vec, each bool) {
 	name, sig := "stencil"+v.name, "func(dst, src *float32, at *int, taps int, w *float32, bias float32, blocks int)"
 	doc := " is dst[i] = bias + sum_t w[t]*src[at[t]+i] for i < blocks*lanes, t in order; taps and blocks > 0."
@@ -208,7 +209,7 @@ func stencil(v vec, each bool) {
 	} else {
 		spread = v.broadcast("bias")
 	}
-	// some computes so many vectors and steps past them.
+	// some computes n vectors and advances past them.
 	some := func(n int, label string) {
 		acc := make([]VecVirtual, n)
 		for i := range acc {

@@ -8,7 +8,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genCopy writes the transposing copy, the reversing one and the conversions from and to half precision.
+// genCopy writes the routines that transpose, reverse and copy, the conversions from and to f16 and bf16, and the matrix-vector product.
 func genCopy(v vec) {
 	transpose(v)
 	widen(v)
@@ -66,7 +66,7 @@ func transpose(v vec) {
 	for n := range r {
 		r[n] = v.reg()
 	}
-	// Rows past the last one repeat it: their lanes are never read, and no address outside the source is touched.
+	// Rows past the last one repeat it. Their lanes are never read, and nothing outside of the source is.
 	MOVQ(src, p)
 	MOVQ(rows, i)
 	for n := range r {
@@ -89,7 +89,7 @@ func transpose(v vec) {
 	RET()
 }
 
-// shuffled returns the columns of the block of lanes x lanes held in r.
+// shuffled transposes the lanes x lanes block in r.
 func shuffled(v vec, r []VecVirtual) []VecVirtual {
 	n := len(r)
 	a := make([]VecVirtual, n)
@@ -131,7 +131,7 @@ func shuffled(v vec, r []VecVirtual) []VecVirtual {
 	return out
 }
 
-// widen writes the conversions of f16 and bf16 to f32, whole vectors only.
+// widen writes the conversions of f16 and bf16 to f32, for whole vectors only.
 func widen(v vec) {
 	for _, kind := range []string{"f16", "bf16"} {
 		name := "widen" + strings.ToUpper(kind) + v.name
@@ -152,7 +152,7 @@ func widen(v vec) {
 	}
 }
 
-// narrow writes the conversions of f32 to f16 and bf16, whole vectors only.
+// narrow writes the conversions of f32 to f16 and bf16, for whole vectors only.
 func narrow(v vec) {
 	for _, kind := range []string{"f16", "bf16"} {
 		name := "narrow" + strings.ToUpper(kind) + v.name
@@ -249,7 +249,7 @@ func dotRows(v vec) {
 	RET()
 }
 
-// copyRows packs a column block: one whole vector per row, so a destination narrower than a vector is written in order.
+// copyRows writes the routine that copies one vector per row. Rows of the destination may be narrower than a vector, so it stores them in order.
 func copyRows(v vec) {
 	name := "copyRows" + v.name
 	TEXT(name, NOSPLIT, "func(dst *float32, ldd int, src *float32, lds int, rows int)")

@@ -9,8 +9,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Functions of two floats that need more than float32 on the way: half a vector of floats is a vector of doubles. Masks are vectors,
-// all ones in a lane or none.
+// Binary functions of floats that compute in float64: half a vector of floats becomes a vector of doubles. Masks are vectors whose lanes are
+// all ones or all zeros.
 
 // genDoubles writes pow, remainder and mod.
 func genDoubles(v vec) {
@@ -25,10 +25,10 @@ func genDoubles(v vec) {
 	})
 }
 
-// doubles are operations on a vector of doubles; each has a new register for its result.
+// doubles has the operations on vectors of doubles. Each returns its result in a new register.
 type doubles struct{ v vec }
 
-// cmpNE holds for NaN, unlike the other predicates.
+// cmpNE is true for NaN, unlike the other predicates.
 const cmpNE = 4
 
 func (d doubles) binary(name string, f func(x, y VecVirtual) VecVirtual) {
@@ -62,7 +62,7 @@ func (d doubles) binary(name string, f func(x, y VecVirtual) VecVirtual) {
 	RET()
 }
 
-// longConstants are those of 64 bits; see constants.
+// longConstants holds constants of 64 bits; see constants.
 var longConstants = map[uint64]Mem{}
 
 func (d doubles) bits(bits uint64) Mem {
@@ -81,7 +81,7 @@ func (d doubles) num(x float64) Mem { return d.bits(math.Float64bits(x)) }
 
 func (d doubles) zero() VecVirtual { return d.v.zero() }
 
-// into gives an instruction's result a register; Go's operand order has the first source last.
+// into emits f(x, y) with the result in a new register. In Go's operand order, the first source is the last operand.
 func (d doubles) into(f func(...Op), x VecVirtual, y Op) VecVirtual {
 	r := d.v.reg()
 	f(y, x, r)
@@ -119,7 +119,7 @@ func (d doubles) trunc(x VecVirtual) VecVirtual {
 	return r
 }
 
-// cmp is the mask of the lanes where x PREDICATE y holds.
+// cmp returns the mask of the lanes where x PREDICATE y is true.
 func (d doubles) cmp(predicate uint8, x VecVirtual, y Op) VecVirtual {
 	m := d.v.reg()
 	if d.v.wide() {
@@ -132,7 +132,7 @@ func (d doubles) cmp(predicate uint8, x VecVirtual, y Op) VecVirtual {
 	return m
 }
 
-// negative is the mask of the lanes whose sign bit is set.
+// negative returns the mask of the lanes whose sign bit is set.
 func (d doubles) negative(x VecVirtual) VecVirtual {
 	m := d.v.reg()
 	if d.v.wide() {
@@ -145,7 +145,7 @@ func (d doubles) negative(x VecVirtual) VecVirtual {
 	return m
 }
 
-// pick is yes where the mask is set, and no elsewhere.
+// pick returns yes where the mask is set, else no.
 func (d doubles) pick(mask VecVirtual, yes, no VecVirtual) VecVirtual {
 	r := d.v.reg()
 	if d.v.wide() {
@@ -157,7 +157,7 @@ func (d doubles) pick(mask VecVirtual, yes, no VecVirtual) VecVirtual {
 	return r
 }
 
-// jumpIfAny jumps where a lane of the mask is set.
+// jumpIfAny jumps if any lane of the mask is set.
 func (d doubles) jumpIfAny(mask VecVirtual, label string) {
 	if d.v.wide() {
 		k, g := K(), GP32()
@@ -170,10 +170,10 @@ func (d doubles) jumpIfAny(mask VecVirtual, label string) {
 	JNE(LabelRef(label))
 }
 
-// remainder is x - trunc(x/y)*y with the sign of x. r - q*y has no rounding error where q is r/y rounded to an integer below 2^53, and
-// none either for a larger q, which leaves a remainder that is smaller by a factor of 2^53.
+// remainder is x - trunc(x/y)*y with the sign of x. It repeats r -= q*y with q = r/y, rounded. r - q*y has no rounding error if q is an integer
+// below 2^53; nor if q is larger, when it makes r smaller by a factor of 2^53.
 func (d doubles) remainder(name string, x, y VecVirtual) VecVirtual {
-	divisor := d.min(d.load(d.num(1e300)), d.abs(y)) // 0 times infinity would be NaN; min keeps a NaN in y
+	divisor := d.min(d.load(d.num(1e300)), d.abs(y)) // since 0 times infinity is NaN; min keeps a NaN in y
 	r := d.v.reg()
 	VMOVUPD(x, r)
 	Label(name + "Again")

@@ -9,7 +9,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genFFT writes the loops of Fourier transforms: real parts and imaginary parts lie in arrays of their own.
+// genFFT writes the inner loops of Fourier transforms. Real and imaginary parts are in separate arrays.
 func genFFT(v vec) {
 	for _, r := range []int{2, 3, 4, 5, 7} {
 		for _, roots := range []bool{true, false} {
@@ -24,7 +24,7 @@ func genFFT(v vec) {
 // complexReg is a vector of complex numbers.
 type complexReg struct{ re, im VecVirtual }
 
-// fftArray is an array of complex numbers at two pointers, of which rows are stride bytes apart.
+// fftArray is an array of complex numbers at two pointers. Its rows are stride bytes apart.
 type fftArray struct {
 	re, im           GPVirtual
 	one, three, five GPVirtual // multiples of the stride
@@ -42,7 +42,7 @@ func (a *fftArray) strides(r int, name string) {
 	}
 }
 
-// row is the place of row j.
+// row returns the address of row j.
 func (a *fftArray) row(p GPVirtual, j int) Mem {
 	m := Mem{Base: p}
 	switch j {
@@ -64,15 +64,16 @@ func (a *fftArray) load(v vec, j int) complexReg {
 	return c
 }
 
-// fftPass is the pass of radix r that fftRoutines describes, strides in bytes. Next is what is left to the next round when a run is done.
+// fftPass writes fftRoutines.pass for radix r, with strides in bytes. srcNext and dstNext are the distances from the last vector of a run to the
+// next run.
 func fftPass(v vec, r int, roots bool) {
 	name := fmt.Sprintf("fftPass%d%s", r, v.name)
 	if !roots {
 		name = fmt.Sprintf("fftPlain%d%s", r, v.name)
 	}
 	TEXT(name, NOSPLIT, "func(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)")
-	Doc(name+fmt.Sprintf(" is a pass of radix %d over count runs of run bytes, a vector or more; a last vector that is not full begins", r),
-		"before the end of the one ahead of it. The next run of src is srcNext bytes past the last vector of a run.")
+	Doc(name+fmt.Sprintf(" is a pass of radix %d over count runs of run bytes, a vector or more. If vectors do not fill a run, its last one", r),
+		"overlaps the one before. The next run of src is srcNext bytes past the last vector of a run, that of dst dstNext bytes.")
 	Pragma("noescape")
 	src := &fftArray{re: Load(Param("sre"), GP64()).(GPVirtual), im: Load(Param("sim"), GP64()).(GPVirtual)}
 	dst := &fftArray{re: Load(Param("dre"), GP64()).(GPVirtual), im: Load(Param("dim"), GP64()).(GPVirtual)}
@@ -107,7 +108,7 @@ func fftPass(v vec, r int, roots bool) {
 		x, y := fftSumDiff(v, p, u)
 		put(0, x)
 		put(2, y)
-		// Number 1 is q - id, number 3 is q + id.
+		// Result 1 is q - id, result 3 is q + id.
 		x, y = fftSumDiff(v, q, complexReg{d.im, d.re})
 		put(1, complexReg{x.re, y.im})
 		put(3, complexReg{y.re, x.im})
@@ -141,7 +142,7 @@ func fftPass(v vec, r int, roots bool) {
 	RET()
 }
 
-// fftTimes is x times the number at two places.
+// fftTimes returns x times the complex number at wr and wi.
 func fftTimes(v vec, x complexReg, wr, wi Mem) complexReg {
 	y := complexReg{v.reg(), v.reg()}
 	r, i := v.reg(), v.reg()
@@ -154,7 +155,7 @@ func fftTimes(v vec, x complexReg, wr, wi Mem) complexReg {
 	return y
 }
 
-// fftSumDiff is a+b and a-b.
+// fftSumDiff returns a+b and a-b.
 func fftSumDiff(v vec, a, b complexReg) (sum, diff complexReg) {
 	sum = complexReg{v.reg(), v.reg()}
 	VADDPS(b.re, a.re, sum.re)
@@ -164,7 +165,8 @@ func fftSumDiff(v vec, a, b complexReg) (sum, diff complexReg) {
 	return sum, a
 }
 
-// fftOdd adds and subtracts numbers j and r-j once for all results, or again for each where there are too few registers to keep them.
+// fftOdd is the butterfly of an odd radix. It adds and subtracts numbers j and r-j once for all results or, with too few registers to keep
+// these, once per result.
 func fftOdd(v vec, r int, src *fftArray, put func(k int, x complexReg)) {
 	half := r / 2
 	sums, diffs := make([]complexReg, half+1), make([]complexReg, half+1)
@@ -186,7 +188,7 @@ func fftOdd(v vec, r int, src *fftArray, put func(k int, x complexReg)) {
 		even := complexReg{v.reg(), v.reg()}
 		VMOVAPS(first.re, even.re)
 		VMOVAPS(first.im, even.im)
-		odd := complexReg{v.reg(), v.reg()} // less the factor -i
+		odd := complexReg{v.reg(), v.reg()} // without the factor -i
 		for j := 1; j <= half; j++ {
 			p, q := pairs(j)
 			if k == 1 {
@@ -213,7 +215,7 @@ func fftOdd(v vec, r int, src *fftArray, put func(k int, x complexReg)) {
 	}
 }
 
-// fftMultiply is the product of vectors of complex numbers.
+// fftMultiply writes the product of vectors of complex numbers.
 func fftMultiply(v vec) {
 	name := "fftMultiply" + v.name
 	TEXT(name, NOSPLIT, "func(dre *float32, dim *float32, are *float32, aim *float32, bre *float32, bim *float32, blocks int)")
@@ -246,11 +248,11 @@ func fftMultiply(v vec) {
 	RET()
 }
 
-// fftSplit makes two numbers of a transform of real numbers; see fftRoutines.
+// fftSplit writes fftRoutines.split for one vector of each operand.
 func fftSplit(v vec) {
 	name := "fftSplit" + v.name
 	TEXT(name, NOSPLIT, "func(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr float32, wi float32, scale float32)")
-	Doc(name + " is split of fftRoutines for one vector of each.")
+	Doc(name + " is fftRoutines.split for one vector of each operand.")
 	Pragma("noescape")
 	load := func(n string) VecVirtual {
 		r := v.reg()
@@ -285,12 +287,12 @@ func fftSplit(v vec) {
 	RET()
 }
 
-// fftHalves is fftSplit for numbers k that follow each other, with roots of their own: their counterparts come in reverse.
+// fftHalves writes fftRoutines.halves. The counterparts h-k of consecutive numbers k are in reverse order.
 func fftHalves(v vec) {
 	name := "fftHalves" + v.name
 	TEXT(name, NOSPLIT, "func(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr *float32, wi *float32, scale float32, blocks int)")
-	Doc(name+" is split of fftRoutines for blocks*lanes numbers k in ascending order. The addresses of numbers h are those of the last",
-		"vector; blocks > 0.")
+	Doc(name+" is fftRoutines.split for blocks*lanes consecutive numbers k. The addresses of their counterparts are those of the first vector's;",
+		"the next ones are at lower addresses. blocks > 0.")
 	Pragma("noescape")
 	p := map[string]Register{}
 	for _, n := range []string{"xkre", "xkim", "xhre", "xhim", "zkre", "zkim", "zhre", "zhim", "wr", "wi"} {

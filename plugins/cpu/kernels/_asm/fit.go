@@ -2,8 +2,8 @@ package main
 
 import "math"
 
-// fit interpolates f at Chebyshev nodes of [lo, hi] and returns the coefficients of the polynomial in x, constant first.
-// For smooth functions this is within a small factor of the minimax polynomial, and needs no search.
+// fit interpolates f at Chebyshev nodes of [lo, hi] and returns the coefficients of the polynomial in x, constant first. For smooth functions
+// the error is within a small factor of that of the minimax polynomial.
 func fit(f func(float64) float64, lo, hi float64, degree int) []float64 {
 	n := degree + 1
 	xs, c := make([]float64, n), make([]float64, n)
@@ -43,7 +43,7 @@ func exp2Poly() []float64 { return fit(math.Exp2, -0.5, 0.5, 5) }
 // phiPivot is c in the variable t = 2c/(a+c) of phiPoly.
 const phiPivot = 3.5
 
-// phiMax is where the normal distribution's tail has left the range of float32.
+// phiMax is an argument at which the normal distribution's tail is below the range of float32.
 const phiMax = 14.5
 
 // phiPoly is p with exp(a*a/2)*Phi(-a) = t*p(u), u = 1-t, the scaled tail of the normal distribution, for a in [0, phiMax]; relative
@@ -79,13 +79,13 @@ func erfPoly() []float64 {
 	}, 0, 1, 7)
 }
 
-// angleLimit is where the reduction of sinCos ends: below it |q| < 2^17, and rounding does not carry r beyond angleMax.
+// angleLimit is the least angle that sinCos cannot reduce. Below it |q| < 2^17, and rounding does not carry |r| beyond angleMax.
 const angleLimit = 1 << 17
 
-// angleMax is above pi/4 by what a rounding of q = a*2/pi below angleLimit can add.
+// angleMax is pi/4 plus what rounding q = a*2/pi can add for a below angleLimit.
 const angleMax = 0.79
 
-// halfPi is pi/2 in three parts of 24 bits, all of them positive, so that +0 - q*part is never -0 for q = 0.
+// halfPi returns pi/2 in three parts of 24 bits. All are positive, so that +0 - q*part is not -0 for q = 0.
 func halfPi() [3]float64 {
 	const first, second = 0x1.921fb4p+0, 0x1.4442dp-24
 	return [3]float64{first, second, 0x1.8469898cc5170p-48}

@@ -8,10 +8,10 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genFolds writes the passes of reductions and of softmax over rows, and over columns of several rows.
+// genFolds writes the passes of reductions and of softmax, along rows and down columns.
 func genFolds(v vec) {
 	fold := func(instruction func(...Op), nan bool) func(v vec, a, b VecVirtual) VecVirtual {
-		return func(v vec, a, b VecVirtual) VecVirtual { // NaN if either is
+		return func(v vec, a, b VecVirtual) VecVirtual { // NaN if either is NaN
 			m := v.reg()
 			instruction(b, a, m) // b if either is NaN
 			if nan {
@@ -27,7 +27,7 @@ func genFolds(v vec) {
 	}{
 		{"sum", 0, fold(VADDPS, false)}, {"max", math.Inf(-1), fold(VMAXPS, true)}, {"min", math.Inf(1), fold(VMINPS, true)}, {"prod", 1, fold(VMULPS, false)},
 	} {
-		if op.name != "sum" { // rows.go has one
+		if op.name != "sum" { // rows.go has the sum
 			foldRow(v, op.name, op.start, op.f)
 		}
 		foldRows(v, op.name, op.f)
@@ -43,7 +43,7 @@ func genFolds(v vec) {
 	shiftColumns(v)
 }
 
-// foldRow keeps four accumulators.
+// foldRow writes the reduction of a row, with four accumulators.
 func foldRow(v vec, name string, start float64, fold func(v vec, a, b VecVirtual) VecVirtual) {
 	f := func(a, b VecVirtual) VecVirtual { return fold(v, a, b) }
 	routine := name + "Row" + v.name
@@ -73,7 +73,7 @@ func foldRow(v vec, name string, start float64, fold func(v vec, a, b VecVirtual
 	ADDQ(U32(uint32(4*v.lanes)), n)
 	v.sweep("row", n, at, func(s *sweep) { VMOVUPS(f(acc[0], s.load(x, f32(start))), acc[0]) })
 	all := f(f(acc[0], acc[1]), f(acc[2], acc[3]))
-	if name == "prod" { // which may not overflow on the way
+	if name == "prod" { // partial products may overflow float32
 		VMOVSD(v.product(all), result())
 	} else {
 		y := v.across(all, fold).AsX()
@@ -84,11 +84,11 @@ func foldRow(v vec, name string, start float64, fold func(v vec, a, b VecVirtual
 	RET()
 }
 
-// sumEach sums many short rows in one call.
+// sumEach writes the routine that sums many short rows in one call.
 func sumEach(v vec) {
 	name := "sumEach" + v.name
 	TEXT(name, NOSPLIT, "func(dst, x *float32, n, rows int, by float32)")
-	Doc(name + " is dst[i] = by times the sum of row i of n elements, which lie side by side; n, rows > 0.")
+	Doc(name + " is dst[i] = by times the sum of row i of n elements; rows are contiguous; n, rows > 0.")
 	Pragma("noescape")
 	dst, x, rows, by := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("rows"), GP64()), v.broadcast("by")
 	size, n, at := GP64(), GP64(), GP64()
@@ -110,7 +110,7 @@ func sumEach(v vec) {
 	RET()
 }
 
-// across folds the lanes of x; the result is in all lanes of a register of eight.
+// across folds the lanes of x. The result is in all lanes of an eight-lane register.
 func (v vec) across(x VecVirtual, fold func(v vec, a, b VecVirtual) VecVirtual) VecVirtual {
 	half := vec{8, "AVX2"}
 	if v.wide() {
@@ -121,7 +121,7 @@ func (v vec) across(x VecVirtual, fold func(v vec, a, b VecVirtual) VecVirtual) 
 	y := YMM()
 	VPERM2F128(Imm(1), x, x, y)
 	x = fold(half, x, y)
-	for _, order := range []uint64{0x4e, 0xb1} { // swaps pairs, then lanes
+	for _, order := range []uint64{0x4e, 0xb1} { // swap pairs, then lanes
 		y := YMM()
 		VPERMILPS(Imm(order), x, y)
 		x = fold(half, x, y)
@@ -155,7 +155,7 @@ func (v vec) product(x VecVirtual) Register {
 	return a
 }
 
-// foldRows takes four rows at a time.
+// foldRows writes the reduction of columns, four rows at a time.
 func foldRows(v vec, name string, fold func(v vec, a, b VecVirtual) VecVirtual) {
 	f := func(a, b VecVirtual) VecVirtual { return fold(v, a, b) }
 	routine := name + "Rows" + v.name
@@ -200,7 +200,7 @@ func foldRows(v vec, name string, fold func(v vec, a, b VecVirtual) VecVirtual) 
 	RET()
 }
 
-// expRow is the middle pass of a softmax; that of its logarithm stores nothing.
+// expRow writes the middle pass of a softmax: it sums powers of e and, unless it is for the logarithm, stores them.
 func expRow(v vec, store bool) {
 	name, signature, doc := "expSumRow"+v.name, "func(x *float32, n int, top float32) float32", " is the sum of e^(x - top) over n elements; n > 0."
 	if store {
@@ -218,7 +218,7 @@ func expRow(v vec, store bool) {
 	at := GP64()
 	XORQ(at, at)
 	v.sweep("row", n, at, func(s *sweep) {
-		y := s.load(x, top) // past the end e^0, and not e^-Inf, as instructions that underflow take a hundred cycles
+		y := s.load(x, top) // past the end e^0 rather than e^-Inf, since instructions that underflow take a hundred cycles
 		VSUBPS(top, y, y)
 		e := v.exp(y, nil)
 		if store {
@@ -238,7 +238,7 @@ func expRow(v vec, store bool) {
 	RET()
 }
 
-// expRows is expRow down columns.
+// expRows writes expRow for columns.
 func expRows(v vec, store bool) {
 	name, signature, doc := "expSumRows"+v.name, "func(x *float32, n, ld, rows int, top, sum *float32)", " adds e^(x - top) of rows of n elements, ld elements apart, to sum; n, rows > 0."
 	if store {
@@ -265,7 +265,7 @@ func expRows(v vec, store bool) {
 	})
 }
 
-// eachRow is the loop of a routine over rows of n elements, ld elements apart, from x to dst, or of x alone.
+// eachRow writes a loop over rows of n elements, ld elements apart, of x and, if it is given, dst.
 func (v vec) eachRow(x, dst Register, body func(s *sweep, x, dst Register)) {
 	ld, rows := Load(Param("ld"), GP64()), Load(Param("rows"), GP64())
 	SHLQ(U8(2), ld)

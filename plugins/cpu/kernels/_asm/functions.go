@@ -9,7 +9,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genFunctions writes the functions that come after the first ones of genMath, some of them with parameters.
+// genFunctions writes more elementwise functions than genMath, some of them with parameters.
 func genFunctions(v vec) {
 	unary(v, "exp2", v.power2)
 	unary(v, "expm1", v.expm1)
@@ -65,13 +65,13 @@ func genFunctions(v vec) {
 			return x
 		}
 	})
-	withParams(v, "clamp", 2, func(p ...VecVirtual) func(x VecVirtual) VecVirtual { // the greater bound first
+	withParams(v, "clamp", 2, func(p ...VecVirtual) func(x VecVirtual) VecVirtual { // parameters: max, min
 		return func(x VecVirtual) VecVirtual {
 			v.between(x, p[1], p[0])
 			return x
 		}
 	})
-	withParams(v, "softplus", 2, func(p ...VecVirtual) func(x VecVirtual) VecVirtual { // beta, threshold
+	withParams(v, "softplus", 2, func(p ...VecVirtual) func(x VecVirtual) VecVirtual { // parameters: beta, threshold
 		inverse := v.load(f32(1))
 		VDIVPS(p[0], inverse, inverse)
 		return func(x VecVirtual) VecVirtual { return v.softplus(x, p[0], inverse, p[1]) }
@@ -89,7 +89,7 @@ func genFunctions(v vec) {
 
 const cmpGT = 30 // greater than, quiet, false for NaN
 
-// withParams writes a function with parameters of that name. What make gives is the function of a vector; it may prepare constants.
+// withParams writes a function with parameters. make emits what depends on the parameters only and returns the function of a vector.
 func withParams(v vec, name string, count int, make func(p ...VecVirtual) func(x VecVirtual) VecVirtual) {
 	routine := symbol(name) + v.name
 	field, signature := "one", "func(dst, src *float32, blocks int, a float32)"
@@ -126,14 +126,14 @@ func (v vec) between(x, lo, hi VecVirtual) {
 	VMINPS(x, hi, x)
 }
 
-// below is x where it is below 0, 0 elsewhere, NaN where it is.
+// below is min(x, 0). NaN stays NaN.
 func (v vec) below(x VecVirtual) VecVirtual {
 	t := v.reg()
 	VMINPS(x, v.zero(), t)
 	return t
 }
 
-// elu is x above 0, or x*scale if it is given, and e*alpha elsewhere; e is expm1 of what lies below 0.
+// elu is x, times scale if it is given, for x > 0, else e*alpha, where e is expm1(min(x, 0)).
 func (v vec) elu(x, e VecVirtual, alpha, scale Op) VecVirtual {
 	VMULPS(alpha, e, e)
 	up := x
@@ -192,12 +192,12 @@ func (v vec) power2(x VecVirtual) VecVirtual {
 	return y
 }
 
-// scale is y = y * 2^n for y in [1/2, 2) and n in [-151, 129]; NaN stays NaN. Without wide vectors shifted has n in its low bits. An
-// instruction whose result is denormal, or is 0 by rounding, takes over a hundred cycles. Where that could be, the result is made 2^149 times as
-// large, and converted to an integer: its bits are those of the denormal number, rounded once too.
+// scale is y = y * 2^n for y in [1/2, 2) and n in [-151, 129]; NaN stays NaN. For AVX2, shifted has n in its low bits. An instruction whose
+// result is denormal, or underflows to 0, takes over a hundred cycles. If that could happen, y * 2^(n+149) is converted to an integer instead:
+// its bits are those of the denormal result, rounded once.
 func (v vec) scale(y, n, shifted VecVirtual) {
 	const least, up = -125, 149
-	scales++ // labels are unique in a routine
+	scales++ // labels must be unique in a routine
 	normal, end := fmt.Sprint("normal", scales), fmt.Sprint("scaled", scales)
 	if v.wide() {
 		k := K()
@@ -215,7 +215,7 @@ func (v vec) scale(y, n, shifted VecVirtual) {
 	}
 	small, bits, any := v.reg(), v.reg(), GP32()
 	VCMPPS(Imm(cmpLT), f32(least), n, small)
-	// 2y * 2^(n-1): the second factor is a normal number, or for 129 infinite.
+	// 2y * 2^(n-1), whose second factor is a normal number, or infinite for n = 129.
 	VPADDD(bitsConst((126-0x4b400000)&0xffffffff), shifted, shifted)
 	VADDPS(y, y, y)
 	VMOVMSKPS(small, any)
@@ -237,7 +237,7 @@ func (v vec) scale(y, n, shifted VecVirtual) {
 // scales counts the uses of scale.
 var scales int
 
-// mish is x*n/(n+2), n = e*(e+2), e = e^x: tanh(ln(1+e)). Beyond 20 the quotient is 1.
+// mish is x*tanh(ln(1+e^x)) = x*n/(n+2), n = t*(t+2), t = e^x. Beyond 20 the quotient is 1.
 func (v vec) mish(x VecVirtual) VecVirtual {
 	c := v.reg()
 	VMINPS(x, v.load(f32(20)), c)
@@ -258,12 +258,12 @@ func (v vec) minus(x VecVirtual) VecVirtual {
 	return y
 }
 
-// softplus is (max(t, 0) + ln(1+z))/beta, t = beta*x, z = e^-|t|, and x where t is above the threshold.
+// softplus is (max(t, 0) + ln(1+z))/beta, t = beta*x, z = e^-|t|, or x if t is above the threshold.
 func (v vec) softplus(x, beta, inverse, threshold VecVirtual) VecVirtual {
 	t, neg, low := v.reg(), v.reg(), v.reg()
 	VMULPS(beta, x, t)
 	VMOVUPS(t, low)
-	VFMSUB231PS(beta, x, low) // the rounding error of t, exactly, which e^-|t| would make |t| times as large
+	VFMSUB231PS(beta, x, low) // the exact rounding error of t; without it, the relative error of e^-|t| would be |t| times as large
 	v.or(bitsConst(0x80000000), t, neg)
 	low = v.pick(cmpGT, neg, v.load(f32(-104)), low, v.zero())
 	low = v.pick(cmpGT, t, v.zero(), v.minus(low), low)
@@ -276,12 +276,12 @@ func (v vec) softplus(x, beta, inverse, threshold VecVirtual) VecVirtual {
 	return v.pick(cmpGT, t, threshold, x, y)
 }
 
-// test writes a property of floats as bytes of 1 or 0: the relation of x, or |x|, and a constant.
+// test writes a predicate of floats: it stores a byte 1 or 0, the result of comparing x, or |x| if magnitude is set, with a constant.
 func (v vec) test(name string, magnitude bool, bits uint32, predicate uint8) {
 	routine := name + "Bytes" + v.name
 	entries = append(entries, entry{"test", v.name, name, routine})
 	TEXT(routine, NOSPLIT, "func(dst *uint8, src *float32, blocks int)")
-	Doc(routine + " is dst = 1 where src has the property, else 0, over blocks*lanes elements; blocks > 0.")
+	Doc(routine + " is dst = 1 where the predicate is true for src, else 0, over blocks*lanes elements; blocks > 0.")
 	Pragma("noescape")
 	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
 	n := Load(Param("blocks"), GP64())
@@ -303,7 +303,7 @@ func (v vec) test(name string, magnitude bool, bits uint32, predicate uint8) {
 	RET()
 }
 
-// storeTruth stores a byte of 1 or 0 for each lane: whether the relation of x and y holds.
+// storeTruth stores a byte for each lane: 1 if x PREDICATE y is true, else 0.
 func (v vec) storeTruth(predicate uint8, x VecVirtual, y, ones Op, dst Register) {
 	bytes := XMM()
 	if v.wide() {

@@ -6,7 +6,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genHalves writes functions of two operands of f16 and bf16: each element is widened, computed and rounded in registers.
+// genHalves writes binary functions of f16 and bf16, which widen, compute and round in registers.
 func genHalves(v vec) {
 	for _, kind := range []string{"f16", "bf16"} {
 		for _, op := range v.arithmetic() {
@@ -32,7 +32,7 @@ func genHalves(v vec) {
 	}
 }
 
-// widened are elements of f16 or bf16 as floats.
+// widened loads elements of f16 or bf16 as floats.
 func (v vec) widened(kind string, src Mem) VecVirtual {
 	r := v.reg()
 	if kind == "f16" {
@@ -44,7 +44,7 @@ func (v vec) widened(kind string, src Mem) VecVirtual {
 	return r
 }
 
-// storeNarrowed rounds floats to f16 or bf16.
+// storeNarrowed rounds floats to f16 or bf16 and stores them.
 func (v vec) storeNarrowed(kind string, x VecVirtual, dst Mem) {
 	if kind == "f16" {
 		VCVTPS2PH(Imm(0), x, dst)

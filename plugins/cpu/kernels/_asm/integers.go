@@ -6,7 +6,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genIntegers writes functions of two operands of 32 bits for which loops in Go are slow: shifts, by any count, and divisions.
+// genIntegers writes the binary functions of 32-bit integers for which loops in Go are slow: shifts, by any count, and divisions.
 func genIntegers(v vec) {
 	v.integers("shift_left_i32", func(a, b VecVirtual) VecVirtual { VPSLLVD(b, a, a); return a })
 	v.integers("shift_left_u32", func(a, b VecVirtual) VecVirtual { VPSLLVD(b, a, a); return a })
@@ -16,7 +16,7 @@ func genIntegers(v vec) {
 	v.integers("remainder_i32", v.remainder)
 	v.integers("mod_i32", func(a, b VecVirtual) VecVirtual {
 		r := v.remainder(a, b)
-		wrong, other := v.reg(), v.zero() // signs that differ, where r is not 0
+		wrong, other := v.reg(), v.zero() // wrong: r is not 0 and its sign differs from that of b
 		VPSUBD(r, other, other)
 		v.or(r, other, other)
 		v.xor(r, b, wrong)
@@ -28,7 +28,7 @@ func genIntegers(v vec) {
 	})
 }
 
-// integers writes the function of that name. Its result says whether a division by zero was among them.
+// integers writes a function. The routine returns whether an element of b is 0.
 func (v vec) integers(function string, f func(a, b VecVirtual) VecVirtual) {
 	name := symbol(function) + v.name
 	entries = append(entries, entry{"integer", v.name, function, name})
@@ -63,8 +63,8 @@ func (v vec) integers(function string, f func(a, b VecVirtual) VecVirtual) {
 	RET()
 }
 
-// quotient is a/b towards zero. The quotient of doubles is not rounded across an integer: it is at least 1/b away from one that it
-// is not equal to, and its rounding error is below 2^-22/b. The conversion gives what 2^31 wraps to.
+// quotient is a/b, rounded towards zero. It divides doubles. Their quotient is not rounded across an integer: an exact quotient that is not an
+// integer is at least 1/b away from one, and the rounding error is below 2^-22/b. The conversion to integers wraps 2^31 as required.
 func (v vec) quotient(a, b VecVirtual) VecVirtual {
 	var halves [2]VecVirtual
 	for h := range halves {
@@ -87,7 +87,7 @@ func (v vec) quotient(a, b VecVirtual) VecVirtual {
 	return q
 }
 
-// half is half of the lanes of x, as doubles.
+// half returns half of the lanes of x as doubles.
 func (v vec) half(x VecVirtual, h int) VecVirtual {
 	d := v.reg()
 	switch {

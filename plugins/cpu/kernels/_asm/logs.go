@@ -8,18 +8,18 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Logarithms to base B. x = 2^e * m, m of about [0.73, 1.45), and m*r = 1+z, r from a table of eight, |z| < 0.1:
+// Logarithms to any base. With x = 2^e * m, m in about [0.73, 1.45), and m*r = 1+z, where r is from a table of eight so that |z| < 0.1:
 //
 //	log x = e*log 2 + log 1/r + log(1+z)
 //
-// Where m is near 1, r is 1 and the second term 0, so that nothing cancels. Elsewhere r is a float whose logarithm is, but for 2^-32, a
-// multiple of 2^-16: then e*log 2 + log 1/r has no rounding error, if log 2 is split in two as well.
+// For m near 1, r is 1 and the second term 0, so that nothing cancels. The other r are floats whose logarithm is a multiple of 2^-16, up to an
+// error of 2^-32. If log 2 is split in two parts as well, e*log 2 + log 1/r then has no rounding error.
 
-// binScale makes the bins of m the eighths of binScale*m in [1, 2). One of them goes from 0.969, as the logarithm there is -1/32 and an ulp
-// of those beyond it is that of z or more, to 1.09.
+// The bins of m are the eighths of binScale*m in [1, 2). The bin around 1 goes from 0.969 to 1.09. It ends at 0.969, where the logarithm is
+// -1/32, because beyond that an ulp of the logarithm is at least one of z.
 const binScale = 0x1.083p+0
 
-// binStart is the lower bound of the m that is used where it is below 1, times 2: the least float of the fifth bin.
+// binStart returns twice the least m below 1: the least float of the fifth bin.
 func binStart() float32 {
 	const scale float32 = binScale
 	m := float32(1.5 / binScale)
@@ -32,7 +32,7 @@ func binStart() float32 {
 	return m
 }
 
-// logTable is r and log 1/r, a multiple of 2^-16, by bin.
+// logTable holds r and log 1/r, a multiple of 2^-16, for each bin.
 type logTable struct {
 	r, log   [8]float64
 	low, top float64 // bounds of z
@@ -45,7 +45,7 @@ func newLogTable(log func(float64) float64) (t logTable) {
 		if j >= 4 {
 			lo, hi = lo/2, hi/2
 		}
-		center := 0.55*lo + 0.45*hi // nearer to 1, where an ulp is less
+		center := 0.55*lo + 0.45*hi // closer to 1, where an ulp is smaller
 		if j >= 4 {
 			center = 0.45*lo + 0.55*hi
 		}
@@ -62,13 +62,13 @@ func newLogTable(log func(float64) float64) (t logTable) {
 	return t
 }
 
-// reduceLog gives the parts of log x: e, log 1/r and z. What ends returns has the logarithms of what is no positive normal number too.
+// reduceLog returns the parts of log x: e, log 1/r and z. ends corrects the result y for x that are not positive normal numbers.
 func (v vec) reduceLog(x VecVirtual, t logTable) (e, log, z VecVirtual, ends func(y VecVirtual)) {
 	e = v.reg()
 	m, bin := v.reg(), v.reg()
 	if v.wide() {
-		// These instructions know denormals and special values: -0 is 0, the logarithms of 0 and infinity follow from e, other negative
-		// numbers have m = NaN.
+		// These instructions handle denormals and special values: -0 counts as 0, e gives the logarithms of 0 and infinity, and m is NaN for
+		// other negative numbers.
 		VGETEXPPS(x, e)
 		VGETMANTPS(Imm(0x0c), x, m) // of [1, 2)
 		high := K()
@@ -76,7 +76,7 @@ func (v vec) reduceLog(x VecVirtual, t logTable) (e, log, z VecVirtual, ends fun
 		VADDPS(f32(1), e, high, e)
 		VMULPS(f32(binScale), m, bin)
 		VPSRLD(Imm(20), bin, bin)
-		var r, logs [16]float64 // the bits of 1 begin with 0x3f8: the first bin is 8
+		var r, logs [16]float64 // 1.0 begins with the bits 0x3f8, so the first bin has index 8
 		for j := range 9 {      // up to 2*binScale
 			r[(8+j)%16], logs[(8+j)%16] = t.r[j%8], t.log[j%8]
 			if j >= 4 { // of m/2
@@ -119,7 +119,7 @@ func (v vec) reduceLog(x VecVirtual, t logTable) (e, log, z VecVirtual, ends fun
 	}
 }
 
-// log is the sum of high = e*ln2Hi + log 1/r + z, whose rounding error is added to the rest, and of z*z*q(z) + e*ln2Lo.
+// log is high + low with high = e*ln2Hi + log 1/r + z and low = z*z*q(z) + e*ln2Lo + the rounding error of high.
 func (v vec) log(x VecVirtual) VecVirtual {
 	t := newLogTable(math.Log)
 	e, base, z, ends := v.reduceLog(x, t)
@@ -133,7 +133,7 @@ func (v vec) log(x VecVirtual) VecVirtual {
 	VFMADD231PS(f32(math.Ln2-ln2Hi), e, low)
 	VFMADD213PS(low, z2, y)
 	if v.wide() {
-		finite := K() // where low is NaN, high is the result
+		finite := K() // if low is NaN, high is the result
 		VCMPPS(Imm(cmpOrdered), y, y, finite)
 		VADDPS(y, high, finite, high)
 		return high
@@ -190,7 +190,7 @@ func (v vec) split(x VecVirtual) (integer, e, f VecVirtual) {
 	return integer, e, m
 }
 
-// logEnds puts in the logarithms of what is no positive number: y is that of x otherwise.
+// logEnds returns log x for all x, given y = log x for positive finite x.
 func (v vec) logEnds(x, y VecVirtual) VecVirtual {
 	y = v.pick(cmpLT, x, v.load(f32(math.Inf(1))), y, x) // Inf and NaN
 	zero := v.zero()
@@ -203,7 +203,7 @@ func (v vec) log1p(x VecVirtual) VecVirtual {
 	u, c := v.reg(), v.reg()
 	VADDPS(f32(1), x, u)
 	VSUBPS(f32(1), u, c)
-	VSUBPS(c, x, c) // u + c is 1+x
+	VSUBPS(c, x, c) // u + c is exactly 1+x
 	integer, e, f := v.split(u)
 	// c * 2^-e; for large e, c is 0 or does not matter.
 	VPMINSD(bitsConst(126), integer, integer)

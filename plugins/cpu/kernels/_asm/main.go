@@ -3,7 +3,7 @@
 //	go run . -part gemm -out ../gemm_amd64.s -stubs ../gemm_amd64.go
 //	go run . -neon ..    # all files for arm64
 //
-// It is a module of its own so that the product does not depend on avo.
+// It is a separate module, so that the rlx module does not depend on avo.
 package main
 
 import (
@@ -49,7 +49,7 @@ var parts = map[string]func(vec){
 	"schemes":         genSchemes,
 }
 
-// headers are the files of macros that a part needs.
+// headers lists the files of macros that a part includes.
 var headers = map[string][]string{
 	"gemm":            {"gemm_amd64.h"},
 	"quads":           {"amx_amd64.h", "gemm_amd64.h", "quads_amd64.h"},
@@ -98,8 +98,8 @@ func main() {
 	}
 }
 
-// broadcastConstants makes instructions of wide vectors read one number of a constant, not a vector of copies. Go aligns data to 32 bytes at
-// most, so that a vector of 64 often lies in two cache lines: exp took twice as long where its constants did.
+// broadcastConstants rewrites instructions on 64-byte vectors so that they broadcast one number of a constant instead of reading a vector of
+// copies. Go aligns data to at most 32 bytes, so a 64-byte constant often spans two cache lines; that doubled the time of exp.
 func broadcastConstants(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -116,10 +116,10 @@ func broadcastConstants(file string) error {
 	return os.WriteFile(file, text, 0o644)
 }
 
-// wideConstant is an instruction with a constant, and a result or another operand in a wide register: name, suffix, space, operands.
+// wideConstant matches an instruction with a constant and an operand in a 64-byte register. Groups: name, suffix, space, operands.
 var wideConstant = regexp.MustCompile(`(?m)^\t(V[A-Z0-9]+PS|VP(?:ADD|SUB|AND|OR|XOR)D)((?:\.Z)?)( +)((?:\$\w+, )?c[0-9a-f]{8}<>\+0\(SB\), .*\bZ\d+.*)$`)
 
-// entries are the routines that the part has written and Go code finds by name.
+// entries lists the routines of the part that Go code looks up by name.
 var entries []entry
 
 func appendTo(file, text string) error {
@@ -146,7 +146,7 @@ func (v vec) reg() VecVirtual {
 	return YMM()
 }
 
-// phys is vector register i by its number, where the register budget is counted by hand.
+// phys returns vector register i, for routines that assign registers by hand.
 func (v vec) phys(i int) VecPhysical {
 	if v.wide() {
 		return []VecPhysical{Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12, Z13, Z14, Z15, Z16, Z17, Z18, Z19, Z20,
@@ -155,7 +155,7 @@ func (v vec) phys(i int) VecPhysical {
 	return []VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7, Y8, Y9, Y10, Y11, Y12, Y13, Y14, Y15}[i]
 }
 
-// constants already written to the file, by bit pattern: 64 bytes of copies, so that either width can use them in place.
+// constants holds the constants already written to the file, by bit pattern. Each is 64 bytes of copies, for vectors of either width.
 var constants = map[uint32]Mem{}
 
 func bitsConst(bits uint32) Mem {
@@ -172,14 +172,14 @@ func bitsConst(bits uint32) Mem {
 
 func f32(x float64) Mem { return bitsConst(math.Float32bits(float32(x))) }
 
-// load brings a constant into a register.
+// load loads a constant into a new register.
 func (v vec) load(m Mem) VecVirtual {
 	r := v.reg()
 	VMOVUPS(m, r)
 	return r
 }
 
-// arg is a parameter, and result the only result, in memory.
+// arg returns the memory of a parameter, result that of the only result.
 func arg(name string) Mem { return resolved(Param(name)) }
 func result() Mem         { return resolved(ReturnIndex(0)) }
 
@@ -232,7 +232,7 @@ func (v vec) xor(a, b, dst Op) {
 	}
 }
 
-// The predicates of VCMPPS that are used here.
+// Predicates of VCMPPS.
 const (
 	cmpLT    = 17 // less than, quiet, false for NaN
 	cmpGE    = 29 // at least, likewise
@@ -264,7 +264,7 @@ func (v vec) horner(x Register, c []float64) VecVirtual {
 	return s
 }
 
-// lane sums the lanes of r in a fixed tree and leaves the sum in the low lane of the returned register.
+// lane adds up the lanes of r in a fixed tree. The sum is the low lane of the result.
 func (v vec) lane(r VecVirtual) VecVirtual {
 	y := r
 	if v.wide() {

@@ -22,7 +22,7 @@ func genMath(v vec) {
 	unary(v, "gelu_tanh", v.geluTanh)
 	unary(v, "erf", v.erf)
 	unary(v, "relu", func(x VecVirtual) VecVirtual {
-		VMAXPS(x, v.zero(), x) // the last source if it is NaN
+		VMAXPS(x, v.zero(), x) // keeps NaN
 		return x
 	})
 	genTrig(v)
@@ -30,7 +30,7 @@ func genMath(v vec) {
 	genFunctions(v)
 }
 
-// genPlain writes the functions that are an instruction or two.
+// genPlain writes the functions that take an instruction or two.
 func genPlain(v vec) {
 	instruction := func(name string, f func(x, y VecVirtual)) {
 		unary(v, name, func(x VecVirtual) VecVirtual {
@@ -58,7 +58,7 @@ func genPlain(v vec) {
 	}
 }
 
-// unary writes the function of that name.
+// unary writes a function without parameters.
 func unary(v vec, name string, f func(VecVirtual) VecVirtual) {
 	routine := symbol(name) + v.name
 	entries = append(entries, entry{"unary", v.name, name, "{whole: " + routine + "}"})
@@ -84,10 +84,10 @@ func unary(v vec, name string, f func(VecVirtual) VecVirtual) {
 // ln2Hi is ln(2) in 15 bits, so that products with integers below 2^9 are exact.
 const ln2Hi = 0.693145751953125
 
-// exp is e^x. If low is given the result is e^(x+low), low being far below an ulp of x: the way to give exp an argument of
-// more than single precision. NaN stays NaN, overflow is +Inf, underflow is gradual.
+// exp is e^x or, if low is given, e^(x+low), where low is far below an ulp of x: so an argument can have more than single precision. NaN stays
+// NaN, overflow is +Inf, underflow is gradual.
 func (v vec) exp(x VecVirtual, low Register) VecVirtual {
-	// x*log2(e) = n + rest by the round-to-nearest of an addition far above 1: 1.5*2^23.
+	// x*log2(e) = n + rest. Adding 1.5*2^23 rounds to an integer.
 	const shift = 0x4b400000
 	c := v.reg()
 	lo, hi := v.load(f32(-104)), v.load(f32(89))
@@ -122,7 +122,7 @@ func (v vec) abs(x Register) VecVirtual {
 	return a
 }
 
-// sigmoid is 1/(1+e^-x), from e = exp(-|x|) so that neither tail loses its digits.
+// sigmoid is 1/(1+e^-x), computed from exp(-|x|) so that neither tail loses digits.
 func (v vec) sigmoid(x VecVirtual) VecVirtual {
 	neg := v.reg()
 	v.or(bitsConst(0x80000000), x, neg)
@@ -134,13 +134,13 @@ func (v vec) sigmoid(x VecVirtual) VecVirtual {
 	return num
 }
 
-// tanh is a polynomial for each interval of |x|, with the sign of x. Past the last one it is 1.
+// tanh is computed by pieces of |x|.
 func (v vec) tanh(x VecVirtual) VecVirtual { return v.odd(x, tanhPieces()) }
 
-// erf is made as tanh is.
+// erf is computed by pieces of |x|.
 func (v vec) erf(x VecVirtual) VecVirtual { return v.odd(x, erfPieces()) }
 
-// odd is an odd function, given for |x|, that no longer changes at the limit of its pieces.
+// odd is an odd function that is constant from the limit of its pieces on. p gives it for |x|.
 func (v vec) odd(x VecVirtual, p pieces) VecVirtual {
 	a := v.abs(x)
 	VMINPS(a, v.load(f32(p.limit)), a) // NaN stays NaN
@@ -149,7 +149,7 @@ func (v vec) odd(x VecVirtual, p pieces) VecVirtual {
 	return y
 }
 
-// withSign gives y, which is not negative, the sign of x.
+// withSign sets the sign of y, which is not negative, to that of x.
 func (v vec) withSign(x, y Register) {
 	if v.wide() {
 		VPTERNLOGD(Imm(0xf8), bitsConst(0x80000000), x, y) // y or x and the constant
@@ -160,8 +160,8 @@ func (v vec) withSign(x, y Register) {
 	v.or(s, y, y)
 }
 
-// gelu is gelu(-|x|), to which x is added if it is positive. Vectors with an |x| beyond the pieces are rare; these elements are computed
-// by another formula, the others are not, because a value may not depend on its neighbours.
+// gelu is max(x, 0) + gelu(-|x|). Vectors with an |x| beyond the limit of the pieces are rare. Only the elements beyond it are computed by
+// another formula, because a result must not depend on the other lanes.
 func (v vec) gelu(x VecVirtual) VecVirtual {
 	p := geluPieces()
 	y, a := v.reg(), v.abs(x)
@@ -174,7 +174,7 @@ func (v vec) gelu(x VecVirtual) VecVirtual {
 	return y
 }
 
-// jumpIfAll jumps if x PREDICATE y holds in all lanes.
+// jumpIfAll jumps if x PREDICATE y is true in all lanes.
 func (v vec) jumpIfAll(predicate uint8, x, y Register, label string) {
 	if v.wide() {
 		k := K()
@@ -195,7 +195,7 @@ func (v vec) largeGelu(x VecVirtual) VecVirtual {
 	p := tailPieces()
 	c := v.abs(x)
 	VMINPS(c, v.load(f32(p.limit)), c) // e^(-c*c/2) is 0 there
-	// -a*a/2 = n*ln(2) - u/2, u = a*a + 2n*ln(2), in which a*a is not rounded: that error would be one of the result, a*a/2 times as large.
+	// -a*a/2 = n*ln(2) - u/2 with u = a*a + 2n*ln(2), where a*a is not rounded: its error would appear a*a/2 times as large in the result.
 	const shift = 0x4b400000 // 1.5*2^23: adding it rounds to an integer
 	square, shifted, n, u := v.reg(), v.load(bitsConst(shift)), v.reg(), v.reg()
 	VMULPS(c, c, square)

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// The arm64 half of this program: avo knows amd64 only. A neonFunc records the instructions of one routine over any number of
-// virtual vector registers; a linear scan over their uses assigns the physical ones. Instructions that Go's assembler has are written
-// in its syntax. The others are words with their GNU syntax as a comment, and a test compares the two by an assembler.
+// The arm64 half of this program, since avo supports amd64 only. A neonFunc records the instructions of one routine, with any number of virtual
+// vector registers; a linear scan assigns physical ones. Instructions that Go's assembler supports are written in its syntax. The others are
+// words with their GNU syntax as a comment; a test compares the two with GNU's assembler.
 
 // A vreg is a vector register of four floats, before it has a number.
 type vreg int
 
-// A vec8 is eight floats in two registers: what the Go side calls a vector. Two chains of dependent instructions keep more of the
+// A vec8 is eight floats in two registers. This is the vector of package kernels on arm64: two independent chains of instructions keep more
 // pipes busy than one.
 type vec8 [2]vreg
 
-// operand is a vec8, or a vreg that stands for both halves: a constant.
+// operand is a vec8, or a vreg that is used for both halves, such as a constant.
 type operand interface{ half(i int) vreg }
 
 func (r vreg) half(int) vreg   { return r }
@@ -26,7 +26,7 @@ func (v vec8) half(i int) vreg { return v[i] }
 // A gpr is a general register by its name.
 type gpr string
 
-// gprs leaves out what the system and Go reserve: R18 and R26 to R31.
+// gprs lists the general registers, without those that the system and Go reserve: R18 and R26 to R31.
 var gprs = func() (names []gpr) {
 	for i := range 26 {
 		if i != 18 {
@@ -51,7 +51,7 @@ type neonFunc struct {
 	name, doc, signature string
 
 	params  map[string]string // name: operand on the frame
-	size    int               // of the frame
+	size    int               // size of the frame
 	code    []instruction
 	regs    int
 	gprs    int
@@ -66,8 +66,7 @@ type neonFile struct {
 	entries []entry
 }
 
-// list adds the last routine to the table of package kernels, under the function's name. how is its field in a unaryRoutine, empty for
-// other kinds.
+// list adds the last routine to a table of package kernels, under the function's name. how is its field in a unaryRoutine, empty for other kinds.
 func (file *neonFile) list(kind, function, how string) {
 	value := file.funcs[len(file.funcs)-1].name
 	if how != "" {
@@ -76,8 +75,8 @@ func (file *neonFile) list(kind, function, how string) {
 	file.entries = append(file.entries, entry{kind, "NEON", function, value})
 }
 
-// add starts a routine. Its signature lists "name type" for each parameter, all of them int, float32 or pointers, and a type of the
-// result if there is one.
+// add starts a routine. The signature lists "name type" for each parameter, which may be int, float32 or a pointer. result is the type of the
+// result, or empty.
 func (file *neonFile) add(name, signature, result, doc string) *neonFunc {
 	f := &neonFunc{name: name + "NEON", doc: doc, signature: "(" + signature + ")", params: map[string]string{}, labels: map[string]int{}}
 	place := func(name, kind string) {
@@ -152,7 +151,7 @@ func (f *neonFunc) place(name string) string {
 
 func (f *neonFunc) label(name string) { f.labels[name] = len(f.code) }
 
-// back is a conditional branch to a label above: the end of a loop.
+// back adds a conditional branch back to a label: the end of a loop.
 func (f *neonFunc) back(branch, label string) {
 	f.loops = append(f.loops, [2]int{f.labels[label], len(f.code)})
 	f.ins(branch+" %v", label)
@@ -166,7 +165,7 @@ func (f *neonFunc) count(n gpr, label string) {
 
 func (f *neonFunc) ret() { f.ins("RET") }
 
-// load reads a whole number of registers from ascending addresses, in pairs where it can; store is its opposite.
+// load loads registers from ascending addresses, in pairs if it can. store does the opposite.
 func (f *neonFunc) load(base gpr, offset int, regs ...vreg) {
 	for len(regs) > 1 {
 		f.ins("FLDPQ %v(%v), (F%v, F%v)", offset, base, regs[0], regs[1])
@@ -187,7 +186,7 @@ func (f *neonFunc) store(base gpr, offset int, regs ...vreg) {
 	}
 }
 
-// flat is the registers of some vectors.
+// flat returns the registers of some vectors.
 func flat(vs ...vec8) (regs []vreg) {
 	for _, v := range vs {
 		regs = append(regs, v[:]...)
@@ -204,7 +203,7 @@ func (f *neonFunc) loadPair(base gpr, offset int) vec8 {
 // poolName is the symbol of a routine's constants.
 type poolName string
 
-// useConstants loads the address of the routine's constants, if it has any, ahead of any loop.
+// useConstants loads the address of the routine's constants, if it has any. It must come before any loop.
 func (f *neonFunc) useConstants() {
 	f.poolReg = f.gpr()
 	f.ins("MOVD $%v<>(SB), %v", f.pool(), f.poolReg)
@@ -218,7 +217,7 @@ type constant struct {
 	twice bool
 }
 
-// bits is a constant to read, in one register. It is loaded where it is used, since the load pipes are otherwise idle.
+// bits returns a read-only constant in one register. It is loaded where it is used, since the load pipes are otherwise idle.
 func (f *neonFunc) bits(bits uint32) vreg {
 	r := f.reg()
 	f.ins("FMOVQ %v(%v), F%v", constant{bits, false}, f.poolReg, r)
@@ -228,7 +227,7 @@ func (f *neonFunc) bits(bits uint32) vreg {
 // float is bits for the float nearest to x.
 func (f *neonFunc) float(x float64) vreg { return f.bits(math.Float32bits(float32(x))) }
 
-// ownBits is a constant to overwrite, and ownFloat likewise.
+// ownBits and ownFloat return constants that may be overwritten.
 func (f *neonFunc) ownBits(bits uint32) vec8 {
 	v := f.pair()
 	f.ins("FLDPQ %v(%v), (F%v, F%v)", constant{bits, true}, f.poolReg, v[0], v[1])

@@ -25,10 +25,10 @@ func (f *neonFunc) loadPairs(base gpr, n int) []vec8 {
 
 func neonScoreMax(file *neonFile, vecs int, biased bool) {
 	name, signature := neonPanelName("scoreMax", vecs), "s *float32, keys int, scale float32, max *float32"
-	doc := "scales the scores in place and raises max to the largest of each column. NaN does not enter max."
+	doc := "multiplies the scores by scale in place and raises max to the largest of each column. It ignores NaN."
 	if biased {
 		name, signature = neonPanelName("scoreBiasMax", vecs), "s *float32, keys int, scale float32, row *float32, each *float32, max *float32"
-		doc = "is s[j] = s[j]*scale + row + each[j], all of them rows of the panel, and raises max as scoreMax does."
+		doc = "is s[j] = s[j]*scale + row + each[j] for the rows s[j] of the panel, and raises max as scoreMax does."
 	}
 	f := file.add(name, signature, "", doc)
 	s, keys, max := f.param("s"), f.param("keys"), f.param("max")
@@ -79,7 +79,7 @@ func neonExpSum(file *neonFile, vecs int) {
 	f.ret()
 }
 
-// exp2 is 2^x for x <= 1, zero from low = -127 on; NaN stays NaN. Bias is that of the exponent.
+// exp2 is 2^x for x <= 1, and 0 below low = -127. NaN stays NaN. bias is the exponent bias of float32.
 func (f *neonFunc) exp2(x vec8, low, bias vreg) vec8 {
 	x = f.op2("fmax", x, low)
 	n := f.nearest(x)

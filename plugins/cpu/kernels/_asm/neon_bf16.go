@@ -1,8 +1,8 @@
 package main
 
-// Products of bfloat16, for processors that have BFMMLA: it multiplies two rows of four elements of A with two columns of B, twice the
-// products of the instruction that takes pairs. A packed panel therefore interleaves two rows of pairs: for each
-// column the elements 4i to 4i+3 along k, in 64 bits. An odd row of pairs, the last one, stays as it is.
+// Products of bfloat16, for processors with BFMMLA, which multiplies two rows of four elements of A by two columns of B. That is twice the
+// products of the instruction that takes pairs. So a packed panel interleaves two rows of pairs: for each column, it has elements 4i to 4i+3
+// along k in 64 bits. If the number of rows of pairs is odd, the last one stays as it is.
 
 // neonBF16 writes the kernels and the packing.
 func neonBF16(file *neonFile) {
@@ -17,14 +17,14 @@ func neonBF16(file *neonFile) {
 
 func neonHalfProduct(file *neonFile, rows, width int) {
 	t := newNEONTile(file, "pairs", rows, width)
-	sums := make([][]vreg, (rows+1)/2) // of two rows and two columns
+	sums := make([][]vreg, (rows+1)/2) // each register has the sums of two rows and two columns
 	for i := range sums {
 		sums[i] = make([]vreg, width/2)
 		for j := range sums[i] {
 			sums[i][j] = t.zero()
 		}
 	}
-	// quad adds the products of two rows of pairs. A lone row of A is followed by zeros.
+	// quad adds the products of two rows of pairs. A single last row of A is followed by zeros.
 	quad := func(u int) {
 		as := make([]vreg, len(sums))
 		for i := range as {
@@ -77,7 +77,7 @@ func neonHalfProduct(file *neonFile, rows, width int) {
 	t.finish()
 }
 
-// neonHalfPeak has two sets of sums, as one does not cover the latency.
+// neonHalfPeak writes the loop that measures the peak. It has two sets of sums, since one does not cover the latency.
 func neonHalfPeak(file *neonFile) {
 	f := file.add("pairsPeak", "n int", "", "does as many products as 12*n of vectors of eight pairs, on registers; n > 0.")
 	n := f.param("n")

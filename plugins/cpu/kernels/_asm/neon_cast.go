@@ -1,6 +1,6 @@
 package main
 
-// neonCast writes the routines of genCast. The conversion to integers truncates, saturates and makes 0 of NaN by itself.
+// neonCast writes the routines of genCast. NEON's conversion to integers truncates, saturates and turns NaN into 0.
 func neonCast(file *neonFile) {
 	truncated := func(f *neonFunc, x vec8) vec8 { return f.lanewise(x, 0x4ea1b800, "fcvtzs") }
 	neonConvert(file, "f32", "i32", 32, 32, func(f *neonFunc, src, dst gpr) {
@@ -48,7 +48,7 @@ func neonCast(file *neonFile) {
 	}
 }
 
-// neonConvert writes a conversion of eight elements at a time, which take so many bytes.
+// neonConvert writes a conversion of eight elements at a time. Sizes of elements are in bytes.
 func neonConvert(file *neonFile, from, to string, fromSize, toSize int, do func(f *neonFunc, src, dst gpr)) {
 	function := from + "_" + to
 	f := file.add(symbol(function)+"Cast", "dst *uint8, src *uint8, blocks int", "",

@@ -19,7 +19,7 @@ func neonTranspose(file *neonFile) {
 	rows, blocks := f.param("rows"), f.param("blocks")
 	f.ins("LSL $2, %v, %v", ldd, ldd)
 	f.ins("LSL $2, %v, %v", lds, lds)
-	// Rows past the last one repeat it: their lanes are never read, and no address outside the source is touched.
+	// Rows past the last one repeat it. Their lanes are never read, and nothing outside of the source is.
 	at := []gpr{src}
 	for i := range 7 {
 		next := f.gpr()
@@ -114,7 +114,8 @@ func neonNarrow(file *neonFile) {
 	}
 }
 
-// neonDotRows takes four rows at a time, which share the loads of x. Each row has the same sums as alone.
+// neonDotRows writes the matrix-vector product, four rows at a time, which share the loads of x. The sums of a row are in the same order as if
+// it were computed alone.
 func neonDotRows(file *neonFile) {
 	f := file.add("dotRows", "dst *float32, inc int, mat *float32, ld int, rows int, x *float32, k int", "",
 		"is dst[i*inc] = sum_k mat[i*ld+k]*x[k] for i < rows; rows > 0.")
@@ -138,7 +139,7 @@ func neonDotRows(file *neonFile) {
 				acc[i][j] = f.zero()
 			}
 		}
-		// step takes the products of 4*regs elements.
+		// step adds the products of 4*regs elements.
 		step := func(regs int, load string, offset int) {
 			read := func(from gpr) []vreg {
 				var v [4]vreg

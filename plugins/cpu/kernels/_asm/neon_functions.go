@@ -2,7 +2,7 @@ package main
 
 import "math"
 
-// neonFunctions writes what genFunctions does, by the same formulas and polynomials.
+// neonFunctions writes the functions of genFunctions, by the same formulas and polynomials.
 func neonFunctions(file *neonFile) {
 	neonUnary(file, "exp2", (*neonFunc).power2)
 	neonUnary(file, "expm1", (*neonFunc).expm1)
@@ -23,7 +23,7 @@ func neonFunctions(file *neonFile) {
 	neonUnary(file, "sign", func(f *neonFunc, x vec8) vec8 {
 		y := f.withSign(x, f.ownFloat(1))
 		y = f.pick(f.op2("fcmeq", x, f.zero()), x, y)
-		return f.pick(f.op2("fcmeq", x, x), y, x) // NaN is not itself
+		return f.pick(f.op2("fcmeq", x, x), y, x) // NaN is not equal to itself
 	})
 	neonWithParams(file, "leaky_relu", 1, func(f *neonFunc, p []vreg) func(x vec8) vec8 {
 		return func(x vec8) vec8 { return f.pick(f.less(f.zero(), x), x, f.mul(x, p[0])) }
@@ -45,10 +45,10 @@ func neonFunctions(file *neonFile) {
 			return f.between(y, f.zero(), f.float(1))
 		}
 	})
-	neonWithParams(file, "clamp", 2, func(f *neonFunc, p []vreg) func(x vec8) vec8 { // the greater bound first
+	neonWithParams(file, "clamp", 2, func(f *neonFunc, p []vreg) func(x vec8) vec8 { // parameters: max, min
 		return func(x vec8) vec8 { return f.between(x, p[1], p[0]) }
 	})
-	neonWithParams(file, "softplus", 2, func(f *neonFunc, p []vreg) func(x vec8) vec8 { // beta, threshold
+	neonWithParams(file, "softplus", 2, func(f *neonFunc, p []vreg) func(x vec8) vec8 { // parameters: beta, threshold
 		inverse := f.reg()
 		f.into("fdiv", inverse, f.float(1), p[0])
 		return func(x vec8) vec8 { return f.softplus(x, p[0], inverse, p[1]) }
@@ -88,7 +88,7 @@ func neonFunctions(file *neonFile) {
 	}
 }
 
-// neonWithParams writes a function with parameters of that name. What do gives is the function of a vector; it may prepare constants.
+// neonWithParams writes a function with parameters. do emits what depends on the parameters only and returns the function of a vector.
 func neonWithParams(file *neonFile, name string, count int, do func(f *neonFunc, p []vreg) func(x vec8) vec8) {
 	signature, field := "dst *float32, src *float32, blocks int, a float32", "one"
 	if count == 2 {
@@ -117,7 +117,7 @@ func (f *neonFunc) between(x vec8, lo, hi operand) vec8 {
 	return f.op2("fmin", f.op2("fmax", x, lo), hi)
 }
 
-// below is x where it is below 0, 0 elsewhere, NaN where it is.
+// below is min(x, 0). NaN stays NaN.
 func (f *neonFunc) below(x vec8) vec8 { return f.op2("fmin", x, f.zero()) }
 
 const shiftBits = 0x4b400000 // 1.5*2^23: adding it rounds to an integer
@@ -147,7 +147,7 @@ func (f *neonFunc) power2(x vec8) vec8 {
 	r = f.sub(r, f.sub(shifted, shifter)) // exact
 	y := f.ownFloat(1)
 	f.fma(y, r, f.horner(r, exp2m1Poly()))
-	// 2^n in two factors, each of them a normal number for n in [-152, 130].
+	// 2^n as two factors, which are normal numbers for n in [-152, 130].
 	i := f.op2("sub", shifted, shifter)
 	half := f.shift("sshr", i, 1)
 	i = f.op2("sub", i, half)
@@ -158,8 +158,8 @@ func (f *neonFunc) power2(x vec8) vec8 {
 	return y
 }
 
-// split is x = 2^e * (1+d), 1+d in [sqrt(1/2), sqrt(2)), for x above 0; e is an integer and a float. Denormals are made normal if
-// they are to be.
+// split is x = 2^e * (1+d), 1+d in [sqrt(1/2), sqrt(2)), for x above 0; e is returned as integer and as float. It handles denormals only if
+// denormals is set.
 func (f *neonFunc) split(x vec8, denormals bool) (integer, e, d vec8) {
 	m := f.op2("orr", x, x)
 	if denormals {
@@ -174,7 +174,7 @@ func (f *neonFunc) split(x vec8, denormals bool) (integer, e, d vec8) {
 	return integer, e, f.sub(m, f.float(1)) // exact
 }
 
-// logEnds puts in the logarithms of what is no positive number: y is that of x otherwise.
+// logEnds returns log x for all x, given y = log x for positive finite x.
 func (f *neonFunc) logEnds(x, y vec8) vec8 {
 	y = f.pick(f.less(x, f.float(math.Inf(1))), y, x) // Inf and NaN
 	zero := f.zero()
@@ -185,7 +185,7 @@ func (f *neonFunc) logEnds(x, y vec8) vec8 {
 // log2 is e + d/ln(2) + d*d*p(d).
 func (f *neonFunc) log2(x vec8) vec8 {
 	_, e, d := f.split(x, true)
-	y := f.ownFloat(math.Log2E - float64(float32(math.Log2E))) // what the factor 1/ln(2) lacks as a float
+	y := f.ownFloat(math.Log2E - float64(float32(math.Log2E))) // what rounding 1/ln(2) to a float loses
 	f.fma(y, d, f.horner(d, log2Poly()))
 	y = f.mul(y, d)
 	f.fma(y, d, f.float(math.Log2E))
@@ -210,7 +210,7 @@ func (f *neonFunc) log1p(x vec8) vec8 {
 	return f.logEnds(u, sum)
 }
 
-// mish is x*n/(n+2), n = e*(e+2), e = e^x: tanh(ln(1+e)). Beyond 20 the quotient is 1.
+// mish is x*tanh(ln(1+e^x)) = x*n/(n+2), n = t*(t+2), t = e^x. Beyond 20 the quotient is 1.
 func (f *neonFunc) mish(x vec8) vec8 {
 	e := f.exp(f.op2("fmin", x, f.float(20)), nil)
 	two := f.float(2)
@@ -218,11 +218,11 @@ func (f *neonFunc) mish(x vec8) vec8 {
 	return f.mul(x, f.div(n, f.add(n, two)))
 }
 
-// softplus is (max(t, 0) + ln(1+z))/beta, t = beta*x, z = e^-|t|, and x where t is above the threshold.
+// softplus is (max(t, 0) + ln(1+z))/beta, t = beta*x, z = e^-|t|, or x if t is above the threshold.
 func (f *neonFunc) softplus(x vec8, beta, inverse, threshold vreg) vec8 {
 	t := f.mul(x, beta)
 	low := f.neg(t)
-	f.fma(low, x, beta) // the rounding error of t, exactly, which e^-|t| would make |t| times as large
+	f.fma(low, x, beta) // the exact rounding error of t; without it, the relative error of e^-|t| would be |t| times as large
 	neg := f.op2("orr", t, f.bits(signBit))
 	low = f.op2("and", f.less(f.float(-104), neg), low)
 	z := f.exp(neg, f.pick(f.less(f.zero(), t), f.neg(low), low))

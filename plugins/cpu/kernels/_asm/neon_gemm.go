@@ -45,7 +45,7 @@ func newNEONTile(file *neonFile, name string, rows, width int) *neonTile {
 		fmt.Sprintf("is the kernel for %d rows, as genGemm describes.", rows))
 	t := &neonTile{f, rows, width, f.param("k"), f.param("a"), f.param("b"), f.param("c"), f.param("ldc"), f.gpr(), f.gpr(), nil}
 	t.ins("LSL $2, %v, %v", t.ldc, t.ldc)
-	// C is needed after the loop: fetch its lines now.
+	// C is needed after the loop: prefetch its lines now.
 	t.each(t.c, t.ldc, func(at gpr, _ int) { t.ins("PRFM (%v), PLDL1KEEP", at) })
 	return t
 }

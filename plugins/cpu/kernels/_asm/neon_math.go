@@ -2,8 +2,7 @@ package main
 
 import "math"
 
-// neonMath writes the functions that genMath does. Most formulas are the same; gelu, tanh, erf and the logarithms have no tables of
-// polynomials here.
+// neonMath writes the functions of genMath. Most formulas are the same, but gelu, tanh, erf and the logarithms use no tables of polynomials.
 func neonMath(file *neonFile) {
 	neonUnary(file, "exp", func(f *neonFunc, x vec8) vec8 { return f.exp(x, nil) })
 	neonUnary(file, "sigmoid", (*neonFunc).sigmoid)
@@ -18,7 +17,7 @@ func neonMath(file *neonFile) {
 	neonFunctions(file)
 }
 
-// neonPlain writes the functions that are an instruction or two.
+// neonPlain writes the functions that take an instruction or two.
 func neonPlain(file *neonFile) {
 	neonUnary(file, "neg", (*neonFunc).neg)
 	neonUnary(file, "abs", (*neonFunc).abs)
@@ -29,7 +28,7 @@ func neonPlain(file *neonFile) {
 	neonUnary(file, "ceil", func(f *neonFunc, x vec8) vec8 { return f.lanewise(x, 0x4ea18800, "frintp") })
 }
 
-// neonUnary writes the function of that name.
+// neonUnary writes a function without parameters and lists it.
 func neonUnary(file *neonFile, name string, do func(f *neonFunc, x vec8) vec8) {
 	neonMap(file, name, do)
 	file.list("unary", name, "whole")
@@ -52,12 +51,12 @@ func neonMap(file *neonFile, name string, do func(f *neonFunc, x vec8) vec8) {
 
 const signBit = 0x80000000
 
-// exp is e^x. If low is given the result is e^(x+low), low being far below an ulp of x: the way to give exp an argument of
-// more than single precision. NaN stays NaN, overflow is +Inf, underflow is gradual.
+// exp is e^x or, if low is given, e^(x+low), where low is far below an ulp of x: so an argument can have more than single precision. NaN stays
+// NaN, overflow is +Inf, underflow is gradual.
 func (f *neonFunc) exp(x vec8, low operand) vec8 {
-	// x*log2(e) = n + rest by the round-to-nearest of an addition far above 1: 1.5*2^23.
+	// x*log2(e) = n + rest. Adding 1.5*2^23 rounds to an integer.
 	const shift = 0x4b400000
-	r := f.op2("fmax", x, f.float(-104)) // NaN if x is
+	r := f.op2("fmax", x, f.float(-104)) // keeps NaN
 	r = f.op2("fmin", r, f.float(89))
 	shifted := f.ownBits(shift)
 	f.fma(shifted, r, f.float(math.Log2E))
@@ -72,7 +71,7 @@ func (f *neonFunc) exp(x vec8, low operand) vec8 {
 	q := f.horner(r, expPoly())
 	f.fma(r, f.mul(r, r), q)
 	y := f.add(r, f.float(1))
-	// 2^n in two factors, each of them a normal number for n in [-150, 129].
+	// 2^n as two factors, which are normal numbers for n in [-150, 129].
 	i := f.op2("sub", shifted, shifter)
 	half := f.shift("sshr", i, 1)
 	i = f.op2("sub", i, half)
@@ -83,7 +82,7 @@ func (f *neonFunc) exp(x vec8, low operand) vec8 {
 	return y
 }
 
-// sigmoid is 1/(1+e^-x), from e = exp(-|x|) so that neither tail loses its digits.
+// sigmoid is 1/(1+e^-x), computed from exp(-|x|) so that neither tail loses digits.
 func (f *neonFunc) sigmoid(x vec8) vec8 {
 	e := f.exp(f.op2("orr", x, f.bits(signBit)), nil)
 	one := f.float(1)
@@ -91,7 +90,7 @@ func (f *neonFunc) sigmoid(x vec8) vec8 {
 	return f.div(f.pick(f.less(x, f.zero()), e, one), d)
 }
 
-// tanh is x + x^3 p(x^2) near zero and 1 - 2/(e^2|x| + 1), with the sign of x, elsewhere.
+// tanh is x + x^3 p(x^2) near zero, elsewhere 1 - 2/(e^(2|x|) + 1) with the sign of x.
 func (f *neonFunc) tanh(x vec8) vec8 {
 	a := f.abs(x)
 	e := f.add(f.exp(f.add(a, a), nil), f.float(1))
@@ -103,18 +102,18 @@ func (f *neonFunc) tanh(x vec8) vec8 {
 	return f.pick(m, x, far)
 }
 
-// withSign gives y the sign of x.
+// withSign sets the sign of y to that of x.
 func (f *neonFunc) withSign(x, y vec8) vec8 { return f.pick(f.ownBits(signBit), x, y) }
 
-// tail is Phi(-a) for a >= 0, the normal distribution's tail: exp(-a*a/2) * t * p(1-t), t = 2c/(a+c). The factor t carries most
-// of what the rest does for large a, so that p varies little and the rounding of 1-t matters little.
+// tail is Phi(-a) for a >= 0, the normal distribution's tail: exp(-a*a/2) * t * p(1-t), t = 2c/(a+c). For large a, the factor t follows most of
+// the decay beside exp, so that p varies little and the rounding of 1-t matters little.
 func (f *neonFunc) tail(a vec8) vec8 {
 	c := f.op2("fmin", a, f.float(30))
-	// a*a/2 in two parts: rounded, its relative error would grow to e^(100 ulp).
+	// a*a/2 in two parts: if it were rounded, the result could be off by a factor of e^(100 ulp).
 	h := f.mul(c, f.float(-0.5))
 	s := f.mul(c, h)
 	low := f.neg(s)
-	f.fma(low, c, h) // c*h - s, the rounding error of s, exactly
+	f.fma(low, c, h) // c*h - s, the exact rounding error of s
 	e := f.exp(s, low)
 	t := f.div(f.float(2*phiPivot), f.add(c, f.float(phiPivot)))
 	p := f.horner(f.sub(f.float(1), t), phiPoly())
@@ -135,7 +134,7 @@ func (f *neonFunc) geluTanh(x vec8) vec8 {
 	return f.mul(x, f.sigmoid(f.mul(x, k)))
 }
 
-// erf is x + x p(x*x) up to 1 and 1 - 2 Phi(-sqrt(2)|x|), with the sign of x, beyond.
+// erf is x + x p(x*x) for |x| up to 1, beyond that 1 - 2 Phi(-sqrt(2)|x|) with the sign of x.
 func (f *neonFunc) erf(x vec8) vec8 {
 	a := f.abs(x)
 	t := f.tail(f.mul(a, f.float(math.Sqrt2)))

@@ -2,9 +2,9 @@ package main
 
 import "fmt"
 
-// The vector instructions in use. All are over four 32-bit lanes unless they say otherwise.
+// The vector instructions in use. They work on four 32-bit lanes, unless stated otherwise.
 
-// vectorOp is an instruction of a destination and one or two sources: Go's mnemonic and arrangement, or a word and GNU's name.
+// vectorOp is an instruction with a destination and one or two sources: Go's mnemonic and arrangement, or a word and GNU's name.
 type vectorOp struct {
 	mnemonic, arrangement string
 	word                  uint32
@@ -23,8 +23,8 @@ var vectorOps = map[string]vectorOp{
 
 	"fadd": {word: 0x4e20d400, gnu: "fadd"}, "fsub": {word: 0x4ea0d400, gnu: "fsub"},
 	"fmul": {word: 0x6e20dc00, gnu: "fmul"}, "fdiv": {word: 0x6e20fc00, gnu: "fdiv"},
-	"fmax": {word: 0x4e20f400, gnu: "fmax"}, "fmin": {word: 0x4ea0f400, gnu: "fmin"}, // NaN if either is
-	"fmaxnm": {word: 0x4e20c400, gnu: "fmaxnm"}, // the other one if one is NaN
+	"fmax": {word: 0x4e20f400, gnu: "fmax"}, "fmin": {word: 0x4ea0f400, gnu: "fmin"}, // NaN if either is NaN
+	"fmaxnm": {word: 0x4e20c400, gnu: "fmaxnm"}, // if one is NaN, the other one
 	"fcmeq":  {word: 0x4e20e400, gnu: "fcmeq"}, "fcmge": {word: 0x6e20e400, gnu: "fcmge"}, "fcmgt": {word: 0x6ea0e400, gnu: "fcmgt"},
 	"faddp": {word: 0x6e20d400, gnu: "faddp"},
 	"smin":  {word: 0x4ea06c00, gnu: "smin"}, "cmtst": {word: 0x4ea08c00, gnu: "cmtst"}, "umaxp": {word: 0x6ea0a400, gnu: "umaxp"},
@@ -44,7 +44,7 @@ func (f *neonFunc) into(name string, dst vreg, a, b vreg) {
 	}
 }
 
-// op2 is a new vector, name(a, b).
+// op2 returns name(a, b) in a new vector.
 func (f *neonFunc) op2(name string, a, b operand) vec8 {
 	v := f.pair()
 	for i := range v {
@@ -53,14 +53,14 @@ func (f *neonFunc) op2(name string, a, b operand) vec8 {
 	return v
 }
 
-// op3 changes dst, which is an operand.
+// op3 emits an instruction that has dst as an operand, too.
 func (f *neonFunc) op3(name string, dst vec8, a, b operand) {
 	for i := range dst {
 		f.into(name, dst[i], a.half(i), b.half(i))
 	}
 }
 
-// Short names for the commonest. fma is s += a*b, fms is s -= a*b.
+// Short names for common instructions. fma is s += a*b, fms is s -= a*b.
 func (f *neonFunc) add(a, b operand) vec8          { return f.op2("fadd", a, b) }
 func (f *neonFunc) sub(a, b operand) vec8          { return f.op2("fsub", a, b) }
 func (f *neonFunc) mul(a, b operand) vec8          { return f.op2("fmul", a, b) }
@@ -70,7 +70,7 @@ func (f *neonFunc) fms(s vec8, a, b operand)       { f.op3("fmls", s, a, b) }
 func (f *neonFunc) less(a, b operand) vec8         { return f.op2("fcmgt", b, a) } // a mask, zero for NaN
 func (f *neonFunc) pick(m vec8, y, n operand) vec8 { f.op3("bsl", m, y, n); return m }
 
-// lanewise is an instruction of one source.
+// lanewise emits an instruction with one source.
 func (f *neonFunc) lanewise(a vec8, word uint32, gnu string) vec8 {
 	v := f.pair()
 	for i := range v {
@@ -101,7 +101,7 @@ func (f *neonFunc) shift(name string, a vec8, by uint32) vec8 {
 	return v
 }
 
-// laneBits are the bits of an instruction that choose a lane of its second source.
+// laneBits returns the bits of an instruction that select a lane of its second source.
 func laneBits(lane int) uint32 { return uint32(lane)&1<<21 | uint32(lane)>>1<<11 }
 
 // byElement is acc += a * b[lane].
@@ -114,7 +114,7 @@ func (f *neonFunc) pairsByElement(acc, a, b vreg, lane int) {
 	f.word(0x4f40f000|laneBits(lane), fmt.Sprintf("bfdot v%%d.4s, v%%d.8h, v%%d.2h[%d]", lane), acc, a, b)
 }
 
-// total is the sum of the lanes of a in a fixed tree, in lane 0.
+// total adds up the lanes of a in a fixed tree. The sum is lane 0 of the result.
 func (f *neonFunc) total(a vec8) vreg {
 	s := f.reg()
 	f.into("fadd", s, a[0], a[1])

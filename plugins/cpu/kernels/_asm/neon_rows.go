@@ -1,6 +1,6 @@
 package main
 
-// neonRows writes what genRows does.
+// neonRows writes the routines of genRows.
 func neonRows(file *neonFile) {
 	neonReduce(file, "sum", "x *float32, blocks int", "is the sum of blocks*lanes floats; blocks > 0.", false)
 	neonReduce(file, "sumSquares", "x *float32, blocks int, mean float32", "is the sum of (x-mean)^2 over blocks*lanes floats; blocks > 0.", true)
@@ -67,7 +67,7 @@ func neonNormalize(file *neonFile) {
 	f.ret()
 }
 
-// roundBF16 is x rounded to bfloat16, to even; NaN stays NaN.
+// roundBF16 rounds x to bfloat16, ties to even. NaN stays NaN.
 func (f *neonFunc) roundBF16(x vec8) vec8 {
 	odd := f.op2("and", f.shift("ushr", x, 16), f.bits(1))
 	r := f.op2("add", f.op2("add", odd, f.bits(0x7fff)), x)
@@ -76,7 +76,7 @@ func (f *neonFunc) roundBF16(x vec8) vec8 {
 	return f.op2("and", f.pick(number, r, quiet), f.bits(0xffff0000))
 }
 
-// neonBinary writes what genBinary does.
+// neonBinary writes the routines of genBinary.
 func neonBinary(file *neonFile) {
 	for _, name := range []string{"add", "sub", "mul", "div", "max", "min"} {
 		f := file.add(name+"Into", "dst *float32, a *float32, b *float32, blocks int", "",
@@ -98,7 +98,7 @@ func neonBinary(file *neonFile) {
 	neonBits(file)
 }
 
-// eachBlock is the body of a function of two operands.
+// eachBlock writes the body of a binary function.
 func (f *neonFunc) eachBlock(do func(a, b vec8) vec8) {
 	dst, a, b, n := f.param("dst"), f.param("a"), f.param("b"), f.param("blocks")
 	f.label("loop")
@@ -111,7 +111,7 @@ func (f *neonFunc) eachBlock(do func(a, b vec8) vec8) {
 	f.ret()
 }
 
-// compare is the body of a relation: a byte of 1 or 0 for each lane.
+// compare writes the body of a comparison, which stores a byte 1 or 0 for each lane.
 func (f *neonFunc) compare(op string, swap, negate bool) {
 	dst, a, b, n := f.param("dst"), f.param("a"), f.param("b"), f.param("blocks")
 	f.useConstants()
@@ -129,7 +129,7 @@ func (f *neonFunc) compare(op string, swap, negate bool) {
 	f.ret()
 }
 
-// storeTruth stores a byte of 1 or 0 for each lane of a mask.
+// storeTruth stores a byte 1 or 0 for each lane of a mask.
 func (f *neonFunc) storeTruth(m vec8, ones vreg, negate bool, dst gpr) {
 	bytes := f.reg()
 	f.into("uzp1h", bytes, m[0], m[1])
@@ -162,7 +162,7 @@ func neonChoose(file *neonFile) {
 	f.ret()
 }
 
-// neonBits writes what vec.bits does.
+// neonBits writes the routines of vec.bits.
 func neonBits(file *neonFile) {
 	for _, op := range []struct {
 		name, combine string // not: none, and ones

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestNEONWords has GNU's assembler read the syntax beside each word. It needs binutils for arm64: apt-get install
-// binutils-aarch64-linux-gnu.
+// TestNEONWords checks that GNU's assembler encodes the syntax in the comment beside each word as that word. It needs binutils for arm64:
+// apt-get install binutils-aarch64-linux-gnu.
 func TestNEONWords(t *testing.T) {
 	words := map[string]uint32{}
 	for _, text := range neonTexts(t) {
@@ -50,7 +50,7 @@ func TestNEONWords(t *testing.T) {
 	}
 }
 
-// TestNEONFresh compares the files of the package with what this program writes.
+// TestNEONFresh checks that the files of the package are what this program writes.
 func TestNEONFresh(t *testing.T) {
 	for path, text := range neonTexts(t) {
 		if got, err := os.ReadFile(filepath.Join("..", path)); err != nil || string(got) != text {
@@ -72,13 +72,13 @@ func neonTexts(t *testing.T) map[string]string {
 	return texts
 }
 
-// TestNEONRegisters: a register is free for another value after its last use, but not within a loop that reads it again.
+// TestNEONRegisters checks that a physical register is reused after the last use of its value, but not within a loop that reads the value again.
 func TestNEONRegisters(t *testing.T) {
 	f := new(neonFile).add("f", "n int", "", "")
 	n := f.param("n")
 	kept, sum := f.zero(), f.zero()
 	f.label("loop")
-	f.into("fadd", sum, sum, kept) // the last mention of kept in the text
+	f.into("fadd", sum, sum, kept) // the last use of kept in the text; the loop reads it again
 	other := f.zero()
 	f.into("fadd", sum, sum, other)
 	f.count(n, "loop")
@@ -86,7 +86,7 @@ func TestNEONRegisters(t *testing.T) {
 	f.into("fadd", sum, sum, after)
 	number := f.numbers()
 	if number[kept] == number[other] || number[sum] == number[other] || number[kept] == number[sum] {
-		t.Errorf("two values that live together share a register: %v", number)
+		t.Errorf("two values that are live at the same time share a register: %v", number)
 	}
 	if number[after] > 2 {
 		t.Errorf("no register was free after the loop: %v", number)

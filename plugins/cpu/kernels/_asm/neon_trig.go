@@ -2,7 +2,7 @@ package main
 
 import "math"
 
-// neonTrig writes the functions that genTrig does, by the same formulas.
+// neonTrig writes the functions of genTrig, by the same formulas.
 func neonTrig(file *neonFile) {
 	neonTurning(file, "sin", func(f *neonFunc, x vec8) vec8 {
 		s, c, q := f.sinCos(f.abs(x))
@@ -18,11 +18,11 @@ func neonTrig(file *neonFile) {
 	neonUnary(file, "log", (*neonFunc).log)
 }
 
-// neonTurning writes a function of angles that stops in front of a vector with an angle too large for sinCos.
+// neonTurning writes a function of angles that stops before a vector with an angle too large for sinCos.
 func neonTurning(file *neonFile, name string, do func(f *neonFunc, x vec8) vec8) {
 	f := file.add(symbol(name), "dst *float32, src *float32, blocks int", "int",
-		"is dst[i] = "+name+"(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It ends in front of a vector\n"+
-			"// with an element of at least 2^17 and returns how many vectors are left.")
+		"is dst[i] = "+name+"(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It stops before a vector\n"+
+			"// with an element of magnitude 2^17 or more, and returns how many vectors are left.")
 	file.list("unary", name, "angles")
 	dst, src, blocks, any := f.param("dst"), f.param("src"), f.param("blocks"), f.gpr()
 	f.useConstants()
@@ -50,8 +50,8 @@ func (f *neonFunc) reduce(a vec8, exact bool) (r, low, q vec8) {
 	q = f.ownBits(shift)
 	f.fma(q, a, f.float(2/math.Pi))
 	n := f.sub(q, f.bits(shift))
-	// The first difference is exact: both sides are multiples of 2^-24 and it is below 1. So is all but the last rounding where
-	// a is close to a multiple of pi/2, and what follows the third part of pi/2 is below 2^-70.
+	// The first difference is exact: both sides are multiples of 2^-24, and it is below 1. If a is close to a multiple of pi/2, only the last
+	// operation rounds. What pi/2 has beyond its third part is below 2^-70.
 	part := halfPi()
 	f.fms(a, n, f.float(part[0]))
 	second := f.float(part[1])
@@ -62,9 +62,9 @@ func (f *neonFunc) reduce(a vec8, exact bool) (r, low, q vec8) {
 	}
 	p := f.mul(n, second)
 	e := f.neg(p)
-	f.fma(e, n, second) // the product is p + e
+	f.fma(e, n, second) // the exact product is p + e
 	r = f.sub(a, p)
-	back := f.sub(r, a) // what went into r for -p
+	back := f.sub(r, a) // the part of -p that is in r
 	p = f.add(p, back)
 	low = f.sub(f.sub(a, f.sub(r, back)), p) // r + low is a - p
 	low = f.sub(low, e)
@@ -72,7 +72,7 @@ func (f *neonFunc) reduce(a vec8, exact bool) (r, low, q vec8) {
 	return r, low, q
 }
 
-// sinCos is the sine and the cosine of the reduced angle, and its quadrant.
+// sinCos returns the sine and the cosine of the reduced angle, and its quadrant.
 func (f *neonFunc) sinCos(a vec8) (s, c, q vec8) {
 	r, _, q := f.reduce(a, false)
 	z := f.mul(r, r)
@@ -93,15 +93,15 @@ func (f *neonFunc) tan(a vec8) vec8 {
 	return f.div(f.oddPick(q, f.float(-1), r), f.oddPick(q, r, f.float(1)))
 }
 
-// oddPick is odd in the lanes where q is odd, even elsewhere.
+// oddPick returns odd in the lanes where q is odd, even elsewhere.
 func (f *neonFunc) oddPick(q vec8, odd, even operand) vec8 {
 	return f.pick(f.op2("cmtst", q, f.bits(1)), odd, even)
 }
 
-// flip is y with its sign changed where s has one.
+// flip negates y where s is negative.
 func (f *neonFunc) flip(s, y vec8) vec8 { return f.op2("eor", y, f.op2("and", s, f.bits(signBit))) }
 
-// atan is t + t^3 p(t^2) with t = |x| up to 1, and pi/2 plus that with t = -1/|x| beyond, with the sign of x.
+// atan is t + t^3 p(t^2) with the sign of x: t is |x| up to 1; beyond, t is -1/|x| and pi/2 is added.
 func (f *neonFunc) atan(x vec8) vec8 {
 	a := f.abs(x)
 	one := f.float(1)

@@ -9,28 +9,29 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// pieces is a function of a in [0, limit] as a polynomial for each of eight intervals. Eight is what one instruction of AVX2 selects from,
-// so that a coefficient costs as much as a constant. Bits of s = a*scale + 1 tell the intervals apart, those from shift on.
+// pieces approximates a function of a in [0, limit] by polynomials on eight intervals. One instruction of AVX2 selects one of eight floats, so a
+// coefficient costs as much as a constant. The interval is given by three bits of s = a*scale + 1, from bit shift on.
 type pieces struct {
 	limit, scale float64
 	shift        uint64
-	center       [8]float64   // the polynomials are in a - center, which has no rounding error
+	center       [8]float64   // polynomials are in a - center, which has no rounding error
 	coefficients [][8]float64 // by power, then by interval
-	slope        float64      // to add to that of the first interval; it has few bits, so that the rest can have more
+	slope        float64      // added to the slope of the first interval; it has few bits, so that the remainder is more precise
 }
 
-// widening has intervals that widen with a, for functions that get smoother: s in [1, 1.5), [1.5, 2), [2, 3), ... [12, 16).
+// widening returns pieces whose intervals widen with a, for functions that get smoother: s in [1, 1.5), [1.5, 2), [2, 3), ... [12, 16).
 func widening(f func(float64) float64, limit float64, degree int) pieces {
 	return newPieces(f, limit, degree, 22, []float64{1, 1.5, 2, 3, 4, 6, 8, 12, 16})
 }
 
-// uniform has intervals of equal width, which the first three bits of the fraction of s tell apart.
+// uniform returns pieces with intervals of equal width: the first three bits of the fraction of s.
 func uniform(f func(float64) float64, limit float64, degree int) pieces {
 	return newPieces(f, limit, degree, 20, []float64{1, 1.125, 1.25, 1.375, 1.5, 1.625, 1.75, 1.875, 2})
 }
 
-// newPieces fits f up to limit; bounds are of s. The first interval has its center at 0, where f must be a float; if f is 0 there, the error
-// of that interval is relative. The other centers lie where f is nearly a float, so that rounding the constant coefficient costs nothing.
+// newPieces fits f up to limit. bounds are the values of s between intervals. The first interval has its center at 0, where f must be a float; if
+// f(0) is 0, the error in that interval is relative. Other centers are points where f is nearly a float, so that the constant coefficient
+// has almost no rounding error.
 func newPieces(f func(float64) float64, limit float64, degree int, shift uint64, bounds []float64) pieces {
 	top := bounds[8]
 	scale := float64(float32((top - 1) / limit))
@@ -54,10 +55,10 @@ func newPieces(f func(float64) float64, limit float64, degree int, shift uint64,
 	return p
 }
 
-// firstPiece is the place of the interval at 0, where s is 1, if intervals widen.
+// firstPiece is the index of the interval at 0, where s is 1, of widening.
 const firstPiece = 0x3f800000 >> 22 & 7
 
-// nearFloat is the float x within reach of middle for which f(x) is nearest to a float.
+// nearFloat returns the float x within reach of middle for which f(x) is closest to a float.
 func nearFloat(f func(float64) float64, middle, reach float64) (best float64) {
 	least := math.Inf(1)
 	for k := -1000; k <= 1000; k++ {
@@ -89,14 +90,14 @@ func (v vec) pieces(a VecVirtual, p pieces) VecVirtual {
 	return y
 }
 
-// repeated is a table for indices of which three bits count.
+// repeated returns a table for indices of which only three bits count.
 func repeated(x [8]float64) (table [16]float64) {
 	copy(table[:], x[:])
 	copy(table[8:], x[:])
 	return table
 }
 
-// lookUp is table[index], by the low four bits of index in wide vectors, else by the low three.
+// lookUp returns table[index]. It uses the low four bits of index for AVX-512, the low three for AVX2.
 func (v vec) lookUp(table [16]float64, index Register) VecVirtual {
 	var bits [16]uint32
 	for i, x := range table {
@@ -115,13 +116,13 @@ func (v vec) lookUp(table [16]float64, index Register) VecVirtual {
 	return y
 }
 
-// lookUps are the tables already written to the file.
+// lookUps holds the tables already written to the file.
 var lookUps = map[[16]uint32]Mem{}
 
-// tanhPieces ends where 1-tanh(a) is 4e-9.
+// tanhPieces approximates tanh up to 10, where 1-tanh(a) is 4e-9.
 func tanhPieces() pieces { return widening(math.Tanh, 10, 7) }
 
-// erfPieces ends where 1-erf(a) is 2e-9. 2/sqrt(pi), its slope at 0, lies between two floats.
+// erfPieces approximates erf up to 4.25, where 1-erf(a) is 2e-9. Its slope at 0, 2/sqrt(pi), is not close to a float.
 func erfPieces() pieces {
 	p := widening(math.Erf, 4.25, 7)
 	p.slope = 1.125
@@ -129,12 +130,12 @@ func erfPieces() pieces {
 	return p
 }
 
-// geluPieces is gelu(-a) to 4.5; it falls faster than polynomials of this degree follow for larger a. f(0) is -0.
+// geluPieces approximates gelu(-a) up to 4.5. For larger a it falls too fast for polynomials of this degree. f(0) is -0.
 func geluPieces() pieces {
 	return uniform(func(a float64) float64 { return -a * 0.5 * math.Erfc(a/math.Sqrt2) }, 4.5, 8)
 }
 
-// tailPieces is exp(a*a/2)*Phi(-a). It ends where exp(-a*a/2) is far below the least float.
+// tailPieces approximates exp(a*a/2)*Phi(-a) up to 16, where exp(-a*a/2) is far below the least float.
 func tailPieces() pieces {
 	return widening(func(a float64) float64 { return 0.5 * math.Erfc(a/math.Sqrt2) * math.Exp(a*a/2) }, 16, 7)
 }

@@ -8,8 +8,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// pow is |x|^y = 2^(y log2 |x|), and what C99 says of signs and special values. Nearly all results are rounded correctly: the
-// polynomials end where float64 does. A vector of positive numbers and finite powers needs no special values.
+// pow is |x|^y = 2^(y log2 |x|), with the signs and special values of C99. Nearly all results are correctly rounded, since the polynomials are as
+// precise as float64. A vector of positive finite x and finite y takes a shorter path.
 func (d doubles) pow(x, y VecVirtual) VecVirtual {
 	z := d.v.reg()
 	d.jumpIfSpecial(x, y, "special")
@@ -21,7 +21,7 @@ func (d doubles) pow(x, y VecVirtual) VecVirtual {
 	return z
 }
 
-// jumpIfSpecial jumps unless all x are in (0, Inf) and all y finite.
+// jumpIfSpecial jumps unless all x are in (0, Inf) and all y are finite.
 func (d doubles) jumpIfSpecial(x, y VecVirtual, label string) {
 	if d.v.wide() {
 		k := K()
@@ -44,26 +44,26 @@ func (d doubles) jumpIfSpecial(x, y VecVirtual, label string) {
 func (d doubles) specialPow(x, y VecVirtual) VecVirtual {
 	magnitude := d.abs(x)
 	log := d.log2(magnitude)
-	// 0 and infinity: large enough that the product with any y but 0 is beyond the range of results.
+	// For 0 and infinity, a number so large that its product with any y but 0 is beyond the range of results.
 	log = d.pick(d.cmp(cmpEQ, magnitude, d.zero()), d.load(d.num(-1e300)), log)
 	log = d.pick(d.cmp(cmpEQ, magnitude, d.num(math.Inf(1))), d.load(d.num(1e300)), log)
 	// The logarithm of 1 is 0, so an infinite y becomes a number.
 	z := d.exp2(d.mul(d.max(d.min(y, d.num(1e300)), d.num(-1e300)), log))
-	// A negative x gives NaN for y that is no integer, and a sign for an odd one.
+	// If x is negative, the result is NaN if y is not an integer, and negative if y is odd.
 	whole := d.cmp(cmpEQ, d.trunc(y), y)
 	half := d.mul(y, d.num(0.5))
 	odd := d.and(whole, d.cmp(cmpNE, d.trunc(half), half))
 	z = d.xor(z, d.and(d.sign(x), odd))
 	undefined := d.and(d.cmp(cmpLT, x, d.zero()), d.cmp(cmpGT, x, d.num(math.Inf(-1))))
-	z = d.or(z, d.without(undefined, whole)) // all ones are a NaN
+	z = d.or(z, d.without(undefined, whole)) // all ones is a NaN
 	unordered := d.cmp(cmpUnordered, x, y)
 	z = d.or(z, unordered)
 	one := d.or(d.cmp(cmpEQ, y, d.zero()), d.cmp(cmpEQ, x, d.num(1)))
 	return d.pick(one, d.load(d.num(1)), z)
 }
 
-// log2 is that of a float above 0: e + log2 1/r + log2(1+z) for x = 2^e * m, m*r = 1+z, where r is 1/m to a few bits, from a table. r is 1
-// next to 1 and 1/2 next to 2, so that nothing cancels. z has no rounding error.
+// log2 is the logarithm of a float above 0: e + log2 1/r + log2(1+z) with x = 2^e * m and m*r = 1+z, where r is 1/m to a few bits, from a table. r
+// is 1 for m near 1 and 1/2 for m near 2, so that nothing cancels. z has no rounding error.
 func (d doubles) log2(x VecVirtual) VecVirtual {
 	e, m := d.v.reg(), d.v.reg()
 	if d.v.wide() {
@@ -95,8 +95,8 @@ func (d doubles) log2(x VecVirtual) VecVirtual {
 	return log
 }
 
-// exp2 is 2^t, out of the range of float32 for a t that is out of [-300, 300]: 2^(n/16) * 2^f, n an integer. The power of 2 that is not in
-// the table goes into the bits of the exponent.
+// exp2 is 2^t = 2^(n/16) * 2^f with an integer n. A table has 2^(n/16) for n modulo 16; the rest of n goes into the bits of the exponent. For t
+// outside of [-300, 300], the result is some number out of the range of float32.
 func (d doubles) exp2(t VecVirtual) VecVirtual {
 	const shift = 1.5 * (1 << 48) // adding it rounds to a multiple of 1/16
 	t = d.max(d.min(t, d.num(300)), d.num(-300))
@@ -115,7 +115,7 @@ func (d doubles) exp2(t VecVirtual) VecVirtual {
 	return z
 }
 
-// lookUp is table[index], by the low four bits of index.
+// lookUp returns table[index], by the low four bits of index.
 func (d doubles) lookUp(name string, table [16]float64, index VecVirtual) VecVirtual {
 	m, ok := doubleTables[name]
 	if !ok {
@@ -138,5 +138,5 @@ func (d doubles) lookUp(name string, table [16]float64, index VecVirtual) VecVir
 	return y
 }
 
-// doubleTables are the tables already written to the file.
+// doubleTables holds the tables already written to the file.
 var doubleTables = map[string]Mem{}

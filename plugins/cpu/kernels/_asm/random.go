@@ -16,7 +16,7 @@ func genRandom(v vec) {
 	k0, k1, k2 := v.broadcast("key0"), v.broadcast("key1"), v.load(bitsConst(0x1bd11bda))
 	v.xor(k0, k2, k2)
 	v.xor(k1, k2, k2)
-	// What is added to the words after each four rounds.
+	// A pair is added to the two words after every four rounds.
 	type pair struct{ first, second VecVirtual }
 	plus := func(k VecVirtual, i uint32) VecVirtual {
 		sum := v.reg()

@@ -8,7 +8,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genRecurrence writes the steps of recurrences over a strip of columns.
+// genRecurrence writes the routines for one token of a recurrence, on a strip of columns; see strips in package kernels.
 func genRecurrence(v vec) {
 	deltaStep(v)
 	scanDecay(v)
@@ -16,10 +16,10 @@ func genRecurrence(v vec) {
 	taps(v)
 }
 
-// deltaVectors are the vectors of a strip of deltaStep.
+// deltaVectors is the number of vectors in a row of a strip of deltaStep.
 const deltaVectors = 4
 
-// deltaStep is a token of the gated delta rule. The sum over the rows has two accumulators for each vector.
+// deltaStep writes a token of the gated delta rule. The sum over the rows has two accumulators for each vector.
 func deltaStep(v vec) {
 	name := "deltaStep" + v.name
 	TEXT(name, NOSPLIT, "func(s *float32, n int, q, k, v, o *float32, decay, beta, scale float32)")
@@ -99,7 +99,7 @@ func deltaStep(v vec) {
 	RET()
 }
 
-// scanDecay is the exponents of a token of the selective scan.
+// scanDecay writes the exponents of a token of the selective scan.
 func scanDecay(v vec) {
 	name := "scanDecay" + v.name
 	TEXT(name, NOSPLIT, "func(dst, a, delta *float32, rows, vectors int)")
@@ -126,7 +126,7 @@ func scanDecay(v vec) {
 	RET()
 }
 
-// scanStep is a token of the selective scan, a vector of channels after another.
+// scanStep writes a token of the selective scan, one vector of channels at a time.
 func scanStep(v vec) {
 	name := "scanStep" + v.name
 	TEXT(name, NOSPLIT, "func(s, decay, dx, b, c, y *float32, rows, vectors int)")
@@ -170,7 +170,7 @@ func scanStep(v vec) {
 	RET()
 }
 
-// taps is a token of a short convolution of each channel.
+// taps writes a token of a short convolution along each channel.
 func taps(v vec) {
 	name := "taps" + v.name
 	TEXT(name, NOSPLIT, "func(dst, bias, x *float32, ldx int, w *float32, ldw, k, vectors int)")

@@ -6,14 +6,14 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genRows writes the passes of the norms over one row, whole vectors only; the Go side adds what is left.
+// genRows writes the passes of norms over one row, for whole vectors only. Go code computes the last elements.
 func genRows(v vec) {
 	rowReduce(v, "sum", false)
 	rowReduce(v, "sumSquares", true)
 	normalize(v)
 }
 
-// rowReduce sums x, or (x-mean)^2, with four accumulators per lane.
+// rowReduce writes the sum of x, or of (x-mean)^2, with four accumulators per lane.
 func rowReduce(v vec, what string, center bool) {
 	name := what + v.name
 	sig, doc := "func(x *float32, blocks int) float32", " is the sum of blocks*lanes floats; blocks > 0."

@@ -8,9 +8,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genScan writes running sums, products and maxima. A vector is first scanned in itself, in as many steps as its lanes can be halved: after a
-// step of k, each lane has been folded with the one k before it. Then all lanes are folded with what came before the vector. From one vector to
-// the next there is only the fold of the last lanes, so that the steps of several vectors overlap.
+// genScan writes running sums, products and maxima. A vector is first scanned by itself, in log2(lanes) steps: a step of distance k folds each
+// lane with the lane k before it. Then all lanes are folded with the result of the vectors before. Only this last fold depends on the previous
+// vector, so the processor overlaps the other steps of several vectors.
 func genScan(v vec) {
 	scanDoubles(v, "Sum", 0, VADDPD)
 	scanDoubles(v, "Prod", 1, VMULPD)
@@ -25,9 +25,9 @@ func scanRoutine(v vec, name, doc string) (dst, src, n Register) {
 	return Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("blocks"), GP64())
 }
 
-// scanDoubles folds in float64.
+// scanDoubles writes a scan that folds in float64.
 func scanDoubles(v vec, name string, start float64, fold func(...Op)) {
-	dst, src, n := scanRoutine(v, name, " scans blocks*lanes/2 elements in float64, from acc on, and returns the last; blocks > 0.")
+	dst, src, n := scanRoutine(v, name, " scans blocks*lanes/2 elements in float64, starting from acc, and returns the last result; blocks > 0.")
 	acc, fill := v.reg(), v.reg()
 	VBROADCASTSD(arg("acc"), acc)
 	ones := v.load(f32(start))
@@ -71,13 +71,13 @@ func scanDoubles(v vec, name string, start float64, fold func(...Op)) {
 	RET()
 }
 
-// scanMax folds floats. Of equal elements it keeps the first, of NaNs the last, as loops in Go do.
+// scanMax writes the running maximum, in float32. Of equal elements it keeps the first, of NaNs the last, as loops in Go do.
 func scanMax(v vec) {
-	dst, src, n := scanRoutine(v, "Max", " scans blocks*lanes elements, from acc on, and returns the last; blocks > 0.")
+	dst, src, n := scanRoutine(v, "Max", " scans blocks*lanes elements, starting from acc, and returns the last result; blocks > 0.")
 	acc, fill := v.reg(), v.load(f32(math.Inf(-1)))
 	VCVTSD2SS(arg("acc"), acc.AsX(), acc.AsX())
 	VBROADCASTSS(acc.AsX(), acc)
-	larger := func(a, b Register) VecVirtual { // b if it is larger or NaN
+	larger := func(a, b Register) VecVirtual { // b if it is larger or NaN, else a
 		m := v.reg()
 		VMAXPS(a, b, m) // a if either is NaN, or both are equal
 		return v.pick(cmpUnordered, b, b, b, m)

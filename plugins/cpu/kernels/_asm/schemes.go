@@ -8,7 +8,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genSchemes writes products with, and decoders of, weights [k, n] that lie beside their scales (see kernels.Scheme). Columns are lanes.
+// genSchemes writes products with weights [k, n] whose scales are separate, and decoders of such weights; see SchemeWeights in package kernels.
+// Lanes are columns.
 func genSchemes(v vec) {
 	for _, s := range []scheme{
 		{"int8", 8, vec.signedBytes, false}, {"int8_asym", 8, vec.signedBytes, true},
@@ -24,7 +25,7 @@ type scheme struct {
 	name string
 	bits int
 	load func(v vec, m Mem) VecVirtual // a vector of weights
-	zero bool                          // something is subtracted from them
+	zero bool                          // weights have zero points
 }
 
 func (s scheme) bytes(v vec) int { return v.lanes * s.bits / 8 }
@@ -36,7 +37,7 @@ func (v vec) signedBytes(m Mem) VecVirtual {
 	return x
 }
 
-// spreadNibbles has the halves of each byte in the lowest four bits of two lanes; the other bits are arbitrary.
+// spreadNibbles puts the halves of each byte into the lowest four bits of two lanes. The other bits are arbitrary.
 func (v vec) spreadNibbles(m Mem) VecVirtual {
 	x, high := v.reg(), v.reg()
 	VPMOVZXBQ(m, x)
@@ -53,7 +54,7 @@ func (v vec) signedNibbles(m Mem) VecVirtual {
 	return x
 }
 
-// e2m1 looks four bits up; AVX2 looks up three, and the fourth becomes the sign.
+// e2m1 looks up four bits. For AVX2 it looks up three; the fourth is the sign.
 func (v vec) e2m1(m Mem) VecVirtual {
 	x, y := v.spreadNibbles(m), v.reg()
 	VPERMPS(e2m1Table(), x, y)
@@ -79,7 +80,7 @@ func e2m1Table() Mem {
 	return e2m1Values
 }
 
-// halfReg is a register of half the size.
+// halfReg returns a register of half the size.
 func (v vec) halfReg() VecVirtual {
 	if v.wide() {
 		return YMM()
@@ -87,14 +88,14 @@ func (v vec) halfReg() VecVirtual {
 	return XMM()
 }
 
-// words are bytes as words.
+// words loads bytes as 16-bit words.
 func (v vec) words(m Mem) VecVirtual {
 	h := v.halfReg()
 	VPMOVZXBW(m, h)
 	return h
 }
 
-// e5m2 are the upper halves of floats of 16 bits.
+// e5m2 widens e5m2, which is the upper half of an f16.
 func (v vec) e5m2(m Mem) VecVirtual {
 	h, x := v.words(m), v.reg()
 	VPSLLW(Imm(8), h, h)
@@ -102,7 +103,7 @@ func (v vec) e5m2(m Mem) VecVirtual {
 	return x
 }
 
-// e4m3 has one exponent bit less and its bias is 8 less. All but NaN are finite.
+// e4m3 widens e4m3, which has one exponent bit less than f16 and a bias that is 8 less. All values but NaN are finite.
 func (v vec) e4m3(m Mem) VecVirtual {
 	h, x := v.words(m), v.reg()
 	nan, s := v.halfReg(), v.halfReg()
@@ -117,7 +118,7 @@ func (v vec) e4m3(m Mem) VecVirtual {
 	return x
 }
 
-// columns calls do for four vectors of columns at a time, and one by one for the rest. It ends the routine.
+// columns calls do for four vectors of columns at a time, then for single ones. It ends the routine.
 func (v vec) columns(n Register, do func(count int, label string)) {
 	SUBQ(Imm(4), n)
 	JLT(LabelRef("rest"))
@@ -137,7 +138,7 @@ func (v vec) columns(n Register, do func(count int, label string)) {
 	RET()
 }
 
-// start begins a routine that steps through the columns: at is their offset in bytes among floats, w moves past the weights.
+// start begins a routine that goes through the columns. at is their offset in bytes in arrays of floats; w advances through the weights.
 func (s scheme) start(v vec, kind, parameters, doc string) (w, ld, scale, zero, at, n Register) {
 	name := kind + s.routine() + v.name
 	entries = append(entries, entry{"scheme" + kind, v.name, s.name, "scheme" + name})
@@ -157,7 +158,7 @@ func (s scheme) routine() string {
 	return map[string]string{"int8": "Int8", "int8_asym": "Int8Asym", "int4": "Int4", "e2m1": "E2M1", "e4m3": "E4M3", "e5m2": "E5M2"}[s.name]
 }
 
-// zeros are what count vectors have subtracted.
+// zeros loads the zero points of count vectors.
 func (s scheme) zeros(v vec, zero, at Register, count int) (all []VecVirtual) {
 	for i := range count {
 		if s.zero {
@@ -180,7 +181,7 @@ func (v vec) schemeDot(s scheme) {
 	w, ld, scale, zero, at, n := s.start(v, "Dot", "dst *float32, w *byte, ld, rows int, x, scale, zero *float32, vectors int",
 		" is dst[j] += scale[j] * the sum of x[r] * (w[r, j] - zero[j]) over r < rows, for vectors*lanes columns j. Rows of w are ld bytes apart; rows, vectors > 0.")
 	dst, pw, px, rows := Load(Param("dst"), GP64()), GP64(), GP64(), GP64()
-	ahead := GP64() // the rows that follow: processors do not see the pattern
+	ahead := GP64() // the address of later rows, to prefetch, since hardware prefetchers miss the pattern
 	MOVQ(ld, ahead)
 	IMULQ(arg("rows"), ahead)
 	v.columns(n, func(count int, label string) {

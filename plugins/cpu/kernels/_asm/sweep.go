@@ -6,15 +6,14 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// A sweep goes over elements of some arrays at the same offset: whole vectors, and a part of one at the end, which is loaded and
-// stored under a mask.
+// A sweep is a loop over elements of some arrays at the same offset: whole vectors, and the last elements under a mask.
 type sweep struct {
 	v    vec
-	at   GPVirtual // the offset in bytes
+	at   GPVirtual // offset in bytes
 	mask Register  // nil: all lanes
 }
 
-// sweep writes a loop over n elements. It changes n. The labels of a routine's sweeps differ in name.
+// sweep writes a loop over n elements. It changes n. name makes labels unique in the routine.
 func (v vec) sweep(name string, n, at Register, body func(s *sweep)) {
 	s := &sweep{v: v, at: at.(GPVirtual)}
 	SUBQ(Imm(uint64(v.lanes)), n)
@@ -32,7 +31,7 @@ func (v vec) sweep(name string, n, at Register, body func(s *sweep)) {
 	Label(name + "End")
 }
 
-// first is a mask of n lanes, n below lanes.
+// first returns a mask of the first n lanes; n < lanes.
 func (v vec) first(n Register) Register {
 	if v.wide() {
 		bits, k := GP64(), K()
@@ -61,7 +60,7 @@ func (v vec) first(n Register) Register {
 // firstLanes is eight lanes of ones and eight of zeros.
 var firstLanes Mem
 
-// load reads a vector; lanes that are masked out have the value of other, a constant or a register, or 0 for nil.
+// load loads a vector. Lanes that are masked out get the value of other, a constant or a register; nil means 0.
 func (s *sweep) load(base Register, other Op) VecVirtual {
 	m, x := Mem{Base: base, Index: s.at, Scale: 1}, s.v.reg()
 	switch {

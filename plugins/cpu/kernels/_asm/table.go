@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// An entry is a routine that package kernels looks up by the name of the function that it computes, so that neither a table there
-// nor this program has a list of functions.
+// An entry is a routine that package kernels looks up by the name of its function. The tables are generated, so no list of functions has to be
+// kept by hand.
 type entry struct {
-	kind     string // of table, one of elements
-	set      string // the instruction set
-	function string // its name, that of an op
-	value    string // of the entry, in Go
+	kind     string // kind of table, a key of elements
+	set      string // instruction set
+	function string // the op's name
+	value    string // value of the entry, in Go
 }
 
-// elements are the types of entries, by the kind of table.
+// elements holds the types of entries by the kind of table.
 var elements = map[string]string{
 	"unary":    "unaryRoutine",
 	"binary":   "func(dst, a, b *float32, blocks int)",
@@ -33,7 +33,7 @@ var elements = map[string]string{
 	"schemeDecode": "func(dst *float32, ldd int, w *byte, ld, rows int, scale, zero *float32, vectors int)",
 }
 
-// tables are the Go declarations of entries, a map for each kind and instruction set.
+// tables returns the Go declarations of entries, a map for each kind and instruction set.
 func tables(entries []entry) string {
 	slices.SortFunc(entries, func(a, b entry) int {
 		return cmp.Or(strings.Compare(a.kind, b.kind), strings.Compare(a.set, b.set), strings.Compare(a.function, b.function))
@@ -51,7 +51,7 @@ func tables(entries []entry) string {
 	return w.String()
 }
 
-// symbol is the name of a function's routine, less the suffix of its instruction set: geluTanh for gelu_tanh.
+// symbol returns the name of a function's routine without the suffix of its instruction set: geluTanh for gelu_tanh.
 func symbol(function string) string {
 	parts := strings.Split(function, "_")
 	for i, p := range parts[1:] {

@@ -33,13 +33,13 @@ func genTrig(v vec) {
 	unary(v, "log", v.log)
 }
 
-// turning writes a function of angles that stops in front of a vector with an angle too large for sinCos. f gets |x| and x.
+// turning writes a function of angles that stops before a vector with an angle too large for sinCos. f gets |x| and x.
 func turning(v vec, name string, f func(a VecVirtual, x Mem) VecVirtual) {
 	routine := symbol(name) + v.name
 	entries = append(entries, entry{"unary", v.name, name, "{angles: " + routine + "}"})
 	TEXT(routine, NOSPLIT, "func(dst, src *float32, blocks int) int")
-	Doc(routine+" is dst[i] = "+name+"(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It ends in front of a vector",
-		"with an element of at least 2^17 and returns how many vectors are left.")
+	Doc(routine+" is dst[i] = "+name+"(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It stops before a vector",
+		"with an element of magnitude 2^17 or more, and returns how many vectors are left.")
 	Pragma("noescape")
 	dst := Load(Param("dst"), GP64())
 	src := Load(Param("src"), GP64())
@@ -80,8 +80,8 @@ func (v vec) reduce(a VecVirtual, exact bool) (r, low, q VecVirtual) {
 	q = v.reg()
 	VMOVUPS(n, q)
 	VSUBPS(bitsConst(shift), n, n)
-	// The first difference is exact: both sides are multiples of 2^-24 and it is below 1. So is all but the last rounding where
-	// a is close to a multiple of pi/2, and what follows the third part of pi/2 is below 2^-70.
+	// The first difference is exact: both sides are multiples of 2^-24, and it is below 1. If a is close to a multiple of pi/2, only the last
+	// operation rounds. What pi/2 has beyond its third part is below 2^-70.
 	part := halfPi()
 	r = a
 	VFNMADD231PS(f32(part[0]), n, r)
@@ -93,11 +93,11 @@ func (v vec) reduce(a VecVirtual, exact bool) (r, low, q VecVirtual) {
 	p, e, back := v.reg(), v.reg(), v.reg()
 	VMULPS(f32(part[1]), n, p)
 	VMOVUPS(p, e)
-	VFMSUB231PS(f32(part[1]), n, e) // the product is p + e
+	VFMSUB231PS(f32(part[1]), n, e) // the exact product is p + e
 	first := r
 	r, low = v.reg(), v.reg()
 	VSUBPS(p, first, r)
-	VSUBPS(first, r, back) // what went into r for -p
+	VSUBPS(first, r, back) // the part of -p that is in r
 	VADDPS(back, p, p)
 	VSUBPS(back, r, back)
 	VSUBPS(back, first, low)
@@ -107,7 +107,7 @@ func (v vec) reduce(a VecVirtual, exact bool) (r, low, q VecVirtual) {
 	return r, low, q
 }
 
-// sinCos is the sine and the cosine of the reduced angle, and its quadrant.
+// sinCos returns the sine and the cosine of the reduced angle, and its quadrant.
 func (v vec) sinCos(a VecVirtual) (s, c, q VecVirtual) {
 	r, _, q := v.reduce(a, false)
 	z := v.reg()
@@ -134,7 +134,7 @@ func (v vec) tan(a VecVirtual) VecVirtual {
 	return y
 }
 
-// oddPick is odd in the lanes where q is odd, even elsewhere.
+// oddPick returns odd in the lanes where q is odd, even elsewhere.
 func (v vec) oddPick(q, odd, even Register) VecVirtual {
 	out := v.reg()
 	if v.wide() {
@@ -149,7 +149,7 @@ func (v vec) oddPick(q, odd, even Register) VecVirtual {
 	return out
 }
 
-// quadrantSign has bit 1 of q as its sign.
+// quadrantSign returns a register whose sign is bit 1 of q.
 func (v vec) quadrantSign(q Register) VecVirtual {
 	s := v.reg()
 	VPSLLD(Imm(30), q, s)
@@ -162,13 +162,13 @@ func (v vec) signOf(x Mem) VecVirtual {
 	return s
 }
 
-// flip changes the sign of y where s has one; the other bits of s do not matter, and are lost.
+// flip negates y where s is negative. It overwrites s.
 func (v vec) flip(s, y Register) {
 	v.and(bitsConst(0x80000000), s, s)
 	v.xor(s, y, y)
 }
 
-// atan is t + t^3 p(t^2) with t = |x| up to 1, and pi/2 plus that with t = -1/|x| beyond, with the sign of x.
+// atan is t + t^3 p(t^2) with the sign of x: t is |x| up to 1; beyond, t is -1/|x| and pi/2 is added.
 func (v vec) atan(x VecVirtual) VecVirtual {
 	a := v.abs(x)
 	one := v.load(f32(1))
