@@ -115,7 +115,7 @@ func TestTask(t *testing.T) {
 		}
 	}
 	for text, edit := range map[string]func([]byte) []byte{
-		`field "mask_side" is there and has no value`: func(b []byte) []byte {
+		`field "mask_side" is present but has no value`: func(b []byte) []byte {
 			return bytes.Replace(b, append([]byte("\xa9mask_side"), byte(full.MaskSide)), []byte("\xa9mask_side\x00"), 1)
 		},
 		"task has 19 fields; want 20 to 24": func(b []byte) []byte {

@@ -155,7 +155,7 @@ func decodeFields(d *decoder, fields []task.Field) {
 			panic("BUG: field " + f.Key + " has a type that tasks do not have")
 		}
 		if d.err == nil && leftOut(f) {
-			d.fail("field %q is there and has no value; want none", f.Key)
+			d.fail("field %q is present but has no value; leave it out", f.Key)
 		}
 	}
 }

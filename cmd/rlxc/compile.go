@@ -464,7 +464,7 @@ func reportCompiled(env *cli.Env, c compiled) error {
 			lowering = "; " + lowering
 		}
 		if t.split.InPieces() {
-			lowering += fmt.Sprintf("; %d switches between %s, where %d values of up to %s cross", len(t.Backends)-1, strings.Join(t.split.Backends(), " and "),
+			lowering += fmt.Sprintf("; %d switches between %s copy %d values of up to %s", len(t.Backends)-1, strings.Join(t.split.Backends(), " and "),
 				len(t.split.Crossings()), cli.Size(t.CrossingBytes))
 		}
 		env.Notef("  %-14s %d steps, arena %s, %.1fx reuse%s", t.Method+"/"+t.Target, t.Steps, cli.Size(t.ArenaBytes), t.Reuse, lowering)

@@ -93,7 +93,7 @@ func writeReport(ctx context.Context, env *cli.Env, path string, reports []compi
 				fmt.Fprintf(&b, "%s\t%s\t%s\t%s\n", e.Pass, e.Rule, e.Node, state)
 			}
 			for _, c := range x.Passes.Reference {
-				fmt.Fprintf(&b, "reference\t%s\t%d nodes\tno kernel of the target, and no expansion into ops that have one\n", c.Op, c.Count)
+				fmt.Fprintf(&b, "reference\t%s\t%d nodes\tthe target has no kernel for it or for the ops that it expands to\n", c.Op, c.Count)
 			}
 			if r.Split == nil { // compilation was stopped earlier
 				continue
@@ -103,7 +103,7 @@ func writeReport(ctx context.Context, env *cli.Env, path string, reports []compi
 				fmt.Fprintf(&b, "elsewhere\t%s\t%d nodes\ton %s: %s lacks it\n", c.Op, c.Count, s.Target, r.Target)
 			}
 			for _, c := range s.Moved {
-				fmt.Fprintf(&b, "elsewhere\t%s\t%d nodes\ton %s, between two that %s lacks: that saves crossings\n", c.Op, c.Count, s.Target, r.Target)
+				fmt.Fprintf(&b, "elsewhere\t%s\t%d nodes\ton %s, between two ops that %s lacks: that saves copies\n", c.Op, c.Count, s.Target, r.Target)
 			}
 			for _, c := range r.Split.Crossings() {
 				if c.To == k {

@@ -65,7 +65,7 @@ func compileGraphs(ctx context.Context, env *cli.Env, src string, f compileFlags
 		model.Facts = []arch.Fact{{Name: "weights", Value: f.weights}}
 	} else {
 		vals.made, err = madeUpParams(graphs, f.seed)
-		model.Facts = []arch.Fact{{Name: "weights", Value: fmt.Sprintf("made up from seed %d", f.seed)}}
+		model.Facts = []arch.Fact{{Name: "weights", Value: fmt.Sprintf("generated from seed %d", f.seed)}}
 	}
 	if err != nil {
 		return err

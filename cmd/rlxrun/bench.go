@@ -225,7 +225,7 @@ func (m *measured) print(env *cli.Env) error {
 	}
 	rows := m.table(sizes,
 		[]string{"first run", fmt.Sprintf("%.2f ms, %.2f times the median", m.FirstMS, m.FirstMS/m.MedianMS)},
-		[]string{"run", fmt.Sprintf("%.2f ms median of %d after %d to warm up, %.2f to %.2f; host's clock, inputs handed in to outputs readable", m.MedianMS, len(m.RunsMS), m.Warmup, m.MinMS, m.MaxMS)},
+		[]string{"run", fmt.Sprintf("%.2f ms median of %d after %d to warm up, %.2f to %.2f; host's clock, from the call to readable outputs", m.MedianMS, len(m.RunsMS), m.Warmup, m.MinMS, m.MaxMS)},
 		[]string{"arithmetic", fmt.Sprintf("%.3f GFLOP, %.1f GFLOP/s", float64(m.FLOPs)/1e9, m.GFLOPS)},
 	)
 	if m.DeviceMemory > 0 {

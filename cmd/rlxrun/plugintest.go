@@ -337,7 +337,7 @@ func (f *conformanceFlags) support(ctx context.Context, env *cli.Env, b found, c
 	if env.JSON {
 		return env.WriteJSON(claims)
 	}
-	rows := [][]string{{"OP", "KERNEL", "REFERENCE", "CASES", "TYPES", "THE FIRST CASE THAT IS NOT TAKEN"}}
+	rows := [][]string{{"OP", "KERNEL", "REFERENCE", "CASES", "TYPES", "FIRST UNSUPPORTED CASE"}}
 	for _, x := range claims {
 		if len(c.Ops) > 0 && !slices.Contains(c.Ops, x.Op) {
 			continue

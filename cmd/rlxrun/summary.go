@@ -65,12 +65,12 @@ func crossingsOf(l rlx.Loaded) *crossingSummary {
 	return &crossingSummary{l.Backends, l.Crossings.Switches, l.Crossings.Values, l.Crossings.Bytes, ms(l.Crossings.Time)}
 }
 
-// String formats it for the line of a method: "2 switches of backend, where 3 values of 12 kB crossed; 0.41 ms outside of backends".
+// String formats it for the line of a method: "2 switches between backends copied 3 values (12 kB); 0.41 ms outside the backends".
 func (c *crossingSummary) String() string {
 	if c == nil {
 		return ""
 	}
-	return fmt.Sprintf("; %d switches of backend, where %d values of %s crossed; %.2f ms outside of backends", c.Switches, c.Values, cli.Size(c.Bytes), c.MS)
+	return fmt.Sprintf("; %d switches between backends copied %d values (%s); %.2f ms outside the backends", c.Switches, c.Values, cli.Size(c.Bytes), c.MS)
 }
 
 type outputSummary struct {

@@ -443,9 +443,9 @@ func (f *textFlags) help(m *rlx.Model) string {
 	s := t.Sampling
 	length := fmt.Sprintf("up to %d tokens", t.Context)
 	if t.Slides() {
-		length = fmt.Sprintf("any number of tokens (%d are seen)", t.Slide.Keep+1)
+		length = fmt.Sprintf("any number of tokens (the model sees the last %d)", t.Slide.Keep+1)
 	}
-	out := fmt.Sprintf("Task %s: %s, %s with what is generated; ids from 0 to %d.\nSampling unless flags say otherwise: temperature %g, top-k %d, top-p %g, min-p %g, repeat-penalty %g.\nOutputs for -o:\n",
+	out := fmt.Sprintf("Task %s: %s, %s including the generated ones; ids from 0 to %d.\nSampling unless flags say otherwise: temperature %g, top-k %d, top-p %g, min-p %g, repeat-penalty %g.\nOutputs for -o:\n",
 		text.Kind, prompt, length, t.Vocabulary-1, s.Temperature, s.TopK, s.TopP, s.MinP, s.RepeatPenalty)
 	if t.Batch.Method != "" {
 		out = strings.Replace(out, "Outputs for -o", fmt.Sprintf("It continues up to %d texts at a time: --prompts-file, or --prompt several times.\nOutputs for -o", t.Batch.Sequences), 1)

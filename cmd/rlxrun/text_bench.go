@@ -165,9 +165,9 @@ func (m *textMeasured) print(env *cli.Env) error {
 	if env.JSON {
 		return env.WriteJSON(m)
 	}
-	read := fmt.Sprintf("%s of weights and %s of state for a token", cli.Size(m.WeightsRead), cli.Size(m.StateRead))
+	read := fmt.Sprintf("%s of weights and %s of state per token", cli.Size(m.WeightsRead), cli.Size(m.StateRead))
 	if m.Bandwidth > 0 {
-		read += fmt.Sprintf("; %.1f GB/s, %.0f %% of the %.1f GB/s that the host reads", m.DecodeRate*float64(m.WeightsRead+m.StateRead)/1e9, 100*m.BandwidthShare, m.Bandwidth/1e9)
+		read += fmt.Sprintf("; %.1f GB/s, %.0f %% of the %.1f GB/s that the host can read", m.DecodeRate*float64(m.WeightsRead+m.StateRead)/1e9, 100*m.BandwidthShare, m.Bandwidth/1e9)
 	}
 	rows := [][]string{
 		{"first token", fmt.Sprintf("%.1f ms after the prompt, median of %d", m.FirstTokenMS, m.Runs)},
