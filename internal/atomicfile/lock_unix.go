@@ -25,7 +25,7 @@ func reclaim(name string) {
 	const flags = unix.O_NOFOLLOW | unix.O_NONBLOCK // do not follow links, and do not wait for a pipe
 	f, err := os.OpenFile(name, os.O_RDWR|flags, 0)
 	if err != nil {
-		// The file may be unreadable or read-only, like the file it was to replace. Most file systems can lock it anyway.
+		// The file may have the read-only mode of the file that it was to replace. Most file systems can lock it anyway.
 		if f, err = os.OpenFile(name, os.O_RDONLY|flags, 0); err != nil {
 			return
 		}

@@ -66,7 +66,7 @@ func trusted(st fs.FileInfo) bool {
 	return ok && (int(sys.Uid) == os.Getuid() || sys.Uid == 0)
 }
 
-// tryLock locks f until it is closed. It returns false if another process has the lock. A file system without locks counts as unlocked.
+// tryLock locks f until it is closed. It returns false if another process has the lock. On a file system without locks it returns true.
 func tryLock(f *os.File) bool {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	return !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR)
