@@ -36,7 +36,7 @@ fn score(b: u32, h: u32, q: u32, k: u32, product: f32) -> f32 {
 
 // A key whose weight would be 0 even in double precision is skipped; its weight is stored as -0.0. All other keys are multiplied although f32
 // may round their weight to 0, because 0 times an infinite v must be NaN.
-var<workgroup> odd: atomic<u32>; // set if a value of v is NaN or infinite
+var<workgroup> not_finite: atomic<u32>; // set if a value of v is NaN or infinite
 const no_weight = -1075.0;
 const least_weight = 1.2e-38;
 
@@ -51,7 +51,7 @@ fn weighed(p: vec4<f32>, v: f32) -> vec4<f32> {
 fn rescaled(o: vec4<f32>, x: vec4<f32>) -> vec4<f32> {
   return select(o * max(exp2(x), vec4<f32>(least_weight)), vec4<f32>(0.0), x < vec4<f32>(no_weight));
 }
-fn is_odd(v: vec4<f32>) -> bool {
+fn any_not_finite(v: vec4<f32>) -> bool {
   return any((bitcast<vec4<u32>>(v) & vec4<u32>(0x7f800000u)) == vec4<u32>(0x7f800000u));
 }
 {{- end}}
@@ -278,8 +278,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
       {{if $c.SomeV $i}}if (local + {{mul $i $c.Threads}}u < {{$c.UnitsV}}u) {{end}}{
         {{$c.ValueRow (printf "value%d" $i)}}[{{$c.ValueAt (printf "value%d" $i)}} + column{{$i}}] = v{{$i}};
 {{- if not $c.Grid}}
-        if (is_odd(v{{$i}})) {
-          atomicStore(&odd, 1u);
+        if (any_not_finite(v{{$i}})) {
+          atomicStore(&not_finite, 1u);
         }
 {{- end}}
       }
@@ -299,7 +299,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
 {{- end}}
 {{- if not $c.Grid}}
-      if (atomicLoad(&odd) != 0u) {
+      if (atomicLoad(&not_finite) != 0u) {
         for (var k = 0u; k < {{$c.PartRows}}u; k = k + 1u) {
 {{- range $i := seq $c.Rows}}
           let p{{$i}} = {{$c.A "k / 4u"}}.rows[k % 4u][ty + {{mul $i $c.LQ}}u];

@@ -1,4 +1,4 @@
-{{- /* Attention of few queries to many keys, whose time goes into reading them. */ -}}
+{{- /* Attention of few queries to many keys (decoding). Reading the keys and values takes most of the time. */ -}}
 {{define "few"}}
 // A workgroup computes up to {{.C.FewRows}} queries of the heads that share keys, over one share of the keys. It reads each key and value once;
 // {{.C.Lanes}} neighbouring invocations read a key together. For each query it writes the weighted sum of values, the sum of weights, and the
@@ -15,7 +15,7 @@ fn weighed(p: vec4<f32>, v: f32) -> vec4<f32> {
   let some = select(p, vec4<f32>(least_weight), p == vec4<f32>(0.0));
   return select(some * v, vec4<f32>(0.0), bitcast<vec4<u32>>(p) == vec4<u32>(0x80000000u));
 }
-fn is_odd(v: vec4<f32>) -> bool {
+fn any_not_finite(v: vec4<f32>) -> bool {
   return any((bitcast<vec4<u32>>(v) & vec4<u32>(0x7f800000u)) == vec4<u32>(0x7f800000u));
 }
 fn score(b: u32, h: u32, q: u32, k: u32, product: f32) -> f32 {
@@ -160,7 +160,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- range $v := seq $c.RowVecs4}}
         let p{{$v}} = weights[k][{{$v}}];
 {{- end}}
-        if (is_odd(v{{$u}})) {
+        if (any_not_finite(v{{$u}})) {
 {{- range $v := seq $c.RowVecs4}}
 {{- range $e := seq 4}}
           let t{{$v}}_{{$e}} = weighed(p{{$v}}, v{{$u}}[{{$e}}]);

@@ -1,4 +1,4 @@
-{{- /* Which keys a query sees. */ -}}
+{{- /* The range of keys that a query can see, and the mask. */ -}}
 {{- define "span"}}
 // For the current batch element: the number of keys, and the position of query 0 among them.
 var<private> keys: u32;

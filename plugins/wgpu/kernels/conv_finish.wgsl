@@ -1,5 +1,5 @@
 
-var<workgroup> odd: atomic<u32>;
+var<workgroup> not_finite: atomic<u32>;
 
 // The tiled product multiplies weights by the zeros of the padding. If a weight is not finite, that gives NaN, so the whole result is computed
 // again without the padding.
@@ -12,14 +12,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     return;
   }
   if (local == 0u) {
-    atomicStore(&odd, 0u);
+    atomicStore(&not_finite, 0u);
   }
   workgroupBarrier();
   if (local < {{.C.Parts}}u && made({{.C.Flags}}u + local) != 0.0) {
-    atomicStore(&odd, 1u);
+    atomicStore(&not_finite, 1u);
   }
   workgroupBarrier();
-  if (atomicLoad(&odd) == 0u) {
+  if (atomicLoad(&not_finite) == 0u) {
     return;
   }
   for (var i = id * 256u + local; i < P.n; i = i + P.groups * 256u) {

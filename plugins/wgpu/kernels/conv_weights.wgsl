@@ -1,5 +1,5 @@
 {{- if .C.Padded}}
-var<workgroup> odd: atomic<u32>;
+var<workgroup> not_finite: atomic<u32>;
 {{end}}
 {{- if .C.Arrange}}
 // Copies weights from [out, channels, taps] to patch order: {{.C.Block}} channels for one tap, for the next tap, ..., then the next channels.
@@ -32,15 +32,15 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   }
 {{- if .C.Padded}}
   if (local == 0u) {
-    atomicStore(&odd, 0u);
+    atomicStore(&not_finite, 0u);
   }
   workgroupBarrier();
   if (!finite) {
-    atomicStore(&odd, 1u);
+    atomicStore(&not_finite, 1u);
   }
   workgroupBarrier();
   if (local == 0u) {
-    made_put({{.C.Flags}}u + id, made_encode(f32(atomicLoad(&odd))));
+    made_put({{.C.Flags}}u + id, made_encode(f32(atomicLoad(&not_finite))));
   }
 {{- end}}
 }

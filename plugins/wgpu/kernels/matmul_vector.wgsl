@@ -148,7 +148,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
 }
 {{- define "columns"}}
-{{- /* Past the end, the last column is computed again and not written. */ -}}
+{{- /* Past the end, the last column is computed again but not written. */ -}}
 {{- range $i := seq .Each}}
     let column{{$.I}}_{{$i}} = min(first + mine + {{$i}}u, P.n_size{{$.I}} - 1u) * quads;
 {{- end}}

@@ -1,4 +1,4 @@
-{{- /* Readers of packed weights: NAME4(i) are values 4i to 4i+3. Block sizes are even, and many are no multiple of 4. */ -}}
+{{- /* Readers of packed weights: NAME4(i) returns values 4i to 4i+3. All block sizes are even, but many are not multiples of 4 bytes. */ -}}
 {{define "common"}}
 fn {{.N}}_aligned(b: u32) -> u32 { return {{.N}}_word((b + {{.Skip}}u) >> 2u); } // b must be a multiple of 4
 fn {{.N}}_half(b: u32) -> f32 {
