@@ -33,7 +33,7 @@ func (hostPlugin) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, c *grpc.
 // dialOptions replace go-plugin's defaults, which are: no TLS, messages up to 2 GiB, any method, no deadlines, reconnection.
 func dialOptions(r *backendRunner, id hostIdentity, stop time.Duration) []grpc.DialOption {
 	var dialled atomic.Bool
-	secure := credentials.NewTLS(id.config(func() []byte { return r.shake.Load().cert }))
+	secure := credentials.NewTLS(id.config(func() []byte { return r.accepted.Load().cert }))
 	return []grpc.DialOption{
 		grpc.WithTransportCredentials(&watchedTLS{secure, r.tlsFailed}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
@@ -43,7 +43,7 @@ func dialOptions(r *backendRunner, id hostIdentity, stop time.Duration) []grpc.D
 		grpc.WithIdleTimeout(0), // an idle channel would close its connection, and it must not dial again
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			// A second dial to the same path could only reach another process.
-			h := r.shake.Load()
+			h := r.accepted.Load()
 			if h == nil || dialled.Swap(true) {
 				return nil, errors.New("the connection with the backend has ended")
 			}

@@ -36,11 +36,11 @@ type backendRunner struct {
 	versions []int
 	log      *logSink
 
-	cmd   *exec.Cmd
-	proc  atomic.Pointer[process]    // nil until the process is started
-	shake atomic.Pointer[handshake]  // nil until the handshake is accepted
-	said  chan struct{}              // closed when stderr ends
-	fault atomic.Pointer[diag.Error] // why the start failed
+	cmd        *exec.Cmd
+	proc       atomic.Pointer[process]    // nil until the process is started
+	accepted   atomic.Pointer[handshake]  // nil until the handshake is accepted
+	stderrDone chan struct{}              // closed when stderr ends
+	fault      atomic.Pointer[diag.Error] // why the start failed
 	// tlsFault is set if the TLS handshake failed.
 	tlsFault atomic.Pointer[diag.Error]
 	stdout   *io.PipeReader
@@ -175,17 +175,17 @@ func (r *backendRunner) watchOutput(p *process, outR, errR *os.File) {
 	hostOut, toHost := io.Pipe()
 	hostErr, toHostErr := io.Pipe()
 	r.stdout, r.stderr = hostOut, hostErr
-	r.said = make(chan struct{})
+	r.stderrDone = make(chan struct{})
 	drained := make(chan struct{})
 	go func() {
-		defer close(r.said)
+		defer close(r.stderrDone)
 		r.log.drain(errR, "stderr")
 	}()
 	go func() {
 		defer close(drained)
 		br := bufio.NewReaderSize(outR, maxLine)
 		if h, ok := r.readHandshake(p, br); ok {
-			r.shake.Store(&h)
+			r.accepted.Store(&h)
 			toHost.Write([]byte(h.line()))
 		} else {
 			toHost.Close()
@@ -196,7 +196,7 @@ func (r *backendRunner) watchOutput(p *process, outR, errR *os.File) {
 	go func() {
 		<-p.exited
 		grace := time.After(drainGrace)
-		for _, done := range []chan struct{}{drained, r.said} {
+		for _, done := range []chan struct{}{drained, r.stderrDone} {
 			select {
 			case <-done:
 				continue
@@ -214,7 +214,7 @@ func (r *backendRunner) watchOutput(p *process, outR, errR *os.File) {
 // drainErrors waits for the end of stderr after the process has exited.
 func (r *backendRunner) drainErrors() {
 	select {
-	case <-r.said:
+	case <-r.stderrDone:
 	case <-time.After(drainGrace):
 	}
 }

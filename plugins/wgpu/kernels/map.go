@@ -30,14 +30,14 @@ type mapping func(n *ir.Node, name, body string, consts any, fields []string, pa
 // mapped makes a shader that computes each element of the result independently. body must define `fn value(i: u32) -> u32`, which returns the bits
 // of element i. fields and params are the parameters after n, the number of elements.
 func mapped(n *ir.Node, name, body string, consts any, fields []string, params func(c *Call) []uint32) Shader {
-	return harnessed(n, name, body, consts, fields, params, element(made(n).DType), 1)
+	return harnessed(n, name, body, consts, fields, params, element(resultType(n).DType), 1)
 }
 
 // coarsened is like mapped, but for values that are cheap to compute: if the result is large, an invocation computes several. Past the end it
 // computes the last element again and discards it. body must not use the status: if the result overwrites an operand, that element may be computed
 // from one of the result.
 func coarsened(n *ir.Node, name, body string, consts any, fields []string, params func(c *Call) []uint32) Shader {
-	return harnessed(n, name, body, consts, fields, params, element(made(n).DType), largeEach)
+	return harnessed(n, name, body, consts, fields, params, element(resultType(n).DType), largeEach)
 }
 
 // moved makes a shader that moves bits from the operands in data to the result, in units u. body must define value(i), which returns unit i of the
@@ -64,12 +64,12 @@ func moved(n *ir.Node, u unit, data []int, name, body string, consts map[string]
 	return s
 }
 
-// made returns the type of the node's result, or of its first result.
-func made(n *ir.Node) ir.Type { return n.ResultTypes()[0] }
+// resultType returns the type of the node's result, or of its first result.
+func resultType(n *ir.Node) ir.Type { return n.ResultTypes()[0] }
 
 func harnessed(n *ir.Node, name, body string, consts any, fields []string, params func(c *Call) []uint32, u unit, each int) Shader {
 	group := mapGroup
-	if most := ceilDiv(numel(n.Graph.Syms.Largest(made(n).Shape)), u.elements); most >= largeUnits {
+	if most := ceilDiv(numel(n.Graph.Syms.Largest(resultType(n).Shape)), u.elements); most >= largeUnits {
 		group = largeGroup
 	} else {
 		each = 1
@@ -94,7 +94,7 @@ func harnessed(n *ir.Node, name, body string, consts any, fields []string, param
 	for i := range n.In {
 		s.Bindings = append(s.Bindings, Binding{Name: operandNames[i], Operand: i, DType: n.In[i].Type.DType})
 	}
-	s.Bindings = append(s.Bindings, Binding{Name: "y", Operand: Out, DType: made(n).DType})
+	s.Bindings = append(s.Bindings, Binding{Name: "y", Operand: Out, DType: resultType(n).DType})
 	return s
 }
 
