@@ -141,13 +141,13 @@ func (t *translator) convert(e *call, v value, to *typ) value {
 	return out
 }
 
-// builtin is a function of WGSL. translate returns a value without a type if there is none.
+// builtin is a built-in function of WGSL. translate returns a value without a type if the function has no result.
 type builtin struct {
 	args      int
 	translate func(t *translator, e *call) value
 }
 
-// builtins are the functions of WGSL that are known.
+// builtins are the supported built-in functions.
 var builtins map[string]builtin
 
 func init() {
@@ -184,7 +184,7 @@ func numbers(t *typ) bool  { return t.numeric() }
 func floats(t *typ) bool   { return t.scalar() == f32 }
 func integers(t *typ) bool { return t.integer() }
 
-// agreed are the arguments, which have one type.
+// agreed converts the arguments to their common type.
 func (t *translator) agreed(e *call, ok func(*typ) bool) (typ *typ, args []string) {
 	var vs []value
 	for _, a := range e.args {
@@ -249,7 +249,7 @@ func anyOf(t *translator, e *call) value {
 	return value{text: "metal::any(" + v.text + ")", typ: boolean}
 }
 
-// choose is select(no, yes, condition). All three are evaluated, which ?: would not do.
+// choose is select(no, yes, condition). It evaluates all three, unlike ?:.
 func choose(t *translator, e *call) value {
 	typ, args := t.agreed(&call{e.pos, e.of, e.args[:2]}, func(t *typ) bool { return t.kind <= vector })
 	c := t.expr(e.args[2])
@@ -267,7 +267,7 @@ func unpackHalves(t *translator, e *call) value {
 	return value{text: "metal::float2(as_type<metal::half2>(" + t.typed(e.args[0], u32).text + "))", typ: vectorOf(f32, 2)}
 }
 
-// atomic is the first argument: &x, where x is an atomic.
+// atomic translates the first argument of an atomic function: &x, where x is an atomic.
 func (t *translator) atomic(e *call) (string, *typ) {
 	u, ok := e.args[0].(*unary)
 	if !ok || u.op != "&" {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// floatText is a float as a literal that is read back as the same number.
+// floatText writes a float as a literal that parses to the same number.
 func floatText(f float32) string {
 	s := strconv.FormatFloat(float64(f), 'g', -1, 32)
 	if !strings.ContainsAny(s, ".e") {
@@ -73,7 +73,7 @@ func numberValue(e *literal) value {
 	return constantOf(e.pos, c, t)
 }
 
-// as converts a value to a type that it must have, unless it is abstract.
+// as checks that a value has a type, and converts an abstract value to it.
 func as(p pos, v value, to *typ) value {
 	if v.typ.abstract() && to.kind == scalar && to != boolean && !(v.typ == abstractFloat && to != f32) {
 		return constantOf(p, v.c, to)
@@ -84,7 +84,7 @@ func as(p pos, v value, to *typ) value {
 	return v
 }
 
-// concrete gives a value that is abstract the type that it has without a context.
+// concrete gives an abstract value its default type, i32 or f32.
 func concrete(p pos, v value) value {
 	switch v.typ {
 	case abstractInt:
@@ -95,7 +95,7 @@ func concrete(p pos, v value) value {
 	return v
 }
 
-// typed is an expression that must have a type.
+// typed translates an expression that must have a given type.
 func (t *translator) typed(e expr, to *typ) value { return as(e.at(), t.expr(e), to) }
 
 func (t *translator) concrete(e expr) value { return concrete(e.at(), t.expr(e)) }
@@ -129,12 +129,12 @@ func (t *translator) unary(e *unary) value {
 	return out
 }
 
-// asBits is a value of i32 as u32, and bits one of u32 as type t, which is i32 or a vector of it.
+// asBits reinterprets i32 as u32. bits reinterprets u32 as t, which is i32 or a vector of it.
 func asBits(v value) string { return fmt.Sprintf("as_type<%s>(%s)", v.typ.like(u32).msl, v.text) }
 
 func bits(t *typ, text string) string { return fmt.Sprintf("as_type<%s>(%s)", t.msl, text) }
 
-// spread is a value as an argument of type t, which is its own or a vector of it.
+// spread converts a scalar to an argument of type t, which is its own type or a vector of it.
 func spread(v value, t *typ) string {
 	if v.typ.is(t) {
 		return v.text
@@ -142,7 +142,7 @@ func spread(v value, t *typ) string {
 	return t.msl + "(" + v.text + ")"
 }
 
-// known are the operators of two numbers that are known.
+// known has the operators on two constants.
 var known = map[string]gotoken.Token{"+": gotoken.ADD, "-": gotoken.SUB, "*": gotoken.MUL, "/": gotoken.QUO, "%": gotoken.REM}
 
 func (t *translator) binary(e *binary) value {
@@ -232,7 +232,7 @@ func (t *translator) binary(e *binary) value {
 	return out
 }
 
-// fold computes with numbers that are known, and exactly.
+// fold evaluates constants exactly.
 func fold(e *binary, x, y value) (value, bool) {
 	op, ok := known[e.op]
 	if !ok || !x.typ.abstract() && x.typ == f32 || y.typ == f32 {
@@ -288,7 +288,7 @@ func (t *translator) index(e *index) value {
 	return out
 }
 
-// within is an index of n elements; one beyond them is that of the last.
+// within clamps an index to n elements.
 func within(i value, n int) string {
 	if i.c != nil {
 		return i.text
@@ -309,7 +309,7 @@ func (t *translator) put(e *index, v expr) string {
 	return "rlx_put(" + x.text + ", " + t.position(e.i).text + ", " + t.typed(v, x.typ.elem).text + ")"
 }
 
-// position is an index.
+// position translates an index.
 func (t *translator) position(e expr) value {
 	i := t.concrete(e)
 	if i.typ != i32 && i.typ != u32 {

@@ -18,10 +18,10 @@ const (
 	mark
 )
 
-// marks are those of several characters, the longest first.
+// marks are the operators of several characters, the longest first.
 var marks = []string{"<<=", ">>=", "->", "==", "!=", "<=", ">=", "&&", "||", "++", "--", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<", ">>"}
 
-// lex divides a source into tokens, of which the last has the kind end.
+// lex divides a source into tokens. The last has the kind end.
 func lex(src string) (out []token) {
 	line, begin := 1, 0 // of this line
 	for i := 0; i < len(src); {
@@ -64,7 +64,7 @@ func lex(src string) (out []token) {
 	return append(out, token{kind: end, pos: pos{line, len(src) - begin + 1}})
 }
 
-// numberLength is the length of the number that s begins with, its suffix included.
+// numberLength is the length of the number at the start of s, with its suffix.
 func numberLength(s string) int {
 	digit, exponent := isDigit, "eE"
 	n := 0

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// mostDepth is how deep statements and expressions may nest.
+// mostDepth limits how deep statements and expressions nest.
 const mostDepth = 200
 
 type parser struct {
@@ -54,7 +54,7 @@ func (p *parser) next() token {
 	return t
 }
 
-// is reports whether the next token is a mark or a keyword, and accept takes it then.
+// is reports whether the next token is a given mark or keyword. accept also consumes it.
 func (p *parser) is(text string) bool { return p.peek().kind != number && p.peek().text == text }
 
 func (p *parser) accept(text string) bool {
@@ -80,7 +80,7 @@ func (p *parser) word(what string) token {
 	return t
 }
 
-// deeper counts the depth; the function that it returns leaves again.
+// deeper enters a level. The function that it returns leaves it.
 func (p *parser) deeper() func() {
 	if p.depth++; p.depth > mostDepth {
 		fail(p.peek().pos, "more than %d levels of statements and expressions", mostDepth)
@@ -88,7 +88,7 @@ func (p *parser) deeper() func() {
 	return func() { p.depth-- }
 }
 
-// attributes are those before a declaration or a parameter.
+// attributes parses the attributes of a declaration or a parameter.
 type attributes struct {
 	compute bool
 	threads int
@@ -130,7 +130,7 @@ func (p *parser) attributes() attributes {
 	return a
 }
 
-// count is a decimal number of an attribute.
+// count parses a decimal number in an attribute.
 func (p *parser) count() int {
 	t := p.next()
 	text := t.text
@@ -151,7 +151,7 @@ func (p *parser) structDecl() *structDecl {
 	return s
 }
 
-// fields are between two marks, separated by commas.
+// fields parses a list between two marks, separated by commas.
 func (p *parser) fields(open, shut string) (out []field) {
 	p.expect(open)
 	for !p.accept(shut) {
@@ -192,7 +192,7 @@ func (p *parser) typ() *typeExpr {
 	}
 }
 
-// variable is a declaration without the semicolon.
+// variable parses a declaration without the semicolon.
 func (p *parser) variable(keyword string) *variable {
 	v := &variable{pos: p.expect(keyword), keyword: keyword, binding: -1}
 	if keyword == "var" && p.accept("<") {
@@ -337,7 +337,7 @@ func (p *parser) choice() *choice {
 	return c
 }
 
-// simple is a statement that may stand in the head of a for.
+// simple parses a statement that may stand in the head of a for.
 func (p *parser) simple() statement {
 	t := p.peek()
 	switch t.text {
@@ -356,7 +356,7 @@ func (p *parser) simple() statement {
 	return &assign{t.pos, x, p.expr(0)}
 }
 
-// levels are the binary operators, those that bind the least first. WGSL wants parentheses where its own order differs from this.
+// levels are the binary operators by precedence, lowest first. Where WGSL's grammar differs, it requires parentheses.
 var levels = [][]string{{"||"}, {"&&"}, {"|"}, {"^"}, {"&"}, {"==", "!="}, {"<", ">", "<=", ">="}, {"<<", ">>"}, {"+", "-"}, {"*", "/", "%"}}
 
 func (p *parser) expr(level int) expr {
@@ -394,7 +394,7 @@ func (p *parser) unary() expr {
 	}
 }
 
-// generic are the names after which < begins the arguments of a type.
+// generic has the names that take type arguments in <>.
 var generic = []string{"vec2", "vec3", "vec4", "mat4x4", "array", "bitcast", "atomic"}
 
 func (p *parser) primary() expr {

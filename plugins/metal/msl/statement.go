@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// find is what a name stands for.
+// find looks a name up, innermost scope first.
 func (t *translator) find(name string) (value, bool) {
 	for i := len(t.scopes) - 1; i >= 0; i-- {
 		if v, ok := t.scopes[i][name]; ok {
@@ -15,8 +15,8 @@ func (t *translator) find(name string) (value, bool) {
 	return value{}, false
 }
 
-// local declares a name of the function and returns the one that it has in MSL. There, a variable is in scope in its own initialiser
-// already, so that one that hides another needs a name of its own.
+// local declares a name and returns its name in MSL. In C++ a variable is in scope in its own initialiser, so a variable that hides another gets a
+// different name.
 func (t *translator) local(p pos, name string, v value) string {
 	scope := t.scopes[len(t.scopes)-1]
 	if _, ok := scope[name]; ok {
@@ -104,7 +104,7 @@ func (t *translator) statement(s statement) {
 	}
 }
 
-// simple is a statement without the semicolon; nothing for a const.
+// simple translates a statement without the semicolon. A const gives no text.
 func (t *translator) simple(s statement) string {
 	switch s := s.(type) {
 	case *variable:

@@ -13,16 +13,15 @@ type translator struct {
 	functions map[string]*function
 	scopes    []map[string]value // the global one first
 	used      map[string]bool    // the names in MSL of the function
-	result    *typ               // of the function
-	calls     map[string]bool    // of the function
+	result    *typ               // of the current function
+	calls     map[string]bool    // functions that it calls
 	helpers   map[string]bool    // that the text needs
 	barrier   bool
 	out       strings.Builder
 	indent    int
 }
 
-// msl is the name of something that a program declares. The trailing _ keeps it apart from every word of C++ and MSL, which are hundreds,
-// and from the names that begin with rlx_.
+// msl returns the MSL name of an identifier. The trailing _ avoids the keywords of C++ and MSL, and our own names, which begin with rlx_.
 func msl(name string) string { return name + "_" }
 
 func translate(m *module) *Kernel {
@@ -86,7 +85,7 @@ func translate(m *module) *Kernel {
 	return k
 }
 
-// reach returns the functions that the entry point calls, directly or not. It refuses those that call themselves.
+// reach returns the functions that the entry point calls, directly or indirectly. Recursion is an error.
 func (t *translator) reach(m *module, entry *function, calls map[string][]string) map[string]bool {
 	done, open := map[string]bool{}, map[string]bool{}
 	var visit func(name string)
@@ -111,7 +110,7 @@ func (t *translator) reach(m *module, entry *function, calls map[string][]string
 	return reached
 }
 
-// need notes that the text uses a helper.
+// need adds a helper to the text.
 func (t *translator) need(helper string) { t.helpers[helper] = true }
 
 func (t *translator) declareStruct(s *structDecl) {
@@ -138,7 +137,7 @@ func (t *typ) plain() bool {
 	return t.kind != atomic && (t.kind != array || t.n > 0 && t.elem.plain())
 }
 
-// known is the value of a const. Its text stands wherever it is used.
+// known returns the value of a const, which is written wherever the const is used.
 func (t *translator) known(v *variable) value {
 	x := t.expr(v.init)
 	if v.typ != nil {
@@ -148,7 +147,7 @@ func (t *translator) known(v *variable) value {
 	return x
 }
 
-// globals are the variables of a module, as members of the struct whose methods the functions are.
+// globals are the variables of a module. They become members of a struct, and the functions its methods.
 type globals struct {
 	buffers []string // how each is set
 	params  []string // of the kernel: the buffers
@@ -217,7 +216,7 @@ func (g *globals) bytes() int {
 	return n
 }
 
-// wordsOnly reports whether the type has a fixed size and is made of words of 32 bits.
+// wordsOnly reports whether the type has a fixed size and consists of 32-bit words.
 func (t *typ) wordsOnly() bool {
 	switch t.kind {
 	case scalar, vector:
@@ -234,24 +233,24 @@ func (t *typ) wordsOnly() bool {
 	return true
 }
 
-// helperTexts are what the text of a kernel may begin with, in this order.
+// helperTexts are the helpers that a kernel may need, in the order in which they are written.
 var helperTexts = []struct{ name, text string }{
 	{"rlx_buffer", "template <typename T> struct rlx_buffer {\n  device T* data;\n  uint n;\n};\n"},
 	{"rlx_get", "template <typename T> T rlx_get(rlx_buffer<T> x, uint i) {\n  return x.data[metal::min(i, x.n - 1u)];\n}\n"},
 	{"rlx_put", "template <typename T> void rlx_put(rlx_buffer<T> x, uint i, T v) {\n  if (i < x.n) {\n    x.data[i] = v;\n  }\n}\n"},
 	{"rlx_array", "template <typename T, uint N> struct rlx_array {\n  T at[N];\n};\n"},
 	{"rlx_select", "template <typename T> T rlx_select(T no, T yes, bool c) {\n  return c ? yes : no;\n}\n"},
-	// Divided by 1 instead, the dividend and the remainder are those that WGSL wants. T is uint or a vector of it.
+	// WGSL defines x / 0 as x and x % 0 as 0, the results of a division by 1. T is uint or a vector of it.
 	{"rlx_div", "template <typename T> T rlx_div(T a, T b) {\n  return a / metal::select(b, T(1u), b == T(0u));\n}\n" +
 		"template <> int rlx_div(int a, int b) {\n  return a / (b == 0 || (b == -1 && as_type<uint>(a) == 0x80000000u) ? 1 : b);\n}\n"},
 	{"rlx_mod", "template <typename T> T rlx_mod(T a, T b) {\n  return a % metal::select(b, T(1u), b == T(0u));\n}\n" +
 		"template <> int rlx_mod(int a, int b) {\n  return a % (b == 0 || b == -1 ? 1 : b);\n}\n"},
-	// The largest float below 2^31, and below 2^32. A NaN gives 0 here; WGSL leaves it open.
+	// The bounds are the largest floats below 2^31 and 2^32. NaN gives 0; WGSL leaves it open.
 	{"rlx_int", "int rlx_int(float x) {\n  return x == x ? int(metal::min(metal::max(x, -2147483648.0f), 2147483520.0f)) : 0;\n}\n"},
 	{"rlx_uint", "uint rlx_uint(float x) {\n  return x == x ? uint(metal::min(metal::max(x, 0.0f), 4294967040.0f)) : 0u;\n}\n"},
 }
 
-// text is the whole program, around the functions that have been written.
+// text puts the whole program together, around the functions in t.out.
 func (t *translator) text(m *module, g *globals, entry *function) string {
 	var b strings.Builder
 	b.WriteString("#include <metal_stdlib>\n")

@@ -1,6 +1,6 @@
 package msl
 
-// The tree of a source, as parsed. Types and names are not resolved yet.
+// This file has the syntax tree. Types and names are not resolved.
 
 type module struct {
 	structs   []*structDecl
@@ -22,7 +22,7 @@ type field struct {
 	builtin string // of an entry point's parameter
 }
 
-// typeExpr is the name of a type and what stands between < and >: types or numbers.
+// typeExpr is the name of a type and its arguments in <>: types or numbers.
 type typeExpr struct {
 	pos
 	name string
@@ -135,7 +135,7 @@ type (
 		x    expr
 		name string
 	}
-	// call is that of a function, or a constructor.
+	// call is a call of a function or a constructor.
 	call struct {
 		pos
 		of   *typeExpr

@@ -38,7 +38,7 @@ var (
 	i32     = &typ{name: "i32", msl: "int"}
 	u32     = &typ{name: "u32", msl: "uint"}
 	f32     = &typ{name: "f32", msl: "float"}
-	// Numbers without a suffix have these types until they meet another one.
+	// Literals without a suffix have these types until the context gives another.
 	abstractInt   = &typ{name: "a whole number"}
 	abstractFloat = &typ{name: "a number"}
 )
@@ -51,7 +51,7 @@ func (t *typ) is(o *typ) bool { return t.name == o.name }
 
 func (t *typ) abstract() bool { return t == abstractInt || t == abstractFloat }
 
-// scalar is the type of the elements of a vector, or the type itself.
+// scalar returns the element type of a vector, or the type itself.
 func (t *typ) scalar() *typ {
 	if t.kind == vector {
 		return t.elem
@@ -66,7 +66,7 @@ func (t *typ) numeric() bool {
 
 func (t *typ) integer() bool { return t.numeric() && t.scalar() != f32 }
 
-// like is the type of n elements of type e, where t gives n: a vector or a scalar.
+// like returns e if t is a scalar, and otherwise a vector of e with as many elements as t.
 func (t *typ) like(e *typ) *typ {
 	if t.kind == vector {
 		return vectorOf(e, t.n)
@@ -78,7 +78,7 @@ func vectorOf(e *typ, n int) *typ {
 	return &typ{name: fmt.Sprintf("vec%d<%s>", n, e.name), msl: fmt.Sprintf("metal::%s%d", e.msl, n), kind: vector, elem: e, n: n}
 }
 
-// holds reports whether a value of the type may be in a buffer: its layout must be the same in both languages.
+// holds reports whether a buffer may have values of the type: the layout must be the same in both languages.
 func (t *typ) holds() bool {
 	switch t.kind {
 	case scalar:
@@ -98,7 +98,7 @@ func (t *typ) holds() bool {
 	return false
 }
 
-// size and align are those of a type in MSL, in bytes.
+// size returns the size and alignment of a type in MSL, in bytes.
 func (t *typ) size() (bytes, align int) {
 	switch t.kind {
 	case vector:
@@ -117,7 +117,7 @@ func (t *typ) size() (bytes, align int) {
 	return 4, 4
 }
 
-// layout is the size of a struct, and its alignment.
+// layout returns the size and alignment of a struct.
 func layout(members []*typ) (bytes, align int) {
 	align = 1
 	for _, m := range members {
@@ -129,7 +129,7 @@ func layout(members []*typ) (bytes, align int) {
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
-// resolve finds the type of an expression.
+// resolve finds the type that a type expression names.
 func (t *translator) resolve(e *typeExpr) *typ {
 	args := func(n int) {
 		if len(e.args) != n {
@@ -199,7 +199,7 @@ const (
 	mostBytes    = 1 << 20
 )
 
-// count is the number of elements of an array type.
+// count returns the number of elements of an array type.
 func (t *translator) count(e *typeExpr) int {
 	x := e.n
 	if x == nil {
@@ -225,7 +225,7 @@ type value struct {
 	c     constant.Value // of a number or a bool that is known, else nil
 }
 
-// whole is the value of a known whole number.
+// whole returns the value of a constant integer.
 func (v value) whole() (int64, bool) {
 	if v.c == nil || v.c.Kind() != constant.Int {
 		return 0, false
@@ -233,7 +233,7 @@ func (v value) whole() (int64, bool) {
 	return constant.Int64Val(v.c) // not if it has more than 64 bits
 }
 
-// tight is the text as an operand.
+// tight returns the text as an operand, in parentheses if necessary.
 func (v value) tight() string {
 	if v.loose {
 		return "(" + v.text + ")"
@@ -241,7 +241,7 @@ func (v value) tight() string {
 	return v.text
 }
 
-// rangeOf are the least and the largest value of i32 or u32.
+// rangeOf returns the smallest and largest value of i32 or u32.
 func rangeOf(t *typ) (least, most int64) {
 	if t == u32 {
 		return 0, math.MaxUint32
@@ -249,7 +249,7 @@ func rangeOf(t *typ) (least, most int64) {
 	return math.MinInt32, math.MaxInt32
 }
 
-// constantOf is a known value of a type; a number may be abstract.
+// constantOf makes a constant of a type, which may be abstract.
 func constantOf(p pos, c constant.Value, t *typ) value {
 	v := value{typ: t, c: c}
 	if t.abstract() {

@@ -13,24 +13,24 @@ import (
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
-// Options say how kernels are compiled and what the device allows; zero values are the usual.
+// Options say how kernels are compiled and what the device allows. Zero values are the defaults.
 type Options struct {
 	Cache string // the folder of compiled kernels; empty for rlx/metal-shim in the user's cache
-	Level string // of the compiler's optimisation; empty for -O1
+	Level string // the optimisation flag of the compiler; empty for -O1
 
-	// Missing is called for each kernel that is not in the cache, instead of compiling it. The program is not loaded then.
+	// Missing, if not nil, is called for each kernel that is not in the cache, instead of the compiler. Loading then fails.
 	Missing func(*msl.Kernel) error
 
 	MaxGroups int // threadgroups per dimension
 }
 
-// memoryBytes is how much memory the device has. It takes none before it is used.
+// memoryBytes is the size of the device's memory. Pages that are not used take no memory of the host.
 const memoryBytes = 16 << 30
 
-// New is the backend metal on a device that is this processor.
+// New makes the backend metal on a device that is this processor.
 func New(opts Options) *gpu.Backend { return gpu.New(api{opts}) }
 
-// Open opens the device alone.
+// Open opens the device without a backend.
 func Open(opts Options) (gpu.Device, error) { return adapter{opts}.Open() }
 
 type api struct{ opts Options }
@@ -47,7 +47,7 @@ func (adapter) Info() device.Device {
 
 func (adapter) Free() int64 { return 0 }
 
-// Limits are those of an Apple GPU: the 31st buffer of a kernel has the sizes of the others.
+// Limits returns those of an Apple GPU. A kernel has 31 buffers, and the last holds the sizes of the others.
 func (a adapter) Limits() gpu.Limits {
 	l := gpu.Limits{Binding: 2 << 30, Buffer: 2 << 30, Bindings: 30, Groups: 1 << 16, Kernels: kernels.Limits{WorkgroupStorage: 32 << 10}}
 	if a.opts.MaxGroups > 0 {

@@ -28,22 +28,23 @@ var header []byte
 //go:embed cxx/host.cc
 var host []byte
 
-// ErrNoCompiler is returned where there is no C++ compiler.
+// ErrNoCompiler means that no C++ compiler was found.
 var ErrNoCompiler = errors.New("no C++ compiler: none of c++, g++ and clang++ is in the path")
 
-// flags: a product and a sum are not fused, and memory may be seen as words: both as in Metal. An index beyond an array of fixed size ends the program.
+// flags give C++ the meaning of Metal: products and sums are not fused, and any memory may be read as words. An index outside of an array of fixed size
+// ends the program.
 var flags = []string{"-std=c++17", "-w", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", "-fsanitize=bounds", "-fsanitize-undefined-trap-on-error"}
 
-// perUnit is how many kernels are compiled together. Units are compiled two at a time.
+// perUnit is the number of kernels in a translation unit. Two units are compiled at a time.
 const perUnit = 24
 
-// cache is a folder of compiled kernels, by the hash of all that they are made of. Processes may share it: files appear in it whole.
+// cache is a folder of compiled kernels. A file is named after the hash of all its inputs. Processes may share the folder, because files are renamed into it.
 type cache struct {
 	dir   string
-	level string // of the compiler's optimisation, such as -O0
+	level string // the optimisation flag, such as -O0
 }
 
-// compiler is the C++ compiler.
+// compiler finds the C++ compiler.
 func compiler() (string, error) {
 	for _, name := range []string{"c++", "g++", "clang++"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -53,7 +54,7 @@ func compiler() (string, error) {
 	return "", ErrNoCompiler
 }
 
-// name is that of a kernel's file, without its ending, and of what the library exports.
+// name returns the name of a kernel's file without .so, which is also the symbol that the library exports.
 func (c cache) name(k *msl.Kernel) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %s %q %+v", stdlib, header, append(flags, c.level), *k)
@@ -67,7 +68,7 @@ func (c cache) has(k *msl.Kernel) bool {
 	return err == nil
 }
 
-// add compiles kernels that are not there, many in one translation unit: most of a small one's time is the header's.
+// add compiles kernels that are not in the cache. A unit has many, because the header takes most of the time of a small one.
 func (c cache) add(ctx context.Context, kernels []*msl.Kernel) error {
 	var e errgroup.Group
 	e.SetLimit(2)
@@ -79,7 +80,7 @@ func (c cache) add(ctx context.Context, kernels []*msl.Kernel) error {
 	return e.Wait()
 }
 
-// compile makes a library of kernels, which has the name of the first. The others are links to it.
+// compile makes a library of kernels under the name of the first, and links to it for the others.
 func (c cache) compile(ctx context.Context, kernels []*msl.Kernel) error {
 	var b strings.Builder
 	b.WriteString("#include \"host.h\"\n")
@@ -98,7 +99,7 @@ func (c cache) compile(ctx context.Context, kernels []*msl.Kernel) error {
 	return err
 }
 
-// program is the path of the program of host.cc, which is made if it is not there.
+// program returns the path of the program of host.cc, which it compiles if necessary.
 func (c cache) program(ctx context.Context) (string, error) {
 	path := filepath.Join(c.dir, fmt.Sprintf("host_%x", sha256.Sum256(bytes.Join([][]byte{stdlib, header, host}, nil)))[:32])
 	if _, err := os.Stat(path); err == nil {
@@ -107,7 +108,7 @@ func (c cache) program(ctx context.Context) (string, error) {
 	return path, c.make(ctx, path, host, "-O2", "-rdynamic")
 }
 
-// make compiles a text to a file.
+// make compiles a text and writes the result to path.
 func (c cache) make(ctx context.Context, path string, text []byte, args ...string) error {
 	cxx, err := compiler()
 	if err != nil {
@@ -130,10 +131,10 @@ func (c cache) make(ctx context.Context, path string, text []byte, args ...strin
 	return os.Rename(filepath.Join(dir, "made"), path)
 }
 
-// write writes the C++ of a kernel, in a namespace of its own.
+// write writes a kernel as C++ in its own namespace.
 func (c cache) write(b *strings.Builder, k *msl.Kernel) {
 	name := c.name(k)
-	// The preprocessor, which removes the address space, would take it from the attribute, too.
+	// A macro removes the address space "threadgroup". It would also remove the word in this attribute.
 	text := strings.Replace(k.Text, " [[threadgroup(0)]]", "", 1)
 	var args []string
 	for n := range k.Buffers + 1 { // the last has the sizes

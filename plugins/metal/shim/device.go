@@ -24,12 +24,12 @@ import (
 	"github.com/rlx-go/rlx/plugins/metal/msl"
 )
 
-// opened is a running program of host.cc, and the memory that it has in common with this process. A goroutine sends it what is submitted.
+// opened is a running program of host.cc, which shares the device's memory with this process. A goroutine sends it the submissions.
 type opened struct {
 	cache   cache
 	missing func(*msl.Kernel) error
 
-	calls   sync.Mutex // held around a dialogue
+	calls   sync.Mutex // held from a request to its answer
 	process *exec.Cmd
 	in      io.WriteCloser
 	out     *bufio.Reader
@@ -39,21 +39,21 @@ type opened struct {
 	allocation sync.Mutex
 	free       []span // of memory, sorted
 
-	kernels int           // that the program has loaded
-	work    chan commands // submitted
-	waiting []callback    // for the end of submissions
-	sent    int           // submissions
+	kernels int           // number that the program has loaded
+	work    chan commands // submissions for run
+	waiting []callback
+	sent    int // number of submissions
 
 	mu   sync.Mutex
-	done int   // submissions that have ended
-	err  error // of the first that has failed since it was last reported
+	done int   // number of submissions that have ended
+	err  error // of the first submission that failed and is not reported yet
 }
 
 type (
 	span     struct{ from, to int64 }
 	commands string
 	callback struct {
-		after int // so many submissions
+		after int // number of submissions that must have ended
 		f     func()
 	}
 )
@@ -94,7 +94,7 @@ func open(c cache, missing func(*msl.Kernel) error) (*opened, error) {
 	return d, nil
 }
 
-// run sends submissions until the program ends. All that follow fail as well then.
+// run sends submissions until the program ends. Later submissions then fail, too.
 func (d *opened) run() {
 	for c := range d.work {
 		err := d.call(string(c))
@@ -107,7 +107,7 @@ func (d *opened) run() {
 	}
 }
 
-// call has the program do what lines say, and waits.
+// call sends commands to the program and waits for its answer.
 func (d *opened) call(lines string) error {
 	d.calls.Lock()
 	defer d.calls.Unlock()
@@ -133,7 +133,7 @@ func (d *opened) Submit(c gpu.Commands) error {
 	return nil
 }
 
-// state is how many submissions have ended, and the error of the first that has failed since the last call.
+// state returns the number of submissions that have ended, and the error of the first that failed since the last call.
 func (d *opened) state() (done int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -163,7 +163,7 @@ func (d *opened) NewClock(int) (gpu.Clock, error) {
 	return nil, diag.New(device.ErrUnsupported, "metal", "the shim has no clock")
 }
 
-// buffer is a part of the memory.
+// buffer is a range of the device's memory.
 type buffer struct {
 	d *opened
 	span
@@ -188,7 +188,7 @@ func (d *opened) NewBuffer(label string, bytes int64, _ gpu.Usage) (gpu.Buffer, 
 	return nil, gpu.MemoryError("metal", "the shim", label, bytes, errors.New("no part of its memory is large enough"))
 }
 
-// Release gives the memory back to the system, which leaves zeros.
+// Release returns the pages to the system. They are zero when they are used again.
 func (b *buffer) Release() {
 	d := b.d
 	d.allocation.Lock()
@@ -216,7 +216,7 @@ func (b *buffer) Mapped() (bool, error) {
 func (b *buffer) Bytes(n int64) []byte { return b.d.memory[b.from:][:n:n] }
 func (b *buffer) Unmap() error         { return nil }
 
-// Upload writes to memory that kernels use, so it waits until all that was submitted has ended. Poll reports its errors.
+// Upload waits until all submissions have ended, because kernels use the same memory. Poll reports their errors.
 func (d *opened) Upload(to gpu.Buffer, offset int64, data []byte) error {
 	for wait := gpu.NewPatience(time.Time{}); !d.idle(); wait.Pause() {
 	}
@@ -229,7 +229,7 @@ func (d *opened) Uploaded() error { return nil }
 
 func (d *opened) Write(to gpu.Buffer, data []byte) error { return d.Upload(to, 0, data) }
 
-// pipeline is the number of a kernel.
+// pipeline is the number of a kernel in the program.
 type pipeline int
 
 func (pipeline) Release() {}
@@ -264,7 +264,7 @@ func (d *opened) Compile(sources []gpu.Source) (made []gpu.Pipeline, failed int,
 	return made, 0, nil
 }
 
-// bindings are the count and the places of buffers, as a command has them.
+// bindings are the buffers of a "run" command, as text: their number, then offset and size of each.
 type bindings string
 
 func (bindings) Release() {}
@@ -278,7 +278,7 @@ func (d *opened) Bind(_ string, _ gpu.Pipeline, pieces []gpu.Piece) (gpu.Binding
 	return bindings(b.String()), nil
 }
 
-// encoder writes commands.
+// encoder writes commands as text.
 type encoder struct{ strings.Builder }
 
 func (d *opened) NewEncoder(string) (gpu.Encoder, error) { return &encoder{}, nil }

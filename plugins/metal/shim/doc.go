@@ -1,6 +1,6 @@
-// Package shim is Metal for package gpu where no Mac is at hand: for tests. Kernels that package msl has translated are compiled by a C++ compiler,
-// with a small standard library of Metal (cxx/metal_stdlib), and run on the host's processor by the program of cxx/host.cc, a group of threads at
-// a time, each thread a fiber that waits at barriers.
+// Package shim tests Metal kernels without a Mac. It implements a device of package gpu on the processor: a C++ compiler compiles the kernels that
+// package msl translates, together with the part of Metal's standard library that they use (cxx/metal_stdlib), and the program cxx/host.cc runs them, one
+// threadgroup at a time. Each thread is a fiber that waits at barriers.
 //
-// It tells whether a translated kernel computes what it should, not how fast, and not whether Apple's compiler takes it.
+// A test with it shows that a translated kernel computes the right values. It says nothing about speed, or whether Apple's compiler accepts the text.
 package shim

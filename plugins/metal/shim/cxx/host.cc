@@ -1,5 +1,5 @@
-// Runs kernels that are compiled with metal_stdlib of this folder. File descriptor 3 is the memory in which all buffers are, argument 1 its size. Commands
-// come from standard input, one a line:
+// This program runs kernels that were compiled with this folder's metal_stdlib. File descriptor 3 is the memory of all buffers, argument 1 its size.
+// Commands come from standard input, one per line:
 //
 //	kernel PATH NAME                         loads a kernel of a library; it has the next number, from 0
 //	run KERNEL GX GY COUNT (OFFSET SIZE)...  runs it on a grid of GX x GY threadgroups, with its buffers at these places in the memory
@@ -36,8 +36,8 @@ bool fail(const char* format, ...) {
   return false;
 }
 
-// A fiber is a thread of a group, which runs until it waits or ends, and then runs a thread of the next group. It is begun by ucontext, and continued
-// by longjmp, which makes no system calls.
+// A fiber is a thread of a threadgroup. It runs until it waits or ends, and is then used for the next group. ucontext starts it; longjmp, which makes no
+// system call, continues it.
 struct fiber {
   ucontext_t context;
   jmp_buf at;
@@ -76,8 +76,7 @@ __attribute__((noinline)) void resume(uint i) {
   setcontext(&f.context);
 }
 
-// run_group runs the threads in turns: all of them up to the next barrier, then all again, from the other end, so that a kernel that lacks a
-// barrier is found out.
+// run_group runs all threads up to the next barrier, one after another, then all again in reverse order, so that a missing barrier shows.
 bool run_group() {
   uint n = entry->threads;
   for (uint i = 0; i < n; i++) fibers[i].ended = false;

@@ -1,4 +1,4 @@
-// What the program of host.cc and the kernels that it runs know of each other.
+// The interface between the program of host.cc and the kernels.
 #pragma once
 #include <metal_stdlib>
 
@@ -10,7 +10,7 @@ struct rlx_any {
   template <typename T> operator T*() const { return (T*)p; }
 };
 
-// A library of kernels exports one of these for each.
+// A library exports one of these for each of its kernels.
 struct rlx_kernel_entry {
   void (*run)(rlx_any* buffers, void* shared, uint3 group, uint3 groups, uint local);
   uint threads, buffers, shared;
