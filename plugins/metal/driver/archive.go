@@ -14,7 +14,10 @@ type archive struct {
 	path    string
 }
 
-// openArchive reads the file, if it is there and the system takes it. A file of another system or device is not taken, and replaced.
+// largestArchive is the size at which an archive starts anew: pipelines of earlier versions are never removed from it.
+const largestArchive = 256 << 20
+
+// openArchive reads the file, if it is there and Metal accepts it. Otherwise it is replaced.
 func (d *opened) openArchive() *archive {
 	a := &archive{d: d}
 	if d.cache == "" || os.MkdirAll(d.cache, 0o755) != nil {
@@ -28,7 +31,7 @@ func (d *opened) openArchive() *archive {
 		return try(func(e nsErrorAddress) mtlBinaryArchive { return newArchive.to(d.mtlDevice, settings, e) })
 	}
 	var err error
-	if _, missing := os.Stat(a.path); missing == nil {
+	if file, missing := os.Stat(a.path); missing == nil && file.Size() < largestArchive {
 		setURL.to(settings, fileURLWithPath.to(classNSURL.object(), toNSString(a.path)))
 		if a.objects, err = open(); err != nil {
 			setURL.to(settings, 0)

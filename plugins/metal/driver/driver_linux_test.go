@@ -166,7 +166,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestArchive: pipelines are kept between processes; a file that Metal refuses is replaced.
+// TestArchive: pipelines are kept between processes; a file that Metal refuses, or that is too large, is replaced.
 func TestArchive(t *testing.T) {
 	cache := t.TempDir()
 	const add, find = "addComputePipelineFunctionsWithDescriptor:error:", "newComputePipelineStateWithDescriptor:options:reflection:error:"
@@ -178,6 +178,8 @@ func TestArchive(t *testing.T) {
 		{func() error { return nil }, 2, 4},
 		{func() error { return nil }, 0, 2},
 		{func() error { return os.WriteFile(file, []byte("damaged"), 0o600) }, 2, 4},
+		{func() error { return nil }, 0, 2},
+		{func() error { return os.Truncate(file, largestArchive) }, 2, 4},
 		{func() error { return nil }, 0, 2},
 	} {
 		if err := c.before(); err != nil {
