@@ -44,6 +44,7 @@ for b in cpu metal; do
 	sed 's/^/    /' $out/speed-$b.log | tee -a $report
 done
 part profile bin/rlxrun out/sam.rlx -b metal --image demo/scene1.png --point 128,128 -o $out/metal.png --profile
+head -n 40 $out/profile.log | sed 's/^/    /' | tee -a $report
 
 if [ $failed = 0 ]; then echo "all parts passed" | tee -a $report; else echo "$failed parts failed" | tee -a $report; fi
 echo
