@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -84,11 +85,44 @@ func TestDirectClosed(t *testing.T) {
 
 // TestDirectDeadline: receive ends with the context even if the other side never answers.
 func TestDirectDeadline(t *testing.T) {
-	host, _ := channelPair(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if _, err := host.receive(ctx); status.Code(err) != codes.DeadlineExceeded {
-		t.Error(err)
+	for _, spin := range []time.Duration{0, time.Millisecond, time.Hour} {
+		host, _ := channelPair(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		if _, err := host.receive(ctx, spin); status.Code(err) != codes.DeadlineExceeded {
+			t.Error(err)
+		}
+	}
+}
+
+// TestSpin: spinning ends with a message or with the channel, which it leaves as it is, or when its time is up.
+func TestSpin(t *testing.T) {
+	for _, end := range []string{"message", "closed", "time"} {
+		host, backend := channelPair(t)
+		limit := hangGuard
+		switch end {
+		case "message", "closed":
+			time.AfterFunc(10*time.Millisecond, func() {
+				if end == "closed" {
+					backend.close()
+				} else if err := backend.write(&rlxv1.RunResult{Done: &rlxv1.Done{Generation: 7}}); err != nil {
+					t.Error(err)
+				}
+			})
+		case "time":
+			limit = 10 * time.Millisecond
+		}
+		start := time.Now()
+		host.spin(limit)
+		if d := time.Since(start); d >= hangGuard || d < 9*time.Millisecond && runtime.NumCPU() > 1 {
+			t.Errorf("%s: it took %v", end, d)
+		}
+		if end == "message" {
+			host.spin(hangGuard) // there still is one
+			if done, err := host.receive(t.Context(), hangGuard); err != nil || done.Generation != 7 {
+				t.Errorf("received %v, %v", done, err)
+			}
+		}
 	}
 }
 
@@ -116,7 +150,7 @@ func FuzzDirect(f *testing.F) {
 		host, backend := channelPair(t)
 		backend.conn.Write(b)
 		backend.close()
-		done, err := host.receive(t.Context())
+		done, err := host.receive(t.Context(), 0)
 		if _, ok := status.FromError(err); !ok || (done == nil) == (err == nil) || err != nil && status.Code(err) == codes.OK {
 			t.Fatalf("%v, %v", done, err)
 		}

@@ -22,6 +22,9 @@ type Executable struct {
 	stores bool   // the program updates its state
 	binder binder // like closed, guarded by the session's runSlot
 	closed bool
+
+	spins bool          // the host may spin while the program runs: its device is not the host's processor
+	last  time.Duration // of the last run that succeeded, as the backend says; guarded by the session's runSlot
 }
 
 var _ device.Executable = (*Executable)(nil)

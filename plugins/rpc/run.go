@@ -312,10 +312,15 @@ func (x *hostRun) runDirect(ctx context.Context) error {
 		return err
 	}
 	out := x.out() // while the backend works
-	done, err := x.e.s.direct.receive(ctx)
+	spin := time.Duration(0)
+	if last := x.e.last; x.e.spins && last < shortRun {
+		spin = 2 * last
+	}
+	done, err := x.e.s.direct.receive(ctx, spin)
 	if err == nil {
 		err = x.takeDone(done)
 	}
+	x.e.last = x.stats.Total
 	if err == nil {
 		x.takeShared(out)
 	}
