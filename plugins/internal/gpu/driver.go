@@ -6,81 +6,84 @@ import (
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
-// API is a way to use GPUs, such as WebGPU: all that this package must know of it. Errors that users see are *diag.Error, of one line.
+// API is a graphics API, such as WebGPU or Metal. Errors that reach users are *diag.Error with a message of one line.
 type API interface {
-	// Name is the backend's. It is the subject of errors.
+	// Name is the name of the backend, such as "wgpu". Error messages begin with it.
 	Name() string
-	// Adapters lists the devices of this machine, best first. One at least, or an error.
+	// Adapters lists the devices of this machine, best first. It returns an error if there are none.
 	Adapters() ([]Adapter, error)
-	// Aborted is closed when the API has failed so that calls of it may never return; why is then the error. A nil channel says that this cannot
-	// happen.
+	// Aborted returns a channel that is closed when the API has failed in a way that leaves calls blocked forever. After that, why returns the
+	// reason. An API that never fails like this returns a nil channel.
 	Aborted() (closed <-chan struct{}, why func() error)
 }
 
-// Adapter is a device that is not open. All of it is known before it is opened.
+// Adapter is a device that need not be open yet. Its methods but Open work without opening it.
 type Adapter interface {
-	// Info describes it; its ID is the position in the list.
+	// Info describes the device. The caller sets ID, to the position in the list of adapters.
 	Info() device.Device
 	Limits() Limits
-	// Free is how many bytes of its memory are free, 0 if that is unknown.
+	// Free returns the free memory of the device in bytes, or 0 if it is unknown.
 	Free() int64
 	Open() (Device, error)
 }
 
-// Limits are what a device allows.
+// Limits are the limits of a device.
 type Limits struct {
-	Binding, Buffer int64 // bytes that a binding shows, and bytes of a buffer: multiples of 256
-	Bindings        int   // of a shader
-	Groups          int   // workgroups in each of two dimensions
-	Loops           int   // iterations of all loops of an invocation, after which they end silently; 0 for no limit
-	Clock           bool  // NewClock works
+	Binding, Buffer int64 // largest binding and largest buffer, in bytes; multiples of 256
+	Bindings        int   // bindings of a shader
+	Groups          int   // workgroups of a dispatch, in each of two dimensions
+	Loops           int   // loop iterations of an invocation in total, after which the device silently ends them; 0 for no limit
+	Clock           bool  // NewClock is supported
 	Kernels         kernels.Limits
 }
 
-// Device is an open device. Executables on it take turns. While one is loaded, Compile and Bind are called beside NewBuffer, Upload and Exclusive; nothing
-// else is called by two goroutines at a time.
+// Device is an open device, which all executables on it share. Calls are serialised, with one exception: while a program is loaded, one goroutine
+// calls NewBuffer, Upload and Uploaded while another one calls Compile, Bind and Exclusive.
 type Device interface {
-	// Use is called before a turn, and the function that it returns after it.
+	// Use is called before a series of calls, such as a load or a run. The caller calls end after the last of them.
 	Use() (end func())
-	// Exclusive calls f, which records and does not wait, while no other goroutine is in a method.
+	// Exclusive calls f while no other goroutine is in a method of the device. f may record commands; it does not wait for the device.
 	Exclusive(f func())
 
-	// NewBuffer makes a buffer of zeros. label names it in the error, which is a MemoryError.
+	// NewBuffer allocates a buffer, which is zero. The error is a MemoryError that contains label.
 	NewBuffer(label string, bytes int64, use Usage) (Buffer, error)
-	// Upload copies bytes to a buffer and clears the rest of the last word. The bytes are its own again after Uploaded, which waits.
+	// Upload copies data to a buffer. If data ends within a word of 4 bytes, the rest of that word is cleared. Upload may keep data until Uploaded
+	// returns. Uploaded blocks until the device has read all of it.
 	Upload(to Buffer, offset int64, data []byte) error
 	Uploaded() error
-	// Write writes parameters that all that is submitted later reads.
+	// Write writes data to the beginning of a buffer of usage Parameters. All later submissions see it; earlier ones do not.
 	Write(to Buffer, data []byte) error
 
-	// Compile makes a pipeline of each source. If it fails, the other pipelines may be missing, too.
+	// Compile makes a pipeline of each source. If one cannot be compiled, failed is its index; made then has the pipelines that are finished,
+	// at the indices of their sources, and nil elsewhere.
 	Compile(sources []Source) (made []Pipeline, failed int, err error)
-	// Bind makes the operands of a dispatch: a piece for each binding of the pipeline.
+	// Bind makes the operands of a dispatch, with one piece for each binding of the pipeline, in order. label names them in errors.
 	Bind(label string, p Pipeline, pieces []Piece) (Bindings, error)
 
 	NewEncoder(label string) (Encoder, error)
-	// Submit starts commands after those before, and frees them.
+	// Submit queues commands, which run after those submitted before. It releases them, also if it fails.
 	Submit(Commands) error
-	// OnDone has f called, in Poll or Submit, when all that was submitted before has ended.
+	// OnDone registers a callback. A later Poll or Submit calls f once everything submitted before OnDone has ended.
 	OnDone(f func())
-	// Poll reports whether all that was submitted has ended, or how it failed.
+	// Poll returns at once. It calls callbacks of OnDone that are due, completes Map, and reports whether everything submitted has ended. The
+	// error says how a submission failed.
 	Poll() (idle bool, err error)
 
-	// NewClock makes a clock with so many marks; for devices with Limits.Clock.
+	// NewClock makes a clock that takes that many times. It is called only if Limits.Clock is set.
 	NewClock(marks int) (Clock, error)
 }
 
-// Usage is what a buffer is for.
+// Usage is the purpose of a buffer.
 type Usage int
 
 const (
-	Storage    Usage = iota // shaders read and write it, copies begin and end in it
-	Parameters              // shaders read what Write has written
-	ToDevice                // the host writes it, copies begin in it
-	ToHost                  // copies end in it, the host reads it
+	Storage    Usage = iota // shaders read and write it; source and destination of copies
+	Parameters              // Write writes it, shaders read it
+	ToDevice                // the host writes it; source of copies
+	ToHost                  // destination of copies; the host reads it
 )
 
-// Released is what has to be freed.
+// Released is a resource that its owner must release.
 type Released interface{ Release() }
 
 type (
@@ -88,60 +91,65 @@ type (
 	Pipeline Released
 	// Bindings are the operands of a dispatch.
 	Bindings Released
-	// Commands are recorded, and can be submitted once.
+	// Commands are a finished recording. They can be submitted once.
 	Commands Released
 )
 
-// Buffer is memory of a device. The methods but Release are for buffers of usage ToDevice and ToHost.
+// Buffer is memory of a device. Buffers of usage ToDevice and ToHost can be mapped; others have only Release. Between Map and Unmap no
+// submission may use the buffer.
 type Buffer interface {
 	Released
-	// Map begins to show n bytes to the host; Mapped reports whether it can see them, or how that failed. Only polling gets from one to the other.
+	// Map asks for access to the first n bytes by the host. The request completes in Poll, when the submissions that use the buffer have ended.
+	// Mapped reports whether it has completed, or the error.
 	Map(n int64) error
 	Mapped() (bool, error)
-	// Bytes are the first n bytes, until Unmap. The device uses the buffer only when it is not mapped.
+	// Bytes returns the first n bytes of a mapped buffer. They are valid until Unmap.
 	Bytes(n int64) []byte
 	Unmap() error
 }
 
-// Piece is a part of a buffer.
+// Piece is a range of a buffer, in bytes.
 type Piece struct {
 	Buffer       Buffer
 	Offset, Size int64
 }
 
-// Source is the input of a pipeline: a complete WGSL text and its number of bindings, of which the parameters are last.
+// Source is a shader to compile.
 type Source struct {
-	Label, Text string
-	Bindings    int
+	Label, Text string // Text is WGSL
+	Bindings    int    // the last one holds the parameters
 }
 
-// Encoder records commands, each of which sees what those before have written. Errors may come with Finish.
+// Encoder records commands. They run in order, and each sees what those before it wrote. An error of a command may be returned as late as by
+// Finish.
 type Encoder interface {
+	// Clear sets a piece to zero.
 	Clear(p Piece) error
-	// Copy copies the bytes of a piece to an offset of another buffer. All are whole words.
+	// Copy copies a piece to offset at of another buffer. Offsets and size are multiples of 4.
 	Copy(to Buffer, at int64, from Piece) error
+	// Dispatch runs x*y workgroups of a pipeline.
 	Dispatch(p Pipeline, b Bindings, x, y uint32)
-	// Mark has a clock take the time when all before is done. Collect copies the marks to Clock.Ticks.
+	// Mark takes time k of a clock, when the commands before it have ended. Collect copies all times to Clock.Ticks.
 	Mark(c Clock, k int) error
 	Collect(c Clock) error
-	// Finish ends the recording, and frees the encoder, as Release does without an end.
+	// Finish ends the recording and releases the encoder, also if it fails. Release discards a recording instead.
 	Finish() (Commands, error)
 	Released
 }
 
-// Clock takes times on a device.
+// Clock measures times on a device.
 type Clock interface {
 	Released
-	// Ticks has a little-endian word of 64 bits for each mark, of usage ToHost.
+	// Ticks returns the buffer, of usage ToHost, in which each time is a little-endian uint64. The unit is the device's.
 	Ticks() Buffer
-	// Bytes is the size of its buffers.
+	// Bytes returns the size of the clock's buffers.
 	Bytes() int64
 }
 
-// MemoryHint is the hint of errors that say that there is too little memory.
+// MemoryHint is the hint of errors about too little memory.
 const MemoryHint = "end other programs on the device, choose another with --device, or run with --backend cpu"
 
-// MemoryError is the error of a buffer that cannot be made on a device.
+// MemoryError returns the error for a buffer that cannot be allocated. api is the name of the API, on that of the device.
 func MemoryError(api, on, label string, bytes int64, why error) error {
 	return diag.New(device.ErrMemory, api, "a buffer of %s for %s cannot be made on %s: %w", megabytes(bytes), label, on, why).WithHint(MemoryHint)
 }
