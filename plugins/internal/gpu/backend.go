@@ -12,7 +12,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
-// Backend gives access to the adapters of an API.
+// Backend is a device.Backend on the adapters of an API.
 type Backend struct {
 	api API
 
@@ -21,7 +21,7 @@ type Backend struct {
 	opened   map[string]*gpu // by device ID
 }
 
-// New makes the backend. Adapters are listed when they are first needed.
+// New makes a backend. It lists the adapters when they are first needed.
 func New(api API) *Backend { return &Backend{api: api, opened: map[string]*gpu{}} }
 
 // find lists the adapters once. The caller holds mu.
@@ -32,7 +32,7 @@ func (b *Backend) find() (err error) {
 	return err
 }
 
-// infos describe the adapters.
+// infos returns the descriptions of the adapters.
 func (b *Backend) infos() (out []device.Device) {
 	for i, a := range b.adapters {
 		d := a.Info()
@@ -59,13 +59,13 @@ func (b *Backend) Info(context.Context) (device.Info, error) {
 	})
 }
 
-// Prepare finds the adapters and opens the default one in advance, because opening takes a driver some time. Loading a program
-// reports its errors.
+// Prepare finds the adapters and opens the first one in advance, because drivers take a while to open a device. Errors are left to Load, which
+// meets them again.
 func (b *Backend) Prepare() {
 	_, _ = guard(b.api, func() (*gpu, error) { return b.open("") })
 }
 
-// choose returns the adapter with an ID. An empty ID means the first, a GPU if there is one.
+// choose returns the adapter with an ID. An empty ID means the first adapter, which is a GPU if there is one.
 func (b *Backend) choose(id string) (Adapter, device.Device, error) {
 	if err := b.find(); err != nil {
 		return nil, device.Device{}, err
@@ -80,7 +80,7 @@ func (b *Backend) choose(id string) (Adapter, device.Device, error) {
 	return nil, device.Device{}, diag.New(device.ErrUnavailable, b.api.Name(), "no device %q; there are %s", id, strings.Join(known, ", "))
 }
 
-// open returns the device of an adapter, which all executables on it share.
+// open returns the device with an ID, and opens it if necessary. All executables on an adapter share its device.
 func (b *Backend) open(id string) (*gpu, error) {
 	g, err := b.begin(id)
 	if err != nil {
@@ -89,7 +89,7 @@ func (b *Backend) open(id string) (*gpu, error) {
 	return g, g.ready()
 }
 
-// begin is open without waiting for the device. Its limits are known already.
+// begin is open without the wait until the device is open. Its limits are known already.
 func (b *Backend) begin(id string) (*gpu, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -106,7 +106,7 @@ func (b *Backend) begin(id string) (*gpu, error) {
 	return g, nil
 }
 
-// gpu is an opened device. Its mutex serialises the programs that use it.
+// gpu is an open device, or one that is being opened. Its mutex serialises the programs that use it.
 type gpu struct {
 	mu      sync.Mutex
 	api     API
@@ -117,9 +117,9 @@ type gpu struct {
 	err     error
 	dev     Device
 
-	tickLength float64             // of the clock, in nanoseconds, 0 if not measured yet
+	tickLength float64             // of the clock, in nanoseconds; 0 until it is measured
 	pipelines  map[string]Pipeline // by WGSL text
-	polled     func()              // called by a run after each poll; may be nil
+	polled     func()              // the current run's callback after each poll; may be nil
 
 	lostMu sync.Mutex
 	lost   error // the reason, once the device is lost
@@ -147,7 +147,7 @@ func (g *gpu) useless() bool {
 	}
 }
 
-// seen returns an error of the device, and records if it says that the device is lost. Each poll calls it with nil: errors.Is would allocate.
+// seen returns err, and remembers it if it says that the device is lost. Each poll calls seen with nil, for which errors.Is would allocate.
 func (g *gpu) seen(err error) error {
 	if err != nil && errors.Is(err, device.ErrDeviceLost) {
 		g.lostMu.Lock()
@@ -157,14 +157,14 @@ func (g *gpu) seen(err error) error {
 	return err
 }
 
-// lostError is nil unless the device is lost.
+// lostError returns why the device was lost, or nil if it was not.
 func (g *gpu) lostError() error {
 	g.lostMu.Lock()
 	defer g.lostMu.Unlock()
 	return g.lost
 }
 
-// fold divides n workgroups into two dimensions.
+// fold divides n workgroups into two dimensions, each within the limits of the device.
 func (g *gpu) fold(n int) (x, y uint32, err error) {
 	most := g.limits.Groups
 	if n <= most {
@@ -177,7 +177,7 @@ func (g *gpu) fold(n int) (x, y uint32, err error) {
 	return uint32((n + rows - 1) / rows), uint32(rows), nil
 }
 
-// checkLoops refuses a shader whose loops the device would end early.
+// checkLoops returns an error if the device would end the loops of a shader early.
 func (g *gpu) checkLoops(s kernels.Shader, c *kernels.Call) error {
 	if s.Loops == nil || g.limits.Loops == 0 {
 		return nil

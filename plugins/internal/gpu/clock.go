@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// clockBytes is the size of the buffers of the program's clock, if it has one.
+// clockBytes returns the size of the buffers of the program's clock, 0 if it has none.
 func (x *executable) clockBytes() int64 {
 	if x.clock == nil {
 		return 0
@@ -17,8 +17,8 @@ func (x *executable) clockBytes() int64 {
 	return x.clock.Bytes()
 }
 
-// ticks returns the marks of a clock. It is called after the submission of what Collect recorded, and waits for it. A clock of few
-// bits can return a mark before its predecessor, which then counts as equal to it.
+// ticks returns the times of a clock, in ticks. The caller has submitted the clock's Collect; ticks waits for it. A clock with few bits wraps around: a
+// time before the previous one is replaced by the previous one.
 func (g *gpu) ticks(c Clock, marks int) (ticks []uint64, err error) {
 	const size = 8
 	err = g.access(&staging{buffer: c.Ticks(), size: int64(marks) * size}, int64(marks)*size, time.Time{}, func(b []byte) {
@@ -33,12 +33,11 @@ func (g *gpu) ticks(c Clock, marks int) (ticks []uint64, err error) {
 	return ticks, err
 }
 
-// calibrationTime is the time between the two marks that measure the length of a tick. The host sees the end of a submission
-// about 10 us late, so the length is exact to about one in a thousand.
+// calibrationTime is the time between the two marks that measure the length of a tick. The host notices the end of a submission about 10 us late, so
+// the measured length is off by up to 0.1 %.
 const calibrationTime = 20 * time.Millisecond
 
-// tick is the length of the device's tick in nanoseconds. WebGPU does not report it, so it is measured once, against
-// the host's clock.
+// tick returns the length of a tick of the device in nanoseconds. WebGPU does not report it, so it is measured once, by the host's clock.
 func (g *gpu) tick() (float64, error) {
 	if g.tickLength > 0 {
 		return g.tickLength, nil
@@ -79,12 +78,12 @@ func (g *gpu) tick() (float64, error) {
 	return length, nil
 }
 
-// times converts marks to the times of the steps between them. The first mark was submitted at from, and the host saw the last
-// at to, both since the start of the run.
+// times converts ticks to the start and length of each step. The first mark was submitted at from, and the host saw the last one at to, both since the
+// start of the run.
 func times(ticks []uint64, tick float64, from, to time.Duration) (starts, lengths []time.Duration) {
 	first := ticks[0]
 	at := func(k int) time.Duration { return time.Duration(float64(ticks[k]-first) * tick) }
-	if span := at(len(ticks) - 1); from+span > to { // the length of a tick is exact to one in a thousand only
+	if span := at(len(ticks) - 1); from+span > to { // the length of a tick is slightly off
 		from = max(0, to-span)
 	}
 	for k := range len(ticks) - 1 {
@@ -94,8 +93,8 @@ func times(ticks []uint64, tick float64, from, to time.Duration) (starts, length
 	return starts, lengths
 }
 
-// startClock prepares the times of a profiled run. The device measures them if it has a clock and the run is not
-// split into steps for another reason. The run then stays one submission, as without a profile.
+// startClock prepares a profiled run. If the device has a clock, and nothing else requires that steps run one by one, the device measures the steps and
+// the run needs no more submissions than without a profile. Otherwise the host measures them.
 func (c *recording) startClock() (err error) {
 	x := c.x
 	if !c.r.Opts.Profile {
@@ -117,7 +116,7 @@ func (c *recording) startClock() (err error) {
 	return nil
 }
 
-// mark records mark k of the clock, if there is one.
+// mark records mark k, if the run has a clock.
 func (c *recording) mark(k int) error {
 	if c.clock == nil {
 		return nil
@@ -125,7 +124,7 @@ func (c *recording) mark(k int) error {
 	return c.enc.Mark(c.clock, k)
 }
 
-// readClock waits for the marks and sets the times of the steps.
+// readClock waits for the clock and sets the times of the steps.
 func (c *recording) readClock() error {
 	if c.clock == nil {
 		return nil

@@ -5,27 +5,26 @@ import (
 	"time"
 )
 
-// A long run is divided into submissions. A submission cannot be withdrawn, so its length bounds how long a cancelled run goes
-// on. A short run is one submission, because the device is idle for a moment between two.
+// A long run is divided into several submissions. A submission cannot be withdrawn, so its length bounds how long a cancelled run goes on. A short
+// run is a single submission, because the device idles for a moment between two.
 const (
 	firstDispatches = 8
-	submissionTime  = 25 * time.Millisecond // of the device, estimated from the run before
-	maxInFlight     = 2                     // submissions at a time: one that runs, and the next
+	submissionTime  = 25 * time.Millisecond // of a submission on the device, estimated from the previous run
+	maxInFlight     = 2                     // submissions at a time: the one that runs, and the next
 )
 
-// flow is the progress of a run: what is recorded, submitted and done.
+// flow tracks what of a run is recorded, submitted and done.
 type flow struct {
 	dispatches int // recorded since the last submission
-	size       int // dispatches of a submission
+	size       int // dispatches per submission
 
-	first, next int // steps that are recorded and not submitted
-	inFlight    int // submissions not known to have ended
+	first, next int // steps [first, next) are recorded and not submitted
+	inFlight    int // submissions that are not known to have ended
 	reached     int // steps before this one have ended
 	reported    int // the last argument of Progress
 }
 
-// begin sets the size of submissions for a number of dispatches. pace is the time of a dispatch in the run before, 0 if there was
-// none.
+// begin sets the size of submissions for a number of dispatches. pace is the average time of a dispatch in the previous run, 0 if there was none.
 func (f *flow) begin(dispatches int, pace time.Duration) {
 	f.size = firstDispatches
 	if pace > 0 {
@@ -38,7 +37,7 @@ func (f *flow) begin(dispatches int, pace time.Duration) {
 
 func (f *flow) full() bool { return f.dispatches >= f.size }
 
-// flush submits what is recorded, as soon as fewer than maxInFlight submissions are under way.
+// flush waits for a slot and submits what is recorded.
 func (c *recording) flush() error {
 	if err := c.awaitSlot(); err != nil {
 		return err
@@ -51,7 +50,7 @@ func (c *recording) flush() error {
 	return nil
 }
 
-// awaitSlot waits until fewer than maxInFlight submissions are under way. In a cancelled run it returns an error.
+// awaitSlot waits until fewer than maxInFlight submissions are under way. It returns an error if the run is cancelled.
 func (c *recording) awaitSlot() error {
 	f := &c.flow
 	for wait := NewPatience(time.Time{}); f.inFlight >= maxInFlight; wait.Pause() {
@@ -70,7 +69,7 @@ func (c *recording) awaitSlot() error {
 	return nil
 }
 
-// track registers the last submission: when it has ended, all steps before reached have.
+// track registers the last submission. When it ends, all steps before reached have ended.
 func (c *recording) track(reached int) {
 	f := &c.flow
 	f.inFlight++
@@ -78,10 +77,10 @@ func (c *recording) track(reached int) {
 		f.inFlight--
 		f.reached = reached
 	})
-	c.report() // in Submit, too, the device notices what has ended
+	c.report() // Submit calls callbacks, too
 }
 
-// report calls Progress, except for the last step, which counts when the run has ended.
+// report calls Progress with the steps that have ended. The last step is reported at the end of the run.
 func (c *recording) report() {
 	if f := &c.flow; f.reached > f.reported && f.reached < len(c.x.p.Steps) {
 		f.reported = f.reached
@@ -91,12 +90,11 @@ func (c *recording) report() {
 	}
 }
 
-// settle ends a run. It drops what was recorded and not submitted, and waits for what was submitted, since the next run uses the
-// same memory.
+// settle ends a run. It drops what was recorded and not submitted, and waits for what was submitted, because the next run uses the same memory.
 func (c *recording) settle() {
 	c.drop()
 	for wait := NewPatience(time.Time{}); c.flow.inFlight > 0; wait.Pause() {
-		if idle, err := c.x.g.poll(); idle || err != nil { // what failed has ended, too
+		if idle, err := c.x.g.poll(); idle || err != nil { // a submission that failed has ended, too
 			return
 		}
 	}

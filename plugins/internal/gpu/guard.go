@@ -6,8 +6,7 @@ import (
 	"runtime/debug"
 )
 
-// guard runs f, which calls the API, and returns its results. If the API aborts, in f or elsewhere, guard returns that as
-// an error, and f may never end.
+// guard runs f, which calls the API, and returns its results. If the API aborts meanwhile, guard returns that error at once, and f may never end.
 func guard[T any](api API, f func() (T, error)) (T, error) {
 	aborted, why := api.Aborted()
 	type result struct {
@@ -38,8 +37,8 @@ func guard[T any](api API, f func() (T, error)) (T, error) {
 	}
 }
 
-// panicked carries a panic to the goroutine that called guard, which raises it again. There a caller may recover it; on a goroutine
-// that guard started it could not.
+// panicked carries a panic of f to the goroutine that called guard, which panics again. A caller can recover that panic; it could not recover one on
+// the goroutine that guard starts.
 type panicked struct {
 	value any
 	stack []byte
@@ -47,7 +46,7 @@ type panicked struct {
 
 func (p *panicked) Error() string { return fmt.Sprintf("%v\n%s", p.value, p.stack) }
 
-// caught turns a panic of the function that defers it into the function's error.
+// caught, deferred, turns a panic into the error that err points to.
 func caught(err *error) {
 	if v := recover(); v != nil {
 		*err = &panicked{v, debug.Stack()}

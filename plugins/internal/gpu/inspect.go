@@ -2,13 +2,13 @@ package gpu
 
 import "github.com/rlx-go/rlx/core/device"
 
-// Inspection is a loaded program as tests of the packages that use this one see it.
+// Inspection gives tests in other packages access to a loaded program.
 type Inspection struct{ x *executable }
 
-// Inspect looks into a program of a Backend.
+// Inspect returns the inspection of a program that a Backend has loaded.
 func Inspect(e device.Executable) Inspection { return Inspection{e.(*executable)} }
 
-// Texts are the shaders of all dispatches.
+// Texts returns the shader texts of all dispatches.
 func (i Inspection) Texts() (out []string) {
 	for _, d := range i.x.dispatches {
 		out = append(out, d.source.Text)
@@ -16,13 +16,13 @@ func (i Inspection) Texts() (out []string) {
 	return out
 }
 
-// Groups is how many groups of steps have a shader of their own.
+// Groups returns the number of groups of steps that one shader runs.
 func (i Inspection) Groups() int { return i.x.groups }
 
-// Workgroups are those of a dispatch along x, which may be changed.
+// Workgroups returns the number of workgroups of a dispatch along x. The caller may change it.
 func (i Inspection) Workgroups(dispatch int) *uint32 { return &i.x.dispatches[dispatch].x }
 
-// Recorded reports whether the next run is recorded, and for which outputs.
+// Recorded reports whether the next run is recorded already, and for which outputs.
 func (i Inspection) Recorded() (outputs []bool, ok bool) {
 	if i.x.tape == nil {
 		return nil, false
@@ -30,20 +30,20 @@ func (i Inspection) Recorded() (outputs []bool, ok bool) {
 	return i.x.tape.outputs, true
 }
 
-// Forget drops what is recorded.
+// Forget drops the recording of the next run.
 func (i Inspection) Forget() {
 	i.x.tape.release()
 	i.x.tape = nil
 }
 
-// Slow forgets, and has every dispatch seem as slow as a submission may be, so that each is one.
+// Slow makes every dispatch seem to take submissionTime, so that the next run has a submission for each. It returns how many may be in flight.
 func (i Inspection) Slow() (inFlight int) {
 	i.Forget()
 	i.x.pace = submissionTime
 	return maxInFlight
 }
 
-// Buffers are all of the program's, those of its parameters last. Weights is the size of what it reads of the weights section.
+// Buffers returns all buffers of the program, with the parameters last. weights is how many bytes of the weights section it reads.
 func (i Inspection) Buffers() (out []Buffer, weights int64) {
 	for _, s := range []*space{i.x.weights, i.x.arena, i.x.io, i.x.scratch, i.x.status} {
 		out = append(out, s.buffers...)

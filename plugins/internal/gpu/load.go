@@ -20,8 +20,8 @@ type executable struct {
 	kernels []device.Kernel
 
 	weights, arena, io, scratch, status *space
-	state                               *space     // state of the last run, nil if it had none
-	stateShape                          *space     // how the state space is divided, without buffers
+	state                               *space     // state of the last run; nil if it had none
+	stateShape                          *space     // how the state space is divided; it has no buffers
 	resident                            []interval // parts of the weights section that are uploaded
 	params                              Buffer
 	up                                  *staging   // of inputs
@@ -31,35 +31,35 @@ type executable struct {
 	upBytes, downBytes, chunk           int64
 	clock                               Clock // made by the first run that is profiled
 	dispatches                          []dispatch
-	statuses                            int  // slots in status
-	unclear                             bool // status may hold something else than zeros
-	groups                              int  // in which dispatches are
+	statuses                            int  // slots in status, one for each dispatch that can refuse values
+	unclear                             bool // status may hold something other than zeros
+	groups                              int  // groups of dispatches, see dispatch.group
 
-	tape *tape          // of the next run, if it has the sizes of the last one; nil if not recorded yet
-	b    *program.Bound // sizes of the parameters that are on the device, nil if there are none
+	tape *tape          // recording of the next run, for the sizes of the last one; nil if there is none
+	b    *program.Bound // sizes for which parameters are on the device; nil if there are none
 	syms map[string]int64
-	pace time.Duration // time of a dispatch in the last plain run, 0 before that
+	pace time.Duration // average time of a dispatch in the last plain run; 0 before that
 }
 
-// dispatch is one start of a shader.
+// dispatch is one execution of a shader.
 type dispatch struct {
-	step     int      // of a group the last
+	step     int      // the last one of a group
 	node     *ir.Node // of step
 	shader   kernels.Shader
 	source   Source
 	pipeline Pipeline
 	bound    Bindings
-	at, size int64 // of its parameters in the parameter buffer
-	status   int   // slot in the status buffer, or -1
-	stateful bool  // it binds the state, so its bind group is made when a run names one
+	at, size int64 // where its parameters lie in the parameter buffer
+	status   int   // slot in the status buffer; -1 for none
+	stateful bool  // it reads or writes the state, so bound is made when a run names the state
 
-	steps []*ir.Node // nodes of the steps of a group, in whose place it runs; nil for the shader of a step
-	group int        // that this is, or that may run in its place; -1 for none
+	steps []*ir.Node // nodes of the steps that this shader runs as a group; nil for the shader of a single step
+	group int        // number of the group that this dispatch runs, or that can replace it; -1 for none
 
-	x, y uint32 // workgroups for the last sizes, 0 if there is nothing to do
+	x, y uint32 // workgroups for the last sizes; 0 if there is nothing to do
 }
 
-// Load makes everything that runs of the program need.
+// Load plans the program, compiles its shaders and uploads its weights.
 func (b *Backend) Load(_ context.Context, l device.Load) (device.Executable, error) {
 	if l.Threads < 0 {
 		return nil, diag.New(device.ErrInput, b.api.Name(), "%d threads; want 0 or more", l.Threads)
@@ -77,7 +77,7 @@ func (b *Backend) Load(_ context.Context, l device.Load) (device.Executable, err
 	})
 }
 
-// load plans, for which the device need not be open yet, and then allocates, compiles and uploads.
+// load plans, which may go on while the device is being opened, and then allocates, compiles and uploads.
 func (x *executable) load(weights []byte) (err error) {
 	if err := x.plan(); err != nil {
 		return err
@@ -116,8 +116,8 @@ func (x *executable) load(weights []byte) (err error) {
 	return cmp.Or(err, <-uploaded)
 }
 
-// prepareFirstRun prepares the first run during the upload of the weights. If all sizes are known it records the run, otherwise it
-// does what the driver does only once. Errors are left to the run.
+// prepareFirstRun prepares the first run while the weights are being uploaded. It writes the parameters for the smallest sizes, which for most
+// programs are the only ones, and records the run, unless the program has a state, which only the run names. Errors are left to the run.
 func (x *executable) prepareFirstRun() {
 	x.g.dev.Exclusive(func() {
 		if x.bind(x.p.Graph.Syms.Min()) == nil && x.p.StateSize == 0 {
@@ -126,7 +126,7 @@ func (x *executable) prepareFirstRun() {
 	})
 }
 
-// allocate makes the buffers.
+// allocate makes all buffers of the program.
 func (x *executable) allocate() (err error) {
 	defer caught(&err)
 	for _, s := range []struct {
@@ -143,7 +143,7 @@ func (x *executable) allocate() (err error) {
 	return x.makeStaging()
 }
 
-// upload copies the weights that the program reads.
+// upload copies the weights that the program reads to the device, and waits.
 func (x *executable) upload(weights []byte) (err error) {
 	defer caught(&err)
 	for _, r := range x.resident {
@@ -154,10 +154,10 @@ func (x *executable) upload(weights []byte) (err error) {
 	return cmp.Or(err, x.g.seen(x.g.dev.Uploaded()))
 }
 
-// driverMemory is left to the driver for pipelines, command buffers and unused ends of its allocations.
+// driverMemory is kept free for the driver: for pipelines, command buffers and the unused ends of allocations.
 const driverMemory = 64 << 20
 
-// checkMemory refuses a program that does not fit in the free memory, before anything is uploaded.
+// checkMemory returns an error if the program does not fit into the free memory of the device. It runs before anything is allocated.
 func (x *executable) checkMemory() error {
 	free, staging := x.g.adapter.Free(), x.upBytes+x.downBytes
 	need := x.weights.bytes + x.p.ArenaSize + x.p.IOSize + x.scratchBytes + staging + driverMemory
@@ -178,7 +178,7 @@ func (x *executable) checkMemory() error {
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
-// bindAll makes the bind groups.
+// bindAll makes the bind groups of all dispatches but the stateful ones.
 func (x *executable) bindAll() error {
 	for i := range x.dispatches {
 		if d := &x.dispatches[i]; !d.stateful {
@@ -190,7 +190,7 @@ func (x *executable) bindAll() error {
 	return nil
 }
 
-// bindGroup makes a dispatch's bind group and releases the one before.
+// bindGroup makes the bind group of a dispatch and releases the previous one.
 func (x *executable) bindGroup(d *dispatch) error {
 	_, pieces, err := x.bindings(d)
 	if err != nil {
@@ -208,10 +208,10 @@ func (x *executable) bindGroup(d *dispatch) error {
 	return nil
 }
 
-// compile makes the pipelines of all dispatches, one for each text.
+// compile makes the pipelines of all dispatches. Dispatches with the same text share one.
 func (x *executable) compile() error {
 	var sources []Source
-	var of []*dispatch // the first that needs each
+	var of []*dispatch // the first dispatch that needs each source
 	seen := map[string]bool{}
 	for i := range x.dispatches {
 		d := &x.dispatches[i]
@@ -240,7 +240,7 @@ func (x *executable) unprepared(d *dispatch, err error) error {
 	return diag.New(device.ErrDevice, d.node.Label(), "step %d (%s) cannot be prepared: %w", d.step, d.node.Op.Name, err)
 }
 
-// memory is the size of the program's buffers in bytes, staging buffers included.
+// memory returns the size of all buffers of the program in bytes.
 func (x *executable) memory() int64 {
 	n := x.paramBytes + x.clockBytes()
 	for _, s := range []*space{x.weights, x.arena, x.io, x.scratch, x.status} {
@@ -249,12 +249,12 @@ func (x *executable) memory() int64 {
 	return n + x.stagingBytes()
 }
 
-// Memory is the size of the buffers beside those of the program's spaces.
+// Memory returns the size of the buffers that the program's own plan does not count, in bytes.
 func (x *executable) Memory() int64 {
 	return x.scratch.bytes + x.status.bytes + x.clockBytes() + x.stagingBytes()
 }
 
-// Kernels reports the ops of the program; all run on the device.
+// Kernels lists the ops of the program. All run on the device.
 func (x *executable) Kernels() []device.Kernel { return x.kernels }
 
 // Close frees the program's memory on the device.

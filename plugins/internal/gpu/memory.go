@@ -18,7 +18,7 @@ type space struct {
 	bytes   int64 // of all of them
 }
 
-// slack is memory to bind for a value that is empty.
+// slack is memory at the end of a space, to which empty values are bound.
 const slack = program.Align
 
 // planSpace decides how a space is divided into buffers; make allocates them.
@@ -67,7 +67,7 @@ func (s *space) pieces(offset, size, most int64) (out []Piece) {
 	return out
 }
 
-// view returns the bindings for a range of a space. Where the offset is not aligned enough, the first binding begins before it.
+// view returns the bindings for a range of a space. If the offset is not aligned, the first binding begins before it, and View.Skip says how far.
 func (g *gpu) view(s *space, offset, bytes int64, elementSize int) ([]Piece, kernels.View) {
 	begin := offset &^ (program.Align - 1)
 	size := (max(bytes, 1) + offset - begin + 15) &^ 15 // whole vectors
@@ -79,11 +79,11 @@ func (g *gpu) view(s *space, offset, bytes int64, elementSize int) ([]Piece, ker
 	return ps, v
 }
 
-// staging is a buffer that the host maps, reused by every run.
+// staging is a buffer that the host maps.
 type staging struct {
 	buffer Buffer
 	size   int64
-	shown  int64 // bytes that are mapped, or being mapped; 0 for none
+	shown  int64 // bytes that show has asked for; 0 if it is not mapped
 }
 
 func (g *gpu) newStaging(use Usage, size int64) (*staging, error) {
@@ -105,7 +105,7 @@ func (s *staging) release() {
 	}
 }
 
-// show begins to map the first n bytes, unless that has been done already.
+// show begins to map the first n bytes, unless an earlier call did.
 func (s *staging) show(n int64) error {
 	if s.shown > 0 {
 		return nil
@@ -118,7 +118,7 @@ func (s *staging) show(n int64) error {
 	return nil
 }
 
-// await returns the bytes that show maps. It waits for the device. due is about when the device will be done, zero if that is unknown.
+// await waits until the buffer is mapped and returns its bytes. due is when the device is expected to finish; zero means unknown.
 func (g *gpu) await(s *staging, due time.Time) ([]byte, error) {
 	for wait := NewPatience(due); ; wait.Pause() {
 		done, err := s.buffer.Mapped()
@@ -136,13 +136,13 @@ func (g *gpu) await(s *staging, due time.Time) ([]byte, error) {
 	}
 }
 
-// hide ends what show began.
+// hide unmaps the buffer.
 func (s *staging) hide() error {
 	s.shown = 0
 	return s.buffer.Unmap()
 }
 
-// access maps n bytes, calls f with them and unmaps them.
+// access maps n bytes, calls f with them and unmaps the buffer.
 func (g *gpu) access(s *staging, n int64, due time.Time, f func([]byte)) error {
 	if err := s.show(n); err != nil {
 		return g.seen(err)
@@ -155,7 +155,7 @@ func (g *gpu) access(s *staging, n int64, due time.Time, f func([]byte)) error {
 	return s.hide()
 }
 
-// wait returns when the device has finished all submissions.
+// wait waits until the device has finished all submissions.
 func (g *gpu) wait() error {
 	for wait := NewPatience(time.Time{}); ; wait.Pause() {
 		if idle, err := g.poll(); idle || err != nil {
@@ -164,7 +164,7 @@ func (g *gpu) wait() error {
 	}
 }
 
-// poll lets the device notice what has ended, and reports whether everything has.
+// poll lets the driver process what has ended, and reports whether all submissions have.
 func (g *gpu) poll() (idle bool, err error) {
 	idle, err = g.dev.Poll()
 	if g.polled != nil {
@@ -173,7 +173,7 @@ func (g *gpu) poll() (idle bool, err error) {
 	return idle, g.seen(err)
 }
 
-// upload copies data to an offset of a space.
+// upload begins to copy data to an offset of a space. Device.Uploaded waits for it.
 func (g *gpu) upload(s *space, offset int64, data []byte) error {
 	for _, p := range s.pieces(offset, int64(len(data)), 0) {
 		if err := g.dev.Upload(p.Buffer, p.Offset, data[:p.Size]); err != nil {
@@ -184,7 +184,7 @@ func (g *gpu) upload(s *space, offset int64, data []byte) error {
 	return nil
 }
 
-// deviceError is an error that says nothing of its kind as one of the device.
+// deviceError wraps an error that has no code as a device.ErrDevice.
 func (g *gpu) deviceError(err error) error {
 	if d := (*diag.Error)(nil); err == nil || errors.As(err, &d) {
 		return err
@@ -192,13 +192,14 @@ func (g *gpu) deviceError(err error) error {
 	return diag.New(device.ErrDevice, g.api.Name(), "%w", err)
 }
 
-// Patience is the interval between polls: none at first and about when the work is due, otherwise growing.
+// Patience decides how long to sleep between two polls. It does not sleep at first, nor around the time when the work is expected to be done. The
+// longer the wait, the longer it sleeps.
 type Patience struct{ since, due time.Time }
 
-// NewPatience begins to wait for work that is due at a time, zero if that is unknown.
+// NewPatience begins a wait. due is when the work is expected to be done; zero means unknown.
 func NewPatience(due time.Time) Patience { return Patience{time.Now(), due} }
 
-// Pause returns when it is time to poll again.
+// Pause sleeps until it is time to poll again.
 func (p Patience) Pause() {
 	if d := p.nap(time.Now()); d > 0 {
 		sleep(d)
@@ -207,7 +208,7 @@ func (p Patience) Pause() {
 	}
 }
 
-// nap is how long to sleep before the next poll, 0 for not at all.
+// nap returns how long to sleep before the next poll, 0 for not at all.
 func (p Patience) nap(now time.Time) time.Duration {
 	const eager = time.Millisecond
 	waited, early := now.Sub(p.since), p.due.Sub(now)

@@ -17,13 +17,13 @@ import (
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
-// interval is a range of the weights section and its offset on the device.
+// interval is the range [from, to) of the weights section. It lies at offset at on the device.
 type interval struct{ from, to, at int64 }
 
-// plan chooses the shaders, plans the memory and writes the shaders' texts.
+// plan chooses shaders, plans memory and generates the texts of the shaders.
 func (x *executable) plan() error {
 	names := map[string]bool{}
-	var found []kernels.Kernel // of each step
+	var found []kernels.Kernel // by step
 	for i, s := range x.p.Steps {
 		n := x.p.Graph.Nodes[s.Node]
 		k, why := kernels.Find(n)
@@ -67,7 +67,7 @@ func (x *executable) plan() error {
 	return x.planTexts()
 }
 
-// add plans a dispatch after those before.
+// add appends a dispatch.
 func (x *executable) add(d dispatch) {
 	d.status = -1
 	if slices.ContainsFunc(d.shader.Bindings, func(b kernels.Binding) bool { return b.Operand == kernels.Status }) {
@@ -80,11 +80,11 @@ func (x *executable) add(d dispatch) {
 	x.dispatches = append(x.dispatches, d)
 }
 
-// mostGrouped is how many steps a group has at most.
+// mostGrouped is the largest number of steps in a group.
 const mostGrouped = 8
 
-// findGroup finds the group that begins at a step, and its number of steps; 0 if there is none. In a group no invocation waits for
-// another workgroup, so what it writes must not lie where it reads.
+// findGroup returns the group that begins at a step, and its number of steps, which is 0 if there is no group. Workgroups of one dispatch do not wait
+// for each other, so findGroup rejects groups whose results overlap what they read.
 func (x *executable) findGroup(first int, uses []int) (dispatch, int) {
 	var nodes []*ir.Node
 	for _, s := range x.p.Steps[first:min(first+mostGrouped, len(x.p.Steps))] {
@@ -105,7 +105,7 @@ func (x *executable) findGroup(first int, uses []int) (dispatch, int) {
 	return d, g.Steps
 }
 
-// planWeights lists the parts of the weights section that steps read, and returns their size on the device.
+// planWeights lists the parts of the weights section that steps read. It returns their total size on the device.
 func (x *executable) planWeights() (total int64) {
 	var used []interval
 	for _, s := range x.p.Steps {
@@ -130,7 +130,7 @@ func (x *executable) planWeights() (total int64) {
 	return total
 }
 
-// locate is the buffer space and the offset of a place.
+// locate returns the space of a place and the offset in it.
 func (x *executable) locate(pl program.Place) (*space, int64) {
 	switch pl.Space {
 	case program.Arena:
@@ -147,7 +147,7 @@ func (x *executable) locate(pl program.Place) (*space, int64) {
 	return x.weights, x.resident[i].at + pl.Offset - x.resident[i].from
 }
 
-// bindings are the views of a dispatch's operands, and the pieces of all of them.
+// bindings returns the views of the operands of a dispatch, and the pieces that they are made of.
 func (x *executable) bindings(d *dispatch) (views []kernels.View, pieces []Piece, err error) {
 	for _, b := range d.shader.Bindings {
 		s, offset, bytes := x.operand(d, b)
@@ -160,14 +160,14 @@ func (x *executable) bindings(d *dispatch) (views []kernels.View, pieces []Piece
 	return views, pieces, nil
 }
 
-// planTexts writes the WGSL of all dispatches, on all cores. There are hundreds of dispatches, and few different texts.
+// planTexts generates the WGSL of all dispatches on all cores. Hundreds of dispatches share a few texts.
 func (x *executable) planTexts() error {
 	type written struct {
 		once sync.Once
 		text string
 		err  error
 	}
-	type key struct{ name, body, rest string } // the inputs of a text
+	type key struct{ name, body, rest string } // all that a text depends on
 	var texts sync.Map                         // of *written, by key
 	var e errgroup.Group
 	e.SetLimit(runtime.GOMAXPROCS(0))
@@ -197,7 +197,7 @@ func (x *executable) planTexts() error {
 	return e.Wait()
 }
 
-// operand is the location of a binding's bytes, at the symbols' upper bounds.
+// operand returns where the bytes of a binding lie. Their number is that for the largest sizes.
 func (x *executable) operand(d *dispatch, b kernels.Binding) (s *space, offset, bytes int64) {
 	n := d.node
 	switch b.Operand {
@@ -212,7 +212,7 @@ func (x *executable) operand(d *dispatch, b kernels.Binding) (s *space, offset, 
 	return s, offset, pl.Size
 }
 
-// operand is the node whose value is bound, nil if no value is.
+// operand returns the node whose value is bound; nil if the binding is not a value.
 func (d *dispatch) operand(b kernels.Binding) *ir.Node {
 	n := d.node
 	if d.steps != nil {
@@ -228,7 +228,7 @@ func (d *dispatch) operand(b kernels.Binding) *ir.Node {
 	return nil
 }
 
-// fieldBytes is the size of a parameter struct.
+// fieldBytes returns the size of a parameter struct in bytes.
 func fieldBytes(fields []string) int64 {
 	n := int64(0)
 	for _, f := range fields {

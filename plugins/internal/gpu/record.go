@@ -16,21 +16,21 @@ type recording struct {
 	r     device.Run
 	start time.Time
 	stats *device.Stats
-	value []byte // the last result of read, reused since garbage is not collected during a run
+	value []byte // buffer for the result of read. It is reused, because the wgpu backend collects no garbage during a run
 	enc   Encoder
 
 	flow        flow
-	tape        *tape         // to record on; nil to submit at once
-	downloading bool          // the last submission ended within the copies of results
-	submitted   time.Duration // when the first submission was made, since start; 0 before that
+	tape        *tape         // records here; nil to submit at once
+	downloading bool          // the next submission only copies results
+	submitted   time.Duration // time of the first submission, since start; 0 before it
 
 	needed []bool // steps that run; nil means all
 
-	clock Clock   // measures the steps; nil if that is not requested, or the host does
-	tick  float64 // of clock, in nanoseconds
+	clock Clock   // measures the steps; nil if the run has no profile, or the host measures it
+	tick  float64 // length of a tick of clock in nanoseconds
 }
 
-// single reports whether the run must observe each step when it has ended.
+// single reports whether each step must be submitted by itself, because something looks at its results or takes its time.
 func (c *recording) single() bool {
 	o := c.r.Opts
 	return o.CheckNaN || o.Observe != nil && len(o.Dump) > 0 || o.Profile && c.clock == nil
@@ -43,7 +43,7 @@ func (c *recording) begin() (err error) {
 	return err
 }
 
-// submit ends the recording and submits it.
+// submit submits what is recorded.
 func (c *recording) submit() error {
 	if c.enc == nil {
 		return nil
@@ -60,7 +60,7 @@ func (c *recording) submit() error {
 	return nil
 }
 
-// commands submits what f records.
+// commands submits the commands that f records.
 func (g *gpu) commands(f func(Encoder) error) error {
 	enc, err := g.dev.NewEncoder("")
 	if err != nil {
@@ -73,7 +73,7 @@ func (g *gpu) commands(f func(Encoder) error) error {
 	return g.deviceError(g.submit(enc))
 }
 
-// submit submits what an encoder has recorded, and frees the encoder.
+// submit finishes a recording and submits it.
 func (g *gpu) submit(enc Encoder) error {
 	commands, err := enc.Finish()
 	if err != nil {
@@ -107,7 +107,7 @@ func (c *recording) dispatch(d *dispatch) {
 	c.flow.dispatches++
 }
 
-// drop discards what was recorded.
+// drop discards what is recorded and not submitted.
 func (c *recording) drop() {
 	if c.enc != nil {
 		c.enc.Release()
@@ -115,7 +115,7 @@ func (c *recording) drop() {
 	}
 }
 
-// read copies a value from the device, through its own staging buffer. The bytes are valid until the next read.
+// read copies a value from the device. It allocates a staging buffer for that. The bytes are valid until the next read.
 func (c *recording) read(o program.Operand) ([]byte, error) {
 	if o.Bytes == 0 {
 		return tensor.AlignedBytes(0), nil

@@ -8,9 +8,9 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// Repeat is for benchmarks. It runs all steps of a program of this backend so many times in one submission, with the inputs and sizes of the run
-// before, and returns what one time takes by the clock of the device. A profile has a mark after each step, which costs some microseconds; here
-// there are two marks in all, and steps follow each other as in a run.
+// Repeat is for benchmarks. It runs all steps of a loaded program in one submission, the given number of times, with the inputs and sizes of the last
+// run. It returns the time of one repetition by the clock of the device. Unlike a profile, which takes a time after each step and so adds some
+// microseconds to it, Repeat takes the time only at the beginning and the end.
 func Repeat(exe device.Executable, times int) (time.Duration, error) {
 	x := exe.(*executable)
 	return guard(x.g.api, func() (time.Duration, error) {
@@ -34,7 +34,7 @@ func (x *executable) repeat(times int) (time.Duration, error) {
 		return 0, err
 	}
 	defer marks.Release()
-	x.unclear = x.statuses > 0 // nobody looks at it here
+	x.unclear = x.statuses > 0 // nothing checks the status words here
 	c := &recording{x: x, ctx: context.Background()}
 	defer c.drop()
 	if err := c.begin(); err != nil {
@@ -50,7 +50,7 @@ func (x *executable) repeat(times int) (time.Duration, error) {
 			}
 		}
 	}
-	all(1) // the device is busy when the first mark comes
+	all(1) // so that the device is busy at the first mark
 	if err := c.enc.Mark(marks, 0); err != nil {
 		return 0, err
 	}

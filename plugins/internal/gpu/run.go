@@ -16,7 +16,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
-// bind writes the parameters of every shader for the sizes of a run.
+// bind writes the parameters of all shaders for the sizes of a run, unless they are those of the last run.
 func (x *executable) bind(syms map[string]int64) error {
 	if x.b != nil && maps.Equal(x.syms, syms) {
 		return nil
@@ -53,7 +53,7 @@ func (x *executable) bind(syms map[string]int64) error {
 			d.x, d.y, err = x.g.fold(d.shader.Groups(c))
 		}
 		if err != nil && d.steps != nil {
-			d.x, d.y = 0, 0 // its steps run by themselves
+			d.x, d.y = 0, 0 // its steps run one by one
 			continue
 		}
 		if err != nil {
@@ -73,11 +73,11 @@ func call(s program.BoundStep) *kernels.Call {
 	return &kernels.Call{In: s.In, Out: s.Outs[0], Outs: s.Outs}
 }
 
-// Run executes the program once. Without options that observe single steps it takes few submissions, see flow.
+// Run executes the program once. It takes few submissions (see flow), unless options observe single steps.
 func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error) {
 	stats, err := guard(x.g.api, func() (device.Stats, error) { return x.run(ctx, r) })
 	if err != nil && !errors.Is(err, device.ErrNaN) {
-		stats.FirstNaN = -1 // also where there are no stats
+		stats.FirstNaN = -1 // also if stats is the zero value
 	}
 	return stats, err
 }
@@ -121,7 +121,7 @@ func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error
 	return stats, err
 }
 
-// steps submits the work and reads the results.
+// steps does the work of a run whose inputs are in the staging buffer.
 func (c *recording) steps() error {
 	if c.r.Progress != nil {
 		c.r.Progress(0)
@@ -144,7 +144,7 @@ func (c *recording) steps() error {
 	return c.results()
 }
 
-// dispatchAll records all steps, or runs them one by one.
+// dispatchAll records all steps that are needed, or runs them one by one.
 func (c *recording) dispatchAll() error {
 	x, next := c.x, 0
 	if err := c.mark(0); err != nil {
@@ -174,7 +174,7 @@ func (c *recording) dispatchAll() error {
 			}
 			continue
 		}
-		if c.r.Progress != nil && single && i > 0 { // 0 has been reported already
+		if c.r.Progress != nil && single && i > 0 { // step 0 has been reported already
 			c.r.Progress(i)
 		}
 		if c.ctx.Err() != nil {
@@ -213,8 +213,8 @@ func (c *recording) dispatchAll() error {
 	return c.begin()
 }
 
-// grouped reports for each group whether it runs in place of its steps' own shaders: if all of its steps run, and nothing looks at what is between
-// them.
+// grouped reports for each group whether its shader runs instead of those of its steps. It does if all of its steps run, and nothing looks at
+// values between them.
 func (c *recording) grouped() []bool {
 	out := make([]bool, c.x.groups)
 	for _, d := range c.x.dispatches {
@@ -229,7 +229,7 @@ func (c *recording) grouped() []bool {
 	return out
 }
 
-// look observes step i, which has ended, in runs that observe single steps.
+// look takes the time of step i, which has ended, and looks at its results, in runs that observe single steps.
 func (c *recording) look(i int, begin time.Duration) error {
 	s := c.x.b.Steps[i]
 	if c.r.Opts.Profile {
@@ -243,7 +243,7 @@ func (c *recording) look(i int, begin time.Duration) error {
 	return nil
 }
 
-// lookAt passes a result of a step to the observer and searches it for NaN, if the run asks for that.
+// lookAt passes a result of a step to the observer and checks it for NaN, as the options of the run say.
 func (c *recording) lookAt(by *ir.Node, out program.Operand) error {
 	o := c.r.Opts
 	observed := o.Observe != nil && slices.Contains(o.Dump, out.Node)

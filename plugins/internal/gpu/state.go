@@ -10,14 +10,14 @@ import (
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
-// state is memory of a device that outlives runs.
+// state is memory of a device that outlives runs, such as a key-value cache.
 type state struct {
 	g     *gpu
 	size  int64
-	space *space // nil after Close
+	space *space // nil once closed
 }
 
-// NewState allocates memory of the device, which is zero.
+// NewState allocates a state on a device. It is zero.
 func (b *Backend) NewState(_ context.Context, id string, size int64) (device.State, error) {
 	return guard(b.api, func() (device.State, error) {
 		g, err := b.open(id)
@@ -40,7 +40,7 @@ func (b *Backend) NewState(_ context.Context, id string, size int64) (device.Sta
 
 func (s *state) Size() int64 { return s.size }
 
-// do runs f when the device is idle, unless the state is closed.
+// do runs f while nothing else uses the device. It returns an error if the state is closed or the device lost.
 func (s *state) do(f func() error) error {
 	_, err := guard(s.g.api, func() (struct{}, error) {
 		s.g.mu.Lock()
@@ -90,7 +90,7 @@ func (s *state) Copy(_ context.Context, from device.State) error {
 	})
 }
 
-// copyChunk bounds what is copied between a state and the host at a time.
+// copyChunk is the largest number of bytes that read copies at a time.
 const copyChunk = 8 << 20
 
 func (s *state) Read(_ context.Context, offset int64, b []byte) error {
@@ -100,7 +100,7 @@ func (s *state) Read(_ context.Context, offset int64, b []byte) error {
 	return s.do(func() error { return s.read(offset, b) })
 }
 
-// read copies in whole words.
+// read copies bytes of the state to b. On the device it copies whole words.
 func (s *state) read(offset int64, b []byte) error {
 	for len(b) > 0 {
 		begin := offset &^ 3
@@ -138,7 +138,7 @@ func (s *state) Write(_ context.Context, offset int64, b []byte) error {
 	}
 	return s.do(func() error {
 		begin := offset &^ 3
-		if end := offset + int64(len(b)); begin != offset || end&3 != 0 { // the rest of a word that is written in part is kept
+		if end := offset + int64(len(b)); begin != offset || end&3 != 0 { // keep the rest of words that are written in part
 			whole := make([]byte, (end+3)&^3-begin)
 			if err := s.read(begin, whole); err != nil {
 				return err
@@ -153,7 +153,7 @@ func (s *state) Write(_ context.Context, offset int64, b []byte) error {
 	})
 }
 
-// Close frees the memory.
+// Close frees the memory of the state.
 func (s *state) Close() error {
 	_, err := guard(s.g.api, func() (struct{}, error) {
 		s.g.mu.Lock()
@@ -165,7 +165,7 @@ func (s *state) Close() error {
 	return err
 }
 
-// useState checks the states and outputs that a run names, for the sizes bound last, and binds its state to the shaders.
+// useState checks the state, feeds and keeps of a run for the sizes bound last, and binds the state to the shaders.
 func (x *executable) useState(r device.Run) error {
 	if err := r.CheckState(x.p, x.b.Inputs, x.b.Outputs); err != nil {
 		return err
@@ -188,7 +188,7 @@ func (x *executable) useState(r device.Run) error {
 	for i := range x.dispatches {
 		if d := &x.dispatches[i]; d.stateful {
 			if err := x.bindGroup(d); err != nil {
-				x.state = nil // some bind groups already have the new one
+				x.state = nil // some bind groups have the new state, some the old one
 				return err
 			}
 		}
@@ -196,7 +196,7 @@ func (x *executable) useState(r device.Run) error {
 	return nil
 }
 
-// onDevice is a state of this device.
+// onDevice returns st as an open state of this device, or an error.
 func (x *executable) onDevice(st device.State) (*state, error) {
 	s, ok := st.(*state)
 	if !ok || s.g != x.g || s.space == nil {
@@ -205,7 +205,7 @@ func (x *executable) onDevice(st device.State) (*state, error) {
 	return s, nil
 }
 
-// isStateful reports whether a shader binds the state space.
+// isStateful reports whether a shader reads or writes the state space.
 func (x *executable) isStateful(s kernels.Shader, d *dispatch) bool {
 	for _, b := range s.Bindings {
 		if n := d.operand(b); n != nil && x.p.Places[n.ID].Space == program.State {
@@ -215,12 +215,12 @@ func (x *executable) isStateful(s kernels.Shader, d *dispatch) bool {
 	return false
 }
 
-// transfer records the copies of feeds, or of keeps.
+// transfer records the copies of feeds from states to inputs or, if keep is set, of keeps from outputs to states.
 func (c *recording) transfer(list []device.Transfer, values []program.Operand, keep bool) error {
 	for _, t := range list {
 		o, s := values[t.Tensor], t.State.(*state).space
 		from, at := c.x.io.pieces(o.Offset, (o.Bytes+3)&^3, 0), t.Offset
-		for _, p := range from { // a state and the io space are divided into buffers at different offsets
+		for _, p := range from { // a state and the io space are cut into buffers at different offsets
 			done := int64(0)
 			for _, q := range s.pieces(at, p.Size, 0) {
 				var err error

@@ -9,9 +9,9 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// tape is the commands of a plain run, recorded before the run begins. Recording takes longer than a short program runs and
-// depends only on sizes and on the outputs that are wanted, so each run records the next one's tape while the device works. A tape is
-// played once, because neither WebGPU nor Metal has reusable command buffers.
+// tape is the recording of a whole plain run. Recording takes longer than short programs run, and depends only on the sizes and on the wanted
+// outputs, so each run records the tape of the next one while the device works. A tape is played once, because neither WebGPU nor Metal has
+// reusable command buffers.
 type tape struct {
 	parts   []part
 	outputs []bool // as in device.Run
@@ -21,7 +21,7 @@ type tape struct {
 type part struct {
 	commands Commands
 	next     int  // step after its last one
-	download bool // it only copies results, which takes no time worth waiting for a slot
+	download bool // it only copies results. That takes little time, so it is submitted without waiting for a slot
 }
 
 func (t *tape) release() {
@@ -33,16 +33,16 @@ func (t *tape) release() {
 	}
 }
 
-// plain reports whether the run copies all inputs, and outputs to the host alone, and observes nothing else.
+// plain reports whether the run can be played from a tape: it has no feeds and no keeps, and nothing observes or times its steps.
 func (c *recording) plain() bool {
 	return !c.single() && !c.r.Opts.Profile && len(c.r.Feeds)+len(c.r.Keeps) == 0
 }
 
-// record makes a tape for the sizes bound last and some outputs; nil means all.
+// record makes a tape for the sizes bound last and for some outputs; nil means all.
 func (x *executable) record(outputs []bool) (*tape, error) {
 	t, err := x.recordAt(x.pace, outputs)
 	if err != nil {
-		single, exact := x.recordAt(submissionTime, outputs) // a step at a time, to find the one that is refused
+		single, exact := x.recordAt(submissionTime, outputs) // a dispatch per submission, so that the error names the step
 		single.release()
 		if exact != nil {
 			err = exact
@@ -51,7 +51,7 @@ func (x *executable) record(outputs []bool) (*tape, error) {
 	return t, err
 }
 
-// recordAt makes a tape for a device on which a dispatch takes pace.
+// recordAt is record with the time that a dispatch takes.
 func (x *executable) recordAt(pace time.Duration, outputs []bool) (t *tape, err error) {
 	t = &tape{outputs: slices.Clone(outputs)}
 	r := device.Run{Outputs: t.outputs}
@@ -67,7 +67,7 @@ func (x *executable) recordAt(pace time.Duration, outputs []bool) (t *tape, err 
 	return t, nil
 }
 
-// cut ends a part of the tape, or submits.
+// cut ends a submission: it adds a part to the tape or, without a tape, submits.
 func (c *recording) cut() error {
 	if c.tape == nil {
 		return c.flush()
@@ -82,7 +82,7 @@ func (c *recording) cut() error {
 	return nil
 }
 
-// play submits a tape, and records the next one while the device works.
+// play submits the tape, which it records if there is none, and records the next one while the device works.
 func (c *recording) play() (err error) {
 	x := c.x
 	outputs := c.r.Outputs
@@ -114,13 +114,13 @@ func (c *recording) play() (err error) {
 		}
 		c.track(p.next)
 	}
-	if x.pace > 0 { // needed to divide the next one into submissions
-		x.tape, _ = x.record(outputs) // the run that needs it reports an error
+	if x.pace > 0 { // otherwise the size of submissions is not known
+		x.tape, _ = x.record(outputs) // an error is left to the next run
 	}
 	return nil
 }
 
-// refused is the error for steps [first, next), whose commands the device does not accept.
+// refused returns the error for steps [first, next), whose commands the device does not accept.
 func (c *recording) refused(first, next int, err error) error {
 	if next == first+1 {
 		n := c.x.p.Graph.Nodes[c.x.p.Steps[first].Node]

@@ -48,8 +48,7 @@ func within(list []stretch, from, n int64) (out []stretch) {
 	return out
 }
 
-// planTransfers places inputs and results in the staging buffers. An input has its place whatever the sizes and the other inputs are, so that
-// most programs, whose inputs follow each other in the io space too, need one command for all of them.
+// planTransfers plans the staging buffers. Inputs lie there at the same distances as in the io space, so that join can copy them with one command.
 func (x *executable) planTransfers() {
 	for _, n := range x.p.Graph.Inputs() {
 		x.upAt = append(x.upAt, x.upBytes)
@@ -77,7 +76,7 @@ func (x *executable) makeStaging() (err error) {
 	return nil
 }
 
-// stagingBytes is the size of the staging buffers.
+// stagingBytes returns the total size of the staging buffers.
 func (x *executable) stagingBytes() int64 {
 	n := x.up.size
 	for _, s := range x.down {
@@ -94,10 +93,10 @@ func (x *executable) releaseStaging() {
 	x.up, x.down = nil, nil
 }
 
-// statusBytes is the size of the words in which shaders report values that they refuse. They come first in the staging buffers for results.
+// statusBytes returns the size of the slots in which shaders report values that they refuse. They come first in the staging buffers for results.
 func (x *executable) statusBytes() int64 { return int64(x.statuses) * program.Align }
 
-// uploads are the inputs that the host passes to a run.
+// uploads lists the inputs that the host passes to a run.
 func (x *executable) uploads(r *device.Run) (list []stretch) {
 	for i, o := range x.b.Inputs {
 		if !r.Fed(i) && o.Bytes > 0 {
@@ -107,7 +106,7 @@ func (x *executable) uploads(r *device.Run) (list []stretch) {
 	return list
 }
 
-// downloads are the results that a run returns to the host, and the end of the last one.
+// downloads lists the results that a run returns to the host. end is where the last one ends in the staging buffers.
 func (x *executable) downloads(r *device.Run) (list []stretch, end int64) {
 	end = x.statusBytes()
 	for i, o := range x.b.Outputs {
@@ -192,7 +191,7 @@ func (c *recording) nextDownload() error {
 	return c.begin()
 }
 
-// results waits, copies the outputs to the host and returns the error of values that a shader refused.
+// results waits for the device and copies the results to the host. If a shader refused a value, it returns an error instead.
 func (c *recording) results() error {
 	x := c.x
 	list, end := x.downloads(&c.r)
@@ -251,7 +250,7 @@ func (c *recording) results() error {
 	return diag.New(device.ErrInput, n.Label(), "step %d of %d (%s): %s", refused+1, len(x.p.Steps), n.Op.Name, why)
 }
 
-// refusedStep is the first step whose shader has reported a value, -1 if none has.
+// refusedStep returns the first step whose shader has reported a bad value, or -1.
 func (x *executable) refusedStep(statuses []byte) int {
 	for _, d := range x.dispatches {
 		if d.status >= 0 && d.x > 0 && binary.LittleEndian.Uint32(statuses[int64(d.status)*program.Align:]) != 0 {
@@ -261,7 +260,7 @@ func (x *executable) refusedStep(statuses []byte) int {
 	return -1
 }
 
-// clearStatus clears the words of the status buffer after a run that has not left zeros there.
+// clearStatus clears the status words, unless the last run has left them zero.
 func (x *executable) clearStatus() error {
 	if x.unclear {
 		err := x.g.commands(func(enc Encoder) error { return enc.Clear(Piece{x.status.buffers[0], 0, x.statusBytes()}) })
