@@ -11,9 +11,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// The library calls abort where it cannot continue: when a submission fails because the device is lost, because there is no
-// memory, or because it is invalid. It then holds locks that it never releases, so the process is useless. It can still report
-// what happened.
+// The library calls abort if a submission fails because the device is lost, out of memory, or because the commands are invalid. At that point it holds
+// locks that it never releases, so the process cannot go on, but it can still report what happened.
 var (
 	watchAbort sync.Once
 	aborted    = make(chan struct{}) // closed after abortError is set
@@ -30,7 +29,7 @@ func (*api) Aborted() (closed <-chan struct{}, why func() error) {
 	return aborted, func() error { return abortError }
 }
 
-// explainAbort turns what a thread wrote before it aborted into an error: thread 'NAME' panicked at 'REASON', FILE.
+// explainAbort makes an error of what a thread wrote before it aborted, such as "thread 'NAME' panicked at 'REASON', FILE".
 func explainAbort(said string) *diag.Error {
 	_, reason, _ := strings.Cut(said, "panicked at '")
 	reason, _, _ = strings.Cut(reason, "', src/")

@@ -15,7 +15,7 @@ static _Thread_local size_t rlx_message_size;
 
 ssize_t __real_write(int fd, const void *data, size_t size);
 
-// The linker redirects all calls of write in C code to this, those of the library included.
+// The linker redirects all calls of write in C code to this function, including those of the library.
 ssize_t __wrap_write(int fd, const void *data, size_t size) {
 	static const char begin[] = "thread '";
 	if (fd == STDERR_FILENO) {
@@ -29,16 +29,15 @@ ssize_t __wrap_write(int fd, const void *data, size_t size) {
 }
 
 static struct sigaction rlx_before;
-static int rlx_report_fd; // -1 once a thread has aborted: its number may be another file's by then
+static int rlx_report_fd; // -1 once a thread has aborted, because another file may reuse the number
 
-// A thread that calls abort waits here forever, with all the locks that it holds. A signal from another process is passed to
-// the previous handler.
+// A thread that calls abort waits here forever and keeps its locks. A signal from another process goes to the previous handler.
 static void rlx_on_abort(int sig, siginfo_t *info, void *context) {
 	if (info->si_code == SI_TKILL && info->si_pid == getpid()) {
 		int fd = __atomic_exchange_n(&rlx_report_fd, -1, __ATOMIC_SEQ_CST);
 		if (fd >= 0) {
 			ssize_t written = __real_write(fd, rlx_message, rlx_message_size);
-			(void)written; // if it fails, the end of the file still reports the abort
+			(void)written; // if it fails, end of file still reports the abort
 			close(fd);
 		}
 		for (;;) pause();
@@ -65,12 +64,12 @@ import (
 
 var abortPipe *os.File // never closed by Go code
 
-// catchAbort makes C code that calls abort, on any thread, wait forever instead of ending the process. report is called with
-// what the thread wrote before.
+// catchAbort makes C code that calls abort, on any thread, block forever instead of ending the process. It calls report with what the thread wrote to
+// standard error before.
 func catchAbort(report func(said string)) {
 	r, w, err := os.Pipe()
 	if err != nil {
-		return // an abort ends the process, as without this
+		return // then an abort ends the process
 	}
 	abortPipe = w
 	if C.rlx_catch_abort(C.int(w.Fd())) != 0 {

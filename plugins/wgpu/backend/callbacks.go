@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// The binding keeps the address of a Go variable in C until a buffer is mapped or a submission has ended, and does not keep
-// the variable alive. So garbage collection is off meanwhile, whether the heap has grown or exceeds GOMEMLIMIT.
+// The Go binding of the library hands the address of a Go variable to C until a buffer is mapped or a submission has ended, and does not keep the variable
+// alive. So garbage collection is off during that time.
 var callbacks struct {
 	sync.Mutex
 	users   int
@@ -17,7 +17,7 @@ var callbacks struct {
 	percent int   // GOGC, to be restored
 }
 
-// keepCallbacks turns garbage collection off until the function that it returns is called.
+// keepCallbacks turns garbage collection off until the caller calls end.
 func keepCallbacks() (end func()) {
 	callbacks.Lock()
 	defer callbacks.Unlock()

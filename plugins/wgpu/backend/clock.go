@@ -16,7 +16,7 @@ import (
 // clock measures times on the device by timestamp queries.
 type clock struct {
 	marks    int
-	sets     []*wgpu.QuerySet // of wgpu.QuerySetMaxQueries marks each, but for the last
+	sets     []*wgpu.QuerySet // each has wgpu.QuerySetMaxQueries marks, the last one the rest
 	resolved *buffer
 	ticks    *buffer
 }
@@ -65,7 +65,7 @@ func (c *clock) Bytes() int64 {
 	return int64(c.marks)*wgpu.QuerySize + program.AlignUp(int64(c.marks)*wgpu.QuerySize)
 }
 
-// Mark ends the pass: a time is taken between passes.
+// Mark ends the pass, because times can only be taken between passes.
 func (e *encoder) Mark(of gpu.Clock, k int) error {
 	e.endPass()
 	return deviceError(e.enc.WriteTimestamp(of.(*clock).sets[k/wgpu.QuerySetMaxQueries], uint32(k%wgpu.QuerySetMaxQueries)))

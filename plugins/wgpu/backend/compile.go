@@ -66,17 +66,16 @@ func compilePipeline(d *wgpu.Device, s gpu.Source) (p *pipeline, err error) {
 type text struct {
 	gpu.Source
 	index int           // in the list
-	taken time.Duration // by a helper; 0 if none has compiled it
+	taken time.Duration // time that a helper took to compile it; 0 if none did
 }
 
-// The library compiles one pipeline at a time, because it holds a lock of its instance meanwhile. A driver takes long to compile
-// a shader that it has not seen, and most drivers keep the result in a cache that all devices of the machine share. So once a
-// pipeline takes longer than slowPipeline, helpers compile the rest in parallel, each with a device and an instance of its own.
-// They fill that cache, from which this device then gets the results. If the driver turns out to have no cache, nothing but the
-// helpers' work is lost.
+// The library compiles one pipeline at a time, because it holds a lock of its instance meanwhile. Drivers are slow to compile a shader that they have not
+// seen, and most of them keep the result in a cache that all devices of the machine share. So once a pipeline takes longer than slowPipeline, helpers
+// compile the rest in parallel, each with its own instance and device. They fill the cache, and this device then gets the results from there. If the
+// driver has no cache, only the work of the helpers is lost.
 const (
 	slowPipeline = 50 * time.Millisecond
-	mostHelpers  = 4 // opening a device is serial in drivers, too
+	mostHelpers  = 4 // drivers open one device at a time, so more would only wait
 )
 
 // compiling is the state of compileAll.
@@ -85,11 +84,11 @@ type compiling struct {
 
 	mu      sync.Mutex
 	changed *sync.Cond
-	todo    []*text // the longest first
-	busy    []*text // that helpers compile now
-	warm    []*text // that helpers have compiled
+	todo    []*text // longest first
+	busy    []*text // being compiled by helpers
+	warm    []*text // compiled by helpers
 	started bool    // helpers have been started
-	alone   bool    // helpers take no more texts, and are not waited for
+	alone   bool    // helpers take no more texts, and nothing waits for them
 }
 
 func newCompiling(d *opened, todo []*text) *compiling {
@@ -119,14 +118,14 @@ func (d *opened) Compile(sources []gpu.Source) (made []gpu.Pipeline, failed int,
 			return made, t.index, oneLine(err)
 		}
 		made[t.index] = p
-		if t.taken > slowPipeline && taken > t.taken/2 { // it did not come from a cache
+		if t.taken > slowPipeline && taken > t.taken/2 { // the driver has no cache
 			c.stop()
 		}
 	}
 	return made, 0, nil
 }
 
-// helpAfter is how long this device compiles a pipeline alone.
+// helpAfter returns how long a pipeline may take before helpers start.
 func (d *opened) helpAfter() time.Duration {
 	if d.adapter.opts.Help {
 		return 0
@@ -134,8 +133,8 @@ func (d *opened) helpAfter() time.Duration {
 	return slowPipeline
 }
 
-// next is the text that this device compiles next: one that a helper has compiled, else one that nobody has begun, else one that
-// a helper compiles now.
+// next returns the text that this device compiles next: one that a helper has compiled, otherwise one that nobody has begun, otherwise one that a helper
+// is compiling.
 func (c *compiling) next() *text {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,7 +151,7 @@ func (c *compiling) next() *text {
 	return nil
 }
 
-// stop ends the use of helpers.
+// stop tells the helpers to take no more texts.
 func (c *compiling) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,7 +163,7 @@ func (c *compiling) help() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.started || c.alone || c.d.adapter.info.Type == typeSoftware && !c.d.adapter.opts.Help {
-		return // software adapters compile when a pipeline first runs
+		return // software adapters compile a pipeline when it first runs
 	}
 	c.started = true
 	for range min(mostHelpers, runtime.GOMAXPROCS(0)-1, len(c.todo)) {
@@ -172,16 +171,16 @@ func (c *compiling) help() {
 	}
 }
 
-// helper compiles on a device of its own until no texts are left.
+// helper compiles texts on its own device until none are left.
 func (c *compiling) helper() {
 	d, release := c.d.adapter.another()
 	if d == nil {
-		return // no second device: the first compiles alone
+		return // without a second device, the first one compiles alone
 	}
 	defer release()
 	for t := c.give(); t != nil; t = c.give() {
 		begin := time.Now()
-		if p, err := compilePipeline(d, t.Source); err == nil { // else the first device reports the same error
+		if p, err := compilePipeline(d, t.Source); err == nil { // the first device will report the same error
 			p.Release()
 		}
 		c.done(t, time.Since(begin))
@@ -200,7 +199,7 @@ func (c *compiling) done(t *text, taken time.Duration) {
 	}
 }
 
-// give returns a helper's next text, nil if there is none.
+// give returns the next text for a helper; nil if there is none.
 func (c *compiling) give() *text {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -213,7 +212,7 @@ func (c *compiling) give() *text {
 	return t
 }
 
-// another opens a second device of the same adapter, in an instance of its own; nil if that fails.
+// another opens a second device of the adapter in its own instance. It returns nil if that fails.
 func (a *adapter) another() (d *wgpu.Device, release func()) {
 	other, instance, ok := a.again()
 	if !ok {

@@ -21,7 +21,7 @@ import (
 // New makes the backend of the WebGPU adapters of this machine.
 func New(opts Options) *gpu.Backend { return gpu.New(&api{opts: opts}) }
 
-// Repeat is gpu.Repeat: for benchmarks.
+// Repeat is gpu.Repeat, for benchmarks.
 var Repeat = gpu.Repeat
 
 // api is WebGPU.
@@ -33,23 +33,23 @@ type api struct {
 
 func (*api) Name() string { return "wgpu" }
 
-// adapter is a WebGPU adapter with its description.
+// adapter is a WebGPU adapter and what is known about it.
 type adapter struct {
 	*wgpu.Adapter
 	opts   Options
-	apis   wgpu.InstanceBackend // APIs of the instance that listed it
-	index  int                  // in the list of that instance
+	apis   wgpu.InstanceBackend // APIs of the instance that lists it
+	index  int                  // position in that instance's list
 	info   device.Device
 	all    wgpu.Limits
 	limits gpu.Limits
-	free   func() int64 // free bytes of its memory, 0 if unknown
+	free   func() int64 // free bytes of its memory; 0 if unknown
 }
 
 func (a *adapter) Info() device.Device { return a.info }
 func (a *adapter) Limits() gpu.Limits  { return a.limits }
 func (a *adapter) Free() int64         { return a.free() }
 
-// Types of device.Device.Type.
+// Values of device.Device.Type.
 const (
 	typeGPU      = "gpu"
 	typeSoftware = "software"
@@ -59,14 +59,14 @@ var apiNames = map[wgpu.BackendType]string{
 	wgpu.BackendType_Vulkan: "vulkan", wgpu.BackendType_Metal: "metal", wgpu.BackendType_D3D12: "dx12",
 }
 
-// apiFlags are the names that WGPU_BACKEND takes.
+// apiFlags maps the names that WGPU_BACKEND takes.
 var apiFlags = map[string]wgpu.InstanceBackend{
 	"vulkan": wgpu.InstanceBackend_Vulkan, "metal": wgpu.InstanceBackend_Metal, "dx12": wgpu.InstanceBackend_DX12,
 }
 
 const apiVariable = "WGPU_BACKEND"
 
-// apis reads WGPU_BACKEND, a list of names. Empty means all.
+// apis parses WGPU_BACKEND, a list of names. An empty list means all APIs.
 func apis() (set wgpu.InstanceBackend, err error) {
 	names := slices.Collect(maps.Keys(apiFlags))
 	if value := os.Getenv(apiVariable); strings.TrimSpace(value) != "" {
@@ -91,7 +91,7 @@ func listAdapters(i *wgpu.Instance, apis wgpu.InstanceBackend) []*wgpu.Adapter {
 	return i.EnumerateAdapters(&wgpu.InstanceEnumerateAdapterOptons{Backends: apis})
 }
 
-// again finds the adapter in a new instance; ok is false if that lists other adapters.
+// again finds the adapter in a new instance. ok is false if that instance lists other adapters.
 func (a *adapter) again() (found *adapter, instance *wgpu.Instance, ok bool) {
 	instance = newInstance(a.apis)
 	for i, other := range listAdapters(instance, a.apis) {
@@ -121,7 +121,7 @@ func (w *api) Adapters() ([]gpu.Adapter, error) {
 		for i, a := range listAdapters(w.instance, set) {
 			d := describe(a, w.opts)
 			d.apis, d.index = set, i
-			if p := a.GetProperties(); p.BackendType == wgpu.BackendType_Vulkan && p.AdapterType != wgpu.AdapterType_CPU { // a CPU adapter has the host's memory
+			if p := a.GetProperties(); p.BackendType == wgpu.BackendType_Vulkan && p.AdapterType != wgpu.AdapterType_CPU { // a CPU adapter uses the memory of the host
 				k := product{p.VendorId, p.DeviceId}
 				nth := seen[k]
 				seen[k]++
@@ -174,8 +174,7 @@ func describe(a *wgpu.Adapter, opts Options) *adapter {
 	return &adapter{Adapter: a, opts: opts, info: d, all: l, limits: limits(a, d, l, opts), free: func() int64 { return opts.Memory }}
 }
 
-// largestBuffer is the most bytes of a buffer: NVIDIA's driver allocates no more at once, whatever limit it reports. More than that takes several
-// buffers.
+// largestBuffer is the largest size of a buffer. NVIDIA's driver allocates no more at once, although it reports a higher limit.
 const largestBuffer = 4<<30 - 2<<20
 
 // Mesa's llvmpipe silently ends all loops of an invocation after this many iterations in total, counting the last evaluation of
@@ -185,7 +184,7 @@ const (
 	llvmpipeLoops = 65535
 )
 
-// limits are those of an adapter, or less if the options say so.
+// limits returns the limits of an adapter, lowered by the options.
 func limits(a *wgpu.Adapter, info device.Device, l wgpu.Limits, opts Options) gpu.Limits {
 	out := gpu.Limits{
 		Binding: int64(min(l.MaxStorageBufferBindingSize, math.MaxInt32)) &^ 255, Buffer: int64(min(l.MaxBufferSize, largestBuffer)) &^ 255,
@@ -206,7 +205,7 @@ func limits(a *wgpu.Adapter, info device.Device, l wgpu.Limits, opts Options) gp
 		out.Loops = llvmpipeLoops
 	}
 	if info.Type == typeSoftware && opts.AttentionTile == nil {
-		// A software adapter takes seconds to compile unrolled loops, and the result is no faster.
+		// Software adapters take seconds to compile unrolled loops, which run no faster there.
 		out.Kernels.AttentionTile = &kernels.AttentionTiles[len(kernels.AttentionTiles)-1]
 	}
 	return out

@@ -1,18 +1,18 @@
-// Package backend is WebGPU for package gpu, which runs programs: adapters and their limits, buffers, pipelines and commands of the library.
-// Without cgo it has no more than Options.
+// Package backend implements the interfaces of package gpu with WebGPU. Package gpu runs programs; this one provides adapters, buffers, pipelines and
+// commands, by way of a native library. Without cgo it has only Options.
 package backend
 
 import "github.com/rlx-go/rlx/plugins/wgpu/kernels"
 
-// Options change what a device allows and how it is used, for tests; zero values leave it as it is.
+// Options lower the limits of a device for tests. Zero values change nothing.
 type Options struct {
-	MaxBinding int64 // bytes that one binding may show
-	MaxBuffer  int64 // bytes of one buffer
+	MaxBinding int64 // largest binding in bytes
+	MaxBuffer  int64 // largest buffer in bytes
 	MaxGroups  int   // workgroups per dimension
 
-	Memory       int64 // bytes that are free
-	NoTimestamps bool  // the device has no clock
-	Help         bool  // other devices compile beside it from the start, software adapters included
+	Memory       int64 // free memory in bytes
+	NoTimestamps bool  // treat the device as one without a clock
+	Help         bool  // helpers compile from the start, on software adapters too; see compile.go
 
 	AttentionTile *kernels.AttentionTile // as in kernels.Limits
 	Tile          *kernels.Tile

@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// encoder records commands. Dispatches are in passes, everything else is between them.
+// encoder records commands. Consecutive dispatches share a compute pass; other commands are outside of passes.
 type encoder struct {
 	enc  *wgpu.CommandEncoder
 	pass *wgpu.ComputePassEncoder // nil between passes
@@ -24,7 +24,7 @@ func (d *opened) NewEncoder(label string) (gpu.Encoder, error) {
 
 func (e *encoder) endPass() {
 	if e.pass != nil {
-		_ = e.pass.End() // finishing the encoder reports an error
+		_ = e.pass.End() // Finish reports an error
 		e.pass.Release()
 		e.pass = nil
 	}
@@ -74,5 +74,5 @@ func (d *opened) OnDone(f func()) {
 	d.queue.OnSubmittedWorkDone(func(wgpu.QueueWorkDoneStatus) { f() })
 }
 
-// Poll does not wait: the library's own wait times out after five seconds, takes the work for done and frees what it uses.
+// Poll does not use the library's own wait, which times out after five seconds, takes the work for done and frees memory that is in use.
 func (d *opened) Poll() (idle bool, err error) { return d.device.Poll(false, nil), nil }

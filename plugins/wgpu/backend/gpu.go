@@ -14,14 +14,14 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// opened is an adapter's device.
+// opened is the open device of an adapter.
 type opened struct {
 	adapter *adapter
 	device  *wgpu.Device
 	queue   *wgpu.Queue
 
-	// calls is held around calls of the library while a program is loaded, which uploads and compiles at the same time: the
-	// library's error scopes belong to the device, not to the caller.
+	// calls is held during calls of the library while a program is loaded, because one goroutine then uploads while another one compiles, and the
+	// library's error scopes belong to the device, not to the goroutine.
 	calls sync.Mutex
 
 	uploader uploader
@@ -35,7 +35,7 @@ func (a *adapter) Open() (gpu.Device, error) {
 	return &opened{adapter: a, device: d, queue: d.GetQueue()}, nil
 }
 
-// request opens a device with all limits of the adapter.
+// request opens a device with the highest limits that the adapter allows.
 func (a *adapter) request() (*wgpu.Device, error) {
 	l := a.all
 	l.MaxBufferSize = min(l.MaxBufferSize, largestBuffer)
@@ -58,12 +58,12 @@ func (d *opened) Exclusive(f func()) {
 	f()
 }
 
-// buffer is a buffer and, where the host maps it, its state.
+// buffer is a buffer and the state of its mapping.
 type buffer struct {
 	*wgpu.Buffer
 	d      *opened
 	mode   wgpu.MapMode
-	mapped bool // or has failed, see status
+	mapped bool // the last Map has completed; status says how
 	status wgpu.BufferMapAsyncStatus
 }
 

@@ -12,14 +12,14 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// An upload goes through two mapped buffers: while the device copies from one, all cores fill the other. They are small and kept
-// for the next upload, since drivers take long to allocate and free memory that a device can read.
+// Uploads go through two mapped buffers. While the device copies from one, all cores fill the other. The buffers are small, and kept for the next upload,
+// because drivers are slow to allocate memory that both host and device access.
 const (
 	uploadChunk   = 8 << 20
 	uploadBuffers = 2
 )
 
-// uploader is the state of uploads, of one load at a time. Pipelines may be compiled meanwhile.
+// uploader is the state of uploads. One program is loaded at a time.
 type uploader struct {
 	buffers []*buffer
 	next    int
@@ -44,7 +44,7 @@ func (d *opened) Upload(to gpu.Buffer, offset int64, data []byte) error {
 	return nil
 }
 
-// uploadBuffer returns the next buffer, mapped.
+// uploadBuffer returns the next buffer when it is mapped.
 func (d *opened) uploadBuffer() (*buffer, error) {
 	u := &d.uploader
 	if len(u.buffers) < uploadBuffers {
@@ -81,7 +81,7 @@ func (d *opened) await(b *buffer) error {
 func (d *opened) send(from, to *buffer, offset, n int64) error {
 	d.calls.Lock()
 	defer d.calls.Unlock()
-	from.status = wgpu.BufferMapAsyncStatus_Unknown // after an error it is not mapped again
+	from.status = wgpu.BufferMapAsyncStatus_Unknown // an error below leaves it unmapped
 	if err := from.Unmap(); err != nil {
 		return deviceError(err)
 	}
@@ -104,7 +104,7 @@ func (d *opened) send(from, to *buffer, offset, n int64) error {
 	return err
 }
 
-// Uploaded returns when all that was uploaded is on the device.
+// Uploaded waits until all uploads are on the device.
 func (d *opened) Uploaded() (err error) {
 	for _, b := range d.uploader.buffers {
 		err = cmp.Or(err, d.await(b))

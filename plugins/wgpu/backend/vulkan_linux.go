@@ -8,7 +8,7 @@ package backend
 #include <stdint.h>
 #include <string.h>
 
-// The declarations of Vulkan 1.1 that are used here, so that the build needs no headers. Layouts are those of vulkan_core.h.
+// These are the parts of Vulkan 1.1 that this file uses, declared here so that the build needs no headers. The layouts are those of vulkan_core.h.
 
 typedef void *handle;
 typedef void (*function)(void);
@@ -60,8 +60,7 @@ struct memory {
 
 typedef struct { int64_t total, free; } space;
 
-// rlx_memory returns the largest device-local heap of the nth device of this vendor and product. The instance is made once and
-// kept, because that takes long.
+// rlx_memory returns the largest device-local heap of the nth device of a vendor and product. It keeps the instance, because making one is slow.
 static space rlx_memory(uint32_t vendor, uint32_t product, int nth) {
 	static handle made;
 	static function (*get)(handle, const char *);
@@ -113,8 +112,8 @@ import "sync"
 
 var vulkan sync.Mutex
 
-// ownMemory is the total and the free size of a device's own memory in bytes, as the Vulkan driver reports it, or 0 if it does not.
-// WebGPU has no query for either. The device is the nth of those with the same vendor and product.
+// ownMemory returns the size of a device's own memory and how much of it is free, in bytes, or 0 where the Vulkan driver does not report it. WebGPU has no
+// query for either. The device is the nth of those with the same vendor and product.
 func ownMemory(vendor, product uint32, nth int) (total, free int64) {
 	vulkan.Lock()
 	defer vulkan.Unlock()
