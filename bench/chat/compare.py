@@ -1,10 +1,10 @@
-"""Writes what Transformers makes of chat templates, for core/task/text/chat.
+"""Writes the texts that Transformers makes with chat templates, for tests of core/task/text/chat.
 
     python compare.py cases.json FOLDER...
     RLX_CHAT_CASES=cases.json go test ./core/task/text/chat -run TestPeer
 
-It takes every .jinja file of the folders, several conversations for each. core/task/text/chat/testdata/cases.json is made of that
-folder's templates.
+It runs several conversations through each .jinja file in the folders. core/task/text/chat/testdata/cases.json comes from the templates in
+that folder.
 """
 import datetime, glob, json, os, sys
 from transformers.utils import chat_template_utils as utils

@@ -1,10 +1,10 @@
-// Encode measures the image encoder of SAM ViT-B on the cpu backend, in each precision: the time of each kind of op beside the
-// least time that the machine would need for it, the share of the peak end to end, and the peak memory.
+// Command encode measures the image encoder of SAM ViT-B on the cpu backend, in each precision: the time of each kind of op beside the least time
+// that the machine's peaks allow, the share of the peak from end to end, and the peak memory.
 //
 //	make build && go run ./bench/encode [-precision f32,bf16] [-peak out/peak.json]
 //
-// The peak is measured before and after each precision, and shares are of the best that was seen; -peak adds one of bench/peak.
-// Without -artifact the checkpoint of the ViT-B golden is synthesised and compiled.
+// The peaks are measured before and after each precision. Shares refer to the best measurement; -peak adds one by bench/peak. Without -artifact,
+// the checkpoint of the ViT-B golden is synthesised and compiled.
 package main
 
 import (
@@ -26,8 +26,8 @@ import (
 	"github.com/rlx-go/rlx/internal/synth"
 )
 
-// encoderFLOPs is what the arithmetic of the encoder is counted as, in every figure and for every implementation: the
-// products of the model as it is written, padded tokens of the windows included, whatever an implementation skips.
+// encoderFLOPs is the number of operations of the encoder, in every figure and for every implementation: the matrix products of the model as
+// published, including padding tokens of windows, even if an implementation skips them.
 const encoderFLOPs = 0.96e12
 
 func main() {
@@ -44,7 +44,7 @@ func main() {
 	}
 }
 
-// measured is the part of rlxrun bench's output that is used here.
+// measured is the part of rlxrun bench's output that this command uses.
 type measured struct {
 	Device         string    `json:"device"`
 	Precision      string    `json:"precision"`
@@ -101,7 +101,7 @@ func run(bin, artifact, peak string, precisions []string, threads, runs int) err
 	if err := again(); err != nil {
 		return err
 	}
-	var pairs [][2]measured // plain and profiled
+	var pairs [][2]measured // without and with a profile
 	for _, precision := range precisions {
 		args := []string{"bench", artifact, "-b", "cpu", "--method", "encode", "--precision", precision, "--threads", count, "--json"}
 		var m [2]measured
@@ -136,7 +136,7 @@ func compileGolden(bin, dir string) (string, error) {
 	return artifact, command(nil, filepath.Join(bin, "rlxc"), weights, "-o", artifact)
 }
 
-// command runs one of ours and reads the JSON that it prints, where it prints any.
+// command runs one of our commands and decodes the JSON that it prints, if into is not nil.
 func command(into any, name string, args ...string) error {
 	var out bytes.Buffer
 	cmd := exec.Command(name, args...)
@@ -150,8 +150,8 @@ func command(into any, name string, args ...string) error {
 	return json.Unmarshal(out.Bytes(), into)
 }
 
-// report prints the tables. The least time of an op is that of its arithmetic at the peak of the precision or of its operands
-// and results, each once, at the bandwidth of copying, whichever is longer.
+// report prints the tables. The least time of an op is that of its arithmetic at the peak of the precision, or that of reading its operands and
+// writing its results once at the bandwidth of copying, whichever is longer.
 func report(p measure.Peaks, m, profiled measured) error {
 	peak := p.Of(m.Precision)
 	fmt.Printf("\n%s\n", m.Precision)

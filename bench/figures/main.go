@@ -1,9 +1,9 @@
-// Figures measures what docs/measurements.md states: accuracy against the goldens, memory, and times that have a bound. It
-// runs the built commands as a user would, and prints one row per figure.
+// Command figures measures the figures in docs/measurements.md: accuracy compared with the goldens, memory, and times that have a bound. It runs
+// the built commands as a user would, and prints one row per figure.
 //
 //	make build && go run ./bench/figures [-only accuracy,demo,compile,run] [-backend wgpu] [-precision bf16]
 //
-// Exit status 1 where a figure misses its bound. The bounds of wgpu's times and memory are those of one large GPU.
+// The exit status is 1 if a figure misses its bound. The bounds of wgpu's times and memory are for one large GPU.
 package main
 
 import (
@@ -67,10 +67,10 @@ func main() {
 	leave(0)
 }
 
-// scratch is the temporary folder, where there is one.
+// scratch is the temporary folder, if there is one.
 var scratch string
 
-// leave ends the program; more than a gigabyte must not stay behind it.
+// leave removes the temporary folder, which may hold more than a gigabyte, and exits.
 func leave(status int) {
 	if scratch != "" {
 		os.RemoveAll(scratch)
@@ -78,12 +78,13 @@ func leave(status int) {
 	os.Exit(status)
 }
 
-// bin is where rlxc, rlxrun and the backends are.
+// bin is the folder of rlxc, rlxrun and the backends.
 var bin string
 
-// What programs run on, and how; reference is the backend whose results others must agree with.
+// The backend and the precision to measure.
 var backend, precision string
 
+// Results of other backends are compared with those of reference.
 const reference = "cpu"
 
 type row struct {
@@ -98,7 +99,7 @@ type bench struct {
 
 func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
 
-// atMost adds a row for a figure that must not pass its bound.
+// atMost adds a row for a figure that must not exceed its bound.
 func (b *bench) atMost(name string, value, bound float64, unit string) {
 	b.rows = append(b.rows, row{name, fmt.Sprintf("%.3g%s", value, unit), fmt.Sprintf("<= %.3g%s", bound, unit), value <= bound})
 }
@@ -110,14 +111,14 @@ func check(err error) {
 	}
 }
 
-// usage is what a command took.
+// usage is the time and memory that a command took.
 type usage struct {
 	wall time.Duration
-	rss  int64 // bytes, peak; not less than that of this program, which the system counts in
+	rss  int64 // peak in bytes; at least that of this program, since the child starts as a copy of it
 	out  string
 }
 
-// command runs one of ours and ends the program where it fails.
+// command runs one of our commands and exits if it fails.
 func command(name string, args ...string) usage {
 	cmd := exec.Command(filepath.Join(bin, name), args...)
 	var out bytes.Buffer
@@ -133,7 +134,7 @@ func command(name string, args ...string) usage {
 	return usage{wall, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10, out.String()}
 }
 
-// checkpoint synthesises a golden case's checkpoint, once.
+// checkpoint synthesises the checkpoint of a golden case, once, and returns its path.
 func (b *bench) checkpoint(name string) string {
 	path := b.path(name + ".safetensors")
 	if _, err := os.Stat(path); err == nil {
@@ -158,7 +159,7 @@ func demo(b *bench) {
 	slices.SortFunc(b.rows, func(x, y row) int { return strings.Compare(x.name, y.name) })
 }
 
-// prompts of the goldens: points, labels, and the mask tokens that the golden holds.
+// A prompt of a golden: points, labels, and the mask tokens in the golden.
 type prompt struct {
 	name   string
 	points []float32
@@ -168,8 +169,8 @@ type prompt struct {
 }
 
 const (
-	halfBound = 2e-2 // of embeddings, with operands of products rounded to bf16
-	agreement = 2e-4 // of two backends
+	halfBound = 2e-2 // error of embeddings if the operands of products are rounded to bf16
+	agreement = 2e-4 // difference of two backends
 )
 
 func accuracy(b *bench) {
@@ -177,7 +178,7 @@ func accuracy(b *bench) {
 		name          string
 		size          float32
 		set           []string
-		encode, masks float64 // bounds of f32
+		encode, masks float64 // bounds of the error in f32
 	}{
 		{"sam_tiny", 128, []string{"--set", "mask_decoder_config.num_attention_heads=2"}, 1e-4, 1e-4},
 		{"sam_vit_b", 1024, nil, 3e-4, 1e-3},
@@ -186,7 +187,7 @@ func accuracy(b *bench) {
 			c.encode = halfBound
 		}
 		art := b.path(c.name + ".rlx")
-		// The goldens are Transformers' numbers for checkpoints with the original names.
+		// The checkpoints have the original release's names, but the goldens come from Transformers, which uses this epsilon.
 		command("rlxc", append([]string{b.checkpoint(c.name), "-o", art, "--set", "mask_decoder_config.layer_norm_eps=1e-6"}, c.set...)...)
 		n := int(c.size)
 		image := b.path(c.name + ".image.npy")
@@ -199,7 +200,7 @@ func accuracy(b *bench) {
 		golden := "testdata/goldens/" + c.name + "/golden.safetensors:"
 		b.compare(c.name+" encode", emb, golden+"image_embeddings", c.encode, 0, 0)
 		if precision != "f32" {
-			continue // the bounds of masks are those of f32
+			continue // the bounds of masks hold for f32 only
 		}
 		if backend != reference {
 			other := b.path(c.name + ".reference.npy")
@@ -224,7 +225,8 @@ func accuracy(b *bench) {
 	}
 }
 
-// compare adds a row for the largest difference relative to the golden's largest value; count > 0 cuts axis 1 first.
+// compare adds a row for the largest difference, relative to the golden's largest value. If count > 0, it compares only count indices of axis 1,
+// from first on.
 func (b *bench) compare(name, got, golden string, bound float64, first, count int) {
 	g, err := tensortest.Load(got)
 	check(err)
@@ -270,7 +272,7 @@ func run(b *bench) {
 	}
 	warmup, n := "1", "2"
 	if backend != reference {
-		warmup, n = "10", "20" // runs of milliseconds
+		warmup, n = "10", "20" // a run takes milliseconds
 	}
 	var loads, steady []float64
 	var last map[string]any
@@ -301,7 +303,7 @@ func median(x []float64) float64 {
 	return x[len(x)/2]
 }
 
-// copyFile copies as cp does, without waiting for the disk.
+// copyFile copies a file without waiting for the disk, as cp does, and returns the time.
 func copyFile(from, to string) time.Duration {
 	start := time.Now()
 	src, err := os.Open(from)
@@ -309,7 +311,7 @@ func copyFile(from, to string) time.Duration {
 	defer src.Close()
 	dst, err := os.Create(to)
 	check(err)
-	// Hide ReadFrom: a file system that shares blocks would make this no copy at all.
+	// Hide ReadFrom, with which a file system that shares blocks would copy nothing.
 	_, err = io.CopyBuffer(struct{ io.Writer }{dst}, struct{ io.Reader }{src}, make([]byte, 1<<20))
 	check(err)
 	check(dst.Close())

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// maskIoU is the intersection over union of two mask images; a pixel counts where it is brighter than half.
+// maskIoU returns the intersection over union of two mask images. A pixel is in the mask if it is brighter than half.
 func maskIoU(a, b string) (float64, error) {
 	x, err := readImage(a)
 	if err != nil {
@@ -18,7 +18,7 @@ func maskIoU(a, b string) (float64, error) {
 		return 0, err
 	}
 	if x.Bounds() != y.Bounds() {
-		return 0, fmt.Errorf("%s is %v, %s is %v", a, x.Bounds(), b, y.Bounds())
+		return 0, fmt.Errorf("%s has bounds %v, %s has %v; want equal sizes", a, x.Bounds(), b, y.Bounds())
 	}
 	var both, any float64
 	for py := x.Bounds().Min.Y; py < x.Bounds().Max.Y; py++ {

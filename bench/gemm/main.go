@@ -2,9 +2,9 @@
 //
 //	go run ./bench/gemm [--threads N] [--features NAME] [--rounds N]
 //
-// Each round measures the peak and then every shape; where products of bfloat16 go by tiles, also as they are within a model: weights
-// packed, operands and results in bfloat16. Rates are medians over the rounds; the peak is the best of all rounds, as
-// bench/peak measures it, so that a disturbed moment lowers a share and never raises it.
+// Each round measures the peak and then every shape. If bfloat16 products run in AMX tiles, it also measures them as they run within a model: with
+// packed weights, and with operands and results in bfloat16. Rates are medians over the rounds. The peak is the best of all rounds, measured
+// as in bench/peak, so that a disturbance lowers a share and never raises it.
 package main
 
 import (
@@ -61,7 +61,7 @@ func main() {
 			for i, s := range shapes {
 				g := &kernels.GemmArgs{M: s.m, N: s.n, K: s.k, A: a, LDA: s.k, B: kernels.F32(b), LDB: s.k, TransB: true, C: c, LDC: s.n, Bias: bias, Precision: precision}
 				rates[i] = append(rates[i], rate(func() float64 { kernels.Gemm(p, g); return 2 * float64(s.m) * float64(s.n) * float64(s.k) }))
-				if p.TakesBlocked(precision) { // as between two products of a model: nothing to pack
+				if p.TakesBlocked(precision) { // as between two products of a model, with nothing to pack
 					g.Packed = kernels.PackWeights(p, g)
 					g.ABlocked, g.CBlocked = lines(kernels.BlockedLen(s.m, s.k)), lines(kernels.BlockedLen(s.m, s.n))
 					blocked[i] = append(blocked[i], rate(func() float64 { kernels.Gemm(p, g); return 2 * float64(s.m) * float64(s.n) * float64(s.k) }))
@@ -79,7 +79,7 @@ func main() {
 	}
 }
 
-// rate runs f, which returns the operations it did, for at least 30 ms after a first time that is not counted, in GFLOP/s.
+// rate runs f for at least 30 ms, after one run to warm up, and returns GFLOP/s. f returns its number of operations.
 func rate(f func() float64) float64 {
 	f()
 	flops, start := 0.0, time.Now()
@@ -89,7 +89,7 @@ func rate(f func() float64) float64 {
 	return flops / time.Since(start).Seconds() / 1e9
 }
 
-// lines is n floats that start a line of 64 bytes.
+// lines returns n floats, aligned to a cache line of 64 bytes.
 func lines(n int) []float32 { return tensor.View[float32](tensor.AlignedBytes(4 * n)) }
 
 func median(x []float64) float64 {

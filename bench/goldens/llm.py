@@ -1,4 +1,4 @@
-"""Golden cases of language models by Transformers in float64, beside those that others made:
+"""Makes golden cases of language models with Transformers in float64. testdata/goldens has other cases, too, which this script does not make.
 
     python3 bench/goldens/llm.py
 
@@ -7,10 +7,10 @@ has input_ids [1,40] and, by the name of the scaling, logits [1,8,160] of the la
 
 testdata/goldens/qwen2_tiny: Qwen2 with a sliding window from layer 1 on; input_ids, logits and greedy as in the other cases.
 
-testdata/goldens/qwen3_moe_tiny, qwen3_next_tiny, qwen35_moe_tiny: mixtures of experts, with experts as tensors of their own (but for the last), a dense layer
-in the first two, and layers of the gated delta rule in the last two. The names are those of published checkpoints.
+testdata/goldens/qwen3_moe_tiny, qwen3_next_tiny, qwen35_moe_tiny: mixtures of experts, with a tensor per expert (except the last), a dense layer
+in the first two, and layers of the gated delta rule in the last two. Tensor names are those of published checkpoints.
 
-testdata/goldens/gemma2_tiny: Gemma 2 with a window in every other layer, and caps of scores and logits that matter.
+testdata/goldens/gemma2_tiny: Gemma 2 with a window in every other layer, and caps of scores and logits low enough to take effect.
 
 testdata/goldens/gemma3_tiny: Gemma 3 with a window in two of three layers, and a rotary base and scaling for each kind of layer.
 """
@@ -59,7 +59,7 @@ def synth(e):
 
 
 def exact(inner):
-    """Frequencies in float64: Transformers computes them in float32."""
+    """Computes frequencies in float64; Transformers computes them in float32."""
 
     def compute(config, device=None, seq_len=None, layer_type=None):
         arange = torch.arange
@@ -80,7 +80,7 @@ def exact(inner):
 def load(kind, config, entries):
     model = kind(kind.config_class(**config, attn_implementation="eager", experts_implementation="eager")).double().eval()
     tensors = {e["name"]: torch.tensor(synth(e)).double() for e in entries}
-    for name in [n for n in model.state_dict() if n not in tensors and ".experts." in n]:  # Transformers has them as one
+    for name in [n for n in model.state_dict() if n not in tensors and ".experts." in n]:  # Transformers has all experts in one tensor
         parts = {"gate_up_proj": ["gate_proj", "up_proj"], "down_proj": ["down_proj"]}[name.rsplit(".", 1)[1]]
         prefix = name.rsplit(".", 1)[0]
         experts = range(model.state_dict()[name].shape[0])
@@ -114,11 +114,11 @@ def entry(name, shape):
 
 
 ZERO_CENTRED = False
-GEMMA = False  # embeddings are scaled by the root of their width
+GEMMA = False  # embeddings are multiplied by the square root of their width
 
 
 def case(name, kind, config, separate=False, prompt=24, zero_centred=False):
-    """A golden whose tensors are those of the model; separate: each expert has its own."""
+    """Makes a golden with the model's tensors. separate: each expert has its own tensors."""
     global ZERO_CENTRED, GEMMA
     ZERO_CENTRED, GEMMA = zero_centred, kind in (Gemma2ForCausalLM, Gemma3ForCausalLM)
     out = GOLDENS / name
@@ -162,7 +162,7 @@ DELTA = {
 
 torch.set_default_dtype(torch.float64)
 torch.set_grad_enabled(False)
-torch.float = torch.float32 = torch.float64  # what Transformers widens to
+torch.float = torch.float32 = torch.float64  # the type that Transformers widens to
 torch.Tensor.float = torch.Tensor.double
 for name in list(ROPE_INIT_FUNCTIONS):
     ROPE_INIT_FUNCTIONS[name] = exact(ROPE_INIT_FUNCTIONS[name])

@@ -1,10 +1,10 @@
-"""Masks of the original SAM code, beside those of Transformers that testdata/goldens/sam_mask_prompt_tiny has:
+"""Makes masks with the original SAM code, to compare with the masks from Transformers in testdata/goldens/sam_mask_prompt_tiny:
 
     pip install segment-anything==1.0
     python3 bench/goldens/sam.py
 
-It writes testdata/goldens/sam_mask_prompt_tiny/original.safetensors, of the same weights and prompts, in float64. The two differ by the epsilon
-of the norms in the decoder's layers: 1e-5 here, 1e-6 there.
+It writes testdata/goldens/sam_mask_prompt_tiny/original.safetensors, from the same weights and prompts, in float64. The two differ in the epsilon
+of the norms in the decoder's layers: 1e-5 here, 1e-6 in Transformers.
 """
 
 import json
@@ -19,7 +19,7 @@ import torch
 from safetensors.numpy import save_file
 
 for name in ["torchvision", "torchvision.ops", "torchvision.ops.boxes", "torchvision.transforms", "torchvision.transforms.functional"]:
-    sys.modules.setdefault(name, unittest.mock.MagicMock())  # what resizes images is not used
+    sys.modules.setdefault(name, unittest.mock.MagicMock())  # the code that resizes images is not used
 
 from segment_anything.modeling import ImageEncoderViT, MaskDecoder, PromptEncoder, Sam, TwoWayTransformer
 
@@ -63,7 +63,7 @@ def model(case):
 
 
 torch.set_grad_enabled(False)
-torch.float = torch.float32 = torch.float64  # what the code makes of coordinates
+torch.float = torch.float32 = torch.float64  # the type that the code casts coordinates to
 case = json.loads((CASE / "case.json").read_text())
 sam = model(case).double()
 state = {e["name"]: synth(e) for e in json.loads((CASE / "manifest.json").read_text())}

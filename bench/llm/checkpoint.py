@@ -1,4 +1,4 @@
-"""Writes a checkpoint of Llama 3.2 1B's shape with random weights, to measure speed with: checkpoint.py DIR [bfloat16|float16|float32]."""
+"""Writes a checkpoint of Llama 3.2 1B's shape with random weights, for measuring speed: checkpoint.py DIR [bfloat16|float16|float32]."""
 import json
 import os
 import sys

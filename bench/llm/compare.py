@@ -1,4 +1,4 @@
-"""Measures a language model of Llama 3.2 1B's shape with random weights beside llama.cpp, from the same GGUF files, in turn; see README.md."""
+"""Compares the speed of RLX and llama.cpp on a language model of Llama 3.2 1B's shape with random weights, from the same GGUF files. See README.md."""
 import argparse
 import json
 import os
@@ -12,7 +12,7 @@ VOCABULARY, WIDTH, HIDDEN, HEADS, KV_HEADS, HEAD = 128256, 2048, 8192, 32, 8, 64
 
 
 def write_model(path, layers):
-    # The values do not change the speed, so all matrices are the beginning of one array.
+    # The values do not affect the speed, so all matrices are the beginning of one array.
     noise = np.random.default_rng(1).standard_normal(VOCABULARY * WIDTH, dtype=np.float32).astype(np.float16)
     w = gguf.GGUFWriter(path, "llama")
     w.add_name("random")
@@ -68,15 +68,15 @@ def ours(path, flags):
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--llama", required=True, help="folder of llama-bench and llama-quantize")
 parser.add_argument("--bin", default="bin", help="folder of rlxc, rlxrun and rlx-backend-cpu")
-parser.add_argument("--work", default="/tmp/bench-llm", help="folder of the models, kept for the next time")
-parser.add_argument("--layers", type=int, default=16, help="fewer make a smaller model")
+parser.add_argument("--work", default="/tmp/bench-llm", help="folder for the models, which are kept for the next time")
+parser.add_argument("--layers", type=int, default=16, help="number of layers; fewer make a smaller model")
 parser.add_argument("--formats", default="F16,BF16,Q8_0,Q4_0,Q4_K_M")
-parser.add_argument("--activations", default="f32,q8", help="those of packed weights to measure")
-parser.add_argument("--precisions", default="f32,bf16", help="those of prompts to measure")
+parser.add_argument("--activations", default="f32,q8", help="kinds of activations to measure with packed weights")
+parser.add_argument("--precisions", default="f32,bf16", help="precisions to measure prompts in")
 parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--prompt", type=int, default=512)
 parser.add_argument("--tokens", type=int, default=32)
-parser.add_argument("--runs", type=int, default=1, help="in each round")
+parser.add_argument("--runs", type=int, default=1, help="runs per round")
 parser.add_argument("--rounds", type=int, default=3)
 parser.add_argument("--verbose", action="store_true", help="show what the commands print")
 args = parser.parse_args()

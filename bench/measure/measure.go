@@ -1,13 +1,14 @@
-// Package measure is what the benchmark commands share, so that a share of the peak means the same in all of them.
+// Package measure is shared by the benchmark commands, so that a share of the peak means the same in all of them.
 package measure
 
 import "time"
 
-// PeakRounds makes a run of the peak loop of a few milliseconds: long enough to outweigh the start of the workers, shorter
-// than a scheduler's time slice, so that one of many is undisturbed.
+// PeakRounds is the number of rounds of a run of a peak loop, which then takes a few milliseconds: long enough to outweigh the start of the
+// workers, and shorter than a scheduler's time slice, so that some of many runs are undisturbed.
 const PeakRounds = 1 << 16
 
-// Best repeats a run for a while, at least three times, and returns the largest work per second; 0 where a run does none.
+// Best calls work repeatedly for span, at least three times, and returns the highest rate per second. work returns what it has done; if that is 0,
+// so is the rate.
 func Best(span time.Duration, work func() float64) float64 {
 	var top float64
 	begin := time.Now()

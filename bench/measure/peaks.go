@@ -7,22 +7,22 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-// Peaks is what a machine can do at most.
+// Peaks are the highest rates of a machine.
 type Peaks struct {
 	Features string `json:"features"` // instruction set of the loops
 	Threads  int    `json:"threads"`
-	// GFLOP/s of f32 multiply-adds, two operations each; 0 where the instruction set has no loop for it.
+	// GFLOP/s of f32 multiply-adds, two operations each; 0 if the instruction set has no loop for them.
 	FMA1 float64 `json:"fma_gflop_per_s_1_thread"`
 	FMA  float64 `json:"fma_gflop_per_s"`
-	// GFLOP/s of products of bfloat16 with sums in f32; 0 where the processor has no instructions for them.
+	// GFLOP/s of bfloat16 products with sums in f32; 0 if the processor has no instructions for them.
 	Half1 float64 `json:"bf16_gflop_per_s_1_thread"`
 	Half  float64 `json:"bf16_gflop_per_s"`
-	// GB/s read plus written.
+	// GB/s, bytes read plus bytes written.
 	Copy1 float64 `json:"copy_gb_per_s_1_thread"`
 	Copy  float64 `json:"copy_gb_per_s"`
 }
 
-// Of is the peak for products in a precision; where the processor has no instructions for bf16, it computes them in f32.
+// Of returns the peak of matrix products in a precision. A processor without instructions for bf16 computes these in f32.
 func (p Peaks) Of(precision string) float64 {
 	if precision == "bf16" && p.Half > 0 {
 		return p.Half
@@ -30,7 +30,7 @@ func (p Peaks) Of(precision string) float64 {
 	return p.FMA
 }
 
-// Best is the best of two measurements of one machine: what disturbs them only lowers them.
+// Best returns the higher of two measurements of one machine, since disturbances only lower them.
 func (p Peaks) Best(q Peaks) Peaks {
 	if q.Features != "" {
 		p.Features, p.Threads = q.Features, q.Threads
@@ -41,9 +41,9 @@ func (p Peaks) Best(q Peaks) Peaks {
 	return p
 }
 
-// Machine measures this one on one thread and on so many (0: one for each processor), for a time on each figure. The arithmetic
-// is a loop over registers only, in the vectors or tiles that the cpu backend would use. The bandwidth is that of copying between
-// two buffers far larger than any cache, counting bytes read and bytes written.
+// Machine measures this machine on one thread and on the given number (0: one for each processor), for span per figure. Arithmetic is a loop over
+// registers only, with the vectors or tiles that the cpu backend uses. Bandwidth is that of copying between two buffers far larger than any
+// cache.
 func Machine(threads int, span time.Duration) (Peaks, error) {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
@@ -51,7 +51,7 @@ func Machine(threads int, span time.Duration) (Peaks, error) {
 	var p Peaks
 	const size = 128 << 20
 	src, dst := make([]byte, size), make([]byte, size)
-	for i := range src { // memory that was never written is one page of zeros, which a cache holds
+	for i := range src { // pages that were never written all map to one page of zeros, which fits a cache
 		src[i] = byte(i)
 	}
 	for _, n := range []int{1, threads} {

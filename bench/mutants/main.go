@@ -1,10 +1,10 @@
-// Command mutants shows what the tests of a package would not notice: it takes one condition after the other out of its files, runs
-// the tests on each such mutant, and lists those that pass.
+// Command mutants finds conditions of a package that its tests do not cover. It removes one condition at a time, runs the tests on each such
+// mutant, and lists the mutants that pass.
 //
 //	go run ./bench/mutants -files 'verify_*.go' -run 'Bad|Task|Limit' ./format
 //
-// A mutant lacks one operand of an if: "a || b" becomes b and a, "a && b" too, and a single condition is never true. A
-// survivor is a condition that no test needs, or one that another check makes needless.
+// A mutant lacks one operand of an if: the mutants of "a || b" and "a && b" have the conditions a and b, and a single condition becomes false. A
+// mutant that passes has lost a condition that no test needs, or that another check makes redundant.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// mutant is a file with one condition less.
+// mutant is a file without one of its conditions.
 type mutant struct {
 	file, what string // what: "line 12: a > b"
 	text       []byte
@@ -60,7 +60,7 @@ func mutate(dir, glob, run string, sample int) error {
 		all = append(all, ms...)
 	}
 	if len(all) == 0 {
-		return fmt.Errorf("%s: no conditions in %s", dir, glob)
+		return fmt.Errorf("%s: the files that match %s have no conditions", dir, glob)
 	}
 	total := len(all)
 	if sample > 0 && sample < total {
@@ -86,7 +86,7 @@ func mutate(dir, glob, run string, sample int) error {
 	return nil
 }
 
-// test runs the tests with a mutant in the place of its file.
+// test runs the tests with a mutant in place of its file.
 func test(dir, run string, m *mutant) ([]byte, error) {
 	args := []string{"test", "-count=1", "-short", "-timeout", "5m", "-run", run}
 	if m != nil {
@@ -116,7 +116,7 @@ func test(dir, run string, m *mutant) ([]byte, error) {
 	return exec.Command("go", append(args, dir)...).CombinedOutput()
 }
 
-// mutantsOf makes the mutants of a file.
+// mutantsOf returns the mutants of a file.
 func mutantsOf(path string) (out []mutant, err error) {
 	src, err := os.ReadFile(path)
 	if err != nil {
@@ -141,7 +141,7 @@ func mutantsOf(path string) (out []mutant, err error) {
 	return out, nil
 }
 
-// operand is an expression with how it is made never, or always, to matter.
+// operand is an operand of a condition. without is the text that, put before it, removes its effect.
 type operand struct {
 	ast.Expr
 	without string

@@ -13,7 +13,7 @@ def attention():
         yield case('attention q, k, v {heads=%d, layout="bhsd", %s}' % (h, attrs), lambda: sdpa(q, k, v, **how), q=q, k=k, v=v)
     q, k, v = rand(1, 16, 1, 128), rand(1, 4, 2048, 128), rand(1, 4, 2048, 128)  # one token
     yield case('attention q, k, v {heads=16, kv_heads=4, layout="bhsd", mask="none"}', lambda: sdpa(q, k, v, enable_gqa=True), q=q, k=k, v=v)
-    for cached in (torch.float32, torch.bfloat16):  # one token, of a model with a long cache
+    for cached in (torch.float32, torch.bfloat16):  # one token with a long cache
         q, k, v = rand(1, 32, 1, 128), rand(1, 8, 8192, 128).to(cached), rand(1, 8, 8192, 128).to(cached)
         yield case('attention q, k, v {heads=32, kv_heads=8, layout="bhsd", mask="none"}', lambda: sdpa(q, k.float(), v.float(), enable_gqa=True), q=q, k=k, v=v)
 
@@ -33,7 +33,7 @@ def rope():
 
 @op("grid_attention")
 def grid_attention():
-    """Windows of SAM ViT-B on a grid that they divide, in the form that PyTorch has it: scores of positions as a mask."""
+    """Windows of SAM ViT-B, of which the grid is a multiple. PyTorch gets the position scores as a mask."""
     b, side, heads, d, w = 1, 28, 12, 64, 14
     e, n = heads * d, side // w
     qkv, pad, rh, rw = rand(b, side, side, 3 * e), rand(3 * e), rand(w, w, d), rand(w, w, d)

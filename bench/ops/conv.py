@@ -43,7 +43,7 @@ def conv2d():
 
 @op("conv3d")
 def conv3d():
-    # layers of a network of videos, and one that is depthwise
+    # layers of a video network, one of them depthwise
     yield from convs("conv3d", F.conv3d, [((1, 64, 8, 28, 28), (64, 64, 3, 3, 3), dict(padding=(1, 1, 1))),
                                           ((1, 3, 8, 112, 112), (64, 3, 3, 7, 7), dict(padding=(1, 3, 3), stride=(1, 2, 2))),
                                           ((1, 64, 8, 28, 28), (64, 1, 3, 3, 3), dict(padding=(1, 1, 1), groups=64))])
@@ -68,7 +68,7 @@ def conv_transpose3d():
 
 @op("pool")
 def pool():
-    # the pools of a ResNet and a VGG, of signals and of videos
+    # pooling of a ResNet and a VGG, of signals and of videos
     for shape, f, a in ((1, 64, 112, 112), F.max_pool2d, dict(kernel=(3, 3), stride=(2, 2), padding=(1, 1))), \
             ((1, 128, 112, 112), F.max_pool2d, dict(kernel=(2, 2), stride=(2, 2))), \
             ((1, 256, 56, 56), F.avg_pool2d, dict(kernel=(2, 2), stride=(2, 2))), \

@@ -5,17 +5,17 @@ from peer import case, op, packed, rand
 
 
 def scales(*shape):
-    return (rand(*shape).abs() / 100).bfloat16().half()  # numbers that both types have
+    return (rand(*shape).abs() / 100).bfloat16().half()  # numbers that both types can represent
 
 
 def q8_0(*shape):
-    """Weights as blocks of 32, each a scale in f16 and bytes, and the two apart as PyTorch has them."""
+    """Weights as q8_0 blocks of 32, each an f16 scale and bytes; and scales and bytes separately, as PyTorch takes them."""
     q, scale = torch.randint(-127, 128, shape, dtype=torch.int8).unflatten(-1, (-1, 32)), scales(*shape[:-1], shape[-1] // 32, 1)
     return packed("q8_0", torch.cat([scale.view(torch.uint8), q.view(torch.uint8)], -1)), q, scale.float()
 
 
 def q4_0(n, k):
-    """The same in 4 bits, which stand for -8 to 7. The low half of a byte is in the first half of the block, the high half in the second."""
+    """The same as q4_0, with values -8 to 7. Low halves of bytes are the first half of a block, high halves the second."""
     q, scale = torch.randint(0, 16, (n, k // 32, 32), dtype=torch.uint8), scales(n, k // 32, 1)
     return packed("q4_0", torch.cat([scale.view(torch.uint8), q[..., :16] | q[..., 16:] << 4], -1)), q, scale.float()
 
@@ -31,7 +31,7 @@ def dequant_rows():
 @op("dequant_matmul")
 def dequant_matmul():
     line = 'dequant_matmul x, w%s {activations="f32", block=%d, scheme="%s"}'
-    for m in 1, 64:  # a token, and a prompt
+    for m in 1, 64:  # a token, a prompt
         half = rand(m, 2048).bfloat16()
         x = half.float()
         w, q, scale = q8_0(5632, 2048)
@@ -49,7 +49,7 @@ def dequant_matmul():
 
 @op("dequant_grouped_matmul")
 def dequant_grouped_matmul():
-    for m in 4, 256:  # a token's experts, and a prompt's
+    for m in 4, 256:  # the experts of a token, of a prompt
         x, idx = rand(m, 1024), torch.randint(0, 8, (m,))
         w, q, scale = q8_0(8, 1024, 1024)
         out = torch.empty(m, 1024)

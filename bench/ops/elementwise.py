@@ -3,7 +3,7 @@ import torch
 from peer import case, into, op, rand
 
 aten = torch.ops.aten
-# SAM ViT-B's residual stream and its MLP, and the MLP of a language model of 2048.
+# SAM ViT-B's residual stream and its MLP, and the MLP of a language model of width 2048.
 shapes = (4096, 768), (4096, 3072), (512, 5632)
 
 unary = {"abs": torch.abs, "neg": torch.neg, "ceil": torch.ceil, "floor": torch.floor, "round": torch.round, "relu": aten.clamp_min.out,
@@ -27,7 +27,7 @@ def functions():
         yield case("gelu_tanh x", lambda: aten.gelu.out(x, approximate="tanh", out=out), x=x)
 
 
-# Functions whose attributes follow their name.
+# Functions with attributes, which follow the name.
 further = {"exp2 x": torch.exp2, "expm1 x": torch.expm1, "log2 x": torch.log2, "log1p x": torch.log1p, "reciprocal x": torch.reciprocal, "square x": torch.square,
            "sign x": torch.sign, "mish x": aten.mish.out, "hardswish x": aten.hardswish.out, "hardsigmoid x {alpha=0.16666666666666666, beta=0.5}": aten.hardsigmoid.out,
            "leaky_relu x {slope=0.01}": aten.leaky_relu.out, "elu x {alpha=1.0}": aten.elu.out, "softplus x {beta=1.0, threshold=20.0}": aten.softplus.out,

@@ -3,12 +3,12 @@ import torch
 
 from peer import case, op, rand
 
-# One row, rows of a batch, Whisper's frames, lengths of odd factors and primes.
+# One row, a batch of rows, Whisper's frames, lengths with odd factors, primes.
 shapes = (1, 1 << 10), (1, 1 << 14), (1, 1 << 20), (4096, 64), (256, 1024), (3000, 400), (1, 10007), (1, 59049)
 
 
 def blocks(z):
-    """Real parts and then imaginary parts. Made once, outside of what is timed: the peer interleaves them."""
+    """Real parts followed by imaginary parts. Converted once, outside of the timed calls, since the peer interleaves them."""
     z = torch.from_numpy(z)
     return torch.cat([z.real, z.imag], -1)
 

@@ -1,4 +1,4 @@
-"""Operands of 64 MB and more, for GPUs: run.py --backend wgpu times these and no others."""
+"""Entries with operands of 64 MB and more, for GPUs. run.py --backend wgpu times only these."""
 import torch
 import torch.nn.functional as F
 

@@ -107,13 +107,13 @@ func load(b device.Backend, q request, values [][]byte, threads int) (*loaded, e
 	return x, nil
 }
 
-// graph is a graph of the op alone. An op that updates a state has its first operand as that state, which is no result: it stays
-// where it is.
+// graph returns a graph of the op alone. If the op updates a state, the state is its first operand; it stays on the device and is not an
+// output.
 func graph(q request) (*ir.Graph, error) {
 	name, rest, _ := strings.Cut(q.Line, " ")
 	def, ok := ir.Find(name)
 	if !ok {
-		return nil, fmt.Errorf("no op %q", name)
+		return nil, fmt.Errorf("op %q does not exist; spec/ops.md lists the ops", name)
 	}
 	var b strings.Builder
 	for _, o := range q.Inputs {
@@ -139,7 +139,7 @@ func graph(q request) (*ir.Graph, error) {
 	return ir.Parse(b.String())
 }
 
-// steps names the ops of the program.
+// steps returns the ops of the program, with "reference " before those without a kernel.
 func (x *loaded) steps() []string {
 	var out []string
 	for _, k := range x.exe.Kernels() {
@@ -152,11 +152,11 @@ func (x *loaded) steps() []string {
 	return slices.Sorted(slices.Values(out))
 }
 
-// times runs the program for a while: three times at least, unless they take four times as long. A GPU is timed by its own clock, over ten runs
-// that follow each other, without what the host takes to hand over inputs and results.
+// times runs the program for span, but at least three times unless that takes over 4*span, and returns the times in nanoseconds. A GPU is timed
+// by its own clock, over ten consecutive runs, without the transfer of inputs and results.
 func (x *loaded) times(span time.Duration) ([]int64, error) {
 	if x == nil {
-		return nil, errors.New("nothing is loaded")
+		return nil, errors.New(`nothing is loaded; send "load" first`)
 	}
 	var out []int64
 	for begin := time.Now(); len(out) == 0 || len(out) < 3 && time.Since(begin) < 4*span || time.Since(begin) < span; {
@@ -179,7 +179,7 @@ func (x *loaded) times(span time.Duration) ([]int64, error) {
 	return out, nil
 }
 
-// results are the bytes of the outputs, one after the other, and their sizes.
+// results returns the concatenated bytes of the outputs, and their sizes.
 func (x *loaded) results() (data []byte, sizes []int64) {
 	bound, err := x.p.Bind(nil)
 	if err != nil {

@@ -1,11 +1,11 @@
-// Command ops runs single ops on a backend for run.py, which times them beside PyTorch. It reads one request per line from
-// stdin, JSON that some bytes may follow, and answers each with one line:
+// Command ops runs single ops on a backend for run.py, which compares their times with PyTorch's. It reads requests from stdin, one line of
+// JSON each, and answers each with one line:
 //
 //	{"do": "load", "line": "softmax x {axis=1}", "inputs": [{"name": "x", "type": "f32[4,8]", "bytes": 128}], "results": ["f32[4,8]"]}
 //
-// followed by the elements of the inputs, compiles the op for the backend and loads it. "run" runs what is loaded, again and again for
-// "ms" milliseconds, and answers with the times in nanoseconds. "get" answers with the results of the last run behind the line. "peaks"
-// answers with what the machine can do at most, measured for "ms" milliseconds each, "ops" with the names of all ops.
+// "load" compiles the op for the backend and loads it; the bytes of the inputs follow the line. "run" runs the loaded op for "ms" milliseconds and
+// answers with the time of each run in nanoseconds. "get" answers with the results of the last run, whose bytes follow the answer. "peaks" measures
+// the peaks of the machine, for "ms" milliseconds each. "ops" answers with the names of all ops.
 package main
 
 import (
@@ -24,10 +24,10 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
 )
 
-// backends are those that this program can run.
+// backends holds the backends that this program can run.
 var backends = map[string]func() device.Backend{"cpu": func() device.Backend { return backend.Backend{} }}
 
-// repeats are, by backend, functions that run a program several times and return what once takes by the clock of the device.
+// repeats holds, for backends on GPUs, a function that runs a program several times and returns the time of one run by the device's clock.
 var repeats = map[string]func(exe device.Executable, times int) (time.Duration, error){}
 
 // request is a line of stdin.
@@ -39,20 +39,20 @@ type request struct {
 	MS      int
 }
 
-// operand is an input of the op, or a weight, whose value does not change from run to run.
+// operand is an input of the op, or a weight, which is the same in every run.
 type operand struct {
 	Name, Type string
 	Bytes      int
 	Weight     bool
 }
 
-// answer is a line of stdout; Results are the sizes of what follows it, in bytes.
+// answer is a line of stdout. Results are the sizes in bytes of the results that follow the line.
 type answer struct {
 	Error   string         `json:"error,omitempty"`
 	NS      []int64        `json:"ns,omitempty"`
 	Bytes   int64          `json:"bytes,omitempty"` // of all operands and results
 	FLOPs   int64          `json:"flops,omitempty"`
-	Steps   []string       `json:"steps,omitempty"` // the ops that the program consists of, "reference " before those without a kernel
+	Steps   []string       `json:"steps,omitempty"` // the ops of the program, with "reference " before those without a kernel
 	Results []int64        `json:"results,omitempty"`
 	Peaks   *measure.Peaks `json:"peaks,omitempty"`
 	Ops     []string       `json:"ops,omitempty"`
@@ -115,7 +115,7 @@ func serve(b device.Backend, stdin io.Reader, stdout io.Writer, threads int) err
 				a.Ops = append(a.Ops, def.Name)
 			}
 		default:
-			return fmt.Errorf("unknown request %q", q.Do)
+			return fmt.Errorf("unknown request %q; want load, run, get, peaks or ops", q.Do)
 		}
 		if err != nil {
 			a = answer{Error: err.Error()}

@@ -29,7 +29,7 @@ def products():
     idx = torch.randint(0, 8, (256,))
     out = torch.empty(256, 1024)
 
-    def experts():  # as mixtures of experts are written in PyTorch
+    def experts():  # as PyTorch code computes mixtures of experts
         for e in range(8):
             rows = (idx == e).nonzero()[:, 0]
             out.index_copy_(0, rows, x.index_select(0, rows) @ w[e])
@@ -52,7 +52,7 @@ def quantised():
         w = torch.randint(-128, 128, (n, k), dtype=torch.int8)
         mult = torch.tensor(0.0005)
 
-        def call(x=x, w=w):  # PyTorch's product of integers on a CPU; its quantised linear layer has other inputs
+        def call(x=x, w=w):  # PyTorch's integer product on a CPU; its quantised linear layer takes other inputs
             acc = torch._int_mm(x, w.T)
             return (acc * mult).round_().clamp_(-128, 127).to(torch.int8)
 
@@ -63,5 +63,5 @@ def quantised():
     torch.backends.quantized.engine = "onednn" if "onednn" in torch.backends.quantized.supported_engines else "fbgemm"
     packed = torch.ops.quantized.conv2d_prepack(torch._make_per_tensor_quantized_tensor(w, 0.01, 0), None, [1, 1], [1, 1], [1, 1], 1)
     qx = torch._make_per_tensor_quantized_tensor(x, 0.05, 0)
-    # The result's scale is 1: 0.05 * 0.01 / 1 is mult.
+    # The result's scale is 1, so mult is 0.05 * 0.01 / 1.
     yield case("qconv2d x, w, mult {padding=[1,1]}", lambda: torch.ops.quantized.conv2d(qx, packed, 1.0, 0).int_repr(), tol=0.01, weights=("w", "mult"), x=x, w=w, mult=mult)

@@ -14,7 +14,7 @@ def copy():
 
 @op("transpose")
 def transpose():
-    # heads to the front and back, channels to the end, a matrix
+    # heads to the front and back, channels last, a matrix
     for shape, perm in ((1, 512, 16, 128), (0, 2, 1, 3)), ((1, 16, 512, 128), (0, 2, 1, 3)), ((1, 256, 64, 64), (0, 2, 3, 1)), ((2048, 2048), (1, 0)):
         x = rand(*shape)
         y = x.permute(perm)
@@ -73,7 +73,7 @@ def gather():
 def kv_append():
     s, rows, pos = rand(1, 16, 2048, 128), rand(1, 16, 512, 128), torch.tensor(700, dtype=torch.int32)
     t = s.clone()
-    # its result is the state itself, which is not handed out
+    # the result is the state itself, which is not an output
     yield case("kv_append s, rows, pos {axis=2}", lambda: (t.narrow(2, 700, 512).copy_(rows), t)[1], same=False, moved=2 * rows.nbytes, s=s, rows=rows, pos=pos)
 
 

@@ -23,7 +23,7 @@ def norms():
 
 @op("group_norm", "instance_norm", "batch_norm")
 def channel_norms():
-    # latents and images of diffusion models, images of convolutional networks
+    # shapes: latents and images of diffusion models, images of convolutional networks
     for shape, groups in ((1, 320, 64, 64), 32), ((2, 128, 128, 128), 32), ((8, 64, 56, 56), 8):
         n, c, area = shape[0], shape[1], shape[2] * shape[3]
         x, g, b, m, v = rand(*shape), rand(c), rand(c), rand(c), rand(c).abs() + 1

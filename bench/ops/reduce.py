@@ -3,7 +3,7 @@ import torch
 from peer import case, into, op, rand
 
 fs = {"reduce_sum": torch.sum, "reduce_mean": torch.mean, "reduce_max": torch.amax, "reduce_min": torch.amin}
-# rows of SAM's stream, columns of it, channels of images, all
+# reduced: rows and columns of SAM's residual stream, channels of images, all elements
 shapes = ((4096, 768), [1]), ((4096, 768), [0]), ((1, 256, 128, 128), [2, 3]), ((2048, 2048), [0, 1])
 
 

@@ -1,7 +1,7 @@
-"""The table of run.py, on the terminal and as a page."""
+"""The table that run.py prints and writes as a page."""
 import math
 
-# Ops that there is nothing to time of.
+# Ops without any work to time.
 UNMEASURED = {
     "input": "a value of the caller", "param": "a weight", "state": "a value of earlier runs", "result": "part of the op before it",
     "reshape": "always a view", "const": "computed when the model is compiled", "iota": "computed when the model is compiled",
@@ -15,7 +15,7 @@ def geomean(x):
 
 
 def share(row, peaks):
-    """The larger share of the two limits: bytes moved of the copy bandwidth, arithmetic of the multiply-add peak."""
+    """The larger of two shares: of bytes moved in the copy bandwidth, and of arithmetic in the multiply-add peak."""
     moved = row["bytes"] / row["ours"] / peaks["copy_gb_per_s"]
     done = row["flops"] / row["ours"] / peaks["fma_gflop_per_s"] if peaks["fma_gflop_per_s"] else 0
     return "%.0f %% of %s" % (100 * max(moved, done), "copy" if moved >= done else "FMA")
@@ -26,7 +26,7 @@ def duration(ns):
 
 
 def by(row):
-    """How we run the op, where that is not a kernel of its own."""
+    """The ops that run in place of this one, if it has no kernel."""
     return "" if row["op"] in row["steps"] else "as " + ", ".join(row["steps"])
 
 
@@ -38,7 +38,7 @@ def line(row, peaks):
 
 
 def ops(rows):
-    """The geometric mean of each op's shapes."""
+    """The geometric mean over the shapes of each op."""
     out = {}
     for r in rows:
         if "ratio" in r:

@@ -1,4 +1,4 @@
-"""Times ops of the cpu backend beside PyTorch eager (or what an entry names), in turn: make bench-ops. See README.md."""
+"""Times ops of the cpu backend and of a peer, usually eager PyTorch, in turn: make bench-ops. See README.md."""
 import argparse
 import json
 import math
@@ -12,18 +12,18 @@ import sys
 import time
 
 here = pathlib.Path(__file__).parent
-# Results that are not made beforehand would be mapped anew for every call; this lets malloc keep their memory.
+# Makes malloc keep memory between calls. Otherwise results that are not made beforehand would be mapped anew for every call.
 MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_TOP_PAD_": str(64 << 20)}
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--only", default="", help="ops, separated by commas; no page is written")
-parser.add_argument("--quick", action="store_true", help="one short round: do the entries work? No page is written")
-parser.add_argument("--best", action="store_true", help="the fastest runs rather than medians, on a machine that others use too")
+parser.add_argument("--only", default="", help="time only these ops, separated by commas; no page is written")
+parser.add_argument("--quick", action="store_true", help="one short round, to check that the entries work; no page is written")
+parser.add_argument("--best", action="store_true", help="take the fastest runs rather than medians, for machines that are shared with others")
 parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--rounds", type=int, default=5)
-parser.add_argument("--ms", type=int, default=30, help="milliseconds of each side in a round")
-parser.add_argument("--backend", default="cpu", choices=("cpu", "wgpu"), help="wgpu: the entries of large.py, beside PyTorch on CUDA; no page is written")
-parser.add_argument("--ours", default="out/ops", help="the program made of this folder")
+parser.add_argument("--ms", type=int, default=30, help="milliseconds per side and round")
+parser.add_argument("--backend", default="cpu", choices=("cpu", "wgpu"), help="wgpu: time the entries of large.py, beside PyTorch on CUDA; no page is written")
+parser.add_argument("--ours", default="out/ops", help="the program built from bench/ops")
 parser.add_argument("--page", default="docs/ops-speed.md")
 opts = parser.parse_args()
 if any(os.environ.get(k) != v for k, v in MALLOC.items()):
@@ -40,7 +40,7 @@ if opts.quick:
 
 
 class Ours:
-    """The process of bench/ops/main.go."""
+    """A process of the Go program of this folder, main.go."""
 
     def __init__(self):
         self.p = subprocess.Popen([opts.ours, "--threads", str(opts.threads), "--backend", opts.backend], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -52,7 +52,7 @@ class Ours:
         self.p.stdin.flush()
         line = self.p.stdout.readline()
         if not line:
-            sys.exit("bench-ops: %s ended" % opts.ours)
+            sys.exit("bench-ops: %s ended unexpectedly" % opts.ours)
         a = json.loads(line)
         if "error" in a:
             raise RuntimeError(a["error"])
@@ -78,7 +78,7 @@ def listed(results):
 
 
 def differ(got, want, tol):
-    """By how much results differ, as a share of the largest element; 0 where that is within tol."""
+    """The largest difference of results, relative to the largest element; 0 if it is within tol."""
     worst = 0
     for g, w in zip(got, want):
         if not w.numel() or torch.equal(g, w):
@@ -93,7 +93,7 @@ def differ(got, want, tol):
 
 
 def times(call, ms):
-    """Nanoseconds of each call, for so many milliseconds: three at least, unless they take four times as long."""
+    """Calls for ms milliseconds, but at least three times unless that takes over 4*ms. Returns nanoseconds of each call."""
     if opts.backend == "wgpu":
         return times_on_gpu(call, ms)
     out, begin, now = [], time.perf_counter_ns(), time.perf_counter_ns
@@ -105,11 +105,11 @@ def times(call, ms):
 
 
 def times_on_gpu(call, ms):
-    """The same by the clock of the device, over ten calls that follow each other."""
+    """times by the clock of the device, over ten consecutive calls."""
     out, begin = [], time.perf_counter_ns()
     while len(out) < 3 or time.perf_counter_ns() - begin < 1e6 * ms:
         first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        call()  # the device is busy when the first mark comes
+        call()  # so that the device is busy when the first event is recorded
         first.record()
         for _ in range(10):
             call()
@@ -120,7 +120,7 @@ def times_on_gpu(call, ms):
 
 
 def gpu_peaks():
-    """What PyTorch and cuBLAS reach on the device."""
+    """The rates of PyTorch's copy and of cuBLAS on the device."""
     x, a = torch.empty(1 << 28), torch.randn(8192, 8192)
     y, b = torch.empty_like(x), torch.empty_like(a)
     copied = statistics.median(times_on_gpu(lambda: y.copy_(x), 100))
@@ -129,7 +129,7 @@ def gpu_peaks():
 
 
 def measure(ours, c):
-    """A row of the table: medians in nanoseconds and the median ratio of the rounds, or with --best those of the fastest runs."""
+    """A row of the table: median times in nanoseconds and the median of the rounds' ratios; with --best, of the fastest runs."""
     want = [t.clone() for t in listed(c.call())]
     made = ours.load(c, want)
     ours.ask({"do": "run", "ms": 1})
@@ -140,7 +140,7 @@ def measure(ours, c):
     mine, theirs, ratios = [], [], []
     pick = min if opts.best else statistics.median
     for _ in range(opts.rounds):
-        time.sleep(0.01)  # the peer's threads wait actively for a while
+        time.sleep(0.01)  # the peer's threads spin for a while
         mine.append(pick(ours.ask({"do": "run", "ms": opts.ms})["ns"]))
         theirs.append(pick(times(c.call, opts.ms)))
         ratios.append(theirs[-1] / mine[-1])
@@ -176,7 +176,7 @@ def main():
                 sys.exit("bench-ops: %s is in the entry of %s" % (c.line, ", ".join(names)))
             if only and c.op not in only:
                 continue
-            if not gpu and time.monotonic() - measured > 30:  # the best of many, since what disturbs the machine only lowers them
+            if not gpu and time.monotonic() - measured > 30:  # take the best of many, since disturbances only lower the peaks
                 for k, v in ours.ask({"do": "peaks", "ms": 100})["peaks"].items():
                     peaks[k] = max(v, peaks.get(k, v))
                 measured = time.monotonic()

@@ -6,7 +6,7 @@ from peer import case, op, rand
 @op("top_k")
 def top_k():
     for shape, k in ((8, 32000), 40), ((512, 2048), 8), ((1, 128256), 50), ((4096, 64), 2):
-        # distinct elements: which of equal ones come first is open in PyTorch
+        # distinct elements, since PyTorch does not define the order of equal ones
         x = torch.stack([torch.randperm(shape[1]) for _ in range(shape[0])]).float()
         outs = torch.empty(shape[0], k), torch.empty(shape[0], k, dtype=torch.int64)
         yield case("top_k x {index_dtype=i64, k=%d}" % k, lambda: list(torch.topk(x, k, out=outs)), x=x)
@@ -34,5 +34,5 @@ def sample():
             at = torch.multinomial(weights, 1)
             return (at if index is None else index.gather(1, at))[:, 0].int()
 
-        # PyTorch has other random numbers.
+        # PyTorch draws other random numbers.
         yield case("sample x, temperature, top_k, top_p, seed, step", call, same=False, x=x, temperature=one, top_k=torch.tensor(k, dtype=torch.int32), top_p=torch.tensor(p), seed=u32, step=u32)

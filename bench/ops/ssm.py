@@ -5,7 +5,7 @@ from peer import case, op, rand
 
 
 def delta(q, k, v, g, beta, state):
-    """Token by token, as torch_recurrent_gated_delta_rule of Transformers does it; heads come before tokens."""
+    """Token by token, as torch_recurrent_gated_delta_rule of Transformers. Heads come before tokens."""
     q, k, v = (x.transpose(1, 2).contiguous() for x in (q * q.shape[-1] ** -0.5, k, v))
     g, beta = g.transpose(1, 2).exp(), beta.transpose(1, 2)
     out = torch.empty_like(v)
@@ -28,7 +28,7 @@ def gated_delta_net():
 
 
 def scan(x, step, a, b, c, state):
-    """Token by token, as the slow path of Mamba in Transformers does it."""
+    """Token by token, as the slow path of Mamba in Transformers."""
     decay, dx = torch.exp(step[..., None] * a), (step * x)[..., None] * b[:, :, None]
     out = []
     for t in range(x.shape[1]):
@@ -68,7 +68,7 @@ def group_limited_gate():
         weights = p.gather(1, picked)
         return [picked.int(), weights / (weights.sum(-1, keepdim=True) + 1e-20) * 2.5]
 
-    # Groups whose sums are equal may be kept otherwise.
+    # Of groups with equal sums, either side may keep another one.
     yield case("group_limited_gate p, r {groups=8, groups_kept=4, k=8, scale=2.5}", call, same=False, p=p, r=p)
 
 
@@ -81,5 +81,5 @@ def knn():
         near, index = torch.topk(x.masked_fill(torch.eye(2000, dtype=torch.bool), float("inf")), 15, largest=False)
         return [index.int(), near]
 
-    # Equally near ones may stand otherwise.
+    # Equally near elements may come in another order.
     yield case("knn x {k=15}", call, same=False, x=x)

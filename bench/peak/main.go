@@ -1,10 +1,9 @@
-// Peak measures what this machine can do at most, so that other figures can be given as shares of it: fused multiply-adds in
-// f32, products of bfloat16 (AMX tiles, or vectors where there are none) and copying of memory, on one thread and on all. It
-// prints JSON.
+// Command peak measures the peaks of this machine, so that other figures can be given as shares of them: f32 multiply-adds, bfloat16 products (in
+// AMX tiles if the processor has them, else in vectors) and the bandwidth of copying memory, on one thread and on all. It prints JSON.
 //
 //	go run ./bench/peak [-threads N] [-for 1s]
 //
-// Each figure is the best of several short runs, because what disturbs them only ever slows them down.
+// Each figure is the best of several short runs, because disturbances only slow runs down.
 package main
 
 import (

@@ -3,9 +3,9 @@
     compare.py --files DIR --bin DIR [--backend cpu|wgpu] [--model sam_vit_b|sam_vit_h|sam_tiny|sam3|sam3_LAYERS] [--peers NAME,...] [--rounds 5]
                [-n 2] [--precision f32] [--markdown FILE] [--json FILE]
 
-On cpu a round is the machine's peak, then each implementation in a process of its own. On a GPU the peers' processes stay, for
-loading and compiling them takes long, and a round is the peak, the peers, ours, and the peers again. Rows are written after every
-round, so that a run cut short has its table too.
+On cpu, a round measures the machine's peak, then each implementation in its own process. On a GPU, the peers' processes stay alive,
+because loading and compiling take long, and a round measures the peak, the peers, RLX, and the peers again. The table is written after
+every round, so that a run that is cut short has one, too.
 """
 
 import argparse
@@ -27,7 +27,7 @@ FAILED = (subprocess.CalledProcessError, json.JSONDecodeError, BrokenPipeError)
 
 
 class Peer:
-    """A process of peer.py. Its answers come as it works; an error of its is one of FAILED."""
+    """A process of peer.py. If it fails, its methods raise an exception of FAILED."""
 
     def __init__(self, name, a):
         device = ["--device", a.torch_device] if a.backend != "cpu" else []
@@ -54,7 +54,7 @@ class Peer:
 
 
 def prepare(a, peers):
-    """Makes what is not there: checkpoint, image, artifact, ONNX."""
+    """Makes the files that are missing: checkpoint, image, artifact, ONNX."""
     os.makedirs(a.files, exist_ok=True)
     if sam3.layers(a.model) is not None:
         return sam3.prepare(a)
@@ -70,21 +70,21 @@ def prepare(a, peers):
                         "-shift", str(image["shift"]), "-o", path("npy")], check=True)
     if "rlx" in a.peers.split(","):  # always, because the compiler may have changed
         heads = ["--set", "mask_decoder_config.num_attention_heads=2"] if a.model == "sam_tiny" else []
-        heads += ["--set", "mask_decoder_config.layer_norm_eps=1e-6"]  # the goldens are Transformers' numbers
+        heads += ["--set", "mask_decoder_config.layer_norm_eps=1e-6"]  # the goldens come from Transformers, which uses this epsilon
         subprocess.run([f"{a.bin}/rlxc", path("safetensors"), "-o", path("rlx"), "-q", *heads], check=True)
     if {"openvino", "onnxruntime"} & set(peers) and not os.path.exists(path("onnx")):
         subprocess.run([sys.executable, f"{HERE}/export.py", path("safetensors"), path("onnx")], check=True, stdout=sys.stderr)
 
 
 class Comparison:
-    """The rounds: peaks and, by implementation, what each of its turns gave."""
+    """Runs the rounds. Holds the peaks and, by implementation, the results of its turns."""
 
     def __init__(self, a, names):
         self.a, self.names, self.peaks, self.results = a, names, [], {}
         self.errors = []  # ours, once it is known
 
     def turn(self, number, name, work):
-        """Runs one implementation once; one that fails is left out from then on."""
+        """Runs one implementation once. If it fails, it is left out from then on."""
         if name not in self.names:
             return
         begin = time.monotonic()
@@ -102,7 +102,7 @@ class Comparison:
 
     def own(self):
         if not self.errors:
-            self.errors.append(ours.error(self.a))  # not before the first turn: PyTorch may have to write the reference
+            self.errors.append(ours.error(self.a))  # after the first turn, since PyTorch may have to write the reference
         return ours.measure(self.a) | {"error": self.errors[0]}
 
     def cpu(self):
@@ -130,7 +130,7 @@ class Comparison:
         def peer(name):
             if name not in peers:
                 started(name)
-            peers[name].ask(self.a.warmup)  # the clock of a GPU falls while it waits
+            peers[name].ask(self.a.warmup)  # the clock of an idle GPU is lowered
             watch = gpu.Watch(device)
             result = peers[name].start | peers[name].ask(self.a.n)
             return result | {"gpu_bytes": memory[name], "clock_mhz": watch.end()[1]}
@@ -157,19 +157,19 @@ class Comparison:
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--files", required=True, help="folder for checkpoint, artifact, image and ONNX; made where they are missing")
+    parser.add_argument("--files", required=True, help="folder for checkpoint, artifact, image and ONNX, which are made if they are missing")
     parser.add_argument("--golden", default=f"{ROOT}/testdata/goldens", help="folder of the goldens")
     parser.add_argument("--bin", default="bin", help="folder of the built commands")
     parser.add_argument("--peak", help="built bench/peak (default: peak in the folder of --bin)")
     parser.add_argument("--synth", help="built bench/synth (default: synth in the folder of --bin)")
-    parser.add_argument("--backend", choices=["cpu", "wgpu"], default="cpu", help="of ours; with wgpu the torch peers run on CUDA")
-    parser.add_argument("--device", help="of ours, as rlxrun devices lists it")
-    parser.add_argument("--torch-device", choices=["cuda", "cpu"], default="cuda", help="of the torch peers beside wgpu")
-    parser.add_argument("--model", default="sam_vit_b", help="sam_vit_b, sam_vit_h, sam_tiny, sam3, or sam3_LAYERS, with so many of its layers (default sam_vit_b)")
-    parser.add_argument("--peers", help="in the order in which they run (default: openvino,onnxruntime,torch,torch-compile,rlx; on wgpu: torch,torch-compile,rlx)")
-    parser.add_argument("--rounds", type=int, help="default 5; on wgpu 3")
-    parser.add_argument("-n", type=int, help="timed runs of each turn (default 2; on wgpu 20)")
-    parser.add_argument("--warmup", type=int, help="runs before them, the first included (default 1; on wgpu 5)")
+    parser.add_argument("--backend", choices=["cpu", "wgpu"], default="cpu", help="backend of RLX; with wgpu, the torch peers run on CUDA")
+    parser.add_argument("--device", help="device of RLX, as rlxrun devices lists it")
+    parser.add_argument("--torch-device", choices=["cuda", "cpu"], default="cuda", help="device of the torch peers with --backend wgpu")
+    parser.add_argument("--model", default="sam_vit_b", help="sam_vit_b, sam_vit_h, sam_tiny, sam3, or sam3_LAYERS for the first LAYERS of its layers (default sam_vit_b)")
+    parser.add_argument("--peers", help="implementations, in the order in which they run (default: openvino,onnxruntime,torch,torch-compile,rlx; on wgpu: torch,torch-compile,rlx)")
+    parser.add_argument("--rounds", type=int, help="number of rounds (default 5; on wgpu 3)")
+    parser.add_argument("-n", type=int, help="timed runs per turn (default 2; on wgpu 20)")
+    parser.add_argument("--warmup", type=int, help="runs before the timed ones, including the first (default 1; on wgpu 5)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--precision", choices=["f32", "bf16"], default="f32")
     parser.add_argument("--markdown")

@@ -2,8 +2,8 @@
 
     export.py CHECKPOINT encoder.onnx
 
-Of what was tried (torch.export or tracing, eager or fused attention; for OpenVINO also its own conversion from PyTorch) this
-was the fastest for ONNX Runtime, and as fast as any for OpenVINO.
+We tried torch.export and tracing, eager and fused attention, and for OpenVINO also its own conversion from PyTorch. This way was the
+fastest for ONNX Runtime, and none was faster for OpenVINO.
 """
 
 import sys

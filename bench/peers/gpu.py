@@ -1,4 +1,4 @@
-"""What the GPU says of itself through NVML, and the peak that shares of it are taken of."""
+"""Memory and clock of a GPU by NVML, and its peak rate of matrix products."""
 
 import ctypes
 import statistics
@@ -11,7 +11,7 @@ class Memory(ctypes.Structure):
 
 
 class Gpu:
-    """The first GPU. used and clock are None where there is no NVML."""
+    """The first GPU. used and clock return None without NVML."""
 
     def __init__(self):
         self.handle = ctypes.c_void_p()
@@ -23,14 +23,14 @@ class Gpu:
             self.nvml = None
 
     def used(self):
-        """Bytes of its memory that are taken, by anyone."""
+        """Bytes of GPU memory in use by all processes."""
         memory = Memory()
         if self.nvml is None or self.nvml.nvmlDeviceGetMemoryInfo(self.handle, ctypes.byref(memory)):
             return None
         return memory.used
 
     def clock(self):
-        """MHz of the multiprocessors."""
+        """Clock of the multiprocessors in MHz."""
         mhz = ctypes.c_uint()
         if self.nvml is None or self.nvml.nvmlDeviceGetClockInfo(self.handle, 1, ctypes.byref(mhz)):
             return None
@@ -38,7 +38,7 @@ class Gpu:
 
 
 class Watch(threading.Thread):
-    """Samples a GPU until it is ended."""
+    """Samples a GPU until ended is set."""
 
     def __init__(self, gpu):
         super().__init__(daemon=True)
@@ -52,7 +52,7 @@ class Watch(threading.Thread):
             self.ended.wait(0.05)
 
     def end(self):
-        """The most memory that was taken and the median clock, None where unknown."""
+        """The peak memory in use and the median clock, None if unknown."""
         self.ended.set()
         self.join()
         memory, clocks = ([x for x in xs if x is not None] for xs in (self.memory, self.clocks))
@@ -60,7 +60,7 @@ class Watch(threading.Thread):
 
 
 def peak(device, size=4096, seconds=1.0):
-    """GFLOP/s of products of square matrices in f32 by PyTorch, which on a GPU is cuBLAS with TF32 off. The best of many."""
+    """GFLOP/s of products of square matrices in f32 by PyTorch, the best of many. On a GPU that is cuBLAS with TF32 off."""
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = False

@@ -1,4 +1,5 @@
-"""The models in PyTorch: SAM's image encoder, which is Transformers' module with the weights of a checkpoint in the original release's names, and SAM 3 of sam3.py."""
+"""The models in PyTorch: SAM's image encoder, which is Transformers' module with weights from a checkpoint with the original release's names,
+and SAM 3, see sam3.py."""
 
 import os
 import re
@@ -9,13 +10,13 @@ import sam3
 
 
 def flop(name):
-    """Operations of one encode as the model is written, whatever an implementation skips; None if unknown."""
+    """Operations of one encode of the model as published, even if an implementation skips some; None if unknown."""
     count = sam3.layers(name)
     return {"sam_vit_b": 0.96e12, "sam_vit_h": 5.66e12}.get(name) if count is None else sam3.flop(count)
 
 
 def result(name):
-    """The result of method encode that is compared with the reference."""
+    """The name of the result of method encode that is compared with the reference."""
     return "embeddings" if sam3.layers(name) is None else sam3.RESULT
 
 
@@ -31,7 +32,7 @@ _RENAMED = [
 
 
 def config(shapes):
-    """The configuration that the shapes of a checkpoint's encoder come to."""
+    """The configuration that follows from the shapes of a checkpoint's encoder."""
     depth = len([name for name in shapes if re.fullmatch(r"blocks\.\d+\.norm1\.weight", name)])
     width, _, patch, _ = shapes["patch_embed.proj.weight"]
     grid = shapes["pos_embed"][1]
@@ -50,7 +51,8 @@ def config(shapes):
 
 
 def encoder(checkpoint, attention, name="sam"):
-    """The encoder as a module from pixels [1,3,size,size] to embeddings, or to several results, the compared one first. attention is "eager" or "sdpa"."""
+    """The encoder as a module from pixels [1,3,size,size] to embeddings, or to several results with the compared one first. attention is "eager" or
+    "sdpa"."""
     if sam3.layers(name) is not None:
         return sam3.encoder(checkpoint, name)
     import torch
@@ -88,9 +90,9 @@ def encoder(checkpoint, attention, name="sam"):
 
 
 def error(embeddings, files, golden, model):
-    """The largest difference from the reference, relative to its largest value, as bench/tcmp counts it.
+    """The largest difference from the reference, relative to its largest value, as in bench/tcmp.
 
-    The reference is the golden where the model has one, and else what PyTorch wrote with save_reference; None without either.
+    The reference is the golden if the model has one, else the embeddings that PyTorch saved with save_reference. None without either.
     """
     own = f"{golden}/{model}/golden.safetensors"
     if os.path.exists(own):
@@ -111,6 +113,6 @@ def reference(files, model):
 
 
 def save_reference(embeddings, files, golden, model, replace):
-    """Keeps embeddings as the reference of a model that has no golden."""
+    """Saves embeddings as the reference of a model that has no golden."""
     if not os.path.exists(f"{golden}/{model}/golden.safetensors") and (replace or not os.path.exists(reference(files, model))):
         np.save(reference(files, model), embeddings)

@@ -1,4 +1,4 @@
-"""Our side: rlxrun bench, and one run on the reference's image for the error."""
+"""RLX: times from rlxrun bench, and the error from one run on the reference's image."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from load import between, sample
 
 
 class Watch(threading.Thread):
-    """Samples a process and its children, because the backend that works is a child."""
+    """Samples a process and its children, because the backend is a child."""
 
     def __init__(self, pid):
         super().__init__(daemon=True)
@@ -18,7 +18,7 @@ class Watch(threading.Thread):
 
     def pids(self):
         found = [self.pid]
-        for task in os.listdir(f"/proc/{self.pid}/task"):  # a child belongs to the thread that started it
+        for task in os.listdir(f"/proc/{self.pid}/task"):  # children are listed by the thread that started them
             with open(f"/proc/{self.pid}/task/{task}/children") as f:
                 found += map(int, f.read().split())
         return found
@@ -28,7 +28,7 @@ class Watch(threading.Thread):
             try:
                 self.samples.append(sample(*self.pids()))
             except (OSError, ValueError, IndexError):
-                pass  # a process ended while it was read
+                pass  # the process ended while its files were read
             self.ended.wait(0.05)
 
     def at(self, when):
@@ -45,7 +45,7 @@ def flags(a):
 
 
 def measure(a):
-    """rlxrun bench. It tells how long each run took; the last one ends with the process, the others before it."""
+    """Runs rlxrun bench, which reports how long each run took. The last run ends about when the process does, the others before it."""
     command = [f"{a.bin}/rlxrun", "bench", f"{a.files}/{a.model}.rlx", "--method", "encode", "-n", str(a.n), "--warmup", str(a.warmup), "--json"]
     process = subprocess.Popen(command + flags(a), stdout=subprocess.PIPE)
     watch = Watch(process.pid)
@@ -56,7 +56,7 @@ def measure(a):
     if process.wait() != 0:
         raise subprocess.CalledProcessError(process.returncode, command)
     out = json.loads(text)
-    # The processor times are those of the process tree while it had the backend: cut at the last sample with the most of it.
+    # When the backend exits, its processor time leaves the samples, so later samples are dropped.
     last = max(watch.samples, key=lambda s: s[1])
     runs, end = [], last[0]
     for ms in reversed(out["runs_ms"]):
@@ -75,7 +75,7 @@ def measure(a):
 
 
 def error(a):
-    """Runs the image of the reference through ours once and compares."""
+    """Runs RLX once on the image of the reference, and compares."""
     import numpy as np
 
     out = f"{a.files}/{a.model}.result.npy"

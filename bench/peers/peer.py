@@ -1,11 +1,11 @@
-"""One peer in a process of its own, which compare.py starts and asks.
+"""Runs one peer. compare.py starts it and sends it requests.
 
     peer.py openvino|onnxruntime|torch|torch-compile --files DIR --golden DIR [--model NAME] [--threads 2] [--precision f32|bf16]
             [--device cpu|cuda]
 
-It loads, runs once, checks the result and prints a line of JSON. Each line on standard input is a number of runs for the
-clock, or "peak" for that of matrix products on the device of the torch peers; each is answered with a line of JSON. The end of
-the input ends the process.
+It loads the model, runs once, checks the result and prints a line of JSON. Each line on standard input is a number of runs to time,
+or "peak" to measure the rate of matrix products on the device of the torch peers. It answers each with a line of JSON, and exits at
+the end of the input.
 
 DIR of --files holds what compare.py prepares: MODEL.safetensors, MODEL.npy (the image), MODEL.onnx.
 """
@@ -51,7 +51,7 @@ def torch(a, compiled=False):
     import torch
 
     torch.set_num_threads(a.threads)
-    # f32 means f32: a GPU would round the operands of products and convolutions to TF32 where it is allowed to.
+    # Forbids TF32, to which a GPU would otherwise round the operands of products and convolutions.
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     dtype = {"f32": torch.float32, "bf16": torch.bfloat16}[a.precision]
@@ -70,7 +70,7 @@ def torch(a, compiled=False):
     if a.device != "cuda":
         return torch.__version__, run
 
-    # The fastest way in and out: pinned memory on both sides, and a wait at the end only.
+    # The fastest transfer: pinned memory on both sides, and one wait at the end.
     pinned = {}
 
     def run_gpu(image):
@@ -108,9 +108,9 @@ def main():
     parser.add_argument("--model", default="sam_vit_b")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--precision", choices=["f32", "bf16"], default="f32")
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="of the torch peers")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="device of the torch peers")
     a = parser.parse_args()
-    # Libraries print on stdout as they please; the answers must stand alone there.
+    # Libraries may print on stdout, where only the answers must appear.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 

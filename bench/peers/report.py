@@ -14,7 +14,7 @@ def cpu_name():
 
 
 def best(peaks, key):
-    """What disturbs a peak only lowers it."""
+    """The highest peak of the rounds, since disturbances only lower it."""
     return max((p[key] for p in peaks), default=None)
 
 
@@ -51,7 +51,7 @@ def summary(a, results):
 
 
 def by_round(results, name):
-    """The medians of a peer over ours, round by round."""
+    """The ratio of a peer's median to ours, for each round."""
     def medians(rounds):
         out = {}
         for x in rounds:
@@ -109,7 +109,7 @@ def gpu_table(a, peaks, rows, results):
 
 
 def write(a, peaks, results):
-    """Writes the files that were asked for, and returns the table."""
+    """Writes the files named by --markdown and --json, and returns the table."""
     rows = summary(a, results)
     lines = cpu_table(a, peaks, rows) if a.backend == "cpu" else gpu_table(a, peaks, rows, results)
     text = "\n".join(lines) + "\n"

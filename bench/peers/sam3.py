@@ -1,5 +1,5 @@
-"""SAM 3's vision trunk and neck as a model of compare.py: "sam3", or "sam3_N" with the first N of its 32 layers. Weights are random, in the names of
-Transformers; the reference is what PyTorch makes of them."""
+"""SAM 3's vision trunk and neck as a model of compare.py: "sam3", or "sam3_N" with the first N of its 32 layers. Weights are random, with the
+names of Transformers. The reference is PyTorch's result."""
 
 import json
 import os
@@ -7,13 +7,13 @@ import subprocess
 
 import numpy as np
 
-RESULT = "level2.features"  # the one that is compared
+RESULT = "level2.features"  # the result that is compared
 PREFIX = "detector_model.vision_encoder."
 GLOBAL = (7, 15, 23, 31)
 
 
 def layers(name):
-    """The number of layers, None for another model."""
+    """The number of layers; None for other models."""
     family, _, count = name.partition("_")
     return int(count or 32) if family == "sam3" else None
 
@@ -26,7 +26,7 @@ def config(count):
 
 
 def flop(count):
-    """Operations of one encode as the model is written: the products of the trunk's layers, of their scores, and of patches and neck."""
+    """Operations of one encode of the model as published: the products of the trunk's layers, of attention, and of patches and neck."""
     tokens, width, hidden, window = 72 * 72, 1024, 4736, 24 * 24
     layer = 2 * tokens * (4 * width * width + 2 * width * hidden)
     wide = sum(i < count for i in GLOBAL)
@@ -39,7 +39,7 @@ def flop(count):
 
 
 def prepare(a):
-    """Makes checkpoint, configuration and image where they are missing, and the artifact."""
+    """Makes checkpoint, configuration and image if they are missing, and the artifact."""
     path = lambda ending: f"{a.files}/{a.model}.{ending}"
     settings = config(layers(a.model))
     if not os.path.exists(path("safetensors")):
@@ -61,7 +61,7 @@ def prepare(a):
 
 
 def encoder(checkpoint, name):
-    """Transformers' module from pixels [1,3,1008,1008] to all that method encode of ours returns, the compared result first."""
+    """Transformers' module from pixels [1,3,1008,1008] to all results of our method encode, the compared one first."""
     import torch
     from safetensors.torch import load_file
     from transformers import Sam3VisionModel

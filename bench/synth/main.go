@@ -1,4 +1,4 @@
-// Synth writes deterministic tensors: a checkpoint from a manifest, or one npy input.
+// Command synth writes deterministic tensors: a checkpoint from a manifest, or one input as an npy file.
 //
 //	go run ./bench/synth -manifest testdata/goldens/sam_tiny/manifest.json -o model.safetensors [-dtype F32|F16|BF16]
 //	go run ./bench/synth -manifest testdata/goldens/sam_vit_b/manifest.json -encoder sam_vit_h -o sam_vit_h.safetensors
@@ -36,7 +36,7 @@ func main() {
 func run(manifest, encoder, out, elem, name, shape string, scale, shift float64) error {
 	switch {
 	case out == "":
-		return errors.New("-o is missing")
+		return errors.New("-o is missing; it names the file to write")
 	case (manifest == "") == (name == ""):
 		return errors.New("give either -manifest or -name")
 	case name != "":
@@ -63,7 +63,7 @@ func run(manifest, encoder, out, elem, name, shape string, scale, shift float64)
 	}
 	d, ok := dtype.Parse(strings.ToLower(elem))
 	if !ok {
-		return fmt.Errorf("-dtype: %q; allowed are F32, F16 and BF16", elem)
+		return fmt.Errorf("-dtype is %q; want F32, F16 or BF16", elem)
 	}
 	return synth.Write(out, es, d)
 }

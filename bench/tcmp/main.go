@@ -1,10 +1,9 @@
-// Tcmp compares a tensor with a golden one. It exits with 0 where they agree, 1 where they differ, 2 where they cannot be
-// compared.
+// Command tcmp compares a tensor with a golden one. The exit status is 0 if they agree, 1 if they differ, and 2 if they cannot be compared.
 //
 //	go run ./bench/tcmp -tol 1e-4 got.npy golden.safetensors:image_embeddings
 //
-// The figure is the largest absolute difference divided by the largest absolute golden value, and beside it the relative
-// L2 error. Leading dimensions of 1 are ignored; NaN never passes.
+// The tolerance applies to the largest absolute difference divided by the largest absolute golden value. It prints that and the relative L2
+// error. Leading dimensions of 1 are ignored. NaN never passes.
 package main
 
 import (

@@ -3,7 +3,8 @@
     python compare.py cases.json [TEXTS] [SEED]
     RLX_TOKENIZER_CASES=cases.json go test ./core/task/text/tokenizer -run TestPeer
 
-Differences are expected in tokenizer "accents" only, for marks that are newer than Unicode 9. It trains a small tokenizer for each of the pipelines that published models use, and for each part that the package knows.
+It trains a small tokenizer for each of the pipelines that published models use, and for each part that the package supports. Differences are expected only in
+tokenizer "accents", for marks that are newer than Unicode 9.
 """
 import json, random, sys, unicodedata
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -64,7 +65,7 @@ PIPELINES = {
     "empty matches": (None, split(r"a*", "isolated"), None, dict(unk=True)),
     "byte normalizer": (N.ByteLevel(), None, D.ByteLevel(), byte),
 }
-# Decoders that this version does not know.
+# Decoders that this version of the library lacks.
 SKIP_DECODER = {"whitespace"}
 
 WORDS = "the quick Brown fox don't I'LL we've it'ſ 1234567 3.14 ½ Ⅷ ² ﬁne naïve Straße İstanbul ΑΣ ПРИВЕТ שלום مرحبا 你好世界 ひらがな カタカナ 한국어 각 ẛ̣ e\u0301\u0328 👩‍👩‍👧 🇩🇪 ▁x <0x41> <s> </s> <x> <y> <z> <w> [n]Ab".split(" ")
@@ -76,7 +77,7 @@ def chars(n):
         while True:
             c = rng.choice([lambda: rng.randrange(32, 127), lambda: rng.randrange(0x80, 0x800), lambda: rng.randrange(0x800, 0xd800),
                             lambda: rng.randrange(0xe000, 0x10000), lambda: rng.randrange(0x10000, 0x20000), lambda: rng.randrange(0x110000), lambda: rng.randrange(32)])()
-            if unicodedata.category(chr(c)) not in ("Cs", "Cn"):  # unassigned ones depend on the version of Unicode
+            if unicodedata.category(chr(c)) not in ("Cs", "Cn"):  # unassigned characters depend on the version of Unicode
                 return chr(c)
     return "".join(one() for _ in range(n))
 
@@ -104,7 +105,7 @@ def train(norm, pre, dec, byte_level=False, fallback=False, suffix=None, prefix=
     t.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=1200, special_tokens=special, limit_alphabet=300, show_progress=False,
                           initial_alphabet=P.ByteLevel.alphabet() if byte_level else [], **options))
     doc = json.loads(t.to_str())
-    if fallback:  # bytes are tokens of the model only
+    if fallback:  # byte tokens belong to the model only
         doc["added_tokens"] = [a for a in doc["added_tokens"] if not a["content"].startswith("<0x")]
     t = Tokenizer.from_str(json.dumps(doc))
     t.add_special_tokens(["<s>", "</s>"])

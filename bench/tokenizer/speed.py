@@ -1,4 +1,4 @@
-"""Times the Hugging Face library, one thread, beside BenchmarkEncode.
+"""Times the Hugging Face library on one thread, to compare with BenchmarkEncode.
 
     python speed.py TEXT tokenizer.json...
     RLX_TOKENIZER_TEXT=TEXT go test ./core/task/text/tokenizer -run '^$' -bench Encode

@@ -31,7 +31,7 @@ case('attention q, k, v {heads=4, layout="bhsd", mask="none", softcap=1.5}',
      torch.einsum("bhqk,bhkd->bhqd", torch.softmax(1.5 * torch.tanh(s / 1.5), -1), v), q=q, k=k, v=v)
 
 
-# Caches: keys after the kv_len-th do not exist, whatever is in their place; a mask made of positions for each batch element.
+# Caches: keys from kv_len on are ignored, whatever their values. The mask depends on the position of each batch element.
 def seen(kv_len, position, sq, sk, window=None):
     """[B,1,Sq,Sk]; position None: no causal mask."""
     k = torch.arange(sk)[None, None]
@@ -61,7 +61,7 @@ stale = v.clone()
 stale[:, :, 4:] = float("nan")
 case('attention q, k, v, n {heads=4, kv_len=true, layout="bhsd", mask="none"}', sdpa(q, k[:, :, :4], v[:, :, :4]), q=q, k=k, v=stale, n=i32(4))
 
-# Values of another width, caches of halves, packed rows.
+# Values of another width, caches of f16 and bf16, packed rows.
 wide = rand(2, 4, 6, 7)
 case('attention q, k, v {heads=4, layout="bhsd", mask="none"}', sdpa(q, k, wide), q=q, k=k, v=wide)
 case('attention q, k, v {heads=4, layout="bse", mask="causal"}', bse(sdpa(q, k, wide, attn_mask=lower)), q=bse(q), k=bse(k), v=bse(wide))
@@ -77,7 +77,7 @@ case('attention q, x, x {head_dim=3, heads=4, kv_heads=2, layout="bse", mask="ca
      bse(sdpa(q6, k6, v6, attn_mask=square, enable_gqa=True)), q=bse(q6), x=packed)
 
 
-# Sinks, by Transformers' gpt-oss.
+# Sinks, by the gpt-oss model of Transformers.
 class Module:
     num_key_value_groups, training = 2, False
 
@@ -97,7 +97,7 @@ case('attention q, k, v, n, s {heads=4, kv_heads=2, kv_len=true, layout="bhsd", 
 
 
 def grid_attention(qkv, pad, rh, rw, heads, window):
-    """One window, head and query at a time, over tokens padded with the row pad."""
+    """Computes one window, head and query at a time. Tokens past the grid are the row pad."""
     B, gh, gw, e3 = qkv.shape
     e, d = e3 // 3, e3 // 3 // heads
     wh, ww = (window, window) if window else (gh, gw)

@@ -1,4 +1,4 @@
-"""Convolutions, poolings and patches."""
+"""Convolutions, pooling and patches."""
 import torch
 import torch.nn.functional as F
 
@@ -13,14 +13,14 @@ def last(t):
 
 
 def attrs(**a):
-    """The attributes that are not the defaults."""
+    """The text of the attributes that differ from the defaults."""
     default = {"groups": 1, "stride": 1, "dilation": 1, "padding": 0, "output_padding": 0}
     return ["%s=%s" % (k, str(v if isinstance(v, int) else list(v)).replace(" ", "")) for k, v in sorted(a.items())
             if v != default[k] and (isinstance(v, int) or any(i != default[k] for i in v))]
 
 
 def both(op, a, y, x, **others):
-    """One result in both layouts."""
+    """Adds one result in both layouts."""
     for layouts, order in (FIRST, lambda t: t), (LAST, last):
         line = ", ".join(sorted(a + ['layout="%s"' % layouts[x.dim() - 2]]))
         case("%s %s {%s}" % (op, ", ".join(["x", *others]), line), order(y), x=order(x), **others)
@@ -68,7 +68,7 @@ for shape, wshape, a in [
 
 
 def pooled(kind, x, k, s, p):
-    """PyTorch has the maximum and the mean; the others are its reductions of its windows."""
+    """PyTorch has pooling by maximum and mean; the other kinds are its reductions of windows."""
     n = len(k)
     if kind == "max" and all(2 * b <= a for a, b in zip(k, p)) and x.is_floating_point():
         return getattr(F, "max_pool%dd" % n)(x, k, s, p)
@@ -105,7 +105,7 @@ for kind in "max", "min", "sum", "prod":
     y = pooled(kind, x, (3, 2), (2, 2), (1, 0)).to(x.dtype)
     both("pool", ['kind="%s"' % kind, "kernel=[3,2]", "padding=[1,0]", "stride=[2,2]"], y, x)
 x = rand(1, 1, 3)
-case('pool x {kind="max", kernel=[2], layout="ncw", padding=[2], stride=[1]}', pooled("max", x, (2,), (1,), (2,)), x=x)  # of padding alone
+case('pool x {kind="max", kernel=[2], layout="ncw", padding=[2], stride=[1]}', pooled("max", x, (2,), (1,), (2,)), x=x)  # windows of padding only
 
 for shape, out in [((2, 3, 7, 7), (1, 1)), ((1, 3, 10, 13), (4, 7)), ((1, 2, 3), (7,)), ((1, 2, 5, 6, 7), (2, 3, 4)), ((1, 4, 11), (3,))]:
     x = rand(*shape)
@@ -124,7 +124,7 @@ for shape, k, a in [
 x = rand(1, 2, 4, 4).half()
 case("im2col x {kernel=[2,2], stride=[2,2]}", F.unfold(x, (2, 2), stride=2).transpose(1, 2).flatten(0, 1), tol=EXACT, x=x)
 
-# 8-bit integers, in float64, which holds their sums exactly. torch rounds half to even.
+# 8-bit integers, computed in float64, where their sums are exact. torch rounds half to even.
 for x, w, dt, groups, stride, pad, dil, zx, zw, zy in (
         ((1, 1, 1, 1), (1, 1, 1, 1), torch.int8, 1, (1, 1), (0, 0), (1, 1), 0, 0, 0), ((2, 3, 5, 6), (4, 3, 3, 3), torch.int8, 1, (1, 1), (1, 1), (1, 1), 0, 0, 0),
         ((1, 4, 7, 5), (6, 4, 3, 3), torch.uint8, 1, (2, 1), (1, 1), (1, 1), 128, 0, 7), ((1, 4, 4, 6), (6, 2, 2, 3), torch.int8, 2, (1, 1), (0, 2), (1, 2), -3, 5, 0),

@@ -1,4 +1,4 @@
-"""Products with quantised weights, judged by the Python package gguf (blocks) and PyTorch (8-bit floats)."""
+"""Products with quantised weights, by the Python package gguf (blocks) and PyTorch (8-bit floats)."""
 import gguf
 import numpy as np
 import torch
@@ -25,10 +25,10 @@ def blocks(name, *shape):
 
 
 def round8(x):
-    """x in multiples of max/127 of each 32 elements, in float32."""
+    """x rounded to multiples of max/127 in each group of 32 elements, in float32."""
     g = x.float().reshape(*x.shape[:-1], -1, 32)
     most = g.abs().amax(-1, keepdim=True)
-    steps = torch.full_like(most, 127)  # PyTorch multiplies by the reciprocal of a number
+    steps = torch.full_like(most, 127)  # a tensor, since PyTorch divides by a number by multiplying with its reciprocal
     d, inverse = most / steps, steps / most
     return torch.where(most == 0, 0., d.double() * torch.round(g * inverse).double()).reshape(x.shape)
 
@@ -47,7 +47,7 @@ for name in "Q8_0", "Q4_0", "Q5_1", "IQ4_NL", "Q4_1", "MXFP4":
     for activations, f in ("f32", lambda t: t), ("q8", round8):
         case('dequant_grouped_matmul x, w, idx {activations="%s"}' % activations, torch.einsum("mk,mnk->mn", f(x), values[idx.long()]), source=GGUF, x=x, w=w, idx=idx)
 
-# All values of 8-bit floats, without a scale and with one for each column.
+# All values of 8-bit floats, without a scale and with a scale per column.
 one, every = torch.ones(1, dtype=torch.float64), torch.arange(256, dtype=torch.uint8)[None]
 scale = rand(256)
 for scheme, d in ("fp8_e4m3", torch.float8_e4m3fn), ("fp8_e5m2", torch.float8_e5m2):

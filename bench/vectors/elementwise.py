@@ -1,4 +1,4 @@
-"""Functions of one element, arithmetic and comparisons with broadcast, where, cast, and regions of them."""
+"""Unary functions, arithmetic and comparisons with broadcast, where, cast, and fused regions of these."""
 import math
 
 import numpy as np
@@ -19,7 +19,7 @@ for name, f in unary.items():
         x = x.abs() if name in ("log", "sqrt", "rsqrt") else x
         case(name + " x", f(x), x=x)
     x = special_values
-    if name in ("gelu", "gelu_tanh", "silu"):  # of infinities PyTorch makes NaN where the limit is 0 or x
+    if name in ("gelu", "gelu_tanh", "silu"):  # for infinities, PyTorch gives NaN in place of the limit, 0 or x
         x = x[~x.isinf()]
     case(name + " x", f(x), bits=name in exact - {"relu"}, x=x)
     for d in torch.float16, torch.bfloat16:
@@ -52,7 +52,7 @@ for name, f in binary.items():
         continue
     for d, lo, hi in (torch.int8, -128, 127), (torch.int16, -32768, 32767), (torch.int32, -2**31, 2**31 - 1), (torch.int64, -9, 9), (torch.uint8, 0, 255):
         a, b = randint(lo, hi, 3, 4, dtype=d), randint(lo, hi, 4, dtype=d)
-        if name == "div":  # of integers: toward zero, as C divides
+        if name == "div":  # integers are divided towards zero, as in C
             b[b == 0] = 3
             case("div a, b", torch.div(a.long(), b.long(), rounding_mode="trunc").to(d), a=a, b=b)
         else:
@@ -71,7 +71,7 @@ for c, a, b in ((3, 4), (3, 4), (3, 4)), ((4,), (2, 3, 4), (3, 1)), ((2, 1), (),
 case("where c, a, b", torch.where(edge > 0, edge, edge.flip(0)), bits=True, c=edge > 0, a=edge, b=edge.flip(0))
 case("where c, a, b", torch.where(edge > 0, torch.arange(10), -torch.arange(10)), c=edge > 0, a=torch.arange(10), b=-torch.arange(10))
 
-# Casts. PyTorch leaves what does not fit an integer type undefined, so floats stay inside; NumPy's wrapping of integers is C's.
+# Casts. In PyTorch, casts of floats out of the range of an integer type are undefined, so floats are in range. NumPy's integers wrap as C's.
 names = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32,
          "i64": torch.int64, "u8": torch.uint8, "bool": torch.bool}
 x = torch.tensor([0.0, -0.0, 0.49, 1.5, 2.9, 100.99, 126.5, 65504, 65520, 1e-8, 6e-8, 3.14159274, 1e38], dtype=torch.float32)

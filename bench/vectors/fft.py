@@ -1,4 +1,4 @@
-"""Fourier transforms and what is made of them. Complex numbers are real parts and then imaginary parts along the last axis."""
+"""Fourier transforms and ops made of them. Complex numbers are real parts followed by imaginary parts along the last axis."""
 import numpy as np
 import scipy.fft
 import scipy.signal
@@ -9,7 +9,7 @@ from write import F32, NUMPY, SCIPY, TORCH, case, typed
 
 rng = write.rng
 fs = {"fft": scipy.fft.fft, "ifft": scipy.fft.ifft, "rfft": scipy.fft.rfft, "irfft": scipy.fft.irfft}
-# SciPy's name for each of ours, by direction: "backward" leaves a transform as it is and divides its inverse, "forward" the other way round.
+# SciPy's names for our norms, by direction. "backward" scales the inverse only, "forward" the forward transform only.
 norms = {False: {"none": "backward", "inverse": "backward", "ortho": "ortho"}, True: {"none": "forward", "inverse": "backward", "ortho": "ortho"}}
 lengths = [1, 2, 3, 4, 5, 7, 8, 12, 13, 16, 17, 31, 37, 60, 64, 97]
 LARGE = (1e-10, 1e-9)
@@ -69,7 +69,7 @@ for pad in "none", "reflect", "constant":
 
 
 def log_mel(spectrum, filters, scope):
-    """log_mel_spectrogram of github.com/openai/whisper, audio.py, whose maximum is that of the clip, behind its transform."""
+    """The part after the transform of log_mel_spectrogram in github.com/openai/whisper, audio.py. The maximum is that of the clip."""
     magnitudes = np.abs(spectrum) ** 2
     log_spec = np.log10(np.clip(magnitudes @ filters.T, 1e-10, None))
     top = log_spec.max((-2, -1), keepdims=True) if scope == "clip" else log_spec.max(-1, keepdims=True)
@@ -88,7 +88,7 @@ for scope in "frame", "clip":
 for rows, n, segments, k in (1, 2, 1, 1), (6, 16, 2, 3), (3, 16, 3, 9), (5, 14, 1, 4), (8, 34, 4, 5), (4, 30, 2, 16):
     x = normal(rows, n)
     z = np.fft.fft(x)
-    # scipy.signal.welch does not double the last bin of an even length either; for an odd one that is a bin like the others.
+    # Like ours, scipy.signal.welch does not double the last bin of an even length. For an odd length it is a bin like the others.
     _, p = scipy.signal.welch(x.reshape(rows // segments, segments * n), window="boxcar", nperseg=n, noverlap=0, detrend=False, scaling="spectrum")
     p = p * n * n
     if n % 2:

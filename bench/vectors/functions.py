@@ -1,4 +1,4 @@
-"""Further functions of one element, some with attributes, bits and bools, remainders and conditions."""
+"""More elementwise functions: with attributes, of bits and bools, remainders, conditions."""
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -25,7 +25,7 @@ for line, f in unary.items():
         x = x.abs() if line.split()[0] in ("log2", "log1p") else x
         case(line, f(x), x=x)
     x = edge
-    if line.split()[0] in ("mish", "hardswish"):  # of -Inf PyTorch makes NaN or 0 as its formula happens to be
+    if line.split()[0] in ("mish", "hardswish"):  # of -Inf, PyTorch's formulas give NaN or 0
         x = x[~x.isinf()]
     if line.split()[0] == "selu" or "celu" in line:
         x = x[~x.isnan()] if "celu" in line else x
@@ -49,7 +49,7 @@ for kind, line in {"LeakyRelu": "leaky_relu x {slope=%r}", "Elu": "elu x {alpha=
         x, y = ins[0].reshape(-1)[:40], outs[0].reshape(-1)[:40]
         case(line % values, y, source, tol=F32 if y.dtype == np.float32 else None, x=x)
 
-# Integers wrap; NumPy's do as C's.
+# Integers wrap, in NumPy as in C.
 functions = {"neg": np.negative, "abs": np.abs, "sign": np.sign, "square": np.square, "relu": lambda t: np.maximum(t, 0).astype(t.dtype), "not": np.invert}
 types = np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint32
 for d in types:
@@ -89,7 +89,7 @@ for kind in ["BitShift"]:
         if ins[0].dtype in (np.uint8, np.uint32):
             case("shift_%s a, b" % attrs["direction"].decode().lower(), outs[0], source, a=ins[0], b=ins[1])
 
-# PyTorch's remainder has the divisor's sign, as our mod; its fmod that of the dividend, as our remainder.
+# PyTorch's remainder has the sign of the divisor, as our mod; its fmod that of the dividend, as our remainder.
 for name, f in {"mod": torch.remainder, "remainder": torch.fmod}.items():
     for a, b in shapes:
         a, b = rand(*a) * 9, rand(*b)
@@ -106,7 +106,7 @@ for source, attrs, ins, outs in onnx_nodes("Mod"):
     if ins[0].dtype.name in ("int8", "int16", "int32", "int64", "uint8", "uint32", "float32", "float16") and ins[0].shape == ins[1].shape:
         case(("remainder" if attrs.get("fmod") else "mod") + " a, b", outs[0], source, tol=F32 if ins[0].dtype.kind == "f" else None, a=ins[0], b=ins[1])
 
-# A condition of any type: what is not 0 holds.
+# A condition of any type is true if it is not 0.
 for c in edge[:6], edge[:6].half(), edge[:6].bfloat16(), torch.tensor([0, 1, -1, 256, 65536, 7]).int(), torch.tensor([0, 256, 0, 3, 1, 2]).short(), \
         torch.tensor([0, 2**40, -1, 0, 1, 2]), torch.tensor([0, 255, 1, 0, 128, 3]).byte(), typed("f64", edge[:6]):
     a, b = rand(6), rand(2, 6)

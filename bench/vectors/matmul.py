@@ -43,7 +43,7 @@ for eq, x, y, a, b in (
     line = "dot_general x, y {%s}" % ", ".join("%s=[%s]" % (k, ",".join(map(str, n))) for k, n in pairs.items() if n)
     case(line.replace(" {}", ""), torch.einsum(eq, u, v), x=u, y=v)
 
-# A matrix for each group of rows, and low-rank adapters.
+# Products with a matrix for each group of rows, and low-rank adapters.
 for m, k, e, n in (1, 1, 1, 1), (7, 5, 3, 4), (20, 9, 4, 6), (0, 3, 2, 2), (5, 0, 2, 3):
     x, w, i = rand(m, k), rand(e, k, n), randint(0, e - 1, m, dtype=torch.int64)
     y = torch.stack([x[r] @ w[i[r]] for r in range(m)]) if m else torch.zeros(0, n, dtype=x.dtype)
@@ -53,7 +53,7 @@ for lead, k, n, r, scale in ((3,), 7, 5, 2, 0.5), ((2, 3), 9, 4, 3, 2.0), ((1,),
     x, w, a, b = rand(*lead, k), rand(k, n), rand(k, r), rand(r, n)
     case("lora_matmul x, w, a, b {scale=%s}" % scale, x @ (w + scale * (a @ b)), x=x, w=w, a=a, b=b)
 
-# 8-bit integers. PyTorch's scales are float64, ours f32: powers of two are both.
+# 8-bit integers. PyTorch's scales are float64, ours f32, so scales are powers of two.
 for d, name in (torch.int8, "i8"), (torch.uint8, "u8"):
     for zero in 0, 3, 100:
         x = among([0.25, 0.75, 1.25, -0.25, -1.5, 100.0, -100.0, 3.3], 4, 9, dtype=torch.float32)

@@ -1,4 +1,4 @@
-"""What moves elements: views, copies, slices, concatenation, padding, gathering, and tensors of a rule."""
+"""Ops that move elements: views, copies, slices, concatenation, padding, gathering; and tensors made by a rule, such as iota."""
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -16,7 +16,7 @@ def attrs(**a):
 
 
 def kinds(*shape):
-    """A tensor of each kind that moving must keep as it is."""
+    """A tensor of each element type, with values that a move must not change."""
     yield rand(*shape)
     yield among([nan, inf, -inf, 0.0, -0.0, 1e-45], *shape, dtype=torch.float32)
     yield rand(*shape).half()

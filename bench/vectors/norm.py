@@ -27,13 +27,13 @@ for source, a, ins, outs in onnx_nodes("LogSoftmax"):
     axis = a.get("axis", -1) % ins[0].ndim
     case("log_softmax x" + (" {axis=%d}" % axis if axis else ""), outs[0], source, tol=F32, x=ins[0])
 
-# Norms of channels.
+# Norms over channels.
 for shape, groups, eps in ((2, 6, 5), 3, 1e-5), ((2, 6, 3, 4), 1, 1e-6), ((1, 4, 5), 4, 0.1), ((3, 8, 2, 2, 3), 2, 1e-5), ((0, 4, 3), 2, 1e-5), ((4, 6), 2, 1e-3):
     x, c = rand(*shape), shape[1]
     g, b, m, v = rand(c), rand(c), rand(c), rand(c).abs() + 1 / 64
     for scale in 1, 1000:
         x = x * scale + (scale - 1)
-        if shape[0]:  # PyTorch has no group_norm of an empty batch
+        if shape[0]:  # PyTorch's group_norm refuses an empty batch
             case("group_norm x, g, b {groups=%d, eps=%r}" % (groups, eps), F.group_norm(x, groups, g, b, eps), x=x, g=g, b=b)
         if len(shape) > 2 and shape[0]:
             case("instance_norm x, g, b {eps=%r}" % eps, F.instance_norm(x, weight=g, bias=b, eps=eps), x=x, g=g, b=b)

@@ -1,4 +1,4 @@
-"""Rotary position embedding: the functions of Transformers in float64, on frequencies of its scalings; far positions by mpmath."""
+"""Rotary position embedding, by Transformers' functions in float64, with the frequencies of its scalings; far positions by mpmath."""
 import mpmath
 import numpy as np
 import torch
@@ -49,12 +49,12 @@ for n, style in ((D, "neox"), (D, "gptj"), (6, "neox"), (4, "gptj")):
         case(line("x, f, p", angles="frequencies", factor=1.25, **attrs), order(rotated(x, at[..., None] * freq, 1.25, style)), HF, x=order(x), f=freq, p=starts)
         table = torch.arange(13, dtype=torch.float64)[:, None] * freq
         cos, sin = table.cos(), table.sin()
-        if layout == "bse":  # rows as long as for the whole head
+        if layout == "bse":  # rows are as long as for a head that is rotated as a whole
             wide = rand(13, D // 2 - n // 2)
             cos, sin = torch.cat([cos, wide], 1), torch.cat([sin, wide], 1)
         case(line("x, c, s, p", angles="tables", **attrs), order(rotated(x, each[..., None] * freq, 1, style)), HF, x=order(x), c=cos, s=sin, p=each)
 
-# The scalings of published models are frequencies and a factor.
+# The scalings of published models: frequencies and a factor.
 config = dict(hidden_size=64, num_attention_heads=4, head_dim=16, max_position_embeddings=256)
 for kind, extra in {"llama3": dict(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64),
                     "yarn": dict(factor=4.0, original_max_position_embeddings=64), "linear": dict(factor=2.0)}.items():
@@ -65,14 +65,14 @@ for kind, extra in {"llama3": dict(factor=8.0, low_freq_factor=1.0, high_freq_fa
     case(line("x, f, p", angles="frequencies", head_dim=16, style="neox", layout="bhsd", factor=scale if scale != 1 else 0),
          rotated(x, at[..., None] * freq.double(), scale), HF + " " + kind, x=x, f=freq, p=start)
 
-# A part of longer rows: the keys of a packed product.
+# A part of longer rows, such as the keys in a packed q, k, v.
 packed = rand(2, 4, 30)
 part = packed[..., 12:24].reshape(2, 4, 3, 4).transpose(1, 2)
 freq = 1 / 10000 ** (torch.arange(0, 4, 2, dtype=torch.float64) / 4)
 case(line("x", angles="base", base=10000, head_dim=4, heads=3, start=12, style="neox", layout="bse"),
      LAYOUTS["bse"](rotated(part, positions("", 2, 4, 0)[..., None] * freq)), HF, x=packed)
 
-# Far positions: the angle has twenty digits more than a float64.
+# Far positions, with angles of twenty digits more than a float64.
 mpmath.mp.prec = 200
 for p in (131071, 1 << 20, 2**31 - 5, -(2**31), -999999):
     x = rand(1, 2, 8)

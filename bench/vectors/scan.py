@@ -10,7 +10,7 @@ begin = {"cumsum": 0, "cumprod": 1, "cummax": -inf}
 
 
 def scan(name, x, axis, exclusive, reverse):
-    """Exclusive is the scan of all but the last element, with the start before it."""
+    """An exclusive scan is the start value, followed by the scan of all but the last element."""
     x = x.flip(axis) if reverse else x
     y = fs[name](x, axis).to(x.dtype)
     if exclusive:

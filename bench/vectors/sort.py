@@ -1,4 +1,4 @@
-"""What orders elements. A stable sort of -x puts the largest first, equal elements (0 and -0 too) in the order of their indices, and NaN
+"""Ops that order elements. A stable sort of -x puts the largest first, equal elements (also 0 and -0) in the order of their indices, and NaN
 last."""
 import numpy as np
 import torch
@@ -47,14 +47,14 @@ top_k(pick([0, 1, 2**31, 2**32 - 1], (3, 18), np.uint32), 18)
 
 
 def sort(x, axis, descending=False):
-    """x has no NaN and no zeros of both signs, which torch orders otherwise."""
+    """x must not have NaN, or zeros of both signs, which torch orders differently."""
     values, indices = torch.sort(x, dim=axis, descending=descending, stable=True)
     attrs = "{axis=%d, descending=true}" % axis if descending else "{axis=%d}" % axis
     case("sort x " + attrs, [values, indices.int()], tol=write.EXACT, x=x)
 
 
 def sort_numpy(x, descending=False):
-    """Along the last axis, with NaN less than anything: first, or last where the order falls."""
+    """Sorts the last axis with NaN less than anything: first, or last if the order is descending."""
     keys = np.where(np.isnan(x), -inf, x.astype(np.float64))
     keys = np.lexsort((np.broadcast_to(np.arange(x.shape[-1]), x.shape), -keys if descending else keys, ~np.isnan(x) != descending))
     case("sort x {axis=%d, descending=%s}" % (x.ndim - 1, str(descending).lower()), [np.take_along_axis(x, keys, -1), typed("i32", keys)], NUMPY, bits=True, x=x)
@@ -77,7 +77,7 @@ for descending in False, True:
 
 
 def threefry(counter, key):
-    """threefry2x32-20 in the form of Random123's loop."""
+    """threefry2x32-20, written as the loop in Random123."""
     rotations = [13, 15, 26, 6, 17, 29, 16, 24]
     key = [int(key[0]), int(key[1]), 0x1BD11BDA ^ int(key[0]) ^ int(key[1])]
     x = [(int(counter[i]) + key[i]) & 0xFFFFFFFF for i in range(2)]
@@ -95,7 +95,7 @@ assert threefry([0x243F6A88, 0x85A308D3], [0x13198A2E, 0x03707344]) == [0xC4923A
 
 
 def sample(x, temperature, top_k, top_p, seed, step, min_p=None):
-    """Temperature, top_k, top_p and min_p as the logits warpers of Transformers do them, and torch for the rest."""
+    """Temperature, top_k, top_p and min_p by the logits warpers of Transformers, the rest by torch."""
     rows = x.reshape(-1, x.shape[-1])
     one = lambda v, row: v.reshape(-1)[row if v.numel() > 1 else 0].item()
     pair = lambda v, row: v.reshape(-1, 2)[row if v.numel() > 2 else 0].tolist()
@@ -139,7 +139,7 @@ for _ in range(3):
     sample(write.rand(3, 300), one, number(50), number(0.9), word(2), number([0, 0]))
     sample(write.among([nan, -inf, 1, 2], 3, 20), one, number(3), number(0.9), word(2), word(2))
 sample(write.rand(5, 9), number(-1.0), number(3), number(0.5), word(2), word(2))
-sample(torch.zeros(9, 50), one, number(4), one, number([0, 0]), number([0, 0]))  # equal: the first four
+sample(torch.zeros(9, 50), one, number(4), one, number([0, 0]), number([0, 0]))  # all equal: the first four survive
 sample(write.rand(2, 30).half(), one, number(9), number(0.9), word(2), word(2))
 
 for _ in range(2):

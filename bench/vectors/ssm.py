@@ -1,4 +1,4 @@
-"""Recurrences and the convolution in front of them, and what picks experts and neighbours."""
+"""Recurrences, the convolution before them, and ops that select experts and neighbours."""
 import numpy as np
 import scipy.spatial
 import torch
@@ -40,7 +40,7 @@ gated_delta(2, 5, 1, 3, 3, 7, True)
 gated_delta(1, 9, 2, 4, 8, 5, False)
 gated_delta(1, 70, 1, 1, 4, 3, True)
 gated_delta(1, 0, 1, 2, 3, 2, True)
-# by hand: q = k = (1, 0), v = (2, 4), beta = 1/2, without decay and with a half
+# by hand: q = k = (1, 0), v = (2, 4), beta = 1/2, without decay and with a decay of 1/2
 one = torch.tensor([1.0, 0]).double().reshape(1, 1, 1, 2)
 double = lambda *v: torch.tensor(v, dtype=torch.float64)
 for decay, first, start in (1, 0.5**0.5, 0), (0.5, 0.625 * 2**0.5, 1):
@@ -55,7 +55,7 @@ def selective_scan(b, t, c, n, carried):
     inputs = {"x": x, "delta": delta, "a": a, "b": bm, "c": cm}
     if carried:
         inputs["state"] = rand(b, c, n)
-    # no recurrence: the state is a sum over the tokens before, each with the decay since
+    # without recurrence: the state is a sum over earlier tokens, each times the decay since then
     time = torch.cumsum(delta, 1)
     since = (time[:, :, None] - time[:, None]).masked_fill(torch.ones(t, t).triu(1)[None, :, :, None] > 0, inf)  # [b, to, from, c]
     decay = torch.exp(since[..., None] * a.clamp(max=-1e-300))
@@ -120,7 +120,7 @@ gate(3, 12, 4, 2, 4, among([0, 0.5], 3, 12))
 
 
 def knn(n, k):
-    """The tree's distances are those of the points, which have no ties."""
+    """By SciPy's k-d tree. The points have no ties."""
     points = write.rng.standard_normal((n, 3))
     near, index = scipy.spatial.KDTree(points).query(points, k + 1)
     case("knn x {k=%d}" % k, [index[:, 1:].astype(np.int32), near[:, 1:]], SCIPY, x=scipy.spatial.distance.cdist(points, points))

@@ -1,4 +1,4 @@
-"""What the families share: case adds one vector, run.py writes those of a family as JSON. See README.md."""
+"""Shared by all families: case adds one vector, run.py writes those of a family as JSON. See README.md."""
 import functools
 import warnings
 
@@ -13,7 +13,7 @@ NUMPY = "numpy " + np.__version__
 SCIPY = "scipy " + scipy.__version__
 ONNX = "onnx " + onnx.__version__
 
-F32 = (1e-6, 1e-5)  # tolerance where the judge computes in f32
+F32 = (1e-6, 1e-5)  # tolerance if the other implementation computes in f32
 EXACT = (0, 0)
 
 nan, inf = float("nan"), float("inf")
@@ -21,11 +21,11 @@ NAMES = {"float64": "f32", "float32": "f32", "float16": "f16", "bfloat16": "bf16
          "int64": "i64", "uint8": "u8", "uint32": "u32", "bool": "bool"}
 
 cases = []
-rng = None  # a NumPy generator, the same for each run of a family
+rng = None  # a NumPy generator, seeded alike for each run of a family
 
 
 def start():
-    """Begins a family: everything random follows from here."""
+    """Begins a family and seeds all random generators."""
     global rng
     cases.clear()
     torch.manual_seed(7)
@@ -43,26 +43,26 @@ def randint(lo, hi, *shape, dtype=torch.int32):
 
 
 def among(pool, *shape, dtype=torch.float64):
-    """Elements picked from pool."""
+    """Elements drawn from pool."""
     return torch.tensor(pool, dtype=dtype)[torch.from_numpy(rng.integers(0, len(pool), shape))]
 
 
 class Typed:
-    """A value under an element type that its array does not have; see typed."""
+    """A value with an element type that differs from its array's; see typed."""
 
     def __init__(self, name, value):
         self.name, self.value = name, value
 
 
 def typed(name, value):
-    """The value as elements of the type of that name, such as f64 (float64 alone is written as f32) or u32 for torch's int64."""
+    """The value with the named element type, such as f64, since float64 arrays are otherwise written as f32, or u32 for an int64 array."""
     return Typed(name, value)
 
 
 def case(line, out, source=TORCH, tol=None, bits=False, **inputs):
-    """Adds a vector. line is one op in the text form without its type, inputs are its operands by name, out is its result or a list of
-    its results; all are tensors of torch or arrays of NumPy. float64 is written as f32: the reference evaluates that in float64. tol is
-    (absolute, relative) where the default, 1e-11 + 1e-10 * |want|, is too tight for the judge; bits asks for the signs of zeros too."""
+    """Adds a vector. line is one op in text form without its type, inputs are its operands by name, out is its result or a list of its
+    results; all are torch tensors or NumPy arrays. float64 is written as f32, which the reference evaluates in float64. tol is (absolute,
+    relative), for implementations that are less precise than the default of 1e-11 + 1e-10 * |want|. bits compares the signs of zeros, too."""
     outs = out if isinstance(out, (list, tuple)) else [out]
     exact = bits or tol == EXACT
     c = {"line": line, "source": source, "inputs": {k: text(v, True) for k, v in inputs.items()}, "results": [text(v, exact) for v in outs]}
@@ -74,7 +74,7 @@ def case(line, out, source=TORCH, tol=None, bits=False, **inputs):
 
 
 def text(value, exact):
-    """A type and its elements, such as f32[2]: 0.5 nan. Only float64 results are shortened, to 13 digits."""
+    """The text of a type and its elements, such as f32[2]: 0.5 nan. float64 results are shortened to 13 digits, other values are exact."""
     name = None
     if isinstance(value, Typed):
         name, value = value.name, value.value
@@ -99,14 +99,14 @@ def number(v):
 
 @functools.cache
 def onnx_tests():
-    np.random.seed(0)  # the tests draw their values while they are loaded
+    np.random.seed(0)  # the tests draw random values when they are loaded
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return sorted(load_model_tests(kind="node"), key=lambda t: t.name)
 
 
 def onnx_nodes(op_type):
-    """The node tests of an operator of ONNX: (source, attributes, inputs, outputs) of each that is a single node; arrays of NumPy."""
+    """The node tests of an ONNX operator that are a single node, as (source, attributes, inputs, outputs) with NumPy arrays."""
     for t in onnx_tests():
         nodes = t.model.graph.node
         if len(nodes) == 1 and nodes[0].op_type == op_type:

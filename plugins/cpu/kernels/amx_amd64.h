@@ -1,5 +1,5 @@
-// Instructions of AMX and AVX512_BF16, which Go's assembler does not know, encoded after the Intel Architectures Instruction Set Extensions
-// reference. Names and the order of operands are its own, so the result comes first. They are macros over the numbers of registers.
+// Instructions of AMX and AVX512_BF16, which Go's assembler lacks, encoded according to the Intel Architecture Instruction Set Extensions
+// reference. Names and operands are as there, so the result comes first. The macros take register numbers.
 
 #define rax 0
 #define rcx 1
@@ -104,5 +104,5 @@
 // VDPBF16PS sum, a, b is sum += a·b over the pairs of each lane: EVEX.512.F3.0F38.W0 52 /r
 #define VDPBF16PS(sum, a, b) EVEX_512(2, 0x52, sum, a, b)
 
-// VCVTNE2PS2BF16 dst, high, low is the lanes of low and then those of high, rounded: EVEX.512.F2.0F38.W0 72 /r
+// VCVTNE2PS2BF16 dst, high, low rounds the lanes of low, then those of high: EVEX.512.F2.0F38.W0 72 /r
 #define VCVTNE2PS2BF16(dst, high, low) EVEX_512(3, 0x72, dst, high, low)
