@@ -19,8 +19,7 @@ import (
 // plugin is the backend's executable.
 var plugin string
 
-// TestMain builds the backend. The suite runs here in its short form, since package backend runs it in process too;
-// -short=false undoes that.
+// TestMain builds the backend. The suite runs in its short form, since package backend runs it, too; -short=false undoes that.
 func TestMain(m *testing.M) {
 	flag.Set("test.short", "true") // before the command line is parsed
 	os.Exit(func() int {
@@ -40,7 +39,7 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// TestConformance runs the suite on the backend's process, through each transport for tensors.
+// TestConformance runs the conformance suite on the backend in its own process, with each transport for tensors.
 func TestConformance(t *testing.T) {
 	for name, chunks := range map[string]bool{"shared": false, "chunks": true} {
 		t.Run(name, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
-// BenchmarkLargeResults is a run that computes little and returns four results of 64 MB, as image encoders return hundreds of megabytes: what
-// the way of the results from the backend to the caller takes.
+// BenchmarkLargeResults times a run that computes little and returns four results of 64 MB. Image encoders return as much, and the copies from
+// the backend to the caller then take a large part of the time.
 func BenchmarkLargeResults(b *testing.B) {
 	const results, elements = 4, 16 << 20
 	g := ir.NewGraph("large")
@@ -55,8 +55,8 @@ func BenchmarkLargeResults(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkHostOverhead is a run of one step with up to 4 KB in and out, from the call to the result, with the backend in its own
-// process: at the same sizes each time, and at sizes that were never seen. median-us is what docs/measurements.md quotes.
+// BenchmarkHostOverhead times a run of one step with up to 4 KB of input and output, from the call to the result, with the backend in its own
+// process: at the same size each time ("same") and at sizes that change ("new"). docs/measurements.md quotes median-us.
 func BenchmarkHostOverhead(b *testing.B) {
 	g := ir.NewGraph("one", ir.Sym{Name: "N", Min: 512, Max: 1024})
 	x := op.Input(g, "x", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Named("N")}})

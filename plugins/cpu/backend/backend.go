@@ -134,7 +134,7 @@ func (Backend) Info(context.Context) (device.Info, error) {
 // Load prepares a program: it finds the kernels and allocates the arena.
 func (b Backend) Load(ctx context.Context, l device.Load) (device.Executable, error) {
 	if l.Device != "" && l.Device != "0" {
-		return nil, diag.New(device.ErrUnavailable, "cpu", "no device %q; there is one, 0", l.Device)
+		return nil, diag.New(device.ErrUnavailable, "cpu", "device %q does not exist; the only device is 0", l.Device)
 	}
 	info, err := b.Info(ctx)
 	if err == nil {

@@ -75,7 +75,7 @@ func concat(c *call) error {
 	return nil
 }
 
-// place writes the operands side by side along axis. inner is the number of T per index of axis.
+// place concatenates the operands along axis. inner is the number of T per index of axis.
 func place[T tensor.Element](c *call, axis, outer, inner int) {
 	if len(c.in) == 2 && inner == 1 && c.in[0].Shape[axis] == 1 && c.in[1].Shape[axis] == 1 {
 		kernels.Interleave(c.pool, view[T](c.out), view[T](c.in[0]), view[T](c.in[1]))

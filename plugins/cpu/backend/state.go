@@ -14,7 +14,7 @@ import (
 // NewState allocates size bytes. The operating system backs them with pages only when they are written.
 func (Backend) NewState(_ context.Context, id string, size int64) (device.State, error) {
 	if id != "" && id != "0" {
-		return nil, diag.New(device.ErrUnavailable, "cpu", "no device %q; there is one, 0", id)
+		return nil, diag.New(device.ErrUnavailable, "cpu", "device %q does not exist; the only device is 0", id)
 	}
 	data, free, err := allocate(size)
 	if err != nil {

@@ -7,7 +7,7 @@ import "math"
 // query: its largest score, the sum of its weights and the sum of its weighted values. A second step adds up the partial results.
 
 const (
-	fewQueries = 4   // most queries of a head
+	fewQueries = 4   // maximum number of queries per head
 	fewBlock   = 512 // keys of a block, independent of the number of threads
 	fewTile    = 64  // keys that are computed together, so that they stay in the L1 cache
 )

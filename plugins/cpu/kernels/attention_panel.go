@@ -57,6 +57,6 @@ type termTiles struct {
 
 const (
 	tileFloats = 256              // floats of a tile
-	attendMost = 4                // most steps of attend
+	attendMost = 4                // maximum number of steps of attend
 	attendWork = 2048 + 4096 + 80 // scores and weights of two blocks, and some vectors
 )

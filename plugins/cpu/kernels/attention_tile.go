@@ -83,7 +83,7 @@ func (a *attnTile) init(s *isa, sc *scratch, precision Precision, queries, keys,
 	way := s.packing(precision)
 	high := s.panelRows(way)
 	tile := keyTile(high)
-	t := min(tile, keys) // most keys in a tile
+	t := min(tile, keys) // maximum number of keys in a tile
 	sc.spans = s.appendSpans(sc.spans[:0], way, queries)
 	*a = attnTile{s: s, way: way, dk: dk, dv: dv, depth: way.depth(dk), rowsO: way.rows(dv), high: high, spans: sc.spans, tile: tile,
 		outliers: a.outliers[:0]}

@@ -1,8 +1,8 @@
 package kernels
 
 const (
-	maxRank  = 8 // most axes of a tensor, as in core/ir
-	operands = 3 // most operands of an elementwise operation
+	maxRank  = 8 // maximum number of axes of a tensor, as in core/ir
+	operands = 3 // maximum number of operands of an elementwise operation
 )
 
 // grid is the iteration space of an elementwise operation with broadcast: its dims, outermost first, and the stride of each operand in

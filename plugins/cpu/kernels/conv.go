@@ -94,7 +94,7 @@ type convolution struct {
 
 	// What bands copy of x; see reach and band.
 	grid, low, span     [3]int
-	planes, apart, deep int // depths that taps read, and their distance; most products for an element of a phase
+	planes, apart, deep int // depths that taps read, and their distance; maximum number of products for an element of a phase
 	band                band
 	fill                float32 // the value of padding
 	at                  []int   // where each tap of a band begins to read

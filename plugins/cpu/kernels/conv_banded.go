@@ -5,7 +5,7 @@ package kernels
 // A transpose computes all its phases from one band, and writes whole lines.
 
 const (
-	bandRoom     = 1 << 18 // most floats of a band; copying more does not pay
+	bandRoom     = 1 << 18 // maximum size of a band in floats; copying more does not pay
 	manyChannels = 16      // with that many channels in a group, gatherColumns is as fast, unless it has to skip elements
 )
 
@@ -70,13 +70,13 @@ func (g *convolution) lineStep() int {
 	return 1
 }
 
-// mostColumns returns the most elements of the grid that a task computes.
+// mostColumns returns the maximum number of elements of the grid that a task computes.
 func (g *convolution) mostColumns() int {
 	nr := g.p.isa.nr
 	return max(nr, min(columnsRoom/max(1, g.deep), columnsRoom/(g.lineStep()*g.keptRows()), panelsMost*nr)/nr*nr)
 }
 
-// productBand returns the size of bands for products of at most most columns, a multiple of nr.
+// productBand returns the size of bands for products of up to most columns, a multiple of nr.
 func (g *convolution) productBand(most int) (b band) {
 	lanes, halo := g.p.isa.lanes, g.span[2]/g.step[2]
 	b.wide = min(g.grid[2], most)

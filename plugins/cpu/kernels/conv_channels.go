@@ -4,10 +4,10 @@ package kernels
 // images, tap by tap.
 
 const (
-	channelExtent = 16      // most elements that a kernel covers along an axis
-	channelTaps   = 256     // most taps
+	channelExtent = 16      // maximum number of elements that a kernel covers along an axis
+	channelTaps   = 256     // maximum number of taps
 	channelBand   = 1 << 14 // about how many elements of an image a task copies
-	channelLine   = 1 << 12 // most elements of a line that it copies
+	channelLine   = 1 << 12 // maximum number of elements of a line that it copies
 )
 
 // byChannel reports whether channels computes the convolution.

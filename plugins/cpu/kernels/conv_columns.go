@@ -15,7 +15,7 @@ func (g *convolution) blockRows() int { return 4 * g.p.isa.mr }
 // blockSize returns the distance of two blocks of packed weights.
 func (g *convolution) blockSize() int { return g.blockRows()*g.k + spill }
 
-// mostPanels returns the most panels that a task gathers.
+// mostPanels returns the maximum number of panels that a task gathers.
 func (g *convolution) mostPanels() int { return min(max(1, columnsRoom/(g.p.isa.nr*g.k)), panelsMost) }
 
 // columns computes the phase.

@@ -2,21 +2,21 @@ package kernels
 
 import "github.com/rlx-go/rlx/core/diag"
 
-// Grouped multiplies rows by the matrices of their groups. It keeps memory from call to call.
+// Grouped is the state of GroupedMatMul. It keeps memory between calls.
 type Grouped struct {
 	order, end []int     // rows by group; where each group ends in order
 	a, c       []float32 // rows of a group, and their products
 
-	Multiply func(p *Pool, g *GemmArgs) // the product of a group; nil is Gemm
+	Multiply func(p *Pool, g *GemmArgs) // multiplies the rows of a group; nil means Gemm
 }
 
-// GroupedScratch is what Grouped keeps for up to m rows and the given groups.
+// GroupedScratch returns what Grouped keeps for up to m rows of k elements, n columns and the given number of groups.
 func GroupedScratch(m, k, n, groups int) ScratchSize {
 	return ScratchSize{Other: sizeOf[int](m+groups+1) + sizeOf[float32](m*(k+n))}
 }
 
-// GroupedMatMul is C[m] = A[m]·B[index[m]] for each row m of g, whose B holds matrices, groups of them. The rows of a group are put together
-// and multiplied at once. An index outside [0, groups) is an error; C is then undefined.
+// GroupedMatMul is C[m] = A[m]·B[index[m]] for each row m, where g.B holds a matrix for each of the groups. It gathers the rows of a group and
+// multiplies them together. An index outside [0, groups) is an error; C is then undefined.
 func GroupedMatMul[I Index](x *Grouped, p *Pool, g GemmArgs, groups int, index []I) error {
 	if err := sortRows(x, index[:g.M], groups); err != nil {
 		return err
@@ -35,7 +35,7 @@ func GroupedMatMul[I Index](x *Grouped, p *Pool, g GemmArgs, groups int, index [
 		}
 		g.M, g.B = len(order), b.from(e*g.K*g.N)
 		first := order[0]
-		if order[len(order)-1]-first == len(order)-1 { // they are together already
+		if order[len(order)-1]-first == len(order)-1 { // the rows are contiguous
 			g.A, g.C = rows[first*g.K:], c[first*g.N:]
 			multiply(p, &g)
 			continue
@@ -53,7 +53,7 @@ func GroupedMatMul[I Index](x *Grouped, p *Pool, g GemmArgs, groups int, index [
 	return nil
 }
 
-// grown is s with n elements, of any value.
+// grown returns a slice of n elements with arbitrary contents, in the memory of s if it suffices.
 func grown[T any](s []T, n int) []T {
 	if cap(s) < n {
 		s = make([]T, n)
@@ -61,20 +61,20 @@ func grown[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// sortRows lists the rows of each group, in their order.
+// sortRows sets x.order and x.end. The rows of a group stay in their order.
 func sortRows[I Index](x *Grouped, index []I, groups int) error {
 	x.order, x.end = grown(x.order, len(index)), grown(x.end, groups+1)
 	clear(x.end)
 	for i, e := range index {
 		if y := float64(e); !(y > -1 && y < float64(groups)) {
-			return diag.New(diag.IndexOutOfRange, "grouped_matmul", "index %d is %v; allowed is 0 to %d", i, e, groups-1)
+			return diag.New(diag.IndexOutOfRange, "grouped_matmul", "index %d is %v; want 0 to %d", i, e, groups-1)
 		}
 		x.end[int(e)+1]++
 	}
-	for e := range groups { // where each begins
+	for e := range groups { // x.end[e] is where group e begins
 		x.end[e+1] += x.end[e]
 	}
-	for i, e := range index { // which moves to where it ends
+	for i, e := range index { // and moves to where it ends
 		x.order[x.end[int(e)]] = i
 		x.end[int(e)]++
 	}

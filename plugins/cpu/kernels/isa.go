@@ -36,7 +36,7 @@ type panel struct {
 type isa struct {
 	name   string
 	lanes  int   // floats in a vector
-	mr     int   // most rows of a panel of A
+	mr     int   // maximum number of rows of a panel of A
 	panel        // nr is two vectors
 	narrow panel // nr is one vector, for the last columns of a matrix
 

@@ -15,7 +15,7 @@ type Pool struct {
 	workers []worker
 	shared  scratch // memory that all workers of one kernel read, such as packed weights
 
-	packedLimit int // most floats of a matrix that are packed at a time
+	packedLimit int // maximum number of floats of a matrix that are packed at a time
 
 	busy        atomic.Bool
 	work        part

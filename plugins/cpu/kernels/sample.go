@@ -80,7 +80,7 @@ func pairForRow(x []uint32, row int) [2]uint32 {
 }
 
 const (
-	sampledAlone = 1 << 14 // least tokens of a row that several threads share
+	sampledAlone = 1 << 14 // rows of at least this many tokens may be divided among threads
 	sampledBlock = 64      // tokens of a block; see sampledRow.tops
 	selectBits   = 11      // bits of a key that a pass selects by
 	mostGumbel   = 16.7    // slightly above the largest value of random.Gumbel
@@ -301,7 +301,7 @@ func (s *isa) largestNumber(x []float32) float32 {
 	return top
 }
 
-// gumbel returns the score of a token with logit x: logit/temperature plus Gumbel noise.
+// gumbel returns the score of a token with logit x: below(x) plus Gumbel noise.
 func (s *sampledRow) gumbel(token int, x float32) float64 {
 	word := random.Threefry([2]uint32{s.counter, uint32(token)}, s.key)[0]
 	return s.below(x) + random.Gumbel(word)

@@ -26,9 +26,9 @@ type schemeRoutines struct {
 }
 
 const (
-	schemeStrip   = 1024 // most columns of a task
-	schemeRows    = 32   // most rows that are decoded at a time
-	schemeWidened = 256  // most columns that are widened at a time; see widenedColumns
+	schemeStrip   = 1024 // maximum number of columns of a task
+	schemeRows    = 32   // maximum number of rows that are decoded at a time
+	schemeWidened = 256  // maximum number of columns that are widened at a time; see widenedColumns
 )
 
 // values returns the table of values, by byte or by half a byte.

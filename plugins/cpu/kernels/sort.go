@@ -45,9 +45,9 @@ func Sort[T any](p *Pool, values []T, indices []byte, index dtype.DType, src []T
 }
 
 const (
-	sortedAlone = 1 << 14 // least elements of a line that several threads share
-	sortedPlain = 256     // most elements that are sorted by comparisons instead
-	digitBits   = 11      // most bits that a pass sorts by
+	sortedAlone = 1 << 14 // lines of at least this many elements may be divided among threads
+	sortedPlain = 256     // lines of up to this many elements are sorted by comparisons
+	digitBits   = 11      // maximum number of bits that a pass sorts by
 )
 
 // sorting holds the arguments of Sort, and the memory of each worker.

@@ -41,7 +41,7 @@ func TopK[T any](p *Pool, values []T, indices []byte, index dtype.DType, src []T
 	p.share(rows, 1+elementGrain/n, t)
 }
 
-// topKAlone is the least number of elements of a row that several threads share.
+// Rows of at least topKAlone elements may be divided among threads.
 const topKAlone = 1 << 14
 
 type topK[T any] struct {

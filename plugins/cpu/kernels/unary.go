@@ -189,7 +189,7 @@ func (s *isa) apply(op UnaryOp, dst, src []float32) { s.unary[op.id](dst, src, o
 // angleLimit is the least angle that the assembly cannot reduce; _asm/fit.go has the same limit.
 const angleLimit = 1 << 17
 
-const elementGrain = 1 << 14 // least elements of a task
+const elementGrain = 1 << 14 // fewer elements are not worth a task
 
 // UnaryF32 is dst[i] = op(src[i]); dst may be src.
 func UnaryF32(p *Pool, op UnaryOp, dst, src []float32) {

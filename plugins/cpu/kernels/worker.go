@@ -96,7 +96,7 @@ func (w *worker) end(p *Pool) {
 	}
 }
 
-// serve is the goroutine of worker i > 0.
+// serve runs worker i > 0 in its goroutine, until Close.
 func (p *Pool) serve(i int) {
 	w := &p.workers[i]
 	for {
