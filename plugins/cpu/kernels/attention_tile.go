@@ -18,7 +18,7 @@ const log2e = math.Log2E
 // queryPanels is about the number of panels of queries in a task, which share one packing of the keys; see mostPanels.
 const queryPanels = 16
 
-// keyTile returns the number of keys in a tile: the multiple of a panel's rows next to 128. A panel of scores, one of queries and one of
+// keyTile returns the number of keys in a tile: the largest multiple of a panel's rows up to 128. A panel of scores, one of queries and one of
 // keys then fit in the L1 cache.
 func keyTile(high int) int { return 128 / high * high }
 
