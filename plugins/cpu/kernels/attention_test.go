@@ -201,7 +201,7 @@ func TestAttentionFullyMasked(t *testing.T) {
 		Attention(p, g)
 		for i := range 4 {
 			if x := g.Out[i*g.OutStride.Seq]; x != 0 {
-				t.Errorf("no keys at all: %v", x)
+				t.Errorf("without keys, the result is %v, want 0", x)
 			}
 		}
 	})

@@ -134,7 +134,7 @@ func TestIntegerVectors(t *testing.T) {
 				x, y := make([]int32, 40), spreadTo(make([]int32, 40), 5, 40)
 				y[zero] = 0
 				if err := Binary(p, op, x, x, []int{40}, y, []int{40}); (err != nil) != op.divides() {
-					t.Fatalf("%v by zero: %v", op, err)
+					t.Fatalf("%v with a 0 in operand 1: error %v; want one: %v", op, err, op.divides())
 				}
 			}
 			if op.divides() {

@@ -180,12 +180,12 @@ func TestBinaryInteger(t *testing.T) {
 		a, b []int64
 	}{{Div, []int64{1, 2, 3}, []int64{1, 0, 1}}, {Pow, []int64{0, 1, 1}, []int64{-1, 1, 1}}} {
 		if err := Binary(p, c.op, got, c.a, []int{3}, c.b, []int{3}); !errors.Is(err, diag.DivisionByZero) {
-			t.Errorf("%v by zero: %v", c.op, err)
+			t.Errorf("%v of %v and %v: error %v; want diag.DivisionByZero", c.op, c.a, c.b, err)
 		}
 	}
 	u := []uint8{200}
 	if err := Binary(p, Add, u, u, []int{1}, []uint8{100}, []int{1}); err != nil || u[0] != 44 {
-		t.Errorf("uint8 wraps to %v", u)
+		t.Errorf("200 + 100 in uint8 is %v (%v); want 44", u, err)
 	}
 }
 
@@ -307,11 +307,11 @@ func TestCastFloats(t *testing.T) {
 			switch d := dst.(type) {
 			case []float32:
 				if want := float32(x); !near(d[i], float64(want), 0, 0) {
-					t.Errorf("%v to f32: %v", x, d[i])
+					t.Errorf("%v to f32: %v, want %v", x, d[i], want)
 				}
 			case []float64:
 				if d[i] != x && x == x {
-					t.Errorf("%v to f64: %v", x, d[i])
+					t.Errorf("%v to f64: %v, want the same", x, d[i])
 				}
 			case []uint16:
 				if got, want := half64(to, d[i]), roundHalf(to, x); got != want && !(got != got && want != want) {
@@ -419,7 +419,7 @@ func TestCastIntegers(t *testing.T) {
 	got := make([]float32, 3)
 	Cast(p, dtype.F32, got, dtype.Bool, []uint8{0, 1, 7})
 	if got[0] != 0 || got[1] != 1 || got[2] != 1 {
-		t.Errorf("bools became %v", got)
+		t.Errorf("bools 0, 1 and 7 are %v as f32, want 0, 1, 1", got)
 	}
 }
 

@@ -186,7 +186,7 @@ func gridAttentionNaN(t *testing.T, p *Pool, precision Precision) {
 		token := i / 16
 		inside := token/6 < 3 && token%6 < 3
 		if inside != math.IsNaN(float64(x)) {
-			t.Fatalf("%v: token %d is %v", precision, token, x)
+			t.Fatalf("%v: token %d is %v, want NaN: %v", precision, token, x, inside)
 		}
 	}
 	// A padding key: all queries of the windows that have padding.

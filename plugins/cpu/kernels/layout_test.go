@@ -154,19 +154,19 @@ func TestGather(t *testing.T) {
 		}
 		again := make([]float32, len(dst))
 		if err := Gather(p, again, table, outer, extent, inner, float); err != nil || !slices.Equal(again, dst) {
-			t.Fatalf("a float index is not truncated: %v", err)
+			t.Fatalf("gather with float indices: error %v, or a result that differs from truncated indices", err)
 		}
 	}
 	table, dst := make([]uint8, 10), make([]uint8, 3)
 	for _, bad := range []int64{-1, 10, math.MinInt64, math.MaxInt64} {
 		err := Gather(p, dst, table, 1, 10, 1, []int64{3, bad, -5})
 		if !errors.Is(err, diag.IndexOutOfRange) || !strings.Contains(err.Error(), "index 1 is") || !strings.Contains(err.Error(), "0 to 9") {
-			t.Errorf("index %d: %v", bad, err)
+			t.Errorf("index %d: error %v; want diag.IndexOutOfRange for index 1, with the range 0 to 9", bad, err)
 		}
 	}
 	for _, bad := range []float32{float32(math.NaN()), -1, 10, float32(math.Inf(1))} {
 		if err := Gather(p, dst, table, 1, 10, 1, []float32{0, bad}); !errors.Is(err, diag.IndexOutOfRange) {
-			t.Errorf("index %v: %v", bad, err)
+			t.Errorf("index %v: error %v; want diag.IndexOutOfRange", bad, err)
 		}
 	}
 }

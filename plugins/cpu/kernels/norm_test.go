@@ -111,7 +111,7 @@ func TestSoftmax(t *testing.T) {
 			x := []float32{inf, inf, inf, inf}
 			Softmax(p, SoftmaxArgs{Dst: F32(x), X: F32(x), Outer: 1, N: 4 / inner, Inner: inner})
 			if x[0] == x[0] {
-				t.Errorf("a row of -Inf gives %v", x[0])
+				t.Errorf("softmax of a row of -Inf is %v, want NaN", x[0])
 			}
 		}
 	})

@@ -70,7 +70,7 @@ func (p *Pool) Close() {
 }
 
 // Run calls f once for each task in [0, tasks), on any worker and in any order, and returns when all are done. worker is in
-// [0, Threads()). If f panics, the run ends and Run panics with the same value. Run starts no goroutines and allocates nothing.
+// [0, Threads()). If f panics, the run ends and Run panics. Run starts no goroutines and allocates nothing.
 func (p *Pool) Run(tasks int, f func(task, worker int)) { p.each(tasks, 1, taskFunc(f)) }
 
 type taskFunc func(task, worker int)

@@ -17,7 +17,7 @@ func TestPoolRunsEveryTaskOnce(t *testing.T) {
 			count := make([]atomic.Int32, tasks)
 			p.Run(tasks, func(task, worker int) {
 				if worker < 0 || worker >= n {
-					t.Errorf("worker %d of %d", worker, n)
+					t.Errorf("worker is %d, want 0 to %d", worker, n-1)
 				}
 				count[task].Add(1)
 			})
@@ -36,7 +36,7 @@ func TestPoolPassesPanicsOn(t *testing.T) {
 		func() {
 			defer func() {
 				if v := recover(); v == nil || n > 1 && !strings.Contains(v.(string), "at 5") {
-					t.Errorf("recovered %v", v)
+					t.Errorf("Run panicked with %v, want a panic of the task", v)
 				}
 			}()
 			p.Run(100, func(task, _ int) {
@@ -63,7 +63,7 @@ func TestPoolAllocatesNothing(t *testing.T) {
 	p.Run(10, f)
 	p.Run(10, f)
 	if n := testing.AllocsPerRun(100, func() { p.Run(10, f) }); n > 0 {
-		t.Errorf("%v allocations per run", n)
+		t.Errorf("%v allocations per run, want 0", n)
 	}
 }
 
@@ -80,7 +80,7 @@ func TestPoolRefusesNesting(t *testing.T) {
 func TestUnknownFeatures(t *testing.T) {
 	_, err := NewPoolFor(1, "avx9000")
 	if !errors.Is(err, diag.UnknownFeatures) || !strings.Contains(err.Error(), "generic") {
-		t.Errorf("%v", err)
+		t.Errorf("features avx9000: error %v; want diag.UnknownFeatures that lists generic", err)
 	}
 }
 

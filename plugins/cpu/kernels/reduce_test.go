@@ -88,7 +88,7 @@ func TestReduce(t *testing.T) {
 	minusInf := []float32{float32(math.Inf(-1)), float32(math.Inf(-1))}
 	got := make([]float32, 1)
 	if ReduceFloats(p, ReduceMax, F32(got), F32(minusInf), []int{2}, []int{0}); !math.IsInf(float64(got[0]), -1) {
-		t.Errorf("max of -Inf is %v", got[0])
+		t.Errorf("max of -Inf and -Inf is %v, want -Inf", got[0])
 	}
 }
 
@@ -103,10 +103,10 @@ func TestReduceInteger(t *testing.T) {
 	}
 	got := make([]uint32, 1)
 	if Reduce(p, ReduceMin, got, nil, []int{0}, []int{0}); got[0] != math.MaxUint32 {
-		t.Errorf("min of nothing is %d", got[0])
+		t.Errorf("min of no uint32 is %d, want %d", got[0], uint32(math.MaxUint32))
 	}
 	big := make([]int64, 1)
 	if Reduce(p, ReduceMax, big, []int64{1<<62 + 1, 1 << 62}, []int{2}, []int{0}); big[0] != 1<<62+1 {
-		t.Errorf("max lost digits: %d", big[0])
+		t.Errorf("max is %d, want %d", big[0], int64(1<<62+1))
 	}
 }

@@ -236,7 +236,7 @@ func TestRegionThreads(t *testing.T) {
 func TestRegionRefusesUnknown(t *testing.T) {
 	for _, st := range []RegionStep{{Op: "gather", In: []RegionRef{{}}}, {Op: "add", In: []RegionRef{{Index: 1}, {Index: 1}}}, {Op: "gelu", In: []RegionRef{{Index: 1}}}, {Op: "where", In: []RegionRef{{}, {}, {}}}} {
 		if _, err := NewRegion([]dtype.DType{dtype.F32, dtype.Bool}, []RegionStep{st}); err == nil || !strings.Contains(err.Error(), st.Op) {
-			t.Errorf("%v: %v", st, err)
+			t.Errorf("step %v: error %v; want one that names the op", st, err)
 		}
 	}
 }
