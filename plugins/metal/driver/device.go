@@ -24,11 +24,11 @@ type opened struct {
 
 	mu       sync.Mutex
 	inFlight []submission // in the order of their commits
-	sent     int          // submissions
-	done     int          // of these
-	err      error        // of the first that has failed since Poll last returned one
+	sent     int          // number of submissions
+	done     int          // number that have ended
+	err      error        // of the first that failed and is not reported yet
 	waiting  []callback
-	ahead    int // command buffers that are encoded and not committed
+	ahead    int // number of command buffers that are encoded and not committed
 }
 
 // submission is a command buffer that was committed.
@@ -73,7 +73,7 @@ func (d *opened) newBuffer(label string, bytes int64) (*buffer, error) {
 	return &buffer{d, b, pointer(uintptr(contents.to(b))), bytes}, nil
 }
 
-// Release leaves the memory to command buffers that use it.
+// Release frees the memory once no command buffer uses it.
 func (b *buffer) Release() {
 	defer pool()()
 	free(b.mtlBuffer)

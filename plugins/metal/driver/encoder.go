@@ -16,7 +16,7 @@ type encoder struct {
 	parts []part // the last is under way
 }
 
-// part is what a command buffer will do, and the marks that are taken after it.
+// part is the contents of a command buffer, and the marks that its end sets.
 type part struct {
 	commands []command
 	marks    []mark
@@ -56,8 +56,8 @@ func (e *encoder) Dispatch(p gpu.Pipeline, b gpu.Bindings, x, y uint32) {
 	e.add(command{pipeline: p.(*pipeline), bound: b.(*bindings), x: x, y: y})
 }
 
-// Finish encodes the commands, unless the clock divides them or many command buffers wait already: then Submit does. A queue blocks when it has made
-// commandBuffersOfQueue that have not ended, so those that wait must stay well below that.
+// Finish encodes the commands, except those that Submit encodes: recordings with marks, which need several command buffers, and all while many command
+// buffers wait for Submit. A queue blocks when commandBuffersOfQueue have not ended, so a tape of many parts would otherwise never end.
 func (e *encoder) Finish() (gpu.Commands, error) {
 	c := &commands{encoder: e}
 	e.d.mu.Lock()
@@ -76,7 +76,7 @@ func (e *encoder) Finish() (gpu.Commands, error) {
 
 func (e *encoder) Release() {}
 
-// commands are recorded, and encoded if buffer is not 0.
+// commands is a finished recording. Its buffer is 0 until it is encoded.
 type commands struct {
 	*encoder
 	buffer mtlCommandBuffer
@@ -189,7 +189,7 @@ func (d *opened) encode(list []command) (mtlCommandBuffer, error) {
 	return b, nil
 }
 
-// bindings are the operands of a dispatch: for each buffer of a kernel what it shows. Metal reads the three lists where they are, on the heap.
+// bindings are the operands of a dispatch: a range of a buffer for each. Metal reads the three lists from Go's heap.
 type bindings struct {
 	buffers []mtlBuffer
 	offsets []nsUInteger

@@ -155,7 +155,7 @@ const (
 	commandBufferStatusCompleted      = 4 // MTLCommandBufferStatusCompleted; lower is not done yet
 	commandBufferStatusError          = 5 // MTLCommandBufferStatusError
 	maxBuffers                        = 31
-	commandBuffersOfQueue             = 64 // that have not ended; commandBuffer blocks until fewer are
+	commandBuffersOfQueue             = 64 // a queue has at most so many that have not ended; then commandBuffer blocks
 	commandBufferErrorDomain          = "MTLCommandBufferErrorDomain"
 	commandBufferErrorTimeout         = 2
 	commandBufferErrorPageFault       = 3
