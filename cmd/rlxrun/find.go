@@ -111,7 +111,7 @@ func refusal(b rlx.Backend) error {
 			WithHint("name it by its whole path")
 	}
 	if p := installed.Exposed(b.Path); p != "" {
-		return diag.New(code.PluginRefused, "backend "+b.Name, "every user can write to %s, and so run a program in your name", p).
+		return diag.New(code.PluginRefused, "backend "+b.Name, "every user can write to %s and thus run programs as you", p).
 			WithHint("chmod o-w %s, or --plugin %s=%s", p, b.Name, b.Path)
 	}
 	return nil
@@ -131,7 +131,7 @@ func (r *registry) first() []found {
 // warn prints a warning if every user could replace the backend's executable.
 func (f found) warn(env *cli.Env) {
 	if p := f.WritableByAll(); p != "" {
-		env.Notef("warning: backend %s: every user can write to %s, and so run a program in your name; chmod o-w %[2]s", f.Name, p)
+		env.Notef("warning: backend %s: every user can write to %s and thus run programs as you; chmod o-w %[2]s", f.Name, p)
 	}
 }
 

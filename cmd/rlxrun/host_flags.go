@@ -129,7 +129,7 @@ func (f *hostFlags) explain(ctx context.Context, err error) error {
 	if err == nil || f.timeout == 0 || !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return err
 	}
-	e := diag.New(diag.Timeout, "--timeout "+f.timeout.String(), "was over before the run was")
+	e := diag.New(diag.Timeout, "--timeout "+f.timeout.String(), "passed before the run ended")
 	if err != context.DeadlineExceeded {
 		e.Msg += ": " + err.Error()
 	}

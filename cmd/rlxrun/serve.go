@@ -58,7 +58,7 @@ network, and images stay on this machine. To use it on a remote machine, forward
 func (s *session) serve(ctx context.Context, f *serveFlags) error {
 	g, ok := s.model.Segmenter()
 	if !ok {
-		return cli.Usagef(s.model.Path(), "declares no task %s, which the page is for; it offers the methods %s", segment.Kind, methodNames(s.model))
+		return cli.Usagef(s.model.Path(), "declares no task %s, which the page needs; it offers the methods %s", segment.Kind, methodNames(s.model))
 	}
 	var methods []*rlx.Method
 	for _, name := range []string{g.Task.ImageMethod, g.Task.PromptMethod} {

@@ -201,7 +201,7 @@ func (h *Header) place(at, size int64) error {
 	for i := range h.Tensors {
 		t := &h.Tensors[i]
 		if t.Offset != next {
-			return fmt.Errorf("tensor %.80q is at offset %d; expected %d, behind the one before it", t.Name, t.Offset, next)
+			return fmt.Errorf("tensor %.80q is at offset %d; want %d, after the previous tensor", t.Name, t.Offset, next)
 		}
 		if t.Size > size-start-next {
 			return fmt.Errorf("is cut short: tensor %.80q ends at byte %d of %d", t.Name, uint64(start)+uint64(next)+uint64(t.Size), size)
@@ -210,7 +210,7 @@ func (h *Header) place(at, size int64) error {
 		next = up(next + t.Size)
 	}
 	if over := size - start - next; len(h.Tensors) > 0 && over > 0 {
-		return fmt.Errorf("has %d bytes behind its last tensor", over)
+		return fmt.Errorf("has %d bytes after its last tensor", over)
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ func (p *parser) tensor() (t Tensor, err error) {
 		return t, err
 	}
 	if t.Name == "" || !utf8.ValidString(t.Name) {
-		return t, fmt.Errorf("has a tensor called %.40q, which is no name", t.Name)
+		return t, fmt.Errorf("has a tensor with the invalid name %.40q", t.Name)
 	}
 	n, err := p.uint(4)
 	if err != nil {
@@ -237,7 +237,7 @@ func (p *parser) tensor() (t Tensor, err error) {
 			return t, err
 		}
 		if d == 0 || d > math.MaxInt64/8/uint64(values) {
-			return t, fmt.Errorf("tensor %.80q has a dim of %d, which cannot be", t.Name, d)
+			return t, fmt.Errorf("tensor %.80q has a dim of %d, which is out of range", t.Name, d)
 		}
 		values *= int64(d)
 		t.Dims[len(t.Dims)-1-i] = int64(d)
@@ -344,7 +344,7 @@ func collect[T any](p *parser, kind uint64, n int64) ([]T, error) {
 
 func (p *parser) scalar(kind uint64) (any, error) {
 	if kind >= uint64(len(sizes)) || sizes[kind] == 0 {
-		return nil, fmt.Errorf("has the type %d, which cannot be", kind)
+		return nil, fmt.Errorf("has the invalid type %d", kind)
 	}
 	u, err := p.uint(sizes[kind])
 	if err != nil {

@@ -85,10 +85,10 @@ func TestHostile(t *testing.T) {
 		{"boolean", "is the boolean 2", func(b []byte) { b[bytes.Index(b, []byte("a.bool"))+10] = 2 }},
 		{"dims", "has 5 dims; at most 4", func(b []byte) { u32(b, w, 5) }},
 		{"dim 0", "has a dim of 0", func(b []byte) { u64(b, w+4, 0) }},
-		{"huge dims", "which cannot be", func(b []byte) { u64(b, w+4, 1<<40); u64(b, w+12, 1<<40) }},
+		{"huge dims", "which is out of range", func(b []byte) { u64(b, w+4, 1<<40); u64(b, w+12, 1<<40) }},
 		{"element type", "has element type 4, which this version does not know", func(b []byte) { u32(b, w+20, 4) }},
 		{"rows and blocks", "Q4_0 has blocks of 32", func(b []byte) { u64(b, q+4, 63) }},
-		{"offset", "is at offset 64; expected 32", func(b []byte) { u64(b, q+24, 64) }},
+		{"offset", "is at offset 64; want 32", func(b []byte) { u64(b, q+24, 64) }},
 		{"large tensor", "is cut short: tensor", func(b []byte) { u64(b, w+12, 1<<30) }},
 		{"same name", `has the tensor "w" twice`, func(b []byte) { b[q-1] = 'w' }},
 	} {
@@ -98,7 +98,7 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: %v; want %q", c.name, err, c.want)
 		}
 	}
-	if _, err := parse(append(slices.Clone(sample), make([]byte, 32)...)); err == nil || !strings.Contains(err.Error(), "has 32 bytes behind its last tensor") {
+	if _, err := parse(append(slices.Clone(sample), make([]byte, 32)...)); err == nil || !strings.Contains(err.Error(), "has 32 bytes after its last tensor") {
 		t.Error(err)
 	}
 	if _, err := parse(gguftest.File(3, gguftest.Meta{"general.alignment", uint32(48)})); err == nil || !strings.Contains(err.Error(), "allowed are powers of two") {

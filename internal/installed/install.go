@@ -51,7 +51,7 @@ func (s Store) Install(ctx context.Context, source string, o Options) (*Plugin, 
 	}
 	defer unlock()
 	if path := s.exposed(); path != "" {
-		return nil, diag.New(code.PluginRefused, s.Dir, "others can write to %s, and so replace what runs", path).WithHint("chmod go-w %s, or chown it", path)
+		return nil, diag.New(code.PluginRefused, s.Dir, "others can write to %s and thus replace the program", path).WithHint("chmod go-w %s, or chown it", path)
 	}
 	staging, err := os.MkdirTemp(s.Dir, newPrefix)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s Store) Install(ctx context.Context, source string, o Options) (*Plugin, 
 			return nil, err
 		}
 		if p.Version != "" && p.Version != version {
-			return nil, bad(fmt.Errorf("says in %s that it is version %s, and when it is started version %s", authorName, p.Version, version))
+			return nil, bad(fmt.Errorf("has version %s in its %s and reports version %s when it is started", p.Version, authorName, version))
 		}
 		p.Version = version
 	}
@@ -214,12 +214,12 @@ func (p *Plugin) recognise(ctx context.Context) error {
 		return fmt.Errorf("has the executable %s; want %sNAME, with up to 64 of a-z, 0-9, _ and - for NAME, a letter first", p.Executable, prefix)
 	}
 	if p.Name != "" && p.Name != name {
-		return fmt.Errorf("is %s in its %s, and its executable is %s", p.Name, authorName, p.Executable)
+		return fmt.Errorf("is called %s in its %s, but its executable is %s", p.Name, authorName, p.Executable)
 	}
 	p.Name = name
 	i := slices.IndexFunc(files, func(f File) bool { return f.Path == p.Executable })
 	if i < 0 {
-		return fmt.Errorf("lacks %s, which is its executable by its %s", p.Executable, authorName)
+		return fmt.Errorf("lacks %s, which its %s names as the executable", p.Executable, authorName)
 	}
 	p.SHA256 = files[i].SHA256
 	p.Files = slices.Delete(files, i, i+1)

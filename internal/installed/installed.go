@@ -114,11 +114,11 @@ func (s Store) open(name string) *Plugin {
 		return p
 	}
 	if path := cmp.Or(s.exposed(), foreign(p.Dir, false)); path != "" {
-		return refuse("chmod go-w "+path+", or chown it", "others can write to %s, and so replace what runs", path)
+		return refuse("chmod go-w "+path+", or chown it", "others can write to %s and thus replace the program", path)
 	}
 	m, err := readManifest(filepath.Join(p.Dir, manifestName))
 	if err == nil && m.Name != name {
-		err = fmt.Errorf("is that of plugin %s", m.Name)
+		err = fmt.Errorf("belongs to plugin %s", m.Name)
 	}
 	if err != nil {
 		return refuse("rlxrun plugins remove "+name+", and install it again", "%s %w", manifestName, err)
@@ -142,10 +142,10 @@ func (s Store) exposed() string {
 func (m Manifest) runsHere() error {
 	here := runtime.GOOS + "/" + runtime.GOARCH
 	if m.Platform != anyPlatform && m.Platform != runtime.GOOS && m.Platform != here {
-		return fmt.Errorf("is for %s, and this is %s", m.Platform, here)
+		return fmt.Errorf("is for %s; this machine is %s", m.Platform, here)
 	}
 	if !slices.Contains(m.Protocol, rpc.Version) {
-		return fmt.Errorf("speaks version %s of the backend protocol, and this program version %d", join(m.Protocol), rpc.Version)
+		return fmt.Errorf("supports version %s of the backend protocol; this program needs version %d", join(m.Protocol), rpc.Version)
 	}
 	return nil
 }
@@ -207,12 +207,12 @@ func (p *Plugin) check() error {
 		case !ok:
 			return fmt.Errorf("%s was not installed", path)
 		case f.SHA256 != sum:
-			return fmt.Errorf("%s has SHA-256 %x; installed was %x", path, f.SHA256, sum)
+			return fmt.Errorf("%s has SHA-256 %x; want %x, as installed", path, f.SHA256, sum)
 		}
 		delete(want, f.Path)
 	}
 	for _, path := range slices.Sorted(maps.Keys(want)) {
-		return fmt.Errorf("%s is missing, and was installed", filepath.Join(p.files(), path))
+		return fmt.Errorf("%s is missing", filepath.Join(p.files(), path))
 	}
 	return nil
 }

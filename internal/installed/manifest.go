@@ -147,7 +147,7 @@ func (m *Manifest) author(r *strictjson.Reader, key string) (err error) {
 	switch key {
 	case "name":
 		if m.Name, err = r.String(key); err == nil && !validName(m.Name) {
-			err = fmt.Errorf("name %q is not one of a backend; want up to 64 of a-z, 0-9, _ and -, a letter first", m.Name)
+			err = fmt.Errorf("name %q is not valid for a backend; want up to 64 of a-z, 0-9, _ and -, a letter first", m.Name)
 		}
 	case "version":
 		if m.Version, err = r.String(key); err == nil && (m.Version == "" || len(m.Version) > 128) {
@@ -164,7 +164,7 @@ func (m *Manifest) author(r *strictjson.Reader, key string) (err error) {
 		}
 	case "platform":
 		if m.Platform, err = r.String(key); err == nil && !platforms.MatchString(m.Platform) {
-			err = fmt.Errorf("platform %q is not one; want such as linux/amd64, darwin or %s", m.Platform, anyPlatform)
+			err = fmt.Errorf("platform %q is invalid; want for example linux/amd64, darwin or %s", m.Platform, anyPlatform)
 		}
 	case "executable":
 		if m.Executable, err = r.String(key); err == nil && (!fs.ValidPath(m.Executable) || path.Base(m.Executable) != m.Executable || m.Executable == ".") {

@@ -128,7 +128,7 @@ func (t *tree) failed(name string, err error) error {
 }
 
 func (t *tree) tooLarge() error {
-	return fmt.Errorf("unpacks to more than %d bytes, which is the most that one of its size may", t.most.bytes)
+	return fmt.Errorf("unpacks to more than %d bytes, the limit for an archive of its size", t.most.bytes)
 }
 
 // errKind is the error for an entry that is neither a file nor a directory.
