@@ -73,7 +73,7 @@ func TestHostile(t *testing.T) {
 		{"keys", "has 4294967296 metadata keys", func(b []byte) { u64(b, 16, 1<<32) }},
 		{"key", "bytes of a metadata key at byte 24; at most 1024", func(b []byte) { u64(b, 24, 1<<62) }},
 		{"key that is not UTF-8", "which is not UTF-8", func(b []byte) { b[32] = 0xff }},
-		{"value type", "has the type 13", func(b []byte) { u32(b, 52, 13) }},
+		{"value type", "has the invalid type 13", func(b []byte) { u32(b, 52, 13) }},
 		{"text", "bytes of text", func(b []byte) { u64(b, 56, 1<<40) }},
 		{"key twice", `has the metadata key "a.u8" twice`, func(b []byte) {
 			copy(b[bytes.Index(b, []byte("a.u8")):], "a.u8")

@@ -61,7 +61,7 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("cannot be read: %w", cause(err))
 	}
 	if int64(len(b)) > limit {
-		return nil, fmt.Errorf("has more than the %d bytes that are allowed", limit)
+		return nil, fmt.Errorf("has more than %d bytes, the limit", limit)
 	}
 	return b, nil
 }
