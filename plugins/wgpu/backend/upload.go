@@ -81,7 +81,7 @@ func (d *opened) await(b *buffer) error {
 func (d *opened) send(from, to *buffer, offset, n int64) error {
 	d.calls.Lock()
 	defer d.calls.Unlock()
-	from.status = wgpu.BufferMapAsyncStatus_Unknown // an error below leaves it unmapped
+	from.status = wgpu.BufferMapAsyncStatus_Unknown // so that await reports an error below
 	if err := from.Unmap(); err != nil {
 		return deviceError(err)
 	}
