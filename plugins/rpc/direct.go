@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rlx-go/rlx/core/device"
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
@@ -71,12 +72,22 @@ func (c *runChannel) close() {
 	}
 }
 
-// Waking a process that waits for a message takes 10 to 50 us. A run on a GPU may be so short that this counts, so both sides spin for a while
-// before they block.
+// To wake a process that waits for a message takes 10 to 50 us, which counts in runs of a millisecond. So both sides spin for some time before they
+// block, unless the device is the processor itself, which has better things to do.
 const (
-	serveSpin = 200 * time.Microsecond // of a backend after a run: callers in a loop come back at once
-	shortRun  = 3 * time.Millisecond   // the host spins for runs that take less, on devices that do not need its processors
+	serveSpin = 200 * time.Microsecond // a backend spins so long after a run, because callers in a loop come back at once
+	shortRun  = 3 * time.Millisecond   // the host spins for the result if the last run took less
 )
+
+// accelerated reports whether a device is something other than a processor of the host.
+func accelerated(info device.Info, id string) bool {
+	for i, d := range info.Devices {
+		if d.ID == id || id == "" && i == 0 {
+			return d.Type == "gpu" || d.Type == "npu"
+		}
+	}
+	return false
+}
 
 // spin returns when there is something to read, or an error, and after d at the latest.
 func (c *runChannel) spin(d time.Duration) {
@@ -188,7 +199,9 @@ func (s *server) serveRuns(c *runChannel) {
 			c.close()
 			return
 		}
-		c.spin(serveSpin)
+		if l, err := s.find(h.Executable); err == nil && l.spins {
+			c.spin(serveSpin)
+		}
 	}
 }
 

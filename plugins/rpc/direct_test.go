@@ -176,3 +176,15 @@ func FuzzDirect(f *testing.F) {
 		<-ended
 	})
 }
+
+func TestAccelerated(t *testing.T) {
+	info := device.Info{Devices: []device.Device{{ID: "g", Type: "gpu"}, {ID: "c", Type: "cpu"}, {ID: "n", Type: "npu"}, {ID: "s", Type: "software"}}}
+	for id, want := range map[string]bool{"": true, "g": true, "c": false, "n": true, "s": false, "x": false} {
+		if got := accelerated(info, id); got != want {
+			t.Errorf("%q: %v; want %v", id, got, want)
+		}
+	}
+	if accelerated(device.Info{}, "") {
+		t.Error("a backend without devices has one")
+	}
+}

@@ -23,7 +23,7 @@ type Executable struct {
 	binder binder // like closed, guarded by the session's runSlot
 	closed bool
 
-	spins bool          // the host may spin while the program runs: its device is not the host's processor
+	spins bool          // both sides may spin: the device is not a processor of the host
 	last  time.Duration // of the last run that succeeded, as the backend says; guarded by the session's runSlot
 }
 

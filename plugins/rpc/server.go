@@ -54,6 +54,7 @@ type loaded struct {
 	exe     device.Executable
 	weights *mapping // nil if there are none or they came in chunks
 	shared  bool
+	spins   bool   // as in Executable
 	io      []byte // the io space if tensors are sent in chunks
 
 	binder   binder        // guarded by the server's running
@@ -245,15 +246,14 @@ func (s *server) start(ctx context.Context, l *loaded, h *rlxv1.LoadHeader, weig
 	if n := l.prog.WeightsExtent(); n > int64(len(weights)) {
 		return 0, diag.New(ErrRefused, "", "load: the program needs %d bytes of weights; the host provides %d", n, len(weights))
 	}
-	if h.Precision != "" { // a backend without precisions would silently ignore it
-		info, err := s.cfg.Backend.Info(ctx)
-		if err != nil {
-			return 0, err
-		}
-		if err := info.CheckPrecision(h.Precision); err != nil {
-			return 0, err
-		}
+	info, err := s.cfg.Backend.Info(ctx)
+	if err != nil {
+		return 0, err
 	}
+	if err := info.CheckPrecision(h.Precision); err != nil { // a backend without precisions would silently compute in another one
+		return 0, err
+	}
+	l.spins = accelerated(info, h.Device)
 	exe, err := s.cfg.Backend.Load(ctx, device.Load{Program: l.prog, Weights: weights, Device: h.Device, Threads: int(h.Threads),
 		Precision: h.Precision})
 	if err != nil {
