@@ -109,7 +109,7 @@ func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error
 	if err := x.clearStatus(); err != nil {
 		return stats, err
 	}
-	run := &recording{x: x, ctx: ctx, r: r, start: start, stats: &stats, needed: x.p.Needed(r.Computed(), r.Opts.Dump)}
+	run := &recording{x: x, ctx: ctx, r: r, start: start, stats: &stats}
 	x.g.polled = run.report
 	err := run.steps()
 	run.settle()
@@ -132,6 +132,7 @@ func (c *recording) steps() error {
 		}
 		return c.results()
 	}
+	c.needed = c.x.p.Needed(c.r.Computed(), c.r.Opts.Dump)
 	if err := c.startClock(); err != nil {
 		return err
 	}
