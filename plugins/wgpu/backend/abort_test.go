@@ -21,8 +21,8 @@ import (
 
 const abortingChild = "RLX_TEST_ABORT"
 
-// TestAbort has the library abort in a submission, in a process of its own: the run ends with an error that has the
-// library's reason, everything that follows gets the same error, and the process goes on.
+// TestAbort makes the library abort in a submission, in a separate process. The run returns an error with the library's reason, later calls return the
+// same error, and the process goes on.
 func TestAbort(t *testing.T) {
 	if os.Getenv(abortingChild) != "" {
 		abortInRun(t)
@@ -48,7 +48,7 @@ func abortInRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	buffers, _ := gpu.Inspect(x).Buffers()
-	buffers[len(buffers)-1].(*buffer).Destroy() // the library takes it for a fault of ours that cannot be mended, as it does a lost device
+	buffers[len(buffers)-1].(*buffer).Destroy() // the library aborts, as it does if the device is lost
 	check := func(what string, err error) {
 		t.Helper()
 		if !errors.Is(err, device.ErrDevice) || !strings.Contains(err.Error(), "Buffer") || strings.Contains(err.Error(), "\n") {
@@ -62,14 +62,14 @@ func abortInRun(t *testing.T) {
 	_, err = New(Options{}).Load(context.Background(), device.Load{Program: p})
 	check("load", err)
 	check("close", x.Close())
-	for range 20 { // the parked thread is in nobody's way
+	for range 20 { // the blocked thread does not disturb other calls
 		runtime.GC()
 		time.Sleep(time.Millisecond)
 	}
 	fmt.Println("went on to the end")
 }
 
-// TestExplainAbort: the library's words decide what kind of error it is.
+// TestExplainAbort: the code of the error depends on the library's message.
 func TestExplainAbort(t *testing.T) {
 	for _, c := range []struct {
 		said string

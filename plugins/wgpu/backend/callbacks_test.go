@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestKeepCallbacks: nothing is collected while callbacks are kept, though much is allocated, and more than GOMEMLIMIT; after
-// the last user collection is as it was.
+// TestKeepCallbacks: no garbage is collected while callbacks are kept, even if the heap exceeds GOMEMLIMIT. After the last user the old settings
+// apply.
 func TestKeepCallbacks(t *testing.T) {
 	const limit = 1 << 20
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(limit))

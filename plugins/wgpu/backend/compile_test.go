@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// TestHelpers: with other devices compiling beside it, the golden model's encoder gives the same results.
+// TestHelpers: the encoder of the golden model gives the same results if helpers compile its shaders.
 func TestHelpers(t *testing.T) {
 	find, section := compileSAM(t, dtype.F32)
 	p := find("encode", "cpu")
@@ -22,7 +22,7 @@ func TestHelpers(t *testing.T) {
 	tensortest.Near(t, "embeddings", out["embeddings"], tensortest.Golden(t, golden+"golden.safetensors:image_embeddings"), 1e-5)
 }
 
-// TestHelper: a second device of the same adapter compiles all that is left, and hands back also what it cannot compile.
+// TestHelper: a helper compiles all texts that are left, and hands back those that it cannot compile.
 func TestHelper(t *testing.T) {
 	load(t, shared, sums(t, 1, 16), nil)
 	adapters, err := new(api).Adapters()
@@ -51,8 +51,7 @@ func TestHelper(t *testing.T) {
 	}
 }
 
-// TestSharing: every text is compiled once by the device itself, those of helpers as soon as they are done, and a device
-// that gains nothing from helpers takes everything back.
+// TestSharing: the device itself compiles every text once, those of helpers first. If helpers do not make it faster, they get no more texts.
 func TestSharing(t *testing.T) {
 	texts := make([]*text, 6)
 	for i := range texts {
@@ -77,7 +76,7 @@ func TestSharing(t *testing.T) {
 	want(h2, texts[2])
 	want(c.next(), texts[3])
 	c.done(h2, time.Second)
-	want(c.next(), texts[2]) // the helper's comes first
+	want(c.next(), texts[2]) // the one that a helper has compiled comes first
 	want(c.give(), texts[4])
 	want(c.give(), texts[5])
 	want(c.give(), nil)

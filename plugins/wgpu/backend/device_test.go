@@ -10,7 +10,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// TestAPIs: WGPU_BACKEND chooses among the APIs, and a name that is none is refused rather than passed over.
+// TestAPIs: WGPU_BACKEND selects APIs, and an unknown name is an error.
 func TestAPIs(t *testing.T) {
 	t.Setenv(apiVariable, "")
 	all, err := apis()

@@ -35,8 +35,7 @@ func sums(t *testing.T, n int, size int64) *program.Program {
 	return p
 }
 
-// TestProgress: a plain run reports progress on the way, not only at its ends, and a cancel at any point of it ends the run
-// there and leaves the executable as good as new.
+// TestProgress: a plain run reports progress while it goes on. Cancelled at any of these points, it ends there, and later runs are right.
 func TestProgress(t *testing.T) {
 	const steps = 100
 	p := sums(t, steps, 1<<18)

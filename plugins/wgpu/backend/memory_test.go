@@ -23,8 +23,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// TestMemory: what a run reports is what the program's buffers have, and that is the weights that the program reads, the
-// arena, and little else.
+// TestMemory: a run reports the size of the program's buffers. That is little more than the weights that the program reads and the arena.
 func TestMemory(t *testing.T) {
 	find, section := compileSAM(t, dtype.F32)
 	for _, method := range []string{"encode", "decode"} {
@@ -52,8 +51,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestTooLarge: a program that does not fit is refused before anything is allocated, with what it needs, what there is
-// and what takes the most.
+// TestTooLarge: a program that does not fit is rejected before anything is allocated. The error says how much it needs, how much is free and which tensor
+// is the largest.
 func TestTooLarge(t *testing.T) {
 	p := sums(t, 3, 1<<20)
 	load(t, shared, p, nil)
@@ -70,8 +69,7 @@ func TestTooLarge(t *testing.T) {
 	load(t, New(Options{Memory: 1 << 30}), p, nil)
 }
 
-// TestNoMemory takes the memory away from the software adapter: what it cannot allocate is an error of ours that names the
-// buffer, and the device goes on.
+// TestNoMemory leaves little memory to the software adapter. A failed allocation is an error that names the buffer, and the device remains usable.
 func TestNoMemory(t *testing.T) {
 	p := sums(t, 3, 1<<20)
 	load(t, shared, p, nil)
@@ -89,8 +87,7 @@ func TestNoMemory(t *testing.T) {
 	}
 }
 
-// TestNoMemoryInRun: a run that needs memory which is not there ends with an error of ours, and the next one is as good as
-// ever.
+// TestNoMemoryInRun: a run that cannot allocate memory returns an error, and the next run works.
 func TestNoMemoryInRun(t *testing.T) {
 	g := ir.NewGraph("test")
 	wide := op.Expand(op.Input(g, "x", ir.TypeOf(dtype.F32, 1)), ir.Shape{ir.Static(80 << 20)})
@@ -112,7 +109,7 @@ func TestNoMemoryInRun(t *testing.T) {
 	onDevice(t, x, p, nil, in)
 }
 
-// TestMemoryOfLooking: a run that looks at every step keeps one value in memory, not all of them.
+// TestMemoryOfLooking: a run that checks every step keeps one value in memory, not all of them.
 func TestMemoryOfLooking(t *testing.T) {
 	const steps, size = 64, 1 << 18
 	p := sums(t, steps, size)

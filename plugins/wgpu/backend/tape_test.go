@@ -17,8 +17,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// TestTape: a run plays what the run before recorded; with other sizes, after a run that was looked at, and after one that
-// was cancelled, results stay right.
+// TestTape: a run plays what the previous run recorded. Results are right after a change of sizes, after runs that observe steps, and after a cancelled
+// run.
 func TestTape(t *testing.T) {
 	g := ir.NewGraph("test", ir.Sym{Name: "N", Min: 1, Max: 4096})
 	x := op.Input(g, "x", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Named("N"), ir.Static(3)}})
@@ -60,7 +60,7 @@ func TestTape(t *testing.T) {
 		}
 		run(7)
 	}
-	for range 2 { // a run that wants nothing is recorded as such
+	for range 2 { // a run without wanted outputs is recorded, too
 		if _, err := e.Run(context.Background(), device.Run{Syms: syms, IO: io, Outputs: []bool{false}}); err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +77,7 @@ func TestTape(t *testing.T) {
 	run(7)
 }
 
-// TestRefused: commands that the library refuses are an error that names the step, and the device goes on.
+// TestRefused: commands that the library rejects give an error that names the step, and the device remains usable.
 func TestRefused(t *testing.T) {
 	p := sums(t, 5, 1024)
 	x := load(t, shared, p, nil)

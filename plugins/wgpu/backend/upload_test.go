@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestUpload: what is uploaded in chunks, over the ends of buffers and of an odd length, is what the device has; bytes
-// before and after stay.
+// TestUpload uploads an odd number of bytes, in chunks and across the ends of buffers. They arrive, and the bytes before and after them stay.
 func TestUpload(t *testing.T) {
 	b := New(Options{MaxBuffer: 10 << 20})
 	load(t, b, sums(t, 1, 16), nil)
