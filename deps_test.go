@@ -66,7 +66,7 @@ var mayImport = map[string][]string{
 	"plugins/wgpu/kernels": {"core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 
 	"models/gguf":    {"models/weights", "core/code", "core/diag", "core/dtype", "internal/gguf", "internal/regular"},
-	"models/weights": {"core/code", "core/diag", "core/dtype", "core/ir", "core/quant", "internal/regular", "internal/safetensors", "internal/strictjson"},
+	"models/weights": {"models/arch", "core/code", "core/diag", "core/dtype", "core/ir", "core/quant", "internal/regular", "internal/safetensors", "internal/strictjson"},
 	"models/arch":    {"core/code", "core/diag", "core/ir", "core/task", "internal/regular"},
 	"models/nn":      {"models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype"},
 	"models/...":     {"models/nn", "models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype", "core/task/..."}, // the families

@@ -47,8 +47,10 @@ func (w *Weights) Source(name string) string {
 
 func (w *Weights) find(name string) (source string, t ir.Type, ok bool) {
 	for _, n := range w.rename(name) {
-		if w.known[n] == "" {
-			w.known[n] = "a copy of a tensor that is used under another name"
+		for _, part := range arch.Parts(n) {
+			if w.known[part] == "" {
+				w.known[part] = "a copy of a tensor that is used under another name"
+			}
 		}
 		if typ, found := w.c.Type(n); found && !ok {
 			source, t, ok = n, typ, true
@@ -91,7 +93,7 @@ func (w *Weights) take(name string, shape ir.Shape) (ir.Type, error) {
 	source, t, ok := w.find(name)
 	switch {
 	case !ok:
-		return t, diag.New(arch.ErrTensor, w.rename(name)[0], "tensor is missing; expected %v", shape)
+		return t, w.missing(w.rename(name)[0], shape)
 	case !Unpacked(t).Shape.Equal(shape):
 		return t, diag.New(arch.ErrTensor, source, "tensor is %v; expected %v", t, shape)
 	case !t.DType.IsFloat() && !t.DType.IsPacked():
@@ -103,6 +105,29 @@ func (w *Weights) take(name string, shape ir.Shape) (ir.Type, error) {
 	}
 	w.used[name] = source
 	return t, nil
+}
+
+// missing is the error about a tensor that the checkpoint does not have. Of a joined name it is about the first part that does not fit.
+func (w *Weights) missing(source string, shape ir.Shape) error {
+	parts := arch.Parts(source)
+	want := slices.Clone(shape)
+	if len(parts) > 1 {
+		want[0] = ir.Static(shape[0].B / int64(len(parts)))
+	}
+	var found ir.Type
+	for _, name := range parts {
+		t, ok := w.c.Type(name)
+		switch {
+		case !ok:
+			return diag.New(arch.ErrTensor, name, "tensor is missing; expected %v", want)
+		case !t.Shape.Equal(want):
+			return diag.New(arch.ErrTensor, name, "tensor is %v; expected %v", t, want)
+		case found.Shape != nil && t.DType != found.DType:
+			return diag.New(arch.ErrTensor, name, "tensor is %v, but %s is %v; expected one type", t, parts[0], found)
+		}
+		found = t
+	}
+	return diag.New(arch.ErrTensor, source, "tensors cannot be joined")
 }
 
 // Params lists the tensors used so far by name.
@@ -119,7 +144,9 @@ func (w *Weights) Params() []arch.Param {
 func (w *Weights) Finish() (skipped []arch.Unused, err error) {
 	inUse := map[string]bool{}
 	for _, source := range w.used {
-		inUse[source] = true
+		for _, part := range arch.Parts(source) {
+			inUse[part] = true
+		}
 	}
 	var alien []string
 	for _, n := range w.c.Names() {

@@ -16,7 +16,7 @@ import (
 // config are the sizes of one SAM 3.
 type config struct {
 	trunk         bool // the checkpoint has it
-	fused         bool // q, k and v are one tensor
+	transformers  bool // the names are those of the library
 	grid          int64
 	width, fpn    int64
 	patch         int64
@@ -83,7 +83,7 @@ func dims(w *nn.Weights, name, want string, rank int) ([]int64, error) {
 
 // readConfig derives the sizes from shapes and checks the configuration against them.
 func readConfig(w *nn.Weights, transformers bool, cfg arch.Config) (c config, err error) {
-	c.fused = !transformers
+	c.transformers = transformers
 	in, err := dims(w, "convs.0.dconv_2x2_0.weight", "[width, width/2, 2, 2]", 4)
 	if err != nil {
 		return c, err
@@ -220,7 +220,7 @@ func (c *config) readTrunk(w *nn.Weights, cfg arch.Config) error {
 // facts are shown to the user.
 func (c config) facts(cfg arch.Config) []arch.Fact {
 	names := "original SAM 3"
-	if !c.fused {
+	if c.transformers {
 		names = "Transformers"
 	}
 	out := []arch.Fact{{Name: "names", Value: names}, cfg.Fact("image", keyImage, fmt.Sprintf("%d px, patch %d, %dx%d tokens", c.grid*c.patch, c.patch, c.grid, c.grid))}

@@ -120,15 +120,12 @@ func theirs(es []synth.Entry) (out []synth.Entry) {
 			e.Shape[1]--
 		case strings.Contains(name, ".qkv."):
 			e.Shape[0] /= 3
-			for _, part := range []string{"q", "k"} {
-				one := e
-				one.Name = transformersNames(strings.Replace(name, "qkv", part, 1))[0]
-				out = append(out, one)
-			}
-			name = strings.Replace(name, "qkv", "v", 1)
 		}
-		e.Name = transformersNames(name)[0]
-		out = append(out, e)
+		for _, part := range arch.Parts(transformersNames(name)[0]) {
+			one := e
+			one.Name = part
+			out = append(out, one)
+		}
 	}
 	return out
 }
@@ -138,20 +135,7 @@ func TestTransformersNames(t *testing.T) {
 	original := modeltest.Open(t, modeltest.Manifest(t, tiny), dtype.F32)
 	m := modeltest.Build(t, edit(t, theirs), tiny+"config.json")
 	param := func(name string) (*tensor.Array, error) {
-		cut := func(source string, of, n int) (*tensor.Array, error) { // part n of so many along the first axis
-			a, err := modeltest.Param(original, originalPrefix+source)
-			if err != nil {
-				return nil, err
-			}
-			per := a.Len() / of
-			return &tensor.Array{DType: a.DType, Shape: append([]int{a.Shape[0] / of}, a.Shape[1:]...), F: a.F[n*per:][:per]}, nil
-		}
-		for i, part := range []string{"q", "k", "v"} {
-			if strings.Contains(name, ".attn."+part+".") {
-				return cut(strings.Replace(name, ".attn."+part+".", ".attn.qkv.", 1), 3, i)
-			}
-		}
-		a, err := cut(name, 1, 0)
+		a, err := modeltest.Param(original, originalPrefix+name)
 		if name == "trunk.pos_embed" && err == nil {
 			a.Shape, a.F = []int{1, 16, 64}, a.F[64:]
 		}
@@ -162,6 +146,11 @@ func TestTransformersNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(t, out, tiny, 1e-5)
+	at := transformersPrefixes[0] + "backbone.layers.2.attention."
+	want := arch.Param{Name: "trunk.blocks.2.attn.qkv.bias", Source: at + "q_proj.bias|" + at + "k_proj.bias|" + at + "v_proj.bias"}
+	if !slices.Contains(m.Params, want) {
+		t.Errorf("the model's parameters lack %+v", want)
+	}
 }
 
 // TestUnused: what belongs to a SAM 3 and is not built is listed with the reason; what does not is refused.
@@ -252,7 +241,14 @@ func TestRefused(t *testing.T) {
 		"scales":                 {same, keyScales + "=[4.0,2.0,1.0]", arch.ErrConfig, "want [4, 2, 1, 0.5]"},
 		"theta":                  {same, keyTheta + "=0", arch.ErrConfig, "want 1 or more"},
 		"activation":             {same, keyAct + "=nothing", arch.ErrConfig, "want one of"},
-		"another patch":          {same, keyPatch + "=16", arch.ErrConfig, "the tensors say 14"},
+		"q without k": {func(es []synth.Entry) []synth.Entry { return without("3.attention.k_proj.w")(theirs(es)) }, "", arch.ErrTensor,
+			"layers.3.attention.k_proj.weight: tensor is missing; expected [64,64]"},
+		"a narrow v": {func(es []synth.Entry) []synth.Entry {
+			es = theirs(es)
+			es[slices.IndexFunc(es, func(e synth.Entry) bool { return strings.Contains(e.Name, "1.attention.v_proj.w") })].Shape = []int{32, 64}
+			return es
+		}, "", arch.ErrTensor, "layers.1.attention.v_proj.weight: tensor is f32[32,64]; expected [64,64]"},
+		"another patch": {same, keyPatch + "=16", arch.ErrConfig, "the tensors say 14"},
 		"position embeddings": {func(es []synth.Entry) []synth.Entry {
 			es[0].Shape = []int{1, 15, 64}
 			return es

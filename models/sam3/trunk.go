@@ -85,13 +85,8 @@ func attention(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
 	turn := func(x *ir.Node, start int64) *ir.Node {
 		return op.Rope(x, nil, op.RopeAttrs{HeadDim: int(c.width / c.heads), Style: op.GPTJ, Layout: op.BSE, Heads: int(c.heads), Start: int(start)}, cos, sin)
 	}
-	var q, k, v *ir.Node
-	if c.fused {
-		qkv := s.At("qkv").Linear(x, 3*c.width, "")
-		q, k, v = turn(qkv, 0), turn(qkv, c.width), op.Narrow(qkv, 2, int(2*c.width), int(c.width))
-	} else {
-		q, k, v = turn(s.At("q").Linear(x, c.width, ""), 0), turn(s.At("k").Linear(x, c.width, ""), 0), s.At("v").Linear(x, c.width, "")
-	}
+	qkv := s.At("qkv").Linear(x, 3*c.width, "")
+	q, k, v := turn(qkv, 0), turn(qkv, c.width), op.Narrow(qkv, 2, int(2*c.width), int(c.width))
 	o := op.Attention(q, k, v, nil, op.AttentionAttrs{Heads: int(c.heads), Layout: op.BSE}).Named(s.Path())
 	if cut {
 		o = hir.WindowReverse(op.Reshape(o, ir.Shape{o.Type.Shape[0], ir.Static(side), ir.Static(side), ir.Static(c.width)}), window, shape)

@@ -3,6 +3,8 @@ package sam3
 import (
 	"regexp"
 	"strings"
+
+	"github.com/rlx-go/rlx/models/arch"
 )
 
 // Our names are those of the original release below originalPrefix: trunk.blocks.0.attn.proj.weight, convs.0.conv_1x1.weight.
@@ -28,7 +30,10 @@ var otherParts = []struct{ prefix, reason string }{
 	{"dot_product_scoring.", "text encoder, fusion or detector: only the vision part is built"},
 }
 
-// rules rewrite our names to those of the Transformers library. q, k and v are three tensors there: attn.q and so on are ours for them.
+const part = "{q,k,v}"
+
+// rules rewrite our names to those of the Transformers library. q, k and v are three tensors there,
+// which are joined: part stands for their letters.
 var rules = []struct {
 	re *regexp.Regexp
 	to string
@@ -38,7 +43,7 @@ var rules = []struct {
 	{regexp.MustCompile(`^trunk\.ln_pre\.`), "backbone.layer_norm."},
 	{regexp.MustCompile(`^trunk\.blocks\.(\d+)\.norm(\d)\.`), "backbone.layers.$1.layer_norm$2."},
 	{regexp.MustCompile(`^trunk\.blocks\.(\d+)\.attn\.proj\.`), "backbone.layers.$1.attention.o_proj."},
-	{regexp.MustCompile(`^trunk\.blocks\.(\d+)\.attn\.([qkv])\.`), "backbone.layers.$1.attention.${2}_proj."},
+	{regexp.MustCompile(`^trunk\.blocks\.(\d+)\.attn\.qkv\.`), "backbone.layers.$1.attention." + part + "_proj."},
 	{regexp.MustCompile(`^trunk\.blocks\.`), "backbone.layers."},
 	{regexp.MustCompile(`^convs\.0\.dconv_2x2_0\.`), "neck.fpn_layers.0.scale_layers.0."},
 	{regexp.MustCompile(`^convs\.0\.dconv_2x2_1\.`), "neck.fpn_layers.0.scale_layers.2."},
@@ -54,8 +59,13 @@ func transformersNames(name string) (out []string) {
 		return []string{"tracker_" + rewritten(head)}
 	}
 	name = rewritten(name)
-	for _, p := range transformersPrefixes {
-		out = append(out, p+name)
+	for _, prefix := range transformersPrefixes {
+		if name := prefix + name; strings.Contains(name, part) {
+			at := func(letter string) string { return strings.Replace(name, part, letter, 1) }
+			out = append(out, arch.Join(at("q"), at("k"), at("v")))
+		} else {
+			out = append(out, name)
+		}
 	}
 	return out
 }

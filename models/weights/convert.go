@@ -20,7 +20,7 @@ const chunk = 1 << 16
 // by the values of their blocks. Memory use does not depend on the tensor's size. Overflowed counts the finite values that became infinite. Errors: CodeMissing,
 // CodeDType, CodeRead, and whatever w returns.
 func (c *Checkpoint) Copy(w io.Writer, name string, to dtype.DType) (overflowed int64, err error) {
-	t, ok := c.tensors[name]
+	t, ok := c.find(name)
 	if !ok {
 		return 0, diag.New(CodeMissing, c.path, "tensor %q: not in the checkpoint", name)
 	}
@@ -67,7 +67,7 @@ func (c *Checkpoint) Copy(w io.Writer, name string, to dtype.DType) (overflowed 
 // Bytes reads a whole tensor as element type to. It is meant for small tensors that the compiler computes with.
 func (c *Checkpoint) Bytes(name string, to dtype.DType) ([]byte, error) {
 	var b bytes.Buffer
-	if t, ok := c.tensors[name]; ok && t.DType.IsFloat() {
+	if t, ok := c.find(name); ok && t.DType.IsFloat() {
 		b.Grow(int(t.Size) / t.DType.Size() * to.Size())
 	}
 	_, err := c.Copy(&b, name, to)

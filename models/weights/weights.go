@@ -163,9 +163,9 @@ func (c *Checkpoint) Path() string { return c.path }
 // Names lists the tensors in ascending order. The caller must not change it.
 func (c *Checkpoint) Names() []string { return c.names }
 
-// Info describes a tensor; ok is false if there is none of that name.
+// Info describes a tensor; ok is false if there is none of that name. Here and below a name may be joined (arch.Join).
 func (c *Checkpoint) Info(name string) (info Info, ok bool) {
-	t, ok := c.tensors[name]
+	t, ok := c.find(name)
 	return t.Info, ok
 }
 
@@ -184,7 +184,7 @@ func (c *Checkpoint) Metadata() map[string]string { return maps.Clone(c.meta) }
 // Open returns the raw little-endian bytes of a tensor of any element type. The reader also reads at any offset, and is
 // independent of every other.
 func (c *Checkpoint) Open(name string) (*io.SectionReader, error) {
-	t, ok := c.tensors[name]
+	t, ok := c.find(name)
 	if !ok {
 		return nil, diag.New(CodeMissing, c.path, "tensor %q: not in the checkpoint", name)
 	}
