@@ -501,13 +501,22 @@ const gemvStrip = 32 // columns
 func (x *gemvStrips) do(lo, hi, w int) {
 	s, sc, g := x.p.isa, x.p.scratch(w), x.g
 	buf, dots := sc.floats(g.K), sc.floats(gemvStrip)
-	for t := lo; t < hi; t++ {
-		i, j := t/x.strips, t%x.strips*gemvStrip
-		n := min(gemvStrip, g.N-j)
+	for t := lo; t < hi; {
+		i, j, count := t/x.strips, t%x.strips*gemvStrip, 1
+		direct := g.M == 1 && g.Residual == nil // the residual may be C itself
+		if direct {                             // reads B in the longest streams
+			count = min(hi-t, x.strips-t%x.strips)
+		}
+		t += count
+		n := min(count*gemvStrip, g.N-j)
 		b := g.B.from(i*g.StrideB + j*g.LDB)
 		for m := range g.M {
 			a := g.A[i*g.StrideA+m*g.LDA:][:g.K]
-			c := dots[:n]
+			to := g.C[i*g.StrideC+m*g.LDC+j:][:n]
+			c := to
+			if !direct {
+				c = dots[:n]
+			}
 			if b.f32 != nil {
 				s.dotRows(c, 1, b.f32, g.LDB, n, a)
 			} else if !b.dotHalves(s, c, g.LDB, a) {
@@ -524,7 +533,9 @@ func (x *gemvStrips) do(lo, hi, w int) {
 			if g.Residual != nil {
 				s.binary[Add](c, c, g.Residual[i*g.StrideR+m*g.LDR+j:][:n])
 			}
-			copy(g.C[i*g.StrideC+m*g.LDC+j:], c)
+			if !direct {
+				copy(to, c)
+			}
 		}
 	}
 }

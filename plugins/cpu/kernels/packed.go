@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"math"
 	"sync"
 	"unsafe"
 
@@ -40,26 +41,35 @@ func (g *GemmArgs) dotsPacked(s *isa, batch int) bool {
 // x (d q - m) is not.
 const packedLimit = 0x1p100
 
-// gemvPacked is for few rows. It returns false, and computes nothing, if one has elements that are NaN or beyond packedLimit.
+// gemvPacked is for few rows. It returns false, and computes nothing, if groupSums does for one of them.
 func gemvPacked(p *Pool, g *GemmArgs) bool {
 	groups := g.K / 32
 	p.shared.reset()
 	sums := p.shared.floats(g.M * groups)
 	for m := range g.M {
-		for i := range groups {
-			var sum, size float32
-			for _, v := range g.A[m*g.LDA+32*i:][:32] {
-				sum += v
-				size += max(v, -v)
-			}
-			if !(size < packedLimit) {
-				return false
-			}
-			sums[m*groups+i] = sum
+		if !groupSums(sums[m*groups:][:groups], g.A[m*g.LDA:][:g.K]) {
+			return false
 		}
 	}
 	split(p, g.N, gemvStrip, packedStrips{p, g, sums})
 	return true
+}
+
+// groupSums sets sums to those of each 32 elements of x. It returns false if the magnitudes of some 32 may add up to packedLimit or more, or are NaN.
+func groupSums(sums, x []float32) bool {
+	var most uint32
+	for i := range sums {
+		v := (*[32]float32)(x[32*i:])
+		var s0, s1, s2, s3 float32
+		for j := 0; j < 32; j += 4 {
+			a, b, c, d := v[j], v[j+1], v[j+2], v[j+3]
+			s0, s1, s2, s3 = s0+a, s1+b, s2+c, s3+d
+			const magnitude = 1<<31 - 1
+			most = max(most, math.Float32bits(a)&magnitude, math.Float32bits(b)&magnitude, math.Float32bits(c)&magnitude, math.Float32bits(d)&magnitude)
+		}
+		sums[i] = s0 + s1 + (s2 + s3)
+	}
+	return most < math.Float32bits(packedLimit/32)
 }
 
 type packedStrips struct {

@@ -92,6 +92,9 @@ func dotQ6_KAVX512(dst *float32, lead int, w *byte, gap int, stride int, rows in
 //go:noescape
 func decodeQ6_KAVX512(dst *float32, w *byte, half *float32, blocks int)
 
+// cpuVendor returns the first four letters of the vendor's name that CPUID gives, the first in the lowest byte.
+func cpuVendor() uint32
+
 // dotF16AVX512: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of vectors*lanes elements; rows and vectors > 0.
 //
 //go:noescape

@@ -35,9 +35,9 @@ func (x *PackedProduct) multiplyRows(p *Pool, g *GemmArgs) {
 			h[0], h[1] = d*h[0], d*h[1]
 		}
 		if excess != 0 {
-			q := r.q
 			for i := range r.excess {
-				r.excess[i] = -excess * (int32(q[4*i]) + int32(q[4*i+1]) + int32(q[4*i+2]) + int32(q[4*i+3]))
+				q := (*[4]int8)(r.q[4*i:])
+				r.excess[i] = -excess * (int32(q[0]) + int32(q[1]) + int32(q[2]) + int32(q[3]))
 			}
 		} else {
 			clear(r.excess)

@@ -12,10 +12,14 @@ import (
 // genPacked writes products with packed weights and their decoders. Blocks are widened in registers: to dwords, then to float32.
 func genPacked(v vec) {
 	for _, f := range []packedFormat{
-		{"Q8_0", 32, 34, 2, q8_0}, {"Q4_0", 32, 18, 2, q4_0}, {"Q4_K", 256, 144, 1, q4_K}, {"Q6_K", 256, 210, 1, q6_K},
+		{"Q8_0", 32, 34, 2, q8_0, (*wideDot).q8_0}, {"Q4_0", 32, 18, 2, q4_0, (*wideDot).q4_0},
+		{"Q4_K", 256, 144, 1, q4_K, (*wideDot).q4_K}, {"Q6_K", 256, 210, 1, q6_K, (*wideDot).q6_K},
 	} {
 		v.packedDot(f)
 		v.packedDecode(f)
+	}
+	if v.wide() {
+		cpuVendor()
 	}
 	v.dotHalves("dotF16", func(m Mem, r Register) { VCVTPH2PS(m, r) })
 	v.dotHalves("dotBF16", func(m Mem, r Register) {
@@ -28,13 +32,35 @@ func genPacked(v vec) {
 // not past the end of one, so one row after the other keeps too few reads in flight.
 const dotStreams = 4
 
-// aheadBytes is how far ahead of its use a matrix is fetched.
-const aheadBytes = 4096
+// farBytes and nearBytes are how far ahead of its use a matrix is prefetched: far by Intel's processors, whose own prefetchers stop at the end of a page,
+// near by AMD's, as far lines would push the activations out of the first-level cache.
+const farBytes, nearBytes = 4096, 1024
 
-// fetchAhead fetches what n bytes at w will be followed by.
-func fetchAhead(w Register, n int) {
-	for i := 0; i < n; i += 64 {
-		PREFETCHT0(Mem{Base: w, Disp: aheadBytes + i})
+// prefetch prefetches behind n bytes at each pointer.
+func (p *streams) prefetch(n int) {
+	prefetches++
+	near, end := fmt.Sprintf("near%d", prefetches), fmt.Sprintf("prefetched%d", prefetches)
+	ifNear(near)
+	p.prefetchAt(farBytes, n)
+	JMP(LabelRef(end))
+	Label(near)
+	p.prefetchAt(nearBytes, n)
+	Label(end)
+}
+
+var prefetches int // for labels
+
+// ifNear jumps to a label unless this processor prefetches far ahead.
+func ifNear(label string) {
+	CMPB(Mem{Symbol: Symbol{Name: "\u00b7prefetchesFar"}, Base: StaticBase}, Imm(0))
+	JEQ(LabelRef(label))
+}
+
+func (p *streams) prefetchAt(ahead, n int) {
+	for _, w := range p {
+		for i := 0; i < n; i += 64 {
+			PREFETCHT0(Mem{Base: w, Disp: ahead + i})
+		}
 	}
 }
 
@@ -56,10 +82,9 @@ func (p *streams) start(t Register) {
 	}
 }
 
-// advance moves the pointers by n bytes, and fetches as many.
+// advance moves the pointers by n bytes.
 func (p *streams) advance(n int) {
 	for _, w := range p {
-		fetchAhead(w, n)
 		ADDQ(U32(uint32(n)), w)
 	}
 }
@@ -91,6 +116,17 @@ func gp64s() (p streams) {
 	return p
 }
 
+// cpuVendor writes a function that tells processors apart.
+func cpuVendor() {
+	TEXT("cpuVendor", NOSPLIT, "func() uint32")
+	Doc("cpuVendor returns the first four letters of the vendor's name that CPUID gives, the first in the lowest byte.")
+	XORL(EAX, EAX)
+	XORL(ECX, ECX)
+	CPUID()
+	Store(EBX, ReturnIndex(0))
+	RET()
+}
+
 // dotHalves is a matrix of 16-bit floats times a vector.
 func (v vec) dotHalves(name string, widen func(Mem, Register)) {
 	name += v.name
@@ -110,6 +146,11 @@ func (v vec) dotHalves(name string, widen func(Mem, Register)) {
 				widen(Mem{Base: w, Disp: i * v.bytes() / 2}, t)
 				VFMADD231PS(Mem{Base: px, Disp: i * v.bytes()}, t, acc[j][i%2])
 			}
+		}
+		if count > 1 { // these loops do little but read, and AMD's processors do that faster without prefetches
+			ifNear("near")
+			p.prefetchAt(farBytes, count*v.bytes()/2)
+			Label("near")
 		}
 		p.advance(count * v.bytes() / 2)
 		ADDQ(U32(uint32(count*v.bytes())), px)
@@ -137,6 +178,7 @@ type packedFormat struct {
 	values, bytes int
 	unroll        int // blocks in an iteration
 	body          func(p *packedBlock)
+	wide          func(p *wideDot) // takes the place of body in products for AVX-512
 }
 
 // packedBlock is where a block's values come from and go to.
@@ -391,6 +433,156 @@ func unrolled(n Op, unroll int, step func(blocks int)) {
 	Label("end")
 }
 
+// wideDot is a block of weights and the activations beside it, for AVX-512. An instruction on 64 bytes occupies a unit of Zen 4 for two cycles, and loads of
+// 64 bytes take one each, so the bodies avoid shifts, and share what they load between rows or groups. High nibbles stay where they are, as 16 times
+// their value.
+type wideDot struct {
+	*packedBlock
+	row, block int
+	values     int // of a block
+	px, ps     Register
+	acc        VecVirtual
+	low        VecVirtual    // what is to subtract, q4_K only
+	x          [2]VecVirtual // activations that all rows of a block of 32 share
+}
+
+// wideConstants loads the registers that a body expects: Z29 is for magic, the others are tables, masks and offsets.
+func (p *wideDot) wideConstants(name string) {
+	switch name {
+	case "Q4_0", "Q4_K":
+		offset := 8
+		if name == "Q4_K" {
+			offset = 0
+		}
+		VMOVUPS(bitsConst(0xf0), Z30)
+		VMOVUPS(bitsConst(0x4b000000), Z29)
+		VMOVUPS(f32(1<<23+16*float64(offset)), Z28)
+		table := GLOBL("sixteenfold"+name, 8|16)
+		for i := range 16 {
+			DATA(4*i, U32(math.Float32bits(float32(16*(i-offset)))))
+		}
+		VMOVUPS(table, Z31)
+	case "Q6_K":
+		VMOVUPS(bitsConst(0x0f), Z31)
+		VMOVUPS(bitsConst(0x3f), Z30)
+		VMOVUPS(bitsConst(0x4b000000), Z29)
+		VMOVUPS(f32(1<<23+32), Z28)
+		VMOVUPS(bitsConst(0xff), Z27)
+		VMOVUPS(bitsConst(0x3f0), Z26)
+		VMOVUPS(f32(1<<23+16*32), Z25)
+	}
+}
+
+// magic is the float of the bits of t that mask has, as the lowest bits of 2^23, less offset. It overwrites t.
+func (p *wideDot) magic(t VecVirtual, mask, offset Register) VecVirtual {
+	VPTERNLOGD(Imm(0xea), Z29, mask, t) // t & mask | Z29 (2^23)
+	VSUBPS(offset, t, t)
+	return t
+}
+
+// load sets x at the first row.
+func (p *wideDot) load() {
+	if p.row > 0 {
+		return
+	}
+	for i := range p.x {
+		p.x[i] = p.reg()
+		VMOVUPS(p.activations(16*i), p.x[i])
+	}
+}
+
+func (p *wideDot) activations(i int) Mem { return Mem{Base: p.px, Disp: 4 * (p.block*p.values + i)} }
+
+// add adds the product of 32 values, scaled by the f16 at byte 0.
+func (p *wideDot) add(values [2]VecVirtual) {
+	t, half := values[0], GP64()
+	VMULPS(p.x[0], t, t)
+	VFMADD231PS(p.x[1], values[1], t)
+	MOVWQZX(p.at(0), half)
+	VFMADD231PS_BCST(Mem{Base: p.half, Index: half, Scale: 4}, t, p.acc)
+}
+
+func (p *wideDot) q8_0() {
+	p.load()
+	p.add([2]VecVirtual{p.float(p.dwords(2, true)), p.float(p.dwords(18, true))})
+}
+
+// nibbles are the low and the high nibbles of 16 bytes, less what the format subtracts, times 16.
+func (p *wideDot) nibbles(i int) (low, high VecVirtual) {
+	high, low = p.dwords(i, false), p.reg()
+	VPERMPS(Z31, high, low) // looks up the lowest four bits
+	return low, p.magic(high, Z30, Z28)
+}
+
+func (p *wideDot) q4_0() {
+	p.load()
+	low, high := p.nibbles(2)
+	p.add([2]VecVirtual{low, high})
+}
+
+func (p *wideDot) q4_K() {
+	s, m := p.sixes()
+	d := YMM()
+	p.halfAt(vec{8, ""}, 0, d)
+	VMULPS(d, s, s)
+	VMOVUPS(s, p.room)
+	p.halfAt(vec{8, ""}, 2, d)
+	VMULPS(d, m, m)
+	VFMADD231PS(Mem{Base: p.ps, Disp: 32 * p.block}, m, p.low)
+	for c := range 4 {
+		low0, high0 := p.nibbles(16 + 32*c)
+		low1, high1 := p.nibbles(32 + 32*c)
+		for h, q := range [2][2]VecVirtual{{low0, low1}, {high0, high1}} {
+			VMULPS(p.activations(64*c+32*h), q[0], q[0])
+			VFMADD231PS(p.activations(64*c+32*h+16), q[1], q[0])
+			VFMADD231PS_BCST(p.room.Offset(4*(2*c+h)), q[0], p.acc)
+		}
+	}
+}
+
+// q6_K has the upper two bits of the values j = 0 to 3 of a byte at bits 2j. Shifted left by 4 and by 2 they are above the low nibbles of
+// values 0 and 1, and above the high nibbles of 2 and 3.
+func (p *wideDot) q6_K() {
+	s := p.float(p.dwords(192, true))
+	d := p.reg()
+	p.halfAt(p.vec, 208, d)
+	VMULPS(d, s, s)
+	VMULPS(sixteenthScales(), s, s)
+	VMOVUPS(s, p.room)
+	for h := range 2 {
+		for part := range 2 {
+			upper := p.dwords(128+32*h+16*part, false)
+			above := [2]VecVirtual{p.reg(), p.reg()}
+			VPSLLD(Imm(4), upper, above[0])
+			VPSLLD(Imm(2), upper, above[1])
+			for j := range 2 {
+				low := p.dwords(64*h+32*j+16*part, false)
+				high := p.reg()
+				VMOVAPS(low, high)
+				VPTERNLOGD(Imm(0xe4), Z31, above[j], low) // bits of Z31 from low, others from above
+				VPTERNLOGD(Imm(0xe4), Z27, above[j], high)
+				for k, q := range [2]VecVirtual{p.magic(low, Z30, Z28), p.magic(high, Z26, Z25)} {
+					VMULPS(p.activations(128*h+32*(j+2*k)+16*part), q, q)
+					VFMADD231PS_BCST(p.room.Offset(4*(8*h+2*(j+2*k)+part)), q, p.acc)
+				}
+			}
+		}
+	}
+}
+
+var q6Scales Mem
+
+// sixteenthScales are 1/16 for the groups of high nibbles.
+func sixteenthScales() Mem {
+	if q6Scales.Base == nil {
+		q6Scales = GLOBL("sixteenthScales", 8|16)
+		for i := range 16 {
+			DATA(4*i, U32(math.Float32bits([]float32{1, 1.0 / 16}[i/4%2])))
+		}
+	}
+	return q6Scales
+}
+
 // packedDot is a matrix times a vector.
 func (v vec) packedDot(f packedFormat) {
 	name := "dot" + f.name + v.name
@@ -400,7 +592,12 @@ func (v vec) packedDot(f packedFormat) {
 	half, px, n := Load(Param("half"), GP64()), GP64(), GP64()
 	w := gp64s()
 	p := &packedBlock{vec: v, half: half, room: AllocLocal(128)}
-	p.constants(f)
+	wide := &wideDot{packedBlock: p, px: px, values: f.values}
+	if v.wide() {
+		wide.wideConstants(f.name)
+	} else {
+		p.constants(f)
+	}
 	hasMinimums := f.name == "Q4_K"
 	var ps Register
 	var acc, low [dotStreams]VecVirtual
@@ -444,9 +641,15 @@ func (v vec) packedDot(f packedFormat) {
 			p.off = block * f.bytes
 			for row = range w {
 				p.w = w[row]
-				f.body(p)
+				if v.wide() {
+					wide.row, wide.block, wide.acc, wide.low, wide.ps = row, block, acc[row], low[row], ps
+					f.wide(wide)
+				} else {
+					f.body(p)
+				}
 			}
 		}
+		w.prefetch(blocks * f.bytes)
 		w.advance(blocks * f.bytes)
 		ADDQ(U32(uint32(4*blocks*f.values)), px)
 		if hasMinimums {
@@ -456,6 +659,9 @@ func (v vec) packedDot(f packedFormat) {
 	var sums [dotStreams]Register
 	for i := range sums {
 		sum := v.lane(acc[i])
+		if v.wide() && (f.name == "Q4_0" || f.name == "Q4_K") {
+			VMULSS(f32(1.0/16), sum.AsX(), sum.AsX())
+		}
 		if hasMinimums {
 			VSUBSS(vec{8, ""}.lane(low[i]), sum, sum)
 		}

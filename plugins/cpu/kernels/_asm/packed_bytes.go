@@ -33,7 +33,8 @@ type byteBlock struct {
 	room                Mem
 	acc, lows           VecVirtual // of the row
 	row                 int
-	excess, rowScale    VecVirtual // of the block, the same for all rows
+	excess, rowScale    VecVirtual // of the block, the same for all rows: what u is too large by, and the scale of the activations
+	row0                VecVirtual // the block's activations
 }
 
 // sums are the sums of four products in each lane, of unsigned bytes u and the activations from i on, and of what u is too large by.
@@ -94,9 +95,48 @@ func (p *byteBlock) signedSums(w VecVirtual, i int) VecVirtual {
 }
 
 func bytesOf8_0(p *byteBlock) {
+	if p.vnni {
+		p.load()
+		w := YMM()
+		VPXORD(p.at(2), Y31, w)
+		p.addBlock(w)
+		return
+	}
 	w := YMM()
 	VMOVDQU(p.at(2), w)
 	p.add(p.signedSums(w, 0), p.blockScale())
+}
+
+// load sets what the rows of a block have in common, at the first row. Loads limit these products, so it takes no more than it must.
+func (p *byteBlock) load() {
+	if p.row > 0 {
+		return
+	}
+	p.row0, p.excess, p.rowScale = YMM(), YMM(), YMM()
+	VMOVDQU(Mem{Base: p.x, Disp: p.block * p.values}, p.row0)
+	VMOVDQU(Mem{Base: p.products, Disp: p.block * p.values}, p.excess)
+	VBROADCASTSS(Mem{Base: p.dx, Disp: 4 * p.block}, p.rowScale)
+}
+
+// addBlock adds the product of a block of 32 unsigned integers whose scale is the f16 at byte 0.
+func (p *byteBlock) addBlock(u VecVirtual) {
+	t, s, half := YMM(), YMM(), GP64()
+	VMOVDQA(p.excess, t)
+	vpdpbusd(p.row0, u, t)
+	VCVTDQ2PS(t, t)
+	MOVWQZX(p.at(0), half)
+	VMULPS_BCST(Mem{Base: p.half, Index: half, Scale: 4}, p.rowScale, s)
+	p.add(t, s)
+}
+
+// bytesConstants loads what the bodies for VNNI expect in registers.
+func bytesConstants(f integerFormat) {
+	switch f.name {
+	case "Q8_0":
+		VPBROADCASTD(bytesConst(0x80), Y31)
+	case "Q4_0":
+		VMOVDQU32(nibbleTable("nibbleMasks", 0x0f0f0f0f, 0xf0f0f0f0), Y31)
+	}
 }
 
 func bytesOf4_0(p *byteBlock) {
@@ -113,24 +153,15 @@ func bytesOf4_0(p *byteBlock) {
 
 // highNibbles is bytesOf4_0 without shifts: high nibbles count 16 times, and the scale of their activations a 16th.
 func (p *byteBlock) highNibbles() {
-	i := p.block * p.values
+	p.load()
 	if p.row == 0 {
-		p.excess, p.rowScale = YMM(), YMM()
-		VMOVDQU(Mem{Base: p.products, Disp: i}, p.excess)
 		VPSLLVD(nibbleTable("nibbleShifts", 0, 4), p.excess, p.excess)
-		VBROADCASTSS(Mem{Base: p.dx, Disp: 4 * p.block}, p.rowScale)
 		VMULPS(nibbleTable("nibbleScales", math.Float32bits(1), math.Float32bits(1.0/16)), p.rowScale, p.rowScale)
 	}
-	u, t, s, half := YMM(), YMM(), YMM(), GP64()
+	u := YMM()
 	VBROADCASTI128(p.at(2), u)
-	VPAND(nibbleTable("nibbleMasks", 0x0f0f0f0f, 0xf0f0f0f0), u, u)
-	VMOVDQA(p.excess, t)
-	vpdpbusd(Mem{Base: p.x, Disp: i}, u, t)
-	VCVTDQ2PS(t, t)
-	MOVWQZX(p.at(0), half)
-	VBROADCASTSS(Mem{Base: p.half, Index: half, Scale: 4}, s)
-	VMULPS(p.rowScale, s, s)
-	p.add(t, s)
+	VPANDD(Y31, u, u)
+	p.addBlock(u)
 }
 
 var nibbleTablesOfHalves = map[string]Mem{}
@@ -148,7 +179,7 @@ func nibbleTable(name string, low, high uint32) Mem {
 	return m
 }
 
-func vpdpbusd(x Mem, u, t VecVirtual) {
+func vpdpbusd(x Op, u, t VecVirtual) {
 	Instruction(&ir.Instruction{Opcode: "VPDPBUSD", Operands: []Op{x, u, t}, Inputs: []Op{x, u, t}, Outputs: []Op{t}, ISA: []string{"AVX512VNNI", "AVX512VL"}})
 }
 
@@ -296,6 +327,9 @@ func byteDot(f integerFormat, v vec, body func(*byteBlock)) {
 	if f.values == 32 {
 		unroll = 2
 	}
+	if p.vnni {
+		bytesConstants(f)
+	}
 	Label("row")
 	w.start(p.x)
 	MOVQ(arg("blocks"), p.x)
@@ -322,6 +356,7 @@ func byteDot(f integerFormat, v vec, body func(*byteBlock)) {
 				body(p)
 			}
 		}
+		w.prefetch(blocks * f.bytes)
 		w.advance(blocks * f.bytes)
 		ADDQ(U32(uint32(blocks*f.values)), p.x)
 		if !f.lows {
