@@ -9982,11 +9982,13 @@ prefetched33:
 	RET
 
 // func dotBytesQ4_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, FMA3, MMX+
 TEXT ·dotBytesQ4_KVNNI(SB), NOSPLIT, $136-96
-	MOVQ half+80(FP), AX
-	LEAQ (SP), CX
-	LEAQ 64(SP), CX
+	MOVQ         half+80(FP), AX
+	LEAQ         (SP), CX
+	LEAQ         64(SP), CX
+	VPBROADCASTD c0f0f0f0f<>+0(SB), Y31
+	VPBROADCASTD cf0f0f0f0<>+0(SB), Y30
 
 row:
 	MOVQ   w+16(FP), CX
@@ -10009,389 +10011,279 @@ row:
 	VXORPS Y7, Y7, Y7
 
 each:
-	MOVL         4(CX), R10
-	MOVL         8(CX), R11
-	MOVL         12(CX), R12
-	MOVL         R10, R13
-	ANDL         $0x3f3f3f3f, R13
-	MOVL         R12, R14
-	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x02, R10
-	ANDL         $0x30303030, R10
-	ORL          R10, R14
-	SHLQ         $0x20, R14
-	ORQ          R13, R14
-	VMOVQ        R14, X8
-	VPMOVZXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVL         R11, R10
-	ANDL         $0x3f3f3f3f, R10
-	SHRL         $0x04, R12
-	ANDL         $0x0f0f0f0f, R12
-	SHRL         $0x02, R11
-	ANDL         $0x30303030, R11
-	ORL          R11, R12
-	SHLQ         $0x20, R12
-	ORQ          R10, R12
-	VMOVQ        R12, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	MOVWQZX      (CX), R10
-	VBROADCASTSS (AX)(R10*4), Y10
-	VMULPS       Y10, Y8, Y8
-	VMULPS       (R8), Y8, Y8
-	VMOVUPS      Y8, (SP)
-	MOVWQZX      2(CX), R10
-	VBROADCASTSS (AX)(R10*4), Y8
-	VMULPS       Y8, Y9, Y9
-	VFMADD231PS  (R9), Y9, Y1
-	VMOVDQU      16(CX), Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     (DI), Y9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VBROADCASTSS (SP), Y9
-	VFMADD231PS  Y9, Y10, Y0
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPXOR        Y9, Y9, Y9
-	VPDPBUSD     32(DI), Y8, Y9
-	VCVTDQ2PS    Y9, Y9
-	VBROADCASTSS 4(SP), Y8
-	VFMADD231PS  Y8, Y9, Y0
-	VMOVDQU      48(CX), Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     64(DI), Y9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VBROADCASTSS 8(SP), Y9
-	VFMADD231PS  Y9, Y10, Y0
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPXOR        Y9, Y9, Y9
-	VPDPBUSD     96(DI), Y8, Y9
-	VCVTDQ2PS    Y9, Y9
-	VBROADCASTSS 12(SP), Y8
-	VFMADD231PS  Y8, Y9, Y0
-	VMOVDQU      80(CX), Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     128(DI), Y9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VBROADCASTSS 16(SP), Y9
-	VFMADD231PS  Y9, Y10, Y0
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPXOR        Y9, Y9, Y9
-	VPDPBUSD     160(DI), Y8, Y9
-	VCVTDQ2PS    Y9, Y9
-	VBROADCASTSS 20(SP), Y8
-	VFMADD231PS  Y8, Y9, Y0
-	VMOVDQU      112(CX), Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     192(DI), Y9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VBROADCASTSS 24(SP), Y9
-	VFMADD231PS  Y9, Y10, Y0
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPXOR        Y9, Y9, Y9
-	VPDPBUSD     224(DI), Y8, Y9
-	VCVTDQ2PS    Y9, Y9
-	VBROADCASTSS 28(SP), Y8
-	VFMADD231PS  Y8, Y9, Y0
-	MOVL         4(DX), R10
-	MOVL         8(DX), R11
-	MOVL         12(DX), R12
-	MOVL         R10, R13
-	ANDL         $0x3f3f3f3f, R13
-	MOVL         R12, R14
-	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x02, R10
-	ANDL         $0x30303030, R10
-	ORL          R10, R14
-	SHLQ         $0x20, R14
-	ORQ          R13, R14
-	VMOVQ        R14, X8
-	VPMOVZXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVL         R11, R10
-	ANDL         $0x3f3f3f3f, R10
-	SHRL         $0x04, R12
-	ANDL         $0x0f0f0f0f, R12
-	SHRL         $0x02, R11
-	ANDL         $0x30303030, R11
-	ORL          R11, R12
-	SHLQ         $0x20, R12
-	ORQ          R10, R12
-	VMOVQ        R12, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	MOVWQZX      (DX), R10
-	VBROADCASTSS (AX)(R10*4), Y10
-	VMULPS       Y10, Y8, Y8
-	VMULPS       (R8), Y8, Y8
-	VMOVUPS      Y8, (SP)
-	MOVWQZX      2(DX), R10
-	VBROADCASTSS (AX)(R10*4), Y8
-	VMULPS       Y8, Y9, Y9
-	VFMADD231PS  (R9), Y9, Y3
-	VMOVDQU      16(DX), Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     (DI), Y9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VBROADCASTSS (SP), Y9
-	VFMADD231PS  Y9, Y10, Y2
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPXOR        Y9, Y9, Y9
-	VPDPBUSD     32(DI), Y8, Y9
-	VCVTDQ2PS    Y9, Y9
-	VBROADCASTSS 4(SP), Y8
-	VFMADD231PS  Y8, Y9, Y2
-	VMOVDQU      48(DX), Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     64(DI), Y9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VBROADCASTSS 8(SP), Y9
-	VFMADD231PS  Y9, Y10, Y2
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPXOR        Y9, Y9, Y9
-	VPDPBUSD     96(DI), Y8, Y9
-	VCVTDQ2PS    Y9, Y9
-	VBROADCASTSS 12(SP), Y8
-	VFMADD231PS  Y8, Y9, Y2
-	VMOVDQU      80(DX), Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     128(DI), Y9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VBROADCASTSS 16(SP), Y9
-	VFMADD231PS  Y9, Y10, Y2
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPXOR        Y9, Y9, Y9
-	VPDPBUSD     160(DI), Y8, Y9
-	VCVTDQ2PS    Y9, Y9
-	VBROADCASTSS 20(SP), Y8
-	VFMADD231PS  Y8, Y9, Y2
-	VMOVDQU      112(DX), Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     192(DI), Y9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VBROADCASTSS 24(SP), Y9
-	VFMADD231PS  Y9, Y10, Y2
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPXOR        Y9, Y9, Y9
-	VPDPBUSD     224(DI), Y8, Y9
-	VCVTDQ2PS    Y9, Y9
-	VBROADCASTSS 28(SP), Y8
-	VFMADD231PS  Y8, Y9, Y2
-	MOVL         4(BX), R10
-	MOVL         8(BX), R11
-	MOVL         12(BX), R12
-	MOVL         R10, R13
-	ANDL         $0x3f3f3f3f, R13
-	MOVL         R12, R14
-	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x02, R10
-	ANDL         $0x30303030, R10
-	ORL          R10, R14
-	SHLQ         $0x20, R14
-	ORQ          R13, R14
-	VMOVQ        R14, X8
-	VPMOVZXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVL         R11, R10
-	ANDL         $0x3f3f3f3f, R10
-	SHRL         $0x04, R12
-	ANDL         $0x0f0f0f0f, R12
-	SHRL         $0x02, R11
-	ANDL         $0x30303030, R11
-	ORL          R11, R12
-	SHLQ         $0x20, R12
-	ORQ          R10, R12
-	VMOVQ        R12, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	MOVWQZX      (BX), R10
-	VBROADCASTSS (AX)(R10*4), Y10
-	VMULPS       Y10, Y8, Y8
-	VMULPS       (R8), Y8, Y8
-	VMOVUPS      Y8, (SP)
-	MOVWQZX      2(BX), R10
-	VBROADCASTSS (AX)(R10*4), Y8
-	VMULPS       Y8, Y9, Y9
-	VFMADD231PS  (R9), Y9, Y5
-	VMOVDQU      16(BX), Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     (DI), Y9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VBROADCASTSS (SP), Y9
-	VFMADD231PS  Y9, Y10, Y4
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPXOR        Y9, Y9, Y9
-	VPDPBUSD     32(DI), Y8, Y9
-	VCVTDQ2PS    Y9, Y9
-	VBROADCASTSS 4(SP), Y8
-	VFMADD231PS  Y8, Y9, Y4
-	VMOVDQU      48(BX), Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     64(DI), Y9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VBROADCASTSS 8(SP), Y9
-	VFMADD231PS  Y9, Y10, Y4
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPXOR        Y9, Y9, Y9
-	VPDPBUSD     96(DI), Y8, Y9
-	VCVTDQ2PS    Y9, Y9
-	VBROADCASTSS 12(SP), Y8
-	VFMADD231PS  Y8, Y9, Y4
-	VMOVDQU      80(BX), Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     128(DI), Y9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VBROADCASTSS 16(SP), Y9
-	VFMADD231PS  Y9, Y10, Y4
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPXOR        Y9, Y9, Y9
-	VPDPBUSD     160(DI), Y8, Y9
-	VCVTDQ2PS    Y9, Y9
-	VBROADCASTSS 20(SP), Y8
-	VFMADD231PS  Y8, Y9, Y4
-	VMOVDQU      112(BX), Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     192(DI), Y9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VBROADCASTSS 24(SP), Y9
-	VFMADD231PS  Y9, Y10, Y4
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPXOR        Y9, Y9, Y9
-	VPDPBUSD     224(DI), Y8, Y9
-	VCVTDQ2PS    Y9, Y9
-	VBROADCASTSS 28(SP), Y8
-	VFMADD231PS  Y8, Y9, Y4
-	MOVL         4(SI), R10
-	MOVL         8(SI), R11
-	MOVL         12(SI), R12
-	MOVL         R10, R13
-	ANDL         $0x3f3f3f3f, R13
-	MOVL         R12, R14
-	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x02, R10
-	ANDL         $0x30303030, R10
-	ORL          R10, R14
-	SHLQ         $0x20, R14
-	ORQ          R13, R14
-	VMOVQ        R14, X8
-	VPMOVZXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVL         R11, R10
-	ANDL         $0x3f3f3f3f, R10
-	SHRL         $0x04, R12
-	ANDL         $0x0f0f0f0f, R12
-	SHRL         $0x02, R11
-	ANDL         $0x30303030, R11
-	ORL          R11, R12
-	SHLQ         $0x20, R12
-	ORQ          R10, R12
-	VMOVQ        R12, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	MOVWQZX      (SI), R10
-	VBROADCASTSS (AX)(R10*4), Y10
-	VMULPS       Y10, Y8, Y8
-	VMULPS       (R8), Y8, Y8
-	VMOVUPS      Y8, (SP)
-	MOVWQZX      2(SI), R10
-	VBROADCASTSS (AX)(R10*4), Y8
-	VMULPS       Y8, Y9, Y9
-	VFMADD231PS  (R9), Y9, Y7
-	VMOVDQU      16(SI), Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     (DI), Y9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VBROADCASTSS (SP), Y9
-	VFMADD231PS  Y9, Y10, Y6
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPXOR        Y9, Y9, Y9
-	VPDPBUSD     32(DI), Y8, Y9
-	VCVTDQ2PS    Y9, Y9
-	VBROADCASTSS 4(SP), Y8
-	VFMADD231PS  Y8, Y9, Y6
-	VMOVDQU      48(SI), Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     64(DI), Y9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VBROADCASTSS 8(SP), Y9
-	VFMADD231PS  Y9, Y10, Y6
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPXOR        Y9, Y9, Y9
-	VPDPBUSD     96(DI), Y8, Y9
-	VCVTDQ2PS    Y9, Y9
-	VBROADCASTSS 12(SP), Y8
-	VFMADD231PS  Y8, Y9, Y6
-	VMOVDQU      80(SI), Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     128(DI), Y9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VBROADCASTSS 16(SP), Y9
-	VFMADD231PS  Y9, Y10, Y6
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPXOR        Y9, Y9, Y9
-	VPDPBUSD     160(DI), Y8, Y9
-	VCVTDQ2PS    Y9, Y9
-	VBROADCASTSS 20(SP), Y8
-	VFMADD231PS  Y8, Y9, Y6
-	VMOVDQU      112(SI), Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     192(DI), Y9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VBROADCASTSS 24(SP), Y9
-	VFMADD231PS  Y9, Y10, Y6
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPXOR        Y9, Y9, Y9
-	VPDPBUSD     224(DI), Y8, Y9
-	VCVTDQ2PS    Y9, Y9
-	VBROADCASTSS 28(SP), Y8
-	VFMADD231PS  Y8, Y9, Y6
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near34
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4160(CX)
-	PREFETCHT0   4224(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	PREFETCHT0   4224(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4160(BX)
-	PREFETCHT0   4224(BX)
-	PREFETCHT0   4096(SI)
-	PREFETCHT0   4160(SI)
-	PREFETCHT0   4224(SI)
-	JMP          prefetched34
+	VMOVUPS          (R8), Y8
+	VMULPS           sixteenthOdd<>+0(SB), Y8, Y8
+	VMOVDQU          (CX), X9
+	VPSHUFD          $0xed, X9, X10
+	VPSRLVD          sixesShifts<>+0(SB), X10, X10
+	VPAND            sixesLow<>+0(SB), X10, X10
+	VPSHUFD          $0x84, X9, X9
+	VPSRLD           $0x02, X9, X9
+	VPAND            sixesHigh<>+0(SB), X9, X9
+	VPOR             X9, X10, X10
+	VPMOVZXBD        X10, Y9
+	VPSRLDQ          $0x08, X10, X10
+	VPMOVZXBD        X10, Y10
+	VCVTDQ2PS        Y9, Y9
+	VCVTDQ2PS        Y10, Y10
+	MOVWQZX          (CX), R10
+	VMULPS.BCST      (AX)(R10*4), Y9, Y9
+	VMULPS           Y8, Y9, Y9
+	VMOVUPS          Y9, (SP)
+	MOVWQZX          2(CX), R10
+	VMULPS.BCST      (AX)(R10*4), Y10, Y10
+	VFMADD231PS      (R9), Y10, Y1
+	VMOVDQU          16(CX), Y9
+	VPANDD           Y31, Y9, Y10
+	VPXOR            Y11, Y11, Y11
+	VPDPBUSD         (DI), Y10, Y11
+	VCVTDQ2PS        Y11, Y11
+	VFMADD231PS.BCST (SP), Y11, Y0
+	VPANDD           Y30, Y9, Y9
+	VPXOR            Y10, Y10, Y10
+	VPDPBUSD         32(DI), Y9, Y10
+	VCVTDQ2PS        Y10, Y10
+	VFMADD231PS.BCST 4(SP), Y10, Y0
+	VMOVDQU          48(CX), Y9
+	VPANDD           Y31, Y9, Y10
+	VPXOR            Y11, Y11, Y11
+	VPDPBUSD         64(DI), Y10, Y11
+	VCVTDQ2PS        Y11, Y11
+	VFMADD231PS.BCST 8(SP), Y11, Y0
+	VPANDD           Y30, Y9, Y9
+	VPXOR            Y10, Y10, Y10
+	VPDPBUSD         96(DI), Y9, Y10
+	VCVTDQ2PS        Y10, Y10
+	VFMADD231PS.BCST 12(SP), Y10, Y0
+	VMOVDQU          80(CX), Y9
+	VPANDD           Y31, Y9, Y10
+	VPXOR            Y11, Y11, Y11
+	VPDPBUSD         128(DI), Y10, Y11
+	VCVTDQ2PS        Y11, Y11
+	VFMADD231PS.BCST 16(SP), Y11, Y0
+	VPANDD           Y30, Y9, Y9
+	VPXOR            Y10, Y10, Y10
+	VPDPBUSD         160(DI), Y9, Y10
+	VCVTDQ2PS        Y10, Y10
+	VFMADD231PS.BCST 20(SP), Y10, Y0
+	VMOVDQU          112(CX), Y9
+	VPANDD           Y31, Y9, Y10
+	VPXOR            Y11, Y11, Y11
+	VPDPBUSD         192(DI), Y10, Y11
+	VCVTDQ2PS        Y11, Y11
+	VFMADD231PS.BCST 24(SP), Y11, Y0
+	VPANDD           Y30, Y9, Y9
+	VPXOR            Y10, Y10, Y10
+	VPDPBUSD         224(DI), Y9, Y10
+	VCVTDQ2PS        Y10, Y10
+	VFMADD231PS.BCST 28(SP), Y10, Y0
+	VMOVDQU          (DX), X9
+	VPSHUFD          $0xed, X9, X10
+	VPSRLVD          sixesShifts<>+0(SB), X10, X10
+	VPAND            sixesLow<>+0(SB), X10, X10
+	VPSHUFD          $0x84, X9, X9
+	VPSRLD           $0x02, X9, X9
+	VPAND            sixesHigh<>+0(SB), X9, X9
+	VPOR             X9, X10, X10
+	VPMOVZXBD        X10, Y9
+	VPSRLDQ          $0x08, X10, X10
+	VPMOVZXBD        X10, Y10
+	VCVTDQ2PS        Y9, Y9
+	VCVTDQ2PS        Y10, Y10
+	MOVWQZX          (DX), R10
+	VMULPS.BCST      (AX)(R10*4), Y9, Y9
+	VMULPS           Y8, Y9, Y9
+	VMOVUPS          Y9, 32(SP)
+	MOVWQZX          2(DX), R10
+	VMULPS.BCST      (AX)(R10*4), Y10, Y10
+	VFMADD231PS      (R9), Y10, Y3
+	VMOVDQU          16(DX), Y9
+	VPANDD           Y31, Y9, Y10
+	VPXOR            Y11, Y11, Y11
+	VPDPBUSD         (DI), Y10, Y11
+	VCVTDQ2PS        Y11, Y11
+	VFMADD231PS.BCST 32(SP), Y11, Y2
+	VPANDD           Y30, Y9, Y9
+	VPXOR            Y10, Y10, Y10
+	VPDPBUSD         32(DI), Y9, Y10
+	VCVTDQ2PS        Y10, Y10
+	VFMADD231PS.BCST 36(SP), Y10, Y2
+	VMOVDQU          48(DX), Y9
+	VPANDD           Y31, Y9, Y10
+	VPXOR            Y11, Y11, Y11
+	VPDPBUSD         64(DI), Y10, Y11
+	VCVTDQ2PS        Y11, Y11
+	VFMADD231PS.BCST 40(SP), Y11, Y2
+	VPANDD           Y30, Y9, Y9
+	VPXOR            Y10, Y10, Y10
+	VPDPBUSD         96(DI), Y9, Y10
+	VCVTDQ2PS        Y10, Y10
+	VFMADD231PS.BCST 44(SP), Y10, Y2
+	VMOVDQU          80(DX), Y9
+	VPANDD           Y31, Y9, Y10
+	VPXOR            Y11, Y11, Y11
+	VPDPBUSD         128(DI), Y10, Y11
+	VCVTDQ2PS        Y11, Y11
+	VFMADD231PS.BCST 48(SP), Y11, Y2
+	VPANDD           Y30, Y9, Y9
+	VPXOR            Y10, Y10, Y10
+	VPDPBUSD         160(DI), Y9, Y10
+	VCVTDQ2PS        Y10, Y10
+	VFMADD231PS.BCST 52(SP), Y10, Y2
+	VMOVDQU          112(DX), Y9
+	VPANDD           Y31, Y9, Y10
+	VPXOR            Y11, Y11, Y11
+	VPDPBUSD         192(DI), Y10, Y11
+	VCVTDQ2PS        Y11, Y11
+	VFMADD231PS.BCST 56(SP), Y11, Y2
+	VPANDD           Y30, Y9, Y9
+	VPXOR            Y10, Y10, Y10
+	VPDPBUSD         224(DI), Y9, Y10
+	VCVTDQ2PS        Y10, Y10
+	VFMADD231PS.BCST 60(SP), Y10, Y2
+	VMOVDQU          (BX), X9
+	VPSHUFD          $0xed, X9, X10
+	VPSRLVD          sixesShifts<>+0(SB), X10, X10
+	VPAND            sixesLow<>+0(SB), X10, X10
+	VPSHUFD          $0x84, X9, X9
+	VPSRLD           $0x02, X9, X9
+	VPAND            sixesHigh<>+0(SB), X9, X9
+	VPOR             X9, X10, X10
+	VPMOVZXBD        X10, Y9
+	VPSRLDQ          $0x08, X10, X10
+	VPMOVZXBD        X10, Y10
+	VCVTDQ2PS        Y9, Y9
+	VCVTDQ2PS        Y10, Y10
+	MOVWQZX          (BX), R10
+	VMULPS.BCST      (AX)(R10*4), Y9, Y9
+	VMULPS           Y8, Y9, Y9
+	VMOVUPS          Y9, 64(SP)
+	MOVWQZX          2(BX), R10
+	VMULPS.BCST      (AX)(R10*4), Y10, Y10
+	VFMADD231PS      (R9), Y10, Y5
+	VMOVDQU          16(BX), Y9
+	VPANDD           Y31, Y9, Y10
+	VPXOR            Y11, Y11, Y11
+	VPDPBUSD         (DI), Y10, Y11
+	VCVTDQ2PS        Y11, Y11
+	VFMADD231PS.BCST 64(SP), Y11, Y4
+	VPANDD           Y30, Y9, Y9
+	VPXOR            Y10, Y10, Y10
+	VPDPBUSD         32(DI), Y9, Y10
+	VCVTDQ2PS        Y10, Y10
+	VFMADD231PS.BCST 68(SP), Y10, Y4
+	VMOVDQU          48(BX), Y9
+	VPANDD           Y31, Y9, Y10
+	VPXOR            Y11, Y11, Y11
+	VPDPBUSD         64(DI), Y10, Y11
+	VCVTDQ2PS        Y11, Y11
+	VFMADD231PS.BCST 72(SP), Y11, Y4
+	VPANDD           Y30, Y9, Y9
+	VPXOR            Y10, Y10, Y10
+	VPDPBUSD         96(DI), Y9, Y10
+	VCVTDQ2PS        Y10, Y10
+	VFMADD231PS.BCST 76(SP), Y10, Y4
+	VMOVDQU          80(BX), Y9
+	VPANDD           Y31, Y9, Y10
+	VPXOR            Y11, Y11, Y11
+	VPDPBUSD         128(DI), Y10, Y11
+	VCVTDQ2PS        Y11, Y11
+	VFMADD231PS.BCST 80(SP), Y11, Y4
+	VPANDD           Y30, Y9, Y9
+	VPXOR            Y10, Y10, Y10
+	VPDPBUSD         160(DI), Y9, Y10
+	VCVTDQ2PS        Y10, Y10
+	VFMADD231PS.BCST 84(SP), Y10, Y4
+	VMOVDQU          112(BX), Y9
+	VPANDD           Y31, Y9, Y10
+	VPXOR            Y11, Y11, Y11
+	VPDPBUSD         192(DI), Y10, Y11
+	VCVTDQ2PS        Y11, Y11
+	VFMADD231PS.BCST 88(SP), Y11, Y4
+	VPANDD           Y30, Y9, Y9
+	VPXOR            Y10, Y10, Y10
+	VPDPBUSD         224(DI), Y9, Y10
+	VCVTDQ2PS        Y10, Y10
+	VFMADD231PS.BCST 92(SP), Y10, Y4
+	VMOVDQU          (SI), X9
+	VPSHUFD          $0xed, X9, X10
+	VPSRLVD          sixesShifts<>+0(SB), X10, X10
+	VPAND            sixesLow<>+0(SB), X10, X10
+	VPSHUFD          $0x84, X9, X9
+	VPSRLD           $0x02, X9, X9
+	VPAND            sixesHigh<>+0(SB), X9, X9
+	VPOR             X9, X10, X10
+	VPMOVZXBD        X10, Y9
+	VPSRLDQ          $0x08, X10, X10
+	VPMOVZXBD        X10, Y10
+	VCVTDQ2PS        Y9, Y9
+	VCVTDQ2PS        Y10, Y10
+	MOVWQZX          (SI), R10
+	VMULPS.BCST      (AX)(R10*4), Y9, Y9
+	VMULPS           Y8, Y9, Y9
+	VMOVUPS          Y9, 96(SP)
+	MOVWQZX          2(SI), R10
+	VMULPS.BCST      (AX)(R10*4), Y10, Y10
+	VFMADD231PS      (R9), Y10, Y7
+	VMOVDQU          16(SI), Y8
+	VPANDD           Y31, Y8, Y9
+	VPXOR            Y10, Y10, Y10
+	VPDPBUSD         (DI), Y9, Y10
+	VCVTDQ2PS        Y10, Y10
+	VFMADD231PS.BCST 96(SP), Y10, Y6
+	VPANDD           Y30, Y8, Y8
+	VPXOR            Y9, Y9, Y9
+	VPDPBUSD         32(DI), Y8, Y9
+	VCVTDQ2PS        Y9, Y9
+	VFMADD231PS.BCST 100(SP), Y9, Y6
+	VMOVDQU          48(SI), Y8
+	VPANDD           Y31, Y8, Y9
+	VPXOR            Y10, Y10, Y10
+	VPDPBUSD         64(DI), Y9, Y10
+	VCVTDQ2PS        Y10, Y10
+	VFMADD231PS.BCST 104(SP), Y10, Y6
+	VPANDD           Y30, Y8, Y8
+	VPXOR            Y9, Y9, Y9
+	VPDPBUSD         96(DI), Y8, Y9
+	VCVTDQ2PS        Y9, Y9
+	VFMADD231PS.BCST 108(SP), Y9, Y6
+	VMOVDQU          80(SI), Y8
+	VPANDD           Y31, Y8, Y9
+	VPXOR            Y10, Y10, Y10
+	VPDPBUSD         128(DI), Y9, Y10
+	VCVTDQ2PS        Y10, Y10
+	VFMADD231PS.BCST 112(SP), Y10, Y6
+	VPANDD           Y30, Y8, Y8
+	VPXOR            Y9, Y9, Y9
+	VPDPBUSD         160(DI), Y8, Y9
+	VCVTDQ2PS        Y9, Y9
+	VFMADD231PS.BCST 116(SP), Y9, Y6
+	VMOVDQU          112(SI), Y8
+	VPANDD           Y31, Y8, Y9
+	VPXOR            Y10, Y10, Y10
+	VPDPBUSD         192(DI), Y9, Y10
+	VCVTDQ2PS        Y10, Y10
+	VFMADD231PS.BCST 120(SP), Y10, Y6
+	VPANDD           Y30, Y8, Y8
+	VPXOR            Y9, Y9, Y9
+	VPDPBUSD         224(DI), Y8, Y9
+	VCVTDQ2PS        Y9, Y9
+	VFMADD231PS.BCST 124(SP), Y9, Y6
+	CMPB             ·prefetchesFar+0(SB), $0x00
+	JEQ              near34
+	PREFETCHT0       4096(CX)
+	PREFETCHT0       4160(CX)
+	PREFETCHT0       4224(CX)
+	PREFETCHT0       4096(DX)
+	PREFETCHT0       4160(DX)
+	PREFETCHT0       4224(DX)
+	PREFETCHT0       4096(BX)
+	PREFETCHT0       4160(BX)
+	PREFETCHT0       4224(BX)
+	PREFETCHT0       4096(SI)
+	PREFETCHT0       4160(SI)
+	PREFETCHT0       4224(SI)
+	JMP              prefetched34
 
 near34:
 	PREFETCHT0 1024(CX)
@@ -10461,6 +10353,64 @@ prefetched34:
 	JNE          row
 	VZEROUPPER
 	RET
+
+DATA cf0f0f0f0<>+0(SB)/4, $0xf0f0f0f0
+DATA cf0f0f0f0<>+4(SB)/4, $0xf0f0f0f0
+DATA cf0f0f0f0<>+8(SB)/4, $0xf0f0f0f0
+DATA cf0f0f0f0<>+12(SB)/4, $0xf0f0f0f0
+DATA cf0f0f0f0<>+16(SB)/4, $0xf0f0f0f0
+DATA cf0f0f0f0<>+20(SB)/4, $0xf0f0f0f0
+DATA cf0f0f0f0<>+24(SB)/4, $0xf0f0f0f0
+DATA cf0f0f0f0<>+28(SB)/4, $0xf0f0f0f0
+DATA cf0f0f0f0<>+32(SB)/4, $0xf0f0f0f0
+DATA cf0f0f0f0<>+36(SB)/4, $0xf0f0f0f0
+DATA cf0f0f0f0<>+40(SB)/4, $0xf0f0f0f0
+DATA cf0f0f0f0<>+44(SB)/4, $0xf0f0f0f0
+DATA cf0f0f0f0<>+48(SB)/4, $0xf0f0f0f0
+DATA cf0f0f0f0<>+52(SB)/4, $0xf0f0f0f0
+DATA cf0f0f0f0<>+56(SB)/4, $0xf0f0f0f0
+DATA cf0f0f0f0<>+60(SB)/4, $0xf0f0f0f0
+GLOBL cf0f0f0f0<>(SB), RODATA|NOPTR, $64
+
+DATA sixteenthOdd<>+0(SB)/4, $0x3f800000
+DATA sixteenthOdd<>+4(SB)/4, $0x3d800000
+DATA sixteenthOdd<>+8(SB)/4, $0x3f800000
+DATA sixteenthOdd<>+12(SB)/4, $0x3d800000
+DATA sixteenthOdd<>+16(SB)/4, $0x3f800000
+DATA sixteenthOdd<>+20(SB)/4, $0x3d800000
+DATA sixteenthOdd<>+24(SB)/4, $0x3f800000
+DATA sixteenthOdd<>+28(SB)/4, $0x3d800000
+GLOBL sixteenthOdd<>(SB), RODATA|NOPTR, $32
+
+DATA sixesShifts<>+0(SB)/4, $0x00000000
+DATA sixesShifts<>+4(SB)/4, $0x00000000
+DATA sixesShifts<>+8(SB)/4, $0x00000000
+DATA sixesShifts<>+12(SB)/4, $0x00000004
+DATA sixesShifts<>+16(SB)/4, $0x00000000
+DATA sixesShifts<>+20(SB)/4, $0x00000000
+DATA sixesShifts<>+24(SB)/4, $0x00000000
+DATA sixesShifts<>+28(SB)/4, $0x00000004
+GLOBL sixesShifts<>(SB), RODATA|NOPTR, $32
+
+DATA sixesLow<>+0(SB)/4, $0x3f3f3f3f
+DATA sixesLow<>+4(SB)/4, $0x0f0f0f0f
+DATA sixesLow<>+8(SB)/4, $0x3f3f3f3f
+DATA sixesLow<>+12(SB)/4, $0x0f0f0f0f
+DATA sixesLow<>+16(SB)/4, $0x3f3f3f3f
+DATA sixesLow<>+20(SB)/4, $0x0f0f0f0f
+DATA sixesLow<>+24(SB)/4, $0x3f3f3f3f
+DATA sixesLow<>+28(SB)/4, $0x0f0f0f0f
+GLOBL sixesLow<>(SB), RODATA|NOPTR, $32
+
+DATA sixesHigh<>+0(SB)/4, $0x00000000
+DATA sixesHigh<>+4(SB)/4, $0x30303030
+DATA sixesHigh<>+8(SB)/4, $0x00000000
+DATA sixesHigh<>+12(SB)/4, $0x30303030
+DATA sixesHigh<>+16(SB)/4, $0x00000000
+DATA sixesHigh<>+20(SB)/4, $0x30303030
+DATA sixesHigh<>+24(SB)/4, $0x00000000
+DATA sixesHigh<>+28(SB)/4, $0x30303030
+GLOBL sixesHigh<>(SB), RODATA|NOPTR, $32
 
 // func dotBytesQ5_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+

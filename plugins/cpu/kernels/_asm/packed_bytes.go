@@ -134,6 +134,9 @@ func bytesConstants(f integerFormat) {
 	switch f.name {
 	case "Q8_0":
 		VPBROADCASTD(bytesConst(0x80), Y31)
+	case "Q4_K":
+		VPBROADCASTD(bytesConst(0x0f), Y31)
+		VPBROADCASTD(bytesConst(0xf0), Y30)
 	case "Q4_0":
 		VMOVDQU32(nibbleTable("nibbleMasks", 0x0f0f0f0f, 0xf0f0f0f0), Y31)
 	}
@@ -191,6 +194,10 @@ func (p *byteBlock) broadcast(i int) VecVirtual {
 }
 
 func bytesOf4_K(p *byteBlock) {
+	if p.vnni {
+		p.sixteenfold4_K()
+		return
+	}
 	s, m := (&packedBlock{vec: vec{8, "AVX2"}, w: p.w, half: p.half}).sixes()
 	VMULPS(p.broadcastHalf(0), s, s)
 	VMULPS(Mem{Base: p.dx}, s, s)
@@ -203,6 +210,66 @@ func bytesOf4_K(p *byteBlock) {
 		p.add(p.sums(masked(x, 15), 64*c), p.broadcast(2*c))
 		p.add(p.sums(masked(shiftRight(x, 4), 15), 64*c+32), p.broadcast(2*c+1))
 	}
+}
+
+// sixteenfold4_K is bytesOf4_K without shifts of nibbles: high ones count 16 times, and the scale of their activations a 16th.
+func (p *byteBlock) sixteenfold4_K() {
+	if p.row == 0 {
+		p.rowScale = YMM()
+		VMOVUPS(Mem{Base: p.dx}, p.rowScale)
+		VMULPS(dwords("sixteenthOdd", math.Float32bits(1), math.Float32bits(1.0/16)), p.rowScale, p.rowScale)
+	}
+	// Dwords 1 to 3 of the block are eight scales and eight minimums, see sixes; each is a byte of bits.
+	raw, bits, upper, s, m, half := XMM(), XMM(), XMM(), YMM(), YMM(), GP64()
+	VMOVDQU(p.at(0), raw)
+	VPSHUFD(Imm(0xed), raw, bits) // dwords 1 3 2 3
+	VPSRLVD(dwords("sixesShifts", 0, 0, 0, 4), bits, bits)
+	VPAND(dwords("sixesLow", 0x3f3f3f3f, 0x0f0f0f0f), bits, bits)
+	VPSHUFD(Imm(0x84), raw, upper) // dwords 0 1 0 2
+	VPSRLD(Imm(2), upper, upper)
+	VPAND(dwords("sixesHigh", 0, 0x30303030), upper, upper)
+	VPOR(upper, bits, bits)
+	VPMOVZXBD(bits, s)
+	VPSRLDQ(Imm(8), bits, bits)
+	VPMOVZXBD(bits, m)
+	VCVTDQ2PS(s, s)
+	VCVTDQ2PS(m, m)
+	MOVWQZX(p.at(0), half)
+	VMULPS_BCST(Mem{Base: p.half, Index: half, Scale: 4}, s, s)
+	VMULPS(p.rowScale, s, s)
+	room := p.room.Offset(32 * p.row)
+	VMOVUPS(s, room)
+	half = GP64()
+	MOVWQZX(p.at(2), half)
+	VMULPS_BCST(Mem{Base: p.half, Index: half, Scale: 4}, m, m)
+	VFMADD231PS(Mem{Base: p.xs}, m, p.lows)
+	for c := range 4 {
+		x := YMM()
+		VMOVDQU(p.at(16+32*c), x)
+		for h, mask := range []Register{Y31, Y30} {
+			u, t := YMM(), YMM()
+			VPANDD(mask, x, u)
+			VPXOR(t, t, t)
+			vpdpbusd(Mem{Base: p.x, Disp: 64*c + 32*h}, u, t)
+			VCVTDQ2PS(t, t)
+			VFMADD231PS_BCST(room.Offset(4*(2*c+h)), t, p.acc)
+		}
+	}
+}
+
+var dwordTables = map[string]Mem{}
+
+// dwords is a constant of eight numbers, which repeat.
+func dwords(name string, numbers ...uint32) Mem {
+	m, ok := dwordTables[name]
+	if !ok {
+		m = GLOBL(name, 8|16)
+		for i := range 8 {
+			DATA(4*i, U32(numbers[i%len(numbers)]))
+		}
+		dwordTables[name] = m
+	}
+	return m
 }
 
 var laneOrders [7]Mem
