@@ -5,9 +5,11 @@ import (
 	"time"
 )
 
-// A long run is divided into several submissions. A submission cannot be withdrawn, so its length bounds how long a cancelled run goes on. A short
-// run is a single submission, because the device idles for a moment between two.
+// A long run is divided into several submissions. A submission cannot be withdrawn, so its length bounds how long a cancelled run goes on. The
+// device idles for a moment between two, so a short run has only two: a small one, and the rest, which is submitted while the device works on the
+// first. Submitting takes half a microsecond for each dispatch.
 const (
+	headDispatches  = 16 // of the first submission of a tape
 	firstDispatches = 8
 	submissionTime  = 25 * time.Millisecond // of a submission on the device, estimated from the previous run
 	maxInFlight     = 2                     // submissions at a time: the one that runs, and the next
@@ -17,6 +19,7 @@ const (
 type flow struct {
 	dispatches int // recorded since the last submission
 	size       int // dispatches per submission
+	head       int // dispatches of the first submission, 0 for size
 
 	first, next int // steps [first, next) are recorded and not submitted
 	inFlight    int // submissions that are not known to have ended
@@ -35,7 +38,10 @@ func (f *flow) begin(dispatches int, pace time.Duration) {
 	}
 }
 
-func (f *flow) full() bool { return f.dispatches >= f.size }
+// full reports whether what is recorded should be submitted.
+func (f *flow) full() bool {
+	return f.dispatches >= f.size || f.head > 0 && f.first == 0 && f.dispatches >= f.head
+}
 
 // flush waits for a slot and submits what is recorded.
 func (c *recording) flush() error {

@@ -57,6 +57,9 @@ func (x *executable) recordAt(pace time.Duration, outputs []bool) (t *tape, err 
 	r := device.Run{Outputs: t.outputs}
 	c := &recording{x: x, ctx: context.Background(), tape: t, r: r, needed: x.p.Needed(r.Computed(), nil)}
 	c.flow.begin(len(x.dispatches), pace)
+	if len(x.dispatches) > 2*headDispatches {
+		c.flow.head = headDispatches
+	}
 	for _, f := range []func() error{c.inputs, c.dispatchAll, c.outputs, c.cut} {
 		if err = f(); err != nil {
 			c.drop()
