@@ -29,142 +29,142 @@ func tileRowBF16(dst *float32, src *float32, steps int)
 //go:noescape
 func blockRowsBF16(dst *float32, src *float32, ld int, rows int, steps int)
 
-// pairs1x32 is the kernel for 1 rows, as genGemm describes.
+// pairs1x32 is the kernel for panels of A with 1 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs1x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs2x32 is the kernel for 2 rows, as genGemm describes.
+// pairs2x32 is the kernel for panels of A with 2 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs2x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs3x32 is the kernel for 3 rows, as genGemm describes.
+// pairs3x32 is the kernel for panels of A with 3 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs3x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs4x32 is the kernel for 4 rows, as genGemm describes.
+// pairs4x32 is the kernel for panels of A with 4 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs4x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs5x32 is the kernel for 5 rows, as genGemm describes.
+// pairs5x32 is the kernel for panels of A with 5 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs5x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs6x32 is the kernel for 6 rows, as genGemm describes.
+// pairs6x32 is the kernel for panels of A with 6 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs6x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs7x32 is the kernel for 7 rows, as genGemm describes.
+// pairs7x32 is the kernel for panels of A with 7 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs7x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs8x32 is the kernel for 8 rows, as genGemm describes.
+// pairs8x32 is the kernel for panels of A with 8 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs8x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs9x32 is the kernel for 9 rows, as genGemm describes.
+// pairs9x32 is the kernel for panels of A with 9 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs9x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs10x32 is the kernel for 10 rows, as genGemm describes.
+// pairs10x32 is the kernel for panels of A with 10 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs10x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs11x32 is the kernel for 11 rows, as genGemm describes.
+// pairs11x32 is the kernel for panels of A with 11 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs11x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs12x32 is the kernel for 12 rows, as genGemm describes.
+// pairs12x32 is the kernel for panels of A with 12 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs12x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs13x32 is the kernel for 13 rows, as genGemm describes.
+// pairs13x32 is the kernel for panels of A with 13 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs13x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs14x32 is the kernel for 14 rows, as genGemm describes.
+// pairs14x32 is the kernel for panels of A with 14 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs14x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs1x16 is the kernel for 1 rows, as genGemm describes.
+// pairs1x16 is the kernel for panels of A with 1 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs1x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs2x16 is the kernel for 2 rows, as genGemm describes.
+// pairs2x16 is the kernel for panels of A with 2 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs2x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs3x16 is the kernel for 3 rows, as genGemm describes.
+// pairs3x16 is the kernel for panels of A with 3 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs3x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs4x16 is the kernel for 4 rows, as genGemm describes.
+// pairs4x16 is the kernel for panels of A with 4 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs4x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs5x16 is the kernel for 5 rows, as genGemm describes.
+// pairs5x16 is the kernel for panels of A with 5 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs5x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs6x16 is the kernel for 6 rows, as genGemm describes.
+// pairs6x16 is the kernel for panels of A with 6 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs6x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs7x16 is the kernel for 7 rows, as genGemm describes.
+// pairs7x16 is the kernel for panels of A with 7 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs7x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs8x16 is the kernel for 8 rows, as genGemm describes.
+// pairs8x16 is the kernel for panels of A with 8 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs8x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs9x16 is the kernel for 9 rows, as genGemm describes.
+// pairs9x16 is the kernel for panels of A with 9 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs9x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs10x16 is the kernel for 10 rows, as genGemm describes.
+// pairs10x16 is the kernel for panels of A with 10 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs10x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs11x16 is the kernel for 11 rows, as genGemm describes.
+// pairs11x16 is the kernel for panels of A with 11 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs11x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs12x16 is the kernel for 12 rows, as genGemm describes.
+// pairs12x16 is the kernel for panels of A with 12 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs12x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs13x16 is the kernel for 13 rows, as genGemm describes.
+// pairs13x16 is the kernel for panels of A with 13 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs13x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs14x16 is the kernel for 14 rows, as genGemm describes.
+// pairs14x16 is the kernel for panels of A with 14 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs14x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)

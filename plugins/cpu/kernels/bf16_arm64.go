@@ -2,62 +2,62 @@
 
 package kernels
 
-// pairs1x16NEON is the kernel for 1 rows, as genGemm describes.
+// pairs1x16NEON is the kernel for panels of A with 1 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs1x16NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs2x16NEON is the kernel for 2 rows, as genGemm describes.
+// pairs2x16NEON is the kernel for panels of A with 2 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs2x16NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs3x16NEON is the kernel for 3 rows, as genGemm describes.
+// pairs3x16NEON is the kernel for panels of A with 3 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs3x16NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs4x16NEON is the kernel for 4 rows, as genGemm describes.
+// pairs4x16NEON is the kernel for panels of A with 4 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs4x16NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs5x16NEON is the kernel for 5 rows, as genGemm describes.
+// pairs5x16NEON is the kernel for panels of A with 5 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs5x16NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs6x16NEON is the kernel for 6 rows, as genGemm describes.
+// pairs6x16NEON is the kernel for panels of A with 6 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs6x16NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs1x8NEON is the kernel for 1 rows, as genGemm describes.
+// pairs1x8NEON is the kernel for panels of A with 1 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs1x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs2x8NEON is the kernel for 2 rows, as genGemm describes.
+// pairs2x8NEON is the kernel for panels of A with 2 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs2x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs3x8NEON is the kernel for 3 rows, as genGemm describes.
+// pairs3x8NEON is the kernel for panels of A with 3 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs3x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs4x8NEON is the kernel for 4 rows, as genGemm describes.
+// pairs4x8NEON is the kernel for panels of A with 4 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs4x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs5x8NEON is the kernel for 5 rows, as genGemm describes.
+// pairs5x8NEON is the kernel for panels of A with 5 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs5x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairs6x8NEON is the kernel for 6 rows, as genGemm describes.
+// pairs6x8NEON is the kernel for panels of A with 6 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func pairs6x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)

@@ -33,7 +33,7 @@ type GemmArgs struct {
 	Batch                              int
 	StrideA, StrideB, StrideC, StrideR int
 
-	wide bool // the caller of tiles has packed B, in wide panels only
+	wide bool // the last panel of B is as wide as the others, because the caller of tiles has packed B itself
 }
 
 // Gemm computes the product. Sums run over k in order, within blocks of at most kBlock that are then added in order, after the
@@ -96,7 +96,7 @@ func (g *GemmArgs) check(batch int) {
 	}
 }
 
-// depth is the number of floats that K takes in a packed operand.
+// depth returns how many floats of memory one row or column of K values takes in a packed operand.
 func (g *GemmArgs) depth(w packing) int {
 	kb := w.kSplit(g.K)
 	return g.K/kb*w.depth(kb) + w.depth(g.K%kb)
@@ -147,7 +147,8 @@ func (g *GemmArgs) packBlocked(s *isa, sc *scratch, dst []float32, i, m, rows, k
 	s.packTileRows(dst, transposed, n, rows, n)
 }
 
-// packB packs the panel of columns [j, j+nr) of product i, rows [k, k+n). buf has lanes*n floats, followed by those of w.buffer.
+// packB packs columns [j, j+nr) of rows [k, k+n) of B, of product i, as one panel. buf is scratch memory: lanes*n floats, and then as many
+// as w.buffer returns.
 func (g *GemmArgs) packB(s *isa, w packing, dst []float32, i, j, k, n int, buf []float32) {
 	cols := min(s.nr, g.N-j)
 	nr := g.panelFor(s, w, cols).nr
@@ -176,7 +177,7 @@ func (g *GemmArgs) packB(s *isa, w packing, dst []float32, i, j, k, n int, buf [
 	s.convert(w, dst, panel, nr, n)
 }
 
-// panelFor is the panel that holds so many columns: the last one of a matrix may be narrow. It starts where a wide one would.
+// panelFor returns the kind of panel for this number of columns. The last panel of a matrix may be narrow. It starts where a wide one would.
 func (g *GemmArgs) panelFor(s *isa, w packing, cols int) *panel {
 	if cols <= s.narrow.nr && w != tiled && !g.wide {
 		return &s.narrow
@@ -184,16 +185,17 @@ func (g *GemmArgs) panelFor(s *isa, w packing, cols int) *panel {
 	return &s.panel
 }
 
-// tiles computes rows [m, m+rows) by panels of columns from j on: a and b are packed, b holding panels panels of which those
-// from first on are used.
+// tiles computes rows [m, m+rows) and columns [j, j+cols) of C, of product i. a and b are packed. b holds several panels, `panels` for each
+// block of k. Column j begins panel number first.
 func (g *GemmArgs) tiles(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []float32, panels, first int) {
 	way := s.packing(g.Precision)
 	if way == tiled {
 		g.tileBlock(s, sc, i, m, rows, j, cols, a, b, panels, first)
 		return
 	}
-	// A tile that is wider than what is left of the columns goes through a buffer. Where the rows of C follow each other, it need not: what it writes
-	// behind its columns is the beginning of the next rows, which come later, as the last panel is taken first.
+	// The last panel may be wider than the columns that are left of C. Its results then go through a buffer, except where the rows of C are
+	// adjacent in memory. There the excess columns overwrite the beginning of the next row. That is harmless, because columns computes the
+	// last panel first, and the other panels afterwards.
 	spills := j == 0 && cols == g.N && g.LDC == g.N && g.K <= way.kSplit(g.K) && g.Bias == nil && g.Residual == nil
 	wide := cols
 	if !spills {
@@ -206,7 +208,8 @@ func (g *GemmArgs) tiles(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []fl
 	}
 }
 
-// columns is tiles for columns of which C stays in the second-level cache from one block of k to the next.
+// columns is tiles for few columns, so that their part of C stays in the second-level cache from one block of k to the next. spills allows
+// the last panel to overwrite the beginning of the next row.
 func (g *GemmArgs) columns(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []float32, panels, first int, spills bool) {
 	way := s.packing(g.Precision)
 	tile := sc.floats(s.mr * s.nr)
@@ -217,7 +220,7 @@ func (g *GemmArgs) columns(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []
 	if g.Residual != nil && g.Act == Identity {
 		residual = g.Residual[i*g.StrideR:]
 	}
-	across := (cols + s.nr - 1) / s.nr
+	across := (cols + s.nr - 1) / s.nr // panels
 	atA, atB := 0, 0
 	for k := 0; k == 0 || k < g.K; k += kb {
 		n := way.depth(min(kb, g.K-k))
@@ -303,13 +306,13 @@ func gemmPacked(p *Pool, g *GemmArgs, batch int) {
 	}
 	panelSize := s.nr * depth
 	panels := (g.N + s.nr - 1) / s.nr
-	distinct := batch // matrices of B to pack
+	distinct := batch // number of different matrices B
 	if g.StrideB == 0 {
 		distinct = 1
 	}
-	// chunk columns panels of `group` products at a time
+	// `chunk` panels of each of `group` matrices are packed at a time.
 	chunk := min(panels, max(1, p.packedLimit/max(1, panelSize)))
-	chunk = ceilDiv(panels, ceilDiv(panels, chunk)) // chunks of about the same size
+	chunk = ceilDiv(panels, ceilDiv(panels, chunk)) // the same number of chunks, but of about equal size
 	group := 1
 	if distinct > 1 && chunk == panels {
 		group = min(distinct, max(1, p.packedLimit/max(1, panels*panelSize)))
@@ -350,7 +353,7 @@ func gemmPacked(p *Pool, g *GemmArgs, batch int) {
 // ceilDiv is a/b, rounded up.
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// packPanels packs panels [q0, q0+width) of the products from i0 on.
+// packPanels packs panels [q0, q0+width) of B, for products [i0, i0+matrices).
 func (p *Pool) packPanels(g *GemmArgs, packed []float32, i0, matrices, q0, width int) {
 	if g.K == 0 {
 		return
@@ -380,24 +383,25 @@ func (x *panelPacking) do(lo, hi, w int) {
 	}
 }
 
-// A block is blockPanels panels of A at most: they use a panel of B one after the other while it is in the first caches, and a block of k of them fills a
-// part of the second-level cache. Beside it lie the sums of groupPanels panels of B.
+// A block is the part of C that one task computes. It has at most blockPanels panels of A. While a panel of B is in the first-level cache,
+// these panels of A are multiplied by it one after the other. One block of k of them fits the second-level cache, together with the sums
+// for groupPanels panels of B.
 const (
 	blockPanels = 24
 	groupPanels = 8
 )
 
-// gemmBlocks cuts products x M x panels into blocks, and computes them from packed panels.
+// gemmBlocks cuts C, of products x M rows x panels of columns, into blocks and computes them.
 type gemmBlocks struct {
 	p                *Pool
 	g                *GemmArgs
-	packed           []float32
+	packed           []float32  // panels of B
 	own              *ownPanels // in place of packed, or nil
-	next, depth      int        // from one product's panels to the next's; of K
-	first, at, width int        // product, panel and panels of what is packed
+	next, depth      int        // floats between the panels of two products, 0 if they share B; GemmArgs.depth
+	first, at, width int        // packed begins with panel `at` of product `first` and has width panels of each
 
-	mr, rowPanels        int // rows of a panel of A, and their number
-	across, wide, pieces int // blocks of rows; panels of B in a block, and blocks of them
+	mr, rowPanels        int // rows in a panel of A; panels of A in a product
+	across, wide, pieces int // blocks that the rows are cut into; panels of B in a block; blocks that the panels of B are cut into
 }
 
 func (b gemmBlocks) run(products int) {
@@ -405,11 +409,11 @@ func (b gemmBlocks) run(products int) {
 	way := p.isa.packing(g.Precision)
 	b.mr = p.isa.panelRows(way)
 	b.rowPanels = ceilDiv(g.M, b.mr)
-	want, most, least := 1, blockPanels, groupPanels // tasks; panels of A in a block; panels of B in one
+	want, most, least := 1, blockPanels, groupPanels // number of tasks; panels of A in a block, at most; panels of B in it, at least
 	if len(p.workers) > 1 && g.M*g.N*g.K*products > 1<<17 {
-		want = 8 * len(p.workers) // so many that no worker waits long for the slowest
+		want = 8 * len(p.workers) // small tasks, so that no worker waits long for the slowest
 	}
-	if way == tiled { // products are as fast as packing A and reading B, so use fewer and higher blocks
+	if way == tiled { // multiplying takes no longer than packing A and reading B, so use fewer and higher blocks
 		want = min(want, 4*len(p.workers))
 		most, least = min(16, max(2, tileBlockA/tileSide/g.K), max(2, b.rowPanels*products/want)), 4
 	}
@@ -419,7 +423,7 @@ func (b gemmBlocks) run(products int) {
 	if all := ceilDiv(want, pieces*products); b.across < all {
 		b.across = min(ceilDiv(b.rowPanels, 2), all)
 	}
-	if products == 1 && want > 1 { // as many for each worker
+	if products == 1 && want > 1 { // the same number of blocks for each worker
 		b.across = min(b.rowPanels, ceilDiv(b.across, len(p.workers))*len(p.workers))
 	}
 	b.wide = ceilDiv(panels, pieces)
@@ -448,7 +452,7 @@ func (b *gemmBlocks) do(lo, hi, w int) {
 	}
 }
 
-// gemmSkinny is for few rows: A is packed once, and each panel of B is packed where it is used, once.
+// gemmSkinny computes a product of few rows. It packs A first. Each panel of B is packed by the task that uses it.
 func gemmSkinny(p *Pool, g *GemmArgs) {
 	s := p.isa
 	way := s.packing(g.Precision)
@@ -484,7 +488,7 @@ func (x *skinnyPanels) do(lo, hi, w int) {
 	}
 }
 
-// gemv is for one or two rows against B stored [n, k]: dot products, with nothing packed.
+// gemv computes a product of one or two rows and a B stored as [N, K]. It takes dot products and packs nothing.
 func gemv(p *Pool, g *GemmArgs, batch int) {
 	strips := (g.N + gemvStrip - 1) / gemvStrip
 	split(p, batch*strips, 1+(1<<15)/(gemvStrip*g.K), gemvStrips{p, g, strips})
@@ -493,7 +497,7 @@ func gemv(p *Pool, g *GemmArgs, batch int) {
 type gemvStrips struct {
 	p      *Pool
 	g      *GemmArgs
-	strips int // of a row
+	strips int // in a row of C
 }
 
 const gemvStrip = 32 // columns
@@ -504,7 +508,7 @@ func (x *gemvStrips) do(lo, hi, w int) {
 	for t := lo; t < hi; {
 		i, j, count := t/x.strips, t%x.strips*gemvStrip, 1
 		direct := g.M == 1 && g.Residual == nil // the residual may be C itself
-		if direct {                             // reads B in the longest streams
+		if direct {                             // all strips in one call, which reads B in the longest streams
 			count = min(hi-t, x.strips-t%x.strips)
 		}
 		t += count

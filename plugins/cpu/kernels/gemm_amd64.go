@@ -2,62 +2,62 @@
 
 package kernels
 
-// gemm1x16AVX2 is the kernel for 1 rows, as genGemm describes.
+// gemm1x16AVX2 is the kernel for panels of A with 1 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm1x16AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm2x16AVX2 is the kernel for 2 rows, as genGemm describes.
+// gemm2x16AVX2 is the kernel for panels of A with 2 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm2x16AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm3x16AVX2 is the kernel for 3 rows, as genGemm describes.
+// gemm3x16AVX2 is the kernel for panels of A with 3 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm3x16AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm4x16AVX2 is the kernel for 4 rows, as genGemm describes.
+// gemm4x16AVX2 is the kernel for panels of A with 4 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm4x16AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm5x16AVX2 is the kernel for 5 rows, as genGemm describes.
+// gemm5x16AVX2 is the kernel for panels of A with 5 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm5x16AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm6x16AVX2 is the kernel for 6 rows, as genGemm describes.
+// gemm6x16AVX2 is the kernel for panels of A with 6 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm6x16AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm1x8AVX2 is the kernel for 1 rows, as genGemm describes.
+// gemm1x8AVX2 is the kernel for panels of A with 1 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm1x8AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm2x8AVX2 is the kernel for 2 rows, as genGemm describes.
+// gemm2x8AVX2 is the kernel for panels of A with 2 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm2x8AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm3x8AVX2 is the kernel for 3 rows, as genGemm describes.
+// gemm3x8AVX2 is the kernel for panels of A with 3 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm3x8AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm4x8AVX2 is the kernel for 4 rows, as genGemm describes.
+// gemm4x8AVX2 is the kernel for panels of A with 4 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm4x8AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm5x8AVX2 is the kernel for 5 rows, as genGemm describes.
+// gemm5x8AVX2 is the kernel for panels of A with 5 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm5x8AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm6x8AVX2 is the kernel for 6 rows, as genGemm describes.
+// gemm6x8AVX2 is the kernel for panels of A with 6 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm6x8AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
@@ -65,142 +65,142 @@ func gemm6x8AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate 
 // fmaLoopAVX2 does 12*n vector multiply-adds on registers; n > 0.
 func fmaLoopAVX2(n int)
 
-// gemm1x32AVX512 is the kernel for 1 rows, as genGemm describes.
+// gemm1x32AVX512 is the kernel for panels of A with 1 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm1x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm2x32AVX512 is the kernel for 2 rows, as genGemm describes.
+// gemm2x32AVX512 is the kernel for panels of A with 2 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm2x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm3x32AVX512 is the kernel for 3 rows, as genGemm describes.
+// gemm3x32AVX512 is the kernel for panels of A with 3 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm3x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm4x32AVX512 is the kernel for 4 rows, as genGemm describes.
+// gemm4x32AVX512 is the kernel for panels of A with 4 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm4x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm5x32AVX512 is the kernel for 5 rows, as genGemm describes.
+// gemm5x32AVX512 is the kernel for panels of A with 5 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm5x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm6x32AVX512 is the kernel for 6 rows, as genGemm describes.
+// gemm6x32AVX512 is the kernel for panels of A with 6 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm6x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm7x32AVX512 is the kernel for 7 rows, as genGemm describes.
+// gemm7x32AVX512 is the kernel for panels of A with 7 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm7x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm8x32AVX512 is the kernel for 8 rows, as genGemm describes.
+// gemm8x32AVX512 is the kernel for panels of A with 8 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm8x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm9x32AVX512 is the kernel for 9 rows, as genGemm describes.
+// gemm9x32AVX512 is the kernel for panels of A with 9 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm9x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm10x32AVX512 is the kernel for 10 rows, as genGemm describes.
+// gemm10x32AVX512 is the kernel for panels of A with 10 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm10x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm11x32AVX512 is the kernel for 11 rows, as genGemm describes.
+// gemm11x32AVX512 is the kernel for panels of A with 11 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm11x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm12x32AVX512 is the kernel for 12 rows, as genGemm describes.
+// gemm12x32AVX512 is the kernel for panels of A with 12 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm12x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm13x32AVX512 is the kernel for 13 rows, as genGemm describes.
+// gemm13x32AVX512 is the kernel for panels of A with 13 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm13x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm14x32AVX512 is the kernel for 14 rows, as genGemm describes.
+// gemm14x32AVX512 is the kernel for panels of A with 14 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm14x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm1x16AVX512 is the kernel for 1 rows, as genGemm describes.
+// gemm1x16AVX512 is the kernel for panels of A with 1 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm1x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm2x16AVX512 is the kernel for 2 rows, as genGemm describes.
+// gemm2x16AVX512 is the kernel for panels of A with 2 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm2x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm3x16AVX512 is the kernel for 3 rows, as genGemm describes.
+// gemm3x16AVX512 is the kernel for panels of A with 3 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm3x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm4x16AVX512 is the kernel for 4 rows, as genGemm describes.
+// gemm4x16AVX512 is the kernel for panels of A with 4 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm4x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm5x16AVX512 is the kernel for 5 rows, as genGemm describes.
+// gemm5x16AVX512 is the kernel for panels of A with 5 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm5x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm6x16AVX512 is the kernel for 6 rows, as genGemm describes.
+// gemm6x16AVX512 is the kernel for panels of A with 6 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm6x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm7x16AVX512 is the kernel for 7 rows, as genGemm describes.
+// gemm7x16AVX512 is the kernel for panels of A with 7 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm7x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm8x16AVX512 is the kernel for 8 rows, as genGemm describes.
+// gemm8x16AVX512 is the kernel for panels of A with 8 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm8x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm9x16AVX512 is the kernel for 9 rows, as genGemm describes.
+// gemm9x16AVX512 is the kernel for panels of A with 9 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm9x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm10x16AVX512 is the kernel for 10 rows, as genGemm describes.
+// gemm10x16AVX512 is the kernel for panels of A with 10 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm10x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm11x16AVX512 is the kernel for 11 rows, as genGemm describes.
+// gemm11x16AVX512 is the kernel for panels of A with 11 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm11x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm12x16AVX512 is the kernel for 12 rows, as genGemm describes.
+// gemm12x16AVX512 is the kernel for panels of A with 12 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm12x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm13x16AVX512 is the kernel for 13 rows, as genGemm describes.
+// gemm13x16AVX512 is the kernel for panels of A with 13 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm13x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm14x16AVX512 is the kernel for 14 rows, as genGemm describes.
+// gemm14x16AVX512 is the kernel for panels of A with 14 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm14x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)

@@ -1,5 +1,5 @@
-// What the kernels of products do for one row, with a panel of one vector of columns or two. CX is the row's elements, DI and BX are rows
-// of C, SI is the distance of rows in bytes.
+// Macros for one row of a matrix product, with panels of B that are one or two vectors wide. CX points to the elements of A, DI and BX point
+// to rows of C, and SI is the distance between rows in bytes.
 
 // The element at CX+disp times a row of B, added to sums.
 #define FMA1(disp, x, b0, sum0) \

@@ -2,62 +2,62 @@
 
 package kernels
 
-// gemm1x16NEON is the kernel for 1 rows, as genGemm describes.
+// gemm1x16NEON is the kernel for panels of A with 1 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm1x16NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm2x16NEON is the kernel for 2 rows, as genGemm describes.
+// gemm2x16NEON is the kernel for panels of A with 2 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm2x16NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm3x16NEON is the kernel for 3 rows, as genGemm describes.
+// gemm3x16NEON is the kernel for panels of A with 3 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm3x16NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm4x16NEON is the kernel for 4 rows, as genGemm describes.
+// gemm4x16NEON is the kernel for panels of A with 4 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm4x16NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm5x16NEON is the kernel for 5 rows, as genGemm describes.
+// gemm5x16NEON is the kernel for panels of A with 5 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm5x16NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm6x16NEON is the kernel for 6 rows, as genGemm describes.
+// gemm6x16NEON is the kernel for panels of A with 6 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm6x16NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm1x8NEON is the kernel for 1 rows, as genGemm describes.
+// gemm1x8NEON is the kernel for panels of A with 1 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm1x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm2x8NEON is the kernel for 2 rows, as genGemm describes.
+// gemm2x8NEON is the kernel for panels of A with 2 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm2x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm3x8NEON is the kernel for 3 rows, as genGemm describes.
+// gemm3x8NEON is the kernel for panels of A with 3 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm3x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm4x8NEON is the kernel for 4 rows, as genGemm describes.
+// gemm4x8NEON is the kernel for panels of A with 4 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm4x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm5x8NEON is the kernel for 5 rows, as genGemm describes.
+// gemm5x8NEON is the kernel for panels of A with 5 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm5x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// gemm6x8NEON is the kernel for 6 rows, as genGemm describes.
+// gemm6x8NEON is the kernel for panels of A with 6 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func gemm6x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)

@@ -1,7 +1,7 @@
 package kernels
 
-// GemmF64Args are the arguments of Batch products of f64, C[M,N] = A[M,K]·B[K,N]; the matrices of an operand are StrideA, StrideB or StrideC
-// elements apart, and LDA and LDB is the length of the rows of A and B as they are stored, transposed or not.
+// GemmF64Args describes Batch products of f64, C[M,N] = A[M,K]·B[K,N]. The matrices of an operand are StrideA, StrideB or StrideC elements
+// apart. LDA and LDB are the distances between the rows of A and B as they are stored, transposed or not.
 type GemmF64Args struct {
 	M, N, K, Batch            int
 	A, B, C                   []float64
@@ -12,10 +12,10 @@ type GemmF64Args struct {
 
 const (
 	f64Rows  = 32  // rows of a task
-	f64Depth = 256 // terms that are packed at a time, so that a task's rows stay in the second cache
+	f64Depth = 256 // values of k that are packed at a time, so that a task's rows stay in the second-level cache
 )
 
-// GemmF64 computes products in plain Go, two rows by four columns at a time: as many sums as fit the registers.
+// GemmF64 computes products in plain Go, two rows by four columns at a time. These eight sums fit the registers.
 func GemmF64(p *Pool, g GemmF64Args) {
 	if g.M*g.N*g.Batch == 0 {
 		return

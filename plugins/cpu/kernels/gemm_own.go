@@ -1,16 +1,16 @@
 package kernels
 
-// ownPanels are the panels of a small B, of which every worker packs its own copy. Fetching cache lines that another worker has just
-// written takes longer than packing, and both take little time next to a worker's share of the rows.
+// ownPanels holds the panels of a small B, one copy for each worker. Every worker packs its own copy, because fetching cache lines that
+// another worker has just written takes longer than packing. Either takes little time compared to the worker's share of the rows.
 type ownPanels struct {
 	panels [][]float32 // by worker
 	packed []bool
 }
 
 const (
-	ownSize     = 1 << 18 // elements of B at most
-	ownRows     = 64      // rows for each worker at least
-	ownProducts = 4       // products of a batch for each worker at least
+	ownSize     = 1 << 18 // largest number of elements of B
+	ownRows     = 64      // least number of rows for each worker
+	ownProducts = 4       // least number of products of a batch for each worker
 )
 
 // begin allocates the memory of a product.
@@ -34,8 +34,8 @@ func (o *ownPanels) of(b *gemmBlocks, w int) []float32 {
 	return o.panels[w]
 }
 
-// ownsProducts reports whether a batch has small products, enough of them to occupy all workers. Then a worker packs both operands of a product and
-// multiplies them.
+// ownsProducts reports whether a batch has small products, and enough of them to occupy all workers. Then one worker computes a whole product:
+// it packs both operands and multiplies them.
 func (g *GemmArgs) ownsProducts(p *Pool, batch int) bool {
 	return batch >= ownProducts*len(p.workers) && g.StrideB != 0 && g.Packed == nil && g.K > 0 && g.K*g.N <= ownSize && p.isa.packing(g.Precision) != tiled
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestGemmOwnPanels is TestGemm for shapes whose B each worker packs for itself, several products in a row.
+// TestGemmOwnPanels is TestGemm for several products in a row with a small B, of which each worker packs its own copy.
 func TestGemmOwnPanels(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		r := rng(12)
@@ -23,7 +23,7 @@ func TestGemmOwnPanels(t *testing.T) {
 	})
 }
 
-// TestGemmOwnProducts is TestGemm, and TestGemmScratch, for batches whose products each worker computes alone.
+// TestGemmOwnProducts is TestGemm and TestGemmScratch for batches in which one worker computes a whole product.
 func TestGemmOwnProducts(t *testing.T) {
 	r := rng(14)
 	for _, s := range [][3]int{{19, 37, 40}, {3, 5, 700}, {130, 33, 17}, {1, 16, 1}, {15, 68, 64}} {

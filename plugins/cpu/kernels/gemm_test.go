@@ -10,7 +10,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// gemm64 is the definition in float64, with the operands as stored.
+// gemm64 computes the product by its definition, in float64.
 func gemm64(g *GemmArgs) []float64 {
 	batch := max(1, g.Batch)
 	out := make([]float64, 0, batch*g.M*g.N)
@@ -75,7 +75,7 @@ func randomWeights(r *rand.Rand, kind dtype.DType, n int) Weights {
 	return F32(x)
 }
 
-// randomGemm makes a problem of the given size with random layout, storage and epilogue; leading dimensions have gaps.
+// randomGemm returns a product of the given size with random layout, storage and epilogue. There are gaps between rows.
 func randomGemm(r *rand.Rand, m, n, k, batch int) *GemmArgs {
 	g := &GemmArgs{M: m, N: n, K: k, Batch: batch, TransA: r.IntN(4) == 0, TransB: r.IntN(2) == 0, Act: []UnaryOp{Identity, Identity, Gelu, Relu}[r.IntN(4)]}
 	if (m+2*n+k)%3 == 0 {
@@ -108,7 +108,7 @@ func randomGemm(r *rand.Rand, m, n, k, batch int) *GemmArgs {
 	return g
 }
 
-// runGemm computes g into a guarded C and returns the elements of the matrices, gaps left out and checked.
+// runGemm computes g and returns the elements of C without the gaps between rows. It checks that nothing is written in gaps or outside C.
 func runGemm(t *testing.T, p *Pool, g *GemmArgs, what string) []float32 {
 	t.Helper()
 	batch := max(1, g.Batch)
@@ -162,7 +162,7 @@ func TestGemm(t *testing.T) {
 	})
 }
 
-// TestGemmChunks makes the packed copy of B too small for the operand: in columns, and in products of a batch.
+// TestGemmChunks limits the packed copy of B to a part of the columns, or of the products of a batch.
 func TestGemmChunks(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		r := rng(2)
@@ -176,8 +176,8 @@ func TestGemmChunks(t *testing.T) {
 	})
 }
 
-// TestGemmActivations: with each function as its activation, a product has the bits of the function of the plain product, to which
-// the residual is added.
+// TestGemmActivations checks that a product with an activation and a residual has the same bits as the plain product, followed by the
+// function and the addition.
 func TestGemmActivations(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		r, acts := rng(8), allUnaries()
@@ -203,7 +203,7 @@ func TestGemmActivations(t *testing.T) {
 	})
 }
 
-// TestGemmOverResidual: written over its residual, a product has the bits that it has elsewhere.
+// TestGemmOverResidual checks that a product gives the same bits whether it overwrites its residual or not.
 func TestGemmOverResidual(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		r, acts := rng(6), append(allUnaries(), Identity)

@@ -1,27 +1,28 @@
 package kernels
 
-// Products of tiles. Sums of a panel of 32 columns stay in the second-level cache from one block of k to the next; a block of k is
-// short enough that the panel, and the blocks of A that stream past it, share the first-level cache.
+// Matrix products with AMX. C is computed in panels of 32 columns. The sums of a panel stay in the second-level cache from one block of k to
+// the next. A block of k is so short that its part of a panel of B stays in the first-level cache, while blocks of 32 rows of A pass through.
 
-// tileEnd is what a product of tiles does with the sums of a panel.
+// tileEnd says what tilePanel does with finished sums.
 type tileEnd uint8
 
 const (
-	tileSum         tileEnd = iota // they stay, for the next block of k
-	tileRows                       // rows of sum + bias + residual
-	tileBlocked                    // sum + bias, blocked
-	tileBlockedGelu                // gelu(sum + bias), blocked, with an error of at most 5e-5 before it is rounded
+	tileSum         tileEnd = iota // keep them in tilePanel.sum, for the next block of k
+	tileRows                       // store sum + bias + residual as rows of float32
+	tileBlocked                    // store sum + bias as blocks of bfloat16, see blocked
+	tileBlockedGelu                // store gelu(sum + bias) as blocks of bfloat16; the error before rounding is at most 5e-5
 )
 
-// tilePanel is the product of blocks of 32 rows with a panel of 32 columns, for a block of k or several. Strides count floats.
+// tilePanel describes the product of blocks of 32 rows of A and a panel of 32 columns of B, over one or several blocks of k. Strides count
+// floats.
 type tilePanel struct {
-	blocks, steps int       // of 32 rows; of 32 elements of k; not 0
+	blocks, steps int       // number of blocks of 32 rows, and of steps of 32 elements along k; both > 0
 	a, b          []float32 // blocks [blocks][steps][32 rows, 32 bfloat16], and pairs [16*steps, 32]
-	sum           []float32 // [blocks][32, 32]: sums so far. Nil if this is the only block of k
-	resume        bool      // there are sums so far
-	ahead         []float32 // what will be read next, to prefetch
+	sum           []float32 // [blocks][32, 32]: the sums over the blocks of k so far. nil if this is the only one
+	resume        bool      // there are earlier blocks of k
+	ahead         []float32 // memory to prefetch: the part of B that is read next
 
-	// For tileSum: the number of blocks of k, if more than one, and the strides of their a and b. ahead is then b of the second.
+	// For tileSum: the number of blocks of k, and the distance from one to the next in a and in b. ahead is then the second block of b.
 	times, aStep, bStep int
 
 	end          tileEnd
@@ -29,31 +30,32 @@ type tilePanel struct {
 	bias         []float32 // [32]
 	out          []float32 // rows of 32, or blocks of 32x32
 	outStep      int       // between rows, or between blocks
-	residual     []float32 // as rows of 32, for tileRows, or nil; may be out
+	residual     []float32 // rows of 32, for tileRows, or nil; may be out
 	residualStep int
-	stream       bool // out is larger than the caches, so whole lines are stored past them. Blocks always are
+	stream       bool // write rows with non-temporal stores, which bypass the caches. Blocks are always written so
 }
 
-// lines is how many lines of ahead each step prefetches.
+// lines returns how many cache lines of ahead each step prefetches.
 func (t *tilePanel) lines() int {
 	all := t.blocks * t.steps
 	return (len(t.ahead)/16 + all - 1) / all
 }
 
-// tileBlockA bounds the elements of A in a block: they stay in the second-level cache.
+// tileBlockA is the largest number of elements of A in a block of C, so that they stay in the second-level cache.
 const tileBlockA = 3 << 18
 
-// tileStream is the number of elements from which on a result is stored past the caches. It would be evicted before it is read, and a
-// store into a cache reads the line first.
+// tileStream is the size above which a result, in elements, is written with non-temporal stores. It would be evicted from the caches before
+// it is read, and an ordinary store reads the cache line first.
 const tileStream = 1 << 18
 
-// PackedWeights is the second operand of a product, packed ahead because it is used more than once.
+// PackedWeights is the second operand of products, packed in advance because it is used more than once.
 type PackedWeights struct {
 	n, k   int
 	panels []float32
 }
 
-// PackWeights packs B of g for products with the same B, N, K and Precision. It returns nil where packing ahead gains nothing.
+// PackWeights packs B of g for products with the same B, N, K and Precision. It returns nil if packing in advance
+// gains nothing.
 func PackWeights(p *Pool, g *GemmArgs) *PackedWeights {
 	if !p.TakesBlocked(g.Precision) || g.N*g.K == 0 {
 		return nil
@@ -64,8 +66,7 @@ func PackWeights(p *Pool, g *GemmArgs) *PackedWeights {
 	return w
 }
 
-// tileBlock computes rows [m, m+rows) by columns [j, j+cols) of product i: a and b are packed, b holding panels panels of which
-// those from first on are used. With ABlocked there is no a.
+// tileBlock is tiles for a set with AMX. With ABlocked, a is nil.
 func (g *GemmArgs) tileBlock(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []float32, panels, first int) {
 	const way, area = tiled, tileSide * tileSide
 	kept := g.keep(sc, i, m, rows, j, cols)
@@ -88,7 +89,7 @@ func (g *GemmArgs) tileBlock(s *isa, sc *scratch, i, m, rows, j, cols int, a, b 
 			end = tileBlockedGelu
 		}
 	}
-	// panel is where the block of k from k on of panel q starts in b.
+	// panel returns where panel q starts in b, for the block of k that begins at k.
 	panel := func(q, k int) int {
 		return panels*tileSide*way.depth(k) + (first+q)*tileSide*way.depth(min(kb, g.K-k))
 	}
@@ -125,7 +126,7 @@ func (g *GemmArgs) tileBlock(s *isa, sc *scratch, i, m, rows, j, cols int, a, b 
 		if fused && g.Residual != nil {
 			residual = g.Residual[i*g.StrideR+m*g.LDR+j+q:]
 		}
-		whole := 0 // blocks of which all elements are part of C
+		whole := 0 // number of blocks that lie in C entirely
 		if w == tileSide {
 			whole = rows / tileSide
 		}
@@ -137,7 +138,7 @@ func (g *GemmArgs) tileBlock(s *isa, sc *scratch, i, m, rows, j, cols int, a, b 
 		if whole == blocks {
 			continue
 		}
-		// A block that is partly outside of C goes through a buffer.
+		// A block that lies partly outside C goes through a buffer.
 		e := t
 		e.blocks, e.a, e.sum = blocks-whole, a[whole*tileSide*depth:], t.sum[whole*area:]
 		e.out, e.outStep, e.stream = edge, tileSide, false

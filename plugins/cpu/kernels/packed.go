@@ -9,17 +9,19 @@ import (
 	"github.com/rlx-go/rlx/core/quant"
 )
 
-// Packed is a matrix whose rows are blocks of a packed element type, to be multiplied transposed. Indices count values.
+// Packed returns a matrix of weights whose rows are blocks of a packed element type. Gemm needs TransB for it. Leading dimensions and
+// offsets count values, not bytes.
 func Packed(d dtype.DType, b []byte) Weights { return Weights{byte: b, kind: d} }
 
-// packedRoutines are for weights of one packed type, in whole blocks.
+// packedRoutines are the routines of a set for weights of one packed type. Rows are whole blocks.
 type packedRoutines struct {
-	// dot is dst[r] = x·w[r], rows being stride bytes apart. sums are those of each 32 elements of x.
+	// dot sets dst[r] to the dot product of x and row r of w. Rows start stride bytes apart. sums[i] is the sum of x[32*i : 32*i+32];
+	// types that subtract a minimum from their values need it. nil if products widen the weights first.
 	dot    func(dst []float32, w []byte, stride int, x, sums []float32)
 	decode func(dst []float32, w []byte)
 }
 
-// f16Values are the values of all f16, for routines that scale blocks by them: a load takes less than a conversion.
+// f16Values returns the value of every f16. Routines look up the scales of blocks in it, because a load takes less time than a conversion.
 var f16Values = sync.OnceValue(func() *[1 << 16]float32 {
 	t := new([1 << 16]float32)
 	for i := range t {
@@ -28,7 +30,8 @@ var f16Values = sync.OnceValue(func() *[1 << 16]float32 {
 	return t
 })
 
-// packedDotRows is up to how many rows a product multiplies one by one. For more it widens the weights first.
+// packedDotRows is the largest number of rows of activations that are multiplied one by one by weights as they are stored. For more rows,
+// products unpack the weights first.
 const packedDotRows = 4
 
 // dotsPacked reports whether a product multiplies rows by packed weights as they are stored.
@@ -37,11 +40,11 @@ func (g *GemmArgs) dotsPacked(s *isa, batch int) bool {
 		(g.B.start|g.K)%g.B.kind.Values() == 0 && g.Bias == nil && g.Act == Identity && g.Residual == nil
 }
 
-// packedLimit bounds the activations that routines for packed weights take: they sum x q and x apart, and neither may be infinite where
-// x (d q - m) is not.
+// packedLimit bounds the magnitude of the activations that routines for packed weights take. They compute the sum of x*(d*q - m) as
+// d*sum(x*q) - m*sum(x). Below the limit neither sum overflows. (Pool.packedLimit is something else: a limit on memory.)
 const packedLimit = 0x1p100
 
-// gemvPacked is for few rows. It returns false, and computes nothing, if groupSums does for one of them.
+// gemvPacked computes a product that dotsPacked accepts. It returns false, and leaves C as it is, if groupSums returns false for a row of A.
 func gemvPacked(p *Pool, g *GemmArgs) bool {
 	groups := g.K / 32
 	p.shared.reset()
@@ -55,7 +58,8 @@ func gemvPacked(p *Pool, g *GemmArgs) bool {
 	return true
 }
 
-// groupSums sets sums to those of each 32 elements of x. It returns false if the magnitudes of some 32 may add up to packedLimit or more, or are NaN.
+// groupSums sets sums[i] to the sum of x[32*i : 32*i+32]. It returns false if an element is NaN or its magnitude is packedLimit/32 or more:
+// 32 such elements could add up to packedLimit.
 func groupSums(sums, x []float32) bool {
 	var most uint32
 	for i := range sums {
@@ -75,7 +79,7 @@ func groupSums(sums, x []float32) bool {
 type packedStrips struct {
 	p    *Pool
 	g    *GemmArgs
-	sums []float32
+	sums []float32 // [M, K/32], from groupSums
 }
 
 func (x *packedStrips) do(lo, hi, _ int) {
@@ -86,8 +90,9 @@ func (x *packedStrips) do(lo, hi, _ int) {
 	})
 }
 
-// eachStrip calls dot for strips of columns lo to hi and each row m of A: dst is the strip of C, w the rows of packed weights that make it, stride
-// bytes apart. The rows of a strip come from memory once. For one row of A there is one strip, which is read in the longest streams.
+// eachStrip cuts columns [lo, hi) of C into strips, and calls dot for every row m of A in each strip. dst is row m of the strip. w holds the
+// rows of packed weights for its columns, stride bytes apart. The weights of a strip are read from memory for the first row of A, and from
+// a cache for the others. A single row of A needs only one strip, which is read in the longest streams.
 func (g *GemmArgs) eachStrip(lo, hi int, dot func(m int, dst []float32, w []byte, stride int)) {
 	b := g.B
 	values, size := b.kind.Values(), b.kind.Size()
@@ -109,7 +114,7 @@ func (g *GemmArgs) eachStrip(lo, hi int, dot func(m int, dst []float32, w []byte
 func (w Weights) decode(s *isa, dst []float32, i int) {
 	values, size := w.kind.Values(), w.kind.Size()
 	i += w.start
-	if skip := i % values; skip != 0 || len(dst) < values { // the rest of a block
+	if skip := i % values; skip != 0 || len(dst) < values { // i lies within a block, or dst ends within it
 		var block [256]float32
 		n := min(values-skip, len(dst))
 		quant.Decode(block[:values], w.kind, w.byte[i/values*size:][:size])
@@ -128,20 +133,21 @@ func (w Weights) decode(s *isa, dst []float32, i int) {
 	}
 }
 
-// PackedProduct is a product of packed weights and rows that are rounded to 8 bits (see quant.RoundActivations). It keeps memory from call to call.
+// PackedProduct computes products of packed weights with activations that it rounds to 8 bits (see quant.RoundActivations). It keeps its
+// memory from call to call.
 type PackedProduct struct {
-	x     []float32 // activations, rounded
+	x     []float32 // for products of floats: the rounded activations
 	q     []int8
 	scale []float32
 
-	tiles  []int8 // for products of integers: activations, and for each group their scales and sums
+	tiles  []int8 // for products of integers, as in groupProduct: a, then the numbers of each group
 	dx, xs []float32
 	sums   []int32
 
-	rows []roundedRow // for products with few rows
+	rows []roundedRow // for products of at most packedDotRows rows
 }
 
-// PackedScratch is what a PackedProduct needs for up to m rows of k values, beside what Gemm needs.
+// PackedScratch returns the memory that a PackedProduct needs for at most m rows of k values, in addition to what Gemm needs.
 func PackedScratch(m, k int) ScratchSize {
 	rows, groups := min(m+integerSide, integerBatch), k/integerSide
 	floats := sizeOf[float32](m*k) + int64(m*k)*5/4
@@ -166,7 +172,7 @@ func (x *PackedProduct) Multiply(p *Pool, g *GemmArgs) {
 	Gemm(p, &rounded)
 }
 
-// round replaces the activations of g, M rows of K, by their rounded values.
+// round replaces g.A, which has M rows of K values, by the rounded activations as float32.
 func (x *PackedProduct) round(p *Pool, g *GemmArgs) {
 	groups := (g.K + quant.Group - 1) / quant.Group
 	x.x, x.q, x.scale = grown(x.x, g.M*g.K), grown(x.q, g.M*g.K), grown(x.scale, g.M*groups)
@@ -188,7 +194,7 @@ func (r *roundingRows) do(lo, hi, _ int) {
 	for m := lo; m < hi; m++ {
 		to, q, scale := r.x.x[m*r.k:(m+1)*r.k], r.x.q[m*r.k:(m+1)*r.k], r.x.scale[m*r.groups:(m+1)*r.groups]
 		if from := r.from[m*r.k : (m+1)*r.k]; r.s.roundRow != nil && r.k%quant.Group == 0 {
-			r.s.roundRow(q, scale, to[:r.k/16], from) // the sums are not needed, and to is written next
+			r.s.roundRow(q, scale, to[:r.k/16], from) // its sums are not needed, so they go to memory that is overwritten next
 		} else {
 			quant.RoundActivations(q, scale, from)
 		}

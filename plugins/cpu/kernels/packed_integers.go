@@ -7,47 +7,50 @@ import (
 	"github.com/rlx-go/rlx/core/quant"
 )
 
-// Products of activations that are rounded to 8 bits with packed weights, in integers: the blocks of a strip of weights are unpacked to bytes,
-// once, and multiplied by all rows. Sums within a group that shares a scale are exact, in any order; each is scaled, and groups are added
-// in order.
+// Products of packed weights with activations that are rounded to 8 bits, computed in integers. The blocks of a strip of weights are unpacked
+// to bytes once and multiplied by all rows. A group is a run of values along k that share a scale. Its sum of products is an exact integer,
+// in any order of additions. The sum is scaled, and the groups are added in order.
 
-// integerFormat unpacks blocks of a packed type.
+// integerFormat unpacks blocks of a packed type to integers of 8 bits. A value is scale*q - low. All values of a group have the same scale
+// and the same low (the minimum of GGUF's formats, subtracted).
 type integerFormat struct {
-	group int  // values that share a scale: 16 or 32
-	lows  bool // a number for each group is subtracted from its values
-	// unpack sets q to the integers, scale and low to those of the groups. low is left alone without lows, but as long as scale.
+	group int  // values in a group: 16 or 32
+	lows  bool // false if low is always 0
+	// unpack sets q to the integers of the blocks in w, and scale and low to one number for each group. low is as long as scale. Without
+	// lows it is not written.
 	unpack func(q []int8, scale, low []float32, w []byte)
 }
 
-// integerSide is the rows and the columns of the product that a set provides.
+// integerSide is the number of rows and of columns that isa.multiplyIntegers computes.
 const integerSide = 16
 
-// groupProduct is C = sum over groups of dx*dw times the product of the group's integers, for 16 rows and 16 columns.
+// groupProduct describes a product of 16 rows and 16 columns: C = the sum over groups of dx*dw*(a·b) - xs*low, where a·b is the sum of
+// products of integers within the group.
 type groupProduct struct {
-	rows, groups, group int
+	rows, groups, group int       // rows in use, at most 16; number of groups; values in a group
 	a                   []int8    // [groups][16 rows][group]
-	sums                []int32   // [groups][16]: -128 times the sums of a, if the set wants them
-	dx, xs              []float32 // [groups][16]: the scales of a, and the sums of a times these, with lows
+	sums                []int32   // [groups][16 rows]: -128 times the sum of a, which makes up for VNNI's b+128
+	dx, xs              []float32 // [groups][16 rows]: the scale of a; the sum of a times its scale
 	b                   []int8    // [groups][group/4][16 columns][4]
-	dw, low             []float32 // [groups][16]; low is nil without lows
+	dw, low             []float32 // [groups][16 columns]: the scale and the low of b; low is nil for formats without lows
 	c                   []float32 // [16, 16]
 	ldc                 int
-	resume              bool // adds to C
-	room                []float32
+	resume              bool      // add to C
+	room                []float32 // [2, 16, 16], scratch
 }
 
-// integerDepth is the values of k in a pass over the rows: 16 rows and columns of so many stay in the first-level cache.
+// integerDepth is the number of values along k in one pass over the rows. With 1024, 16 rows and 16 columns stay in the first-level cache.
 const integerDepth = 1024
 
-// integerStrip is the columns of which the weights are unpacked at a time.
+// integerStrip is the number of columns whose weights are unpacked at a time.
 const integerStrip = 64
 
-// int8sOf is memory of floats as bytes.
+// int8sOf returns the memory of x as bytes.
 func int8sOf(x []float32) []int8 {
 	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
 }
 
-// integerBatch is up to how many rows are rounded and multiplied at a time.
+// integerBatch is the largest number of rows that are rounded and multiplied at a time.
 const integerBatch = 1024
 
 // multipliesPacked reports whether the set multiplies packed weights as integers.
@@ -55,7 +58,7 @@ func (s *isa) multipliesPacked(d dtype.DType) bool {
 	return s.integerFormats[d].unpack != nil && s.multiplyIntegers != nil && s.roundRow != nil
 }
 
-// multiplyIntegers is the product g, whose activations are rounded.
+// multiplyIntegers computes g in integers, with activations rounded to 8 bits.
 func (x *PackedProduct) multiplyIntegers(p *Pool, g *GemmArgs) {
 	f := p.isa.integerFormats[g.B.kind]
 	rows, c := g.M, g.C
@@ -76,7 +79,7 @@ func (x *PackedProduct) multiplyIntegers(p *Pool, g *GemmArgs) {
 	}
 }
 
-// integerScratch is what a worker needs for rows of k.
+// integerScratch returns how many bytes of scratch memory a worker needs for rows of k values.
 func integerScratch(k, groups int) int64 {
 	const side = integerSide
 	strip := floats(integerStrip*k/4, integerStrip*groups, integerStrip*groups)
@@ -101,7 +104,7 @@ func (x *integerPacking) do(lo, hi, w int) {
 		dx, xs, total := x.x.dx[at:][:integerSide*groups], x.x.xs[at:][:integerSide*groups], x.x.sums[at:][:integerSide*groups]
 		for r := range integerSide {
 			m := b*integerSide + r
-			if m >= x.g.M { // rows that are not there are zero
+			if m >= x.g.M { // the rows of A end within the block
 				clear(q)
 				clear(scale)
 				clear(sums)
@@ -134,7 +137,7 @@ func (x *integerStrips) do(lo, hi, w int) {
 	g, f, s, sc := &x.g, x.f, x.p.isa, x.p.scratch(w)
 	k, groups := g.K, g.K/x.f.group
 	values, size := g.B.kind.Values(), g.B.kind.Size()
-	// A panel of 16 columns: k bytes of integers for each column, and the scales and lows of the groups.
+	// Sizes of a panel of 16 columns, in floats: k bytes of integers for each column; a scale, or a low, for each group.
 	panel, scales := side*k/4, side*groups
 	b, dw, low := sc.floats(x.strip*k/4), sc.floats(x.strip*groups), sc.floats(x.strip*groups)
 	rowQ, rowScale, rowLow := sc.floats(side*k/4), sc.floats(scales), sc.floats(scales)
@@ -194,10 +197,10 @@ func (x *integerStrips) do(lo, hi, w int) {
 	}
 }
 
-// columnsOf transposes 16 rows of n: dst[j*16+i] = src[i*n+j].
+// columnsOf transposes 16 rows of n floats: dst[j*16+i] = src[i*n+j].
 func columnsOf(s *isa, dst, src []float32, n int) { columnsInto(s, dst, integerSide, src, n) }
 
-// columnsInto is columnsOf for rows of dst that are ld apart.
+// columnsInto is columnsOf for rows of dst that start ld floats apart.
 func columnsInto(s *isa, dst []float32, ld int, src []float32, n int) {
 	whole := n / s.lanes * s.lanes
 	for h := 0; h < integerSide; h += s.lanes {

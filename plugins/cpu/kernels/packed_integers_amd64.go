@@ -2,206 +2,210 @@
 
 package kernels
 
-// unpackQ4_0 sets q to the integers of blocks, scale to those of their groups, and low, where the format has it, to what is subtracted; blocks > 0.
+// unpackQ4_0 unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
 //
 //go:noescape
 func unpackQ4_0(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
 
-// unpackQ4_1 sets q to the integers of blocks, scale to those of their groups, and low, where the format has it, to what is subtracted; blocks > 0.
+// unpackQ4_1 unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
 //
 //go:noescape
 func unpackQ4_1(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
 
-// decodeQ4_1AVX2 sets dst to the values of blocks, each rounded once; blocks > 0.
+// decodeQ4_1AVX2 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
 func decodeQ4_1AVX2(dst *float32, w *byte, half *float32, blocks int)
 
-// unpackQ5_0 sets q to the integers of blocks, scale to those of their groups, and low, where the format has it, to what is subtracted; blocks > 0.
+// unpackQ5_0 unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
 //
 //go:noescape
 func unpackQ5_0(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
 
-// decodeQ5_0AVX2 sets dst to the values of blocks, each rounded once; blocks > 0.
+// decodeQ5_0AVX2 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
 func decodeQ5_0AVX2(dst *float32, w *byte, half *float32, blocks int)
 
-// unpackQ5_1 sets q to the integers of blocks, scale to those of their groups, and low, where the format has it, to what is subtracted; blocks > 0.
+// unpackQ5_1 unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
 //
 //go:noescape
 func unpackQ5_1(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
 
-// decodeQ5_1AVX2 sets dst to the values of blocks, each rounded once; blocks > 0.
+// decodeQ5_1AVX2 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
 func decodeQ5_1AVX2(dst *float32, w *byte, half *float32, blocks int)
 
-// unpackQ8_0 sets q to the integers of blocks, scale to those of their groups, and low, where the format has it, to what is subtracted; blocks > 0.
+// unpackQ8_0 unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
 //
 //go:noescape
 func unpackQ8_0(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
 
-// unpackQ2_K sets q to the integers of blocks, scale to those of their groups, and low, where the format has it, to what is subtracted; blocks > 0.
+// unpackQ2_K unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
 //
 //go:noescape
 func unpackQ2_K(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
 
-// decodeQ2_KAVX2 sets dst to the values of blocks, each rounded once; blocks > 0.
+// decodeQ2_KAVX2 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
 func decodeQ2_KAVX2(dst *float32, w *byte, half *float32, blocks int)
 
-// unpackQ3_K sets q to the integers of blocks, scale to those of their groups, and low, where the format has it, to what is subtracted; blocks > 0.
+// unpackQ3_K unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
 //
 //go:noescape
 func unpackQ3_K(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
 
-// decodeQ3_KAVX2 sets dst to the values of blocks, each rounded once; blocks > 0.
+// decodeQ3_KAVX2 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
 func decodeQ3_KAVX2(dst *float32, w *byte, half *float32, blocks int)
 
-// unpackQ4_K sets q to the integers of blocks, scale to those of their groups, and low, where the format has it, to what is subtracted; blocks > 0.
+// unpackQ4_K unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
 //
 //go:noescape
 func unpackQ4_K(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
 
-// unpackQ5_K sets q to the integers of blocks, scale to those of their groups, and low, where the format has it, to what is subtracted; blocks > 0.
+// unpackQ5_K unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
 //
 //go:noescape
 func unpackQ5_K(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
 
-// decodeQ5_KAVX2 sets dst to the values of blocks, each rounded once; blocks > 0.
+// decodeQ5_KAVX2 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
 func decodeQ5_KAVX2(dst *float32, w *byte, half *float32, blocks int)
 
-// unpackQ6_K sets q to the integers of blocks, scale to those of their groups, and low, where the format has it, to what is subtracted; blocks > 0.
+// unpackQ6_K unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
 //
 //go:noescape
 func unpackQ6_K(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
 
-// unpackQ8_K sets q to the integers of blocks, scale to those of their groups, and low, where the format has it, to what is subtracted; blocks > 0.
+// unpackQ8_K unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
 //
 //go:noescape
 func unpackQ8_K(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
 
-// decodeQ8_KAVX2 sets dst to the values of blocks, each rounded once; blocks > 0.
+// decodeQ8_KAVX2 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
 func decodeQ8_KAVX2(dst *float32, w *byte, half *float32, blocks int)
 
-// unpackIQ4_NL sets q to the integers of blocks, scale to those of their groups, and low, where the format has it, to what is subtracted; blocks > 0.
+// unpackIQ4_NL unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
 //
 //go:noescape
 func unpackIQ4_NL(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
 
-// decodeIQ4_NLAVX2 sets dst to the values of blocks, each rounded once; blocks > 0.
+// decodeIQ4_NLAVX2 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
 func decodeIQ4_NLAVX2(dst *float32, w *byte, half *float32, blocks int)
 
-// unpackIQ4_XS sets q to the integers of blocks, scale to those of their groups, and low, where the format has it, to what is subtracted; blocks > 0.
+// unpackIQ4_XS unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
 //
 //go:noescape
 func unpackIQ4_XS(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
 
-// decodeIQ4_XSAVX2 sets dst to the values of blocks, each rounded once; blocks > 0.
+// decodeIQ4_XSAVX2 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
 func decodeIQ4_XSAVX2(dst *float32, w *byte, half *float32, blocks int)
 
-// unpackMXFP4 sets q to the integers of blocks, scale to those of their groups, and low, where the format has it, to what is subtracted; blocks > 0.
+// unpackMXFP4 unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
 //
 //go:noescape
 func unpackMXFP4(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
 
-// decodeMXFP4AVX2 sets dst to the values of blocks, each rounded once; blocks > 0.
+// decodeMXFP4AVX2 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
 func decodeMXFP4AVX2(dst *float32, w *byte, half *float32, blocks int)
 
-// roundRowAVX2 rounds 32*groups activations as quant.RoundActivations does. sums are those of each 16 elements of q; groups > 0.
+// roundRowAVX2 rounds 32*groups activations as quant.RoundActivations does. sums[i] is the sum of q[16*i : 16*i+16]. groups > 0.
 //
 //go:noescape
 func roundRowAVX2(q *int8, scale *float32, sums *float32, x *float32, groups int)
 
-// decodeQ4_1AVX512 sets dst to the values of blocks, each rounded once; blocks > 0.
+// decodeQ4_1AVX512 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
 func decodeQ4_1AVX512(dst *float32, w *byte, half *float32, blocks int)
 
-// decodeQ5_0AVX512 sets dst to the values of blocks, each rounded once; blocks > 0.
+// decodeQ5_0AVX512 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
 func decodeQ5_0AVX512(dst *float32, w *byte, half *float32, blocks int)
 
-// decodeQ5_1AVX512 sets dst to the values of blocks, each rounded once; blocks > 0.
+// decodeQ5_1AVX512 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
 func decodeQ5_1AVX512(dst *float32, w *byte, half *float32, blocks int)
 
-// decodeQ2_KAVX512 sets dst to the values of blocks, each rounded once; blocks > 0.
+// decodeQ2_KAVX512 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
 func decodeQ2_KAVX512(dst *float32, w *byte, half *float32, blocks int)
 
-// decodeQ3_KAVX512 sets dst to the values of blocks, each rounded once; blocks > 0.
+// decodeQ3_KAVX512 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
 func decodeQ3_KAVX512(dst *float32, w *byte, half *float32, blocks int)
 
-// decodeQ5_KAVX512 sets dst to the values of blocks, each rounded once; blocks > 0.
+// decodeQ5_KAVX512 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
 func decodeQ5_KAVX512(dst *float32, w *byte, half *float32, blocks int)
 
-// decodeQ8_KAVX512 sets dst to the values of blocks, each rounded once; blocks > 0.
+// decodeQ8_KAVX512 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
 func decodeQ8_KAVX512(dst *float32, w *byte, half *float32, blocks int)
 
-// decodeIQ4_NLAVX512 sets dst to the values of blocks, each rounded once; blocks > 0.
+// decodeIQ4_NLAVX512 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
 func decodeIQ4_NLAVX512(dst *float32, w *byte, half *float32, blocks int)
 
-// decodeIQ4_XSAVX512 sets dst to the values of blocks, each rounded once; blocks > 0.
+// decodeIQ4_XSAVX512 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
 func decodeIQ4_XSAVX512(dst *float32, w *byte, half *float32, blocks int)
 
-// decodeMXFP4AVX512 sets dst to the values of blocks, each rounded once; blocks > 0.
+// decodeMXFP4AVX512 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
 func decodeMXFP4AVX512(dst *float32, w *byte, half *float32, blocks int)
 
-// roundRowAVX512 rounds 32*groups activations as quant.RoundActivations does. sums are those of each 16 elements of q; groups > 0.
+// roundRowAVX512 rounds 32*groups activations as quant.RoundActivations does. sums[i] is the sum of q[16*i : 16*i+16]. groups > 0.
 //
 //go:noescape
 func roundRowAVX512(q *int8, scale *float32, sums *float32, x *float32, groups int)
 
-// integerTiles is C = the sum over groups g of dx[g][row]*dw[g][column] times the sum of a·b in the group, for 16 rows and 16 columns: a is [groups][16 rows][step/16], b [groups][step/64][16 columns][4], the others have 16 numbers for each group. resume adds to what C holds; groups > 0.
-// low is multiplied by xs and subtracted where the format has it. config has tiles of step/64 rows; room is 2048 bytes.
+// integerTiles sets C, of 16 rows and 16 columns, to the sum over groups of dx*dw*(a·b).
+// a is [groups][16 rows][step/16], b [groups][step/64][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].
+// In config, the tile of b has step/64 rows. room has 2048 bytes. With resume, the result is added to C. groups > 0.
 //
 //go:noescape
 func integerTiles(config *byte, room *byte, groups int, step int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
 
-// integerTilesLow is C = the sum over groups g of dx[g][row]*dw[g][column] times the sum of a·b in the group, for 16 rows and 16 columns: a is [groups][16 rows][step/16], b [groups][step/64][16 columns][4], the others have 16 numbers for each group. resume adds to what C holds; groups > 0.
-// low is multiplied by xs and subtracted where the format has it. config has tiles of step/64 rows; room is 2048 bytes.
+// integerTilesLow sets C, of 16 rows and 16 columns, to the sum over groups of dx*dw*(a·b) - xs*low.
+// a is [groups][16 rows][step/16], b [groups][step/64][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].
+// In config, the tile of b has step/64 rows. room has 2048 bytes. With resume, the result is added to C. groups > 0.
 //
 //go:noescape
 func integerTilesLow(config *byte, room *byte, groups int, step int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
 
-// integerVectors is C = the sum over groups g of dx[g][row]*dw[g][column] times the sum of a·b in the group, for 16 rows and 16 columns: a is [groups][16 rows][step/16], b [groups][step/64][16 columns][4], the others have 16 numbers for each group. resume adds to what C holds; groups > 0.
-// low is multiplied by xs and subtracted where the format has it. sums are -128 times those of the rows of a. With rows <= 8 it leaves out the others.
+// integerVectors sets C, of 16 rows and 16 columns, to the sum over groups of dx*dw*(a·b).
+// a is [groups][16 rows][step/16], b [groups][step/64][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].
+// sums is [groups][16 rows]: -128 times the sum of a. If rows <= 8, only 8 rows are computed. With resume, the result is added to C. groups > 0.
 //
 //go:noescape
 func integerVectors(sums *int32, rows int, groups int, step int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
 
-// integerVectorsLow is C = the sum over groups g of dx[g][row]*dw[g][column] times the sum of a·b in the group, for 16 rows and 16 columns: a is [groups][16 rows][step/16], b [groups][step/64][16 columns][4], the others have 16 numbers for each group. resume adds to what C holds; groups > 0.
-// low is multiplied by xs and subtracted where the format has it. sums are -128 times those of the rows of a. With rows <= 8 it leaves out the others.
+// integerVectorsLow sets C, of 16 rows and 16 columns, to the sum over groups of dx*dw*(a·b) - xs*low.
+// a is [groups][16 rows][step/16], b [groups][step/64][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].
+// sums is [groups][16 rows]: -128 times the sum of a. If rows <= 8, only 8 rows are computed. With resume, the result is added to C. groups > 0.
 //
 //go:noescape
 func integerVectorsLow(sums *int32, rows int, groups int, step int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)

@@ -20,7 +20,7 @@ func unpackOf(d dtype.DType, group int, lows bool, f unpackAsm) integerFormat {
 	}}
 }
 
-// integersAVX2 are the packed types; they need AVX2 only.
+// integersAVX2 returns the formats of all packed types. The routines need no more than AVX2.
 func integersAVX2() map[dtype.DType]integerFormat {
 	return map[dtype.DType]integerFormat{
 		dtype.Q4_0: unpackOf(dtype.Q4_0, 32, false, unpackQ4_0), dtype.Q4_1: unpackOf(dtype.Q4_1, 32, true, unpackQ4_1),
@@ -44,7 +44,7 @@ func roundRowOf(f func(q *int8, scale, sums, x *float32, groups int)) func(q []i
 	}
 }
 
-// check panics where an operand of a product is short.
+// check panics if an operand is too short.
 func (r *groupProduct) check() {
 	n := r.groups * integerSide
 	_, _, _, _, _ = r.a[n*r.group-1], r.b[n*r.group-1], r.dx[n-1], r.dw[n-1], r.c[(integerSide-1)*r.ldc+integerSide-1]
@@ -60,7 +60,7 @@ func (r *groupProduct) resumes() int {
 	return 0
 }
 
-// integerTileConfig are the tiles of groups of 16 and 32: sums, a, b.
+// integerTileConfig configures the tiles for groups of 16 values and of 32: tile 0 is for sums, 1 for a, 2 for b.
 var integerTileConfig = [2][64]byte{
 	{0: 1, 16: 64, 18: 16, 20: 64, 48: 16, 49: 16, 50: 4},
 	{0: 1, 16: 64, 18: 32, 20: 64, 48: 16, 49: 16, 50: 8},
@@ -90,7 +90,7 @@ func multiplyIntegersVNNI(r groupProduct) {
 
 type dotBytesAsm = func(dst *float32, lead int, w *byte, gap, stride, rows int, x *int8, dx, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesOf is for integers that the routine makes unsigned, and too large by excess.
+// dotBytesOf returns the byteDot of a routine. See byteDot for excess.
 func dotBytesOf(d dtype.DType, excess int32, f dotBytesAsm) byteDot {
 	return byteDot{excess, func(dst []float32, w []byte, stride int, x *roundedRow) {
 		if len(dst) == 0 {
@@ -99,7 +99,7 @@ func dotBytesOf(d dtype.DType, excess int32, f dotBytesAsm) byteDot {
 		k := len(x.q)
 		blocks := k / d.Values()
 		sums := x.sums
-		if d == dtype.Q2_K { // whose groups are of 16
+		if d == dtype.Q2_K { // a group has 16 values, not 32
 			sums = x.halves
 		}
 		_, _, _, _, _ = w[(len(dst)-1)*stride+blocks*d.Size()-1], x.scale[k/32-1], x.sums[k/32-1], x.excess[k/4-1], x.halves[k/16-1]
@@ -109,7 +109,7 @@ func dotBytesOf(d dtype.DType, excess int32, f dotBytesAsm) byteDot {
 	}}
 }
 
-// With AVX2 the signs of weights go to the activations, so that most formats have no excess.
+// dotBytesAVX2Set returns the routines for AVX2. Most of them move the sign of a weight to its activation, so they have no excess.
 func dotBytesAVX2Set() map[dtype.DType]byteDot {
 	return map[dtype.DType]byteDot{
 		dtype.Q8_0: dotBytesOf(dtype.Q8_0, 0, dotBytesQ8_0AVX2), dtype.Q4_0: dotBytesOf(dtype.Q4_0, 8, dotBytesQ4_0AVX2),
@@ -122,6 +122,7 @@ func dotBytesAVX2Set() map[dtype.DType]byteDot {
 	}
 }
 
+// dotBytesVNNISet returns the routines for VNNI. They add 128 to signed weights, because VPDPBUSD takes one unsigned operand.
 func dotBytesVNNISet() map[dtype.DType]byteDot {
 	return map[dtype.DType]byteDot{
 		dtype.Q8_0: dotBytesOf(dtype.Q8_0, 128, dotBytesQ8_0VNNI), dtype.Q4_0: dotBytesOf(dtype.Q4_0, 8, dotBytesQ4_0VNNI),

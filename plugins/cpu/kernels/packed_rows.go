@@ -2,23 +2,25 @@ package kernels
 
 import "github.com/rlx-go/rlx/core/quant"
 
-// byteDot multiplies packed weights, as they are stored, and one row of bytes.
+// byteDot multiplies packed weights, as they are stored, by one row of activations that are rounded to 8 bits.
 type byteDot struct {
-	excess int32 // what the integers that it reads from a block are too large by
-	// dot is dst[r] = x·w[r], rows being stride bytes apart.
+	// excess is added to every integer q of a block where dot reads unsigned bytes, q + excess. That leaves the sum of products too large by
+	// excess times the sum of the activations, for which roundedRow.excess makes up.
+	excess int32
+	// dot sets dst[r] to the dot product of x and row r of w. Rows start stride bytes apart.
 	dot func(dst []float32, w []byte, stride int, x *roundedRow)
 }
 
-// roundedRow is a row of activations, rounded to bytes.
+// roundedRow is a row of activations, rounded to bytes: groups of 32 values q*scale.
 type roundedRow struct {
 	q      []int8
-	scale  []float32 // of each 32
-	sums   []float32 // of each 32, scaled
-	halves []float32 // of each 16, scaled
-	excess []int32   // sums of each 4 times -byteDot.excess
+	scale  []float32 // one for 32 activations
+	sums   []float32 // sums of 32 activations, scale*sum(q)
+	halves []float32 // sums of 16 activations
+	excess []int32   // -byteDot.excess times the sum of 4 integers: the 32-bit sums of products start with these
 }
 
-// multiplyRows is the product g of few rows with weights of a type that has a byteDot.
+// multiplyRows computes g, which has at most packedDotRows rows, with the byteDot of the weights' type.
 func (x *PackedProduct) multiplyRows(p *Pool, g *GemmArgs) {
 	s, k := p.isa, g.K
 	if x.rows == nil {

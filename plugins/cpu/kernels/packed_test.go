@@ -17,7 +17,7 @@ func TestPackedRoutines(t *testing.T) {
 	for _, s := range available() {
 		for d, r := range s.packed {
 			for _, blocks := range []int{1, 2, 3, 4, 5, 7, 8, 9, 33} {
-				const rows = 4*2 + 3 // two in each stream, and a rest
+				const rows = 4*2 + 3 // two in each stream, and three left over
 				w, k := make([]byte, rows*blocks*d.Size()), blocks*d.Values()
 				quant.Random(w, d, rng.Uint32)
 				values, want := make([]float32, rows*k), make([]float32, rows*k)
@@ -52,8 +52,8 @@ func TestPackedRoutines(t *testing.T) {
 	}
 }
 
-// BenchmarkPackedVector is a token of layers of a model of 1e9 weights, which must come from memory: bytes are those of the weights.
-// The same for stored floats.
+// BenchmarkPackedVector measures generating one token: products with weights of a model of 1e9 parameters, which come from memory. The rate
+// is that of bytes of weights. Weights stored as floats are measured too.
 func BenchmarkPackedVector(b *testing.B) {
 	p, err := NewPool(0)
 	if err != nil {
@@ -117,7 +117,7 @@ func BenchmarkPackedVector(b *testing.B) {
 	}
 }
 
-// BenchmarkReadBandwidth is what memory gives when all threads only read.
+// BenchmarkReadBandwidth measures how fast all threads read memory if they do nothing else.
 func BenchmarkReadBandwidth(b *testing.B) {
 	p, err := NewPool(0)
 	if err != nil {
@@ -135,7 +135,7 @@ func BenchmarkReadBandwidth(b *testing.B) {
 	}
 }
 
-// TestDotHalves compares rows of 16-bit floats times a vector with float64, at whole vectors; other lengths are left to the caller.
+// TestDotHalves compares rows of 16-bit floats times a vector with float64, for rows of whole vectors. The routines refuse other lengths.
 func TestDotHalves(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for _, s := range available() {
@@ -173,7 +173,7 @@ func TestDotHalves(t *testing.T) {
 	}
 }
 
-// TestIntegerRoutines compares what unpacks blocks and rounds activations with package quant, bit by bit.
+// TestIntegerRoutines compares the routines that unpack blocks and round activations with package quant, bit by bit.
 func TestIntegerRoutines(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	for _, s := range available() {
@@ -182,7 +182,7 @@ func TestIntegerRoutines(t *testing.T) {
 				n := blocks * d.Values()
 				w, want, got := make([]byte, blocks*d.Size()), make([]float32, n), make([]float32, n)
 				quant.Random(w, d, rng.Uint32)
-				if d == dtype.MXFP4 { // all scales, the subnormal ones too
+				if d == dtype.MXFP4 { // subnormal scales and the largest one too
 					for i := range blocks {
 						w[i*d.Size()] = []byte{0, 1, 2, 127, 254}[i]
 					}

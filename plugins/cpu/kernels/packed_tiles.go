@@ -2,57 +2,62 @@ package kernels
 
 import "math"
 
-// Products of packed weights and activations as they are, in tiles of bfloat16. A bfloat16 has 8 bits: an activation, of 24, is the sum of three of them,
-// and the integers of a block are bfloat16 as they are. So no operand is rounded, and each product is exact; sums are rounded to float32. Those of a group
-// are scaled, and groups are added in order. Parts of an activation below 2^-126 count as zero.
+// Products of packed weights and unrounded activations, in AMX tiles of bfloat16. The significand of a bfloat16 has 8 bits and that of a
+// float32 has 24, so each activation is the sum of three bfloat16, its parts. The integers of a block are exact in bfloat16. Thus no operand
+// is rounded, and each product is exact; only sums are rounded, to float32. The sum of a group (values that share a scale) is scaled, and
+// groups are added in order. Parts below 2^-126 count as zero.
 //
-// Three products in tiles take a fifth of the time of one by vectors of float32, if nothing else limits them.
+// Three products in tiles take a fifth of the time of one with vectors of float32, unless something else, such as memory, limits them.
 
-// splitRoutines are those of a set; see packedTiles for the operands.
+// splitRoutines are the routines of a set for these products. See splitProduct for the operands.
 type splitRoutines struct {
-	// rows packs rows of 32*steps activations, ld apart, for groups of 16 or 32, and returns the bits of the largest magnitude; NaN is larger than
-	// all. rows is at most 16.
+	// rows packs at most 16 rows of 32*steps activations, which start ld apart, for groups of 16 or 32 values. It returns the bits of the
+	// largest magnitude. NaN counts as the largest.
 	rows func(dst, sums, src []float32, ld, rows, steps, group int) uint32
-	// pairs converts bytes [16 columns][4] of weights to bfloat16 [2][16 columns][2]: groups of each floats of src to places step apart in dst.
+	// pairs converts weights from bytes [16 columns][4] to bfloat16 [2][16 columns][2]. Every `each` floats of src become 2*each floats of
+	// dst. These begin step floats apart.
 	pairs    func(dst []float32, step int, src []float32, each int)
 	multiply func(r splitProduct)
 }
 
-// splitProduct is C = sum over groups of scale times the product of the group, for 16 rows and an even number of panels of 16 columns.
+// splitProduct describes a product of 16 rows and an even number of panels of 16 columns: C = the sum over groups of scale*(a·b) - low*sums,
+// where a·b is the sum of products within the group.
 type splitProduct struct {
 	panels, groups, group int
 	a                     []float32 // [groups][3 parts][16 rows][group] of bfloat16
-	sums                  []float32 // [groups][16 rows]: those of the activations
+	sums                  []float32 // [groups][16 rows]: the sums of the activations
 	b                     []float32 // [groups][panels][group/2][16 columns][2] of bfloat16
-	scale, low            []float32 // [groups][panels][16 columns]; low is nil if nothing is subtracted
+	scale, low            []float32 // [groups][panels][16 columns]; low is nil for formats without lows, see integerFormat
 	c                     []float32 // [16, 16*panels]
 	ldc                   int
-	resume                bool // adds to C
-	room                  []float32
+	resume                bool      // add to C
+	room                  []float32 // scratch: splitRoom(panels) floats
 }
 
 const (
 	splitSide   = 16
 	splitParts  = 3
 	splitBatch  = 512  // rows that are split at a time
-	splitStrip  = 256  // columns of which weights are unpacked at a time, splitDepth of k: they stay in the second-level cache
-	splitDepth  = 2048 // a whole number of blocks of each type
-	splitUnpack = 512  // values of k of which 16 columns are unpacked at a time
+	splitStrip  = 256  // columns whose weights are unpacked at a time
+	splitDepth  = 2048 // values of k that are unpacked at a time, in whole blocks of every type: they stay in the second-level cache
+	splitUnpack = 512  // values of k for which one panel of the strip is unpacked at a time
 )
 
-// splitRoom is the floats that a product of so many panels computes in.
+// splitRoom returns the length of splitProduct.room.
 func splitRoom(panels int) int { return (panels + 2) * splitSide * splitSide }
 
-// splitA is the floats that 16 rows of k values take.
+// splitA returns how many floats of memory the parts of 16 rows of k activations take.
 func splitA(k int) int { return splitSide * k * splitParts / 2 }
 
-// splitsPacked reports whether gemmSplit takes a product.
+// splitsPacked reports whether gemmSplit can compute the product.
 func (g *GemmArgs) splitsPacked(s *isa, batch int) bool {
-	return s.split != nil && g.M > packedDotRows && batch == 1 && g.Precision == Float32 && s.integerFormats[g.B.kind].unpack != nil && g.K > 0 && g.LDB == g.K && g.TransB && !g.TransA &&
+	return s.split != nil && g.M > packedDotRows && batch == 1 && g.Precision == Float32 && s.integerFormats[g.B.kind].unpack != nil &&
+		g.K > 0 && g.LDB == g.K && g.TransB && !g.TransA &&
 		(g.B.start|g.K)%g.B.kind.Values() == 0 && g.Bias == nil && g.Act == Identity && g.Residual == nil
 }
 
-// gemmSplit is for more than packedDotRows rows. It returns false if there are activations that are NaN or beyond packedLimit; C then has arbitrary values.
+// gemmSplit computes a product of more than packedDotRows rows. It returns false if an activation is NaN or its magnitude is packedLimit or
+// more. C then has arbitrary values.
 func gemmSplit(p *Pool, g *GemmArgs) bool {
 	f := p.isa.integerFormats[g.B.kind]
 	most := keep[splitMost](p)
@@ -82,10 +87,10 @@ func gemmSplit(p *Pool, g *GemmArgs) bool {
 	return true
 }
 
-// splitMost keeps the largest magnitude of each 16 rows.
+// splitMost holds the bits of the largest magnitude of each 16 rows.
 type splitMost struct{ bits []uint32 }
 
-// splitScratch is what gemmSplit needs.
+// splitScratch returns the memory that gemmSplit needs.
 func (g *GemmArgs) splitScratch() ScratchSize {
 	k, groups := g.K, g.K/splitSide
 	blocks := (min(g.M, splitBatch) + splitSide - 1) / splitSide
@@ -99,18 +104,18 @@ func (g *GemmArgs) splitScratch() ScratchSize {
 	}
 }
 
-// packedTiles multiplies all rows by strips of columns.
+// packedTiles computes strips of columns of C, for all rows.
 type packedTiles struct {
 	p      *Pool
 	g      GemmArgs
 	f      integerFormat
-	groups int // of k
+	groups int // in K
 	strip  int
 	a      []float32 // blocks of 16 rows of [groups][3 parts][16 rows][group] of bfloat16
 	sums   []float32 // blocks of [groups][16 rows]
 }
 
-// splitPacking splits blocks of 16 rows.
+// splitPacking splits the activations of blocks of 16 rows.
 type splitPacking struct {
 	packedTiles
 	most []uint32
@@ -129,7 +134,7 @@ func (x *splitPacking) do(lo, hi, _ int) {
 	}
 }
 
-// splitColumns is n rounded up to pairs of panels.
+// splitColumns rounds a number of columns up to whole pairs of panels.
 func splitColumns(n int) int { return (n + 2*splitSide - 1) &^ (2*splitSide - 1) }
 
 func (x *packedTiles) do(lo, hi, w int) {
@@ -175,13 +180,13 @@ func (x *packedTiles) do(lo, hi, w int) {
 	}
 }
 
-// splitUnpacking unpacks weights of 16 columns.
+// splitUnpacking unpacks the weights of panels of 16 columns.
 type splitUnpacking struct {
 	s             *isa
 	g             *GemmArgs
 	f             integerFormat
-	q, across     []float32 // bytes of 16 columns; those of four values of k for 16 columns
-	scale, lowest []float32 // of 16 columns
+	q, across     []float32 // bytes: [16 columns][splitUnpack]; transposed, [splitUnpack/4][16 columns][4]
+	scale, lowest []float32 // [16 columns][groups]
 }
 
 func newSplitUnpacking(sc *scratch, s *isa, g *GemmArgs, f integerFormat) splitUnpacking {
@@ -189,7 +194,8 @@ func newSplitUnpacking(sc *scratch, s *isa, g *GemmArgs, f integerFormat) splitU
 	return splitUnpacking{s, g, f, sc.floats(bytes), sc.floats(bytes), sc.floats(scales), sc.floats(scales)}
 }
 
-// panel unpacks n values of k, from one on, of the 16 columns from j on, for a strip of wide columns. What is not there is zero.
+// panel unpacks the weights of columns [j, j+16) for values [from, from+n) of k. They are part of a strip of `wide` columns. Columns past
+// the end of B are zero.
 func (u *splitUnpacking) panel(b, scale, low []float32, wide, j, from, n int) {
 	g, group := u.g, u.f.group
 	values, size := g.B.kind.Values(), g.B.kind.Size()

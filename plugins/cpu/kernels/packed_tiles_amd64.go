@@ -2,51 +2,48 @@
 
 package kernels
 
-// splitRows32 splits rows of 32*steps floats, ld apart, into three bfloat16 each, the highest bits first: tiles [3][16 rows] for each group, of which sums
-// are the sums [16 rows]. It returns the largest magnitude, or NaN, as bits. rows in [1, 16], steps > 0. Denormals count as zero.
+// splitRows32 splits rows of 32*steps floats, ld apart, into three bfloat16 each, the highest bits first. dst is [groups][3][16 rows][32],
+// sums is [groups][16 rows]. It returns the bits of the largest magnitude, or of a NaN. Denormals count as zero. 1 <= rows <= 16, steps > 0.
 //
 //go:noescape
 func splitRows32(dst *float32, sums *float32, src *float32, ld int, rows int, steps int) uint32
 
-// splitTiles32 is C = the sum over groups of a scale for each column times the product of the group's floats and integers, for 16 rows and pairs of panels of 16
-// columns: a is [groups][3][16 rows][32], b [groups][panels][16][16 columns][2], both of bfloat16, sums [groups][16 rows], scale [groups][panels][16
-// columns]. low is like scale; it is multiplied by sums and subtracted where the format has it. ldc counts bytes. resume adds to C. pairs and groups > 0;
-// room is 2048 bytes for each pair, and 2048.
+// splitTiles32 sets C, of 16 rows and pairs of panels of 16 columns, to the sum over groups of scale*(a·b).
+// a is [groups][3][16 rows][32] and b [groups][panels][16][16 columns][2], both of bfloat16. sums is [groups][16 rows], scale and low are
+// [groups][panels][16 columns]. ldc counts bytes. With resume, the sum is added to C. room has 2048*(pairs+1) bytes. pairs, groups > 0.
 //
 //go:noescape
 func splitTiles32(config *byte, room *byte, pairs int, groups int, a *float32, sums *float32, b *float32, scale *float32, low *float32, c *float32, ldc int, resume int)
 
-// splitTiles32Low is C = the sum over groups of a scale for each column times the product of the group's floats and integers, for 16 rows and pairs of panels of 16
-// columns: a is [groups][3][16 rows][32], b [groups][panels][16][16 columns][2], both of bfloat16, sums [groups][16 rows], scale [groups][panels][16
-// columns]. low is like scale; it is multiplied by sums and subtracted where the format has it. ldc counts bytes. resume adds to C. pairs and groups > 0;
-// room is 2048 bytes for each pair, and 2048.
+// splitTiles32Low sets C, of 16 rows and pairs of panels of 16 columns, to the sum over groups of scale*(a·b) - low*sums.
+// a is [groups][3][16 rows][32] and b [groups][panels][16][16 columns][2], both of bfloat16. sums is [groups][16 rows], scale and low are
+// [groups][panels][16 columns]. ldc counts bytes. With resume, the sum is added to C. room has 2048*(pairs+1) bytes. pairs, groups > 0.
 //
 //go:noescape
 func splitTiles32Low(config *byte, room *byte, pairs int, groups int, a *float32, sums *float32, b *float32, scale *float32, low *float32, c *float32, ldc int, resume int)
 
-// splitRows16 splits rows of 32*steps floats, ld apart, into three bfloat16 each, the highest bits first: tiles [3][16 rows] for each group, of which sums
-// are the sums [16 rows]. It returns the largest magnitude, or NaN, as bits. rows in [1, 16], steps > 0. Denormals count as zero.
+// splitRows16 splits rows of 32*steps floats, ld apart, into three bfloat16 each, the highest bits first. dst is [groups][3][16 rows][16],
+// sums is [groups][16 rows]. It returns the bits of the largest magnitude, or of a NaN. Denormals count as zero. 1 <= rows <= 16, steps > 0.
 //
 //go:noescape
 func splitRows16(dst *float32, sums *float32, src *float32, ld int, rows int, steps int) uint32
 
-// splitTiles16 is C = the sum over groups of a scale for each column times the product of the group's floats and integers, for 16 rows and pairs of panels of 16
-// columns: a is [groups][3][16 rows][16], b [groups][panels][8][16 columns][2], both of bfloat16, sums [groups][16 rows], scale [groups][panels][16
-// columns]. low is like scale; it is multiplied by sums and subtracted where the format has it. ldc counts bytes. resume adds to C. pairs and groups > 0;
-// room is 2048 bytes for each pair, and 2048.
+// splitTiles16 sets C, of 16 rows and pairs of panels of 16 columns, to the sum over groups of scale*(a·b).
+// a is [groups][3][16 rows][16] and b [groups][panels][8][16 columns][2], both of bfloat16. sums is [groups][16 rows], scale and low are
+// [groups][panels][16 columns]. ldc counts bytes. With resume, the sum is added to C. room has 2048*(pairs+1) bytes. pairs, groups > 0.
 //
 //go:noescape
 func splitTiles16(config *byte, room *byte, pairs int, groups int, a *float32, sums *float32, b *float32, scale *float32, low *float32, c *float32, ldc int, resume int)
 
-// splitTiles16Low is C = the sum over groups of a scale for each column times the product of the group's floats and integers, for 16 rows and pairs of panels of 16
-// columns: a is [groups][3][16 rows][16], b [groups][panels][8][16 columns][2], both of bfloat16, sums [groups][16 rows], scale [groups][panels][16
-// columns]. low is like scale; it is multiplied by sums and subtracted where the format has it. ldc counts bytes. resume adds to C. pairs and groups > 0;
-// room is 2048 bytes for each pair, and 2048.
+// splitTiles16Low sets C, of 16 rows and pairs of panels of 16 columns, to the sum over groups of scale*(a·b) - low*sums.
+// a is [groups][3][16 rows][16] and b [groups][panels][8][16 columns][2], both of bfloat16. sums is [groups][16 rows], scale and low are
+// [groups][panels][16 columns]. ldc counts bytes. With resume, the sum is added to C. room has 2048*(pairs+1) bytes. pairs, groups > 0.
 //
 //go:noescape
 func splitTiles16Low(config *byte, room *byte, pairs int, groups int, a *float32, sums *float32, b *float32, scale *float32, low *float32, c *float32, ldc int, resume int)
 
-// widenPairs converts vectors of bytes [16][4] to bfloat16 [2][16][2], in groups that are step bytes apart in dst; vectors, groups > 0.
+// widenPairs converts groups of vectors of bytes [16][4] to bfloat16 [2][16][2]. Groups start step bytes apart in dst.
+// vectors, groups > 0.
 //
 //go:noescape
 func widenPairs(dst *float32, step int, src *float32, vectors int, groups int)

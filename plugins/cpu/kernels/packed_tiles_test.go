@@ -10,7 +10,7 @@ import (
 	"github.com/rlx-go/rlx/core/quant"
 )
 
-// TestPackedProducts compares products of many rows of activations as they are with float64, for all sets.
+// TestPackedProducts compares products of packed weights and many rows of unrounded activations with float64, for all sets.
 func TestPackedProducts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 14))
 	for _, s := range available() {
@@ -52,7 +52,8 @@ func TestPackedProducts(t *testing.T) {
 	}
 }
 
-// TestPackedProductSpecial: where an activation is not finite, or very large or small, the other rows are not affected, and its own row is as in float64.
+// TestPackedProductSpecial checks rows with an activation that is not finite, or very large or small: their results are as in float64, and
+// the other rows do not change.
 func TestPackedProductSpecial(t *testing.T) {
 	const m, n, k = 21, 40, 512
 	for _, s := range available() {

@@ -2,13 +2,14 @@ package kernels
 
 import "unsafe"
 
-// splitTileConfig are the tiles of groups of 16 and 32: three of activations, two of sums, one that is not used, two of weights.
+// splitTileConfig configures the tiles for groups of 16 values and of 32: tiles 0 to 2 are for activations, 3 and 4 for sums, 6 and 7 for
+// weights. Tile 5 is not used.
 var splitTileConfig = [2][64]byte{
 	{0: 1, 16: 32, 18: 32, 20: 32, 22: 64, 24: 64, 26: 64, 28: 64, 30: 64, 48: 16, 49: 16, 50: 16, 51: 16, 52: 16, 53: 16, 54: 8, 55: 8},
 	tileConfig,
 }
 
-// splitAMX are the routines for tiles.
+// splitAMX has the routines for AMX.
 var splitAMX = splitRoutines{
 	rows: func(dst, sums, src []float32, ld, rows, steps, group int) uint32 {
 		if rows == 0 || steps == 0 {
@@ -51,5 +52,5 @@ var splitAMX = splitRoutines{
 
 type splitTilesAsm = func(config, room *byte, pairs, groups int, a, sums, b, scale, low, c *float32, ldc, resume int)
 
-// splitTiles are the routines for groups of 16 and 32, without and with what is subtracted.
+// splitTiles is indexed by the size of groups, 16 or 32, and by whether the format has lows (see integerFormat).
 var splitTiles = [2][2]splitTilesAsm{{splitTiles16, splitTiles16Low}, {splitTiles32, splitTiles32Low}}

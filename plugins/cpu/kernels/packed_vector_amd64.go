@@ -22,7 +22,7 @@ func packedOf(d dtype.DType, dot packedDotAsm, decode packedDecodeAsm) packedRou
 	return r
 }
 
-// decodedBy is for types whose blocks are widened before they are multiplied.
+// decodedBy returns the routines of a type without dot: products widen its blocks first.
 func decodedBy(d dtype.DType, decode packedDecodeAsm) packedRoutines {
 	return packedRoutines{decode: func(dst []float32, w []byte) {
 		blocks := len(dst) / d.Values()
@@ -31,21 +31,23 @@ func decodedBy(d dtype.DType, decode packedDecodeAsm) packedRoutines {
 	}}
 }
 
-// prefetchesFar is 1 if products of few rows prefetch weights 4096 bytes ahead. Assembly reads it. On Zen 4, reading f16 without prefetches is a seventh
-// faster, and packed weights are read faster with near ones.
+// prefetchesFar is 1 if products of few rows prefetch weights 4096 bytes ahead. Assembly reads it. It is 0 on AMD's processors: Zen 4 reads
+// packed weights faster with prefetches 1024 bytes ahead, and f16 a seventh faster without any.
 var prefetchesFar uint8 = 1
 
 func init() {
-	const auth = 0x68747541 // of "AuthenticAMD"
+	const auth = 0x68747541 // the beginning of "AuthenticAMD"
 	if cpuVendor() == auth {
 		prefetchesFar = 0
 	}
 }
 
-// dotStreams is how many rows the routines for few rows of activations read at once: rows that are lead apart in the result, and gap bytes in memory.
+// dotStreams is the number of rows of weights that the routines for few rows of activations read at once. The rows are gap bytes apart in
+// memory, and their results lead elements apart.
 const dotStreams = 4
 
-// eachStream calls f for the rows of a product: for whole streams, which start at row at, and then for each row that is left over. That one is all streams.
+// eachStream calls f for the rows of a product. In the first call, stream i reads the rows from i*lead on, each stream a quarter of the rows.
+// Up to three rows are left over. In the call for them, which begins at row at, lead and gap are 0, so that all streams read the same row.
 func eachStream(rows, stride int, f func(at, lead, gap, rows int)) {
 	lead := rows / dotStreams
 	if lead > 0 {
@@ -56,8 +58,9 @@ func eachStream(rows, stride int, f func(at, lead, gap, rows int)) {
 	}
 }
 
-// dotHalvesOf takes rows of whole vectors; others have none.
-func dotHalvesOf(lanes int, f func(dst *float32, lead int, w *uint16, gap, stride, rows int, x *float32, vectors int)) func(dst []float32, w []uint16, ld int, x []float32) bool {
+// dotHalvesOf adapts a routine for rows of whole vectors. For rows of other lengths, what it returns does nothing and reports false.
+func dotHalvesOf(lanes int, f func(dst *float32, lead int, w *uint16, gap, stride, rows int, x *float32, vectors int),
+) func(dst []float32, w []uint16, ld int, x []float32) bool {
 	return func(dst []float32, w []uint16, ld int, x []float32) bool {
 		if len(dst) == 0 || len(x) == 0 || len(x)%lanes != 0 {
 			return false

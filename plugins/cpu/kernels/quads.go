@@ -5,26 +5,28 @@ import (
 	"unsafe"
 )
 
-// integerProduct is how a set multiplies integers of 8 bits. Operands are packed as those of isa.gemm, with units in place of floats.
+// integerProduct describes how a set multiplies matrices of 8-bit integers. Operands are packed as for isa.gemm, but with units in place of
+// floats. A unit is 32 bits that hold integers that are adjacent along k.
 type integerProduct struct {
-	unit int // integers of a unit: 4 as they are stored, 2 of 16 bits, or 1 as float32
-	// Units of 4 are of unsigned or of signed integers. An operand of the other type is stored with 128 added or subtracted.
+	unit int // integers in a unit: 4 of 8 bits, 2 of 16 bits, or 1 as float32
+	// For units of 4: whether the instruction takes A and B as unsigned integers. An operand of the other signedness is stored with 128 added
+	// or subtracted (integerOperand.flip).
 	leftUnsigned, rightUnsigned bool
-	mr, deep                    int // rows of a product; K is a multiple of so many units
-	// multiply is c[rows, panels*nr] = A·B, k units deep, for panels of B one after the other; rows <= mr. tmp has mr*nr floats. In tiles, A is
-	// not packed: it is mr rows of k units, and mr rows of c are written.
+	mr, deep                    int // the most rows that multiply takes; K is padded to a multiple of `deep` units
+	// multiply sets c[rows, panels*nr] to A·B, for k units along k and adjacent panels of B; rows <= mr. tmp has mr*nr floats. With tiles, A
+	// is not packed: a holds mr rows of k units, and up to mr rows of c are written.
 	tiles    bool
 	multiply func(rows, k int, a, b []float32, c []int32, ldc, panels int, tmp []float32)
 }
 
-// An operand has a type and an integer that stands for 0.
+// integerOperand is the type of an operand and its zero point, the integer that stands for 0.
 type integerOperand struct {
 	signed bool
 	zero   int
-	flip   bool // it is stored with the other sign
+	flip   bool // it is stored with the highest bit inverted: 128 is added to signed integers, subtracted from unsigned ones
 }
 
-// operands says how the two are stored, which moves their zeros.
+// operands returns the operands as they are stored. Where 128 is added or subtracted, the zero point moves too.
 func (q *integerProduct) operands(left, right integerOperand) (integerOperand, integerOperand) {
 	if q.unit == 4 {
 		left.store(q.leftUnsigned)
@@ -44,13 +46,13 @@ func (o *integerOperand) store(unsigned bool) {
 	}
 }
 
-// units is the number of units that n integers take.
+// units returns how many units n integers take.
 func (q *integerProduct) units(n int) int { return (n + q.unit - 1) / q.unit }
 
-// depth is the number of units that K takes if it is so many.
+// depth rounds a number of units up to what multiply takes along k.
 func (q *integerProduct) depth(units int) int { return (units + q.deep - 1) / q.deep * q.deep }
 
-// pack packs h rows of k units, unless they are multiplied as they are.
+// pack packs h rows of k units. Tiles take rows as they are, so it only copies them.
 func (q *integerProduct) pack(s *isa, dst, rows []float32, h, k int) {
 	if q.tiles {
 		copy(dst[:h*k], rows)
@@ -59,7 +61,7 @@ func (q *integerProduct) pack(s *isa, dst, rows []float32, h, k int) {
 	}
 }
 
-// put stores integers step bytes apart as units; zeros follow in the last of them. It returns their sum as they are stored.
+// put stores n integers, step bytes apart in src, as units. The rest of the last unit is zero. It returns the sum of the integers as stored.
 func (q *integerProduct) put(dst []float32, src []uint8, n, step int, o integerOperand) (sum int32) {
 	flip := uint8(0)
 	if o.flip {
@@ -91,7 +93,7 @@ func (q *integerProduct) put(dst []float32, src []uint8, n, step int, o integerO
 	return sum
 }
 
-// putRow is put for neighbours, without the sum.
+// putRow is put for adjacent integers. It returns no sum.
 func (q *integerProduct) putRow(dst []float32, src []uint8, o integerOperand) {
 	switch q.unit {
 	case 4:
@@ -119,7 +121,7 @@ func (q *integerProduct) putRow(dst []float32, src []uint8, o integerOperand) {
 	}
 }
 
-// putPlanes stores the elements of n planes that lie at the same place as a unit.
+// putPlanes makes units from n planes of len(dst) integers: unit i holds element i of each plane.
 func (q *integerProduct) putPlanes(dst []float32, src []uint8, n int, o integerOperand) {
 	plane := len(dst)
 	if q.unit == 1 {
@@ -158,7 +160,7 @@ func (q *integerProduct) putPlanes(dst []float32, src []uint8, n int, o integerO
 	}
 }
 
-// value is the integer that a byte holds, before it is stored.
+// value returns the integer that a byte of an operand holds, without the 128 of flip.
 func (o *integerOperand) value(b uint8) int32 {
 	if o.signed {
 		return int32(int8(b))
@@ -166,7 +168,7 @@ func (o *integerOperand) value(b uint8) int32 {
 	return int32(b)
 }
 
-// word is a unit of equal integers, those that stand for 0.
+// word returns a unit in which each integer is the zero point.
 func (q *integerProduct) word(o integerOperand) float32 {
 	z := uint32(o.zero)
 	switch q.unit {
@@ -190,7 +192,7 @@ func byteSum(b []uint8, signed bool) (sum int32) {
 	return sum
 }
 
-// flipSigns adds or subtracts 128.
+// flipSigns inverts the highest bit of each byte: it adds 128 to signed integers and subtracts 128 from unsigned ones.
 func flipSigns(b []uint8) {
 	words := elementsOf[uint64](b)
 	for i := range words {
@@ -201,17 +203,18 @@ func flipSigns(b []uint8) {
 	}
 }
 
-// storedBytes is units read as bytes.
+// storedBytes returns the memory of units as bytes.
 func storedBytes(x []float32) []uint8 {
 	return unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
 }
 
-// ints is scratch memory for integers.
+// ints returns scratch memory for n integers.
 func (s *scratch) ints(n int) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(s.floats(n)))), n)
 }
 
-// setIntegersInGo gives a set products of integers by those of floats, which are exact up to 2^24: sums of 256 products are.
+// setIntegersInGo makes a set multiply integers with its product of floats. float32 holds integers exactly up to 2^24, which is more than a
+// sum of 256 products of bytes, so longer sums are continued in integers.
 func (s *isa) setIntegersInGo() *isa {
 	gemm, nr := s.gemm, s.nr
 	q := integerProduct{unit: 1, mr: s.mr, deep: 1, multiply: func(rows, k int, a, b []float32, c []int32, ldc, panels int, tmp []float32) {
@@ -246,13 +249,14 @@ func requantizeGeneric(dst []uint8, acc, add []int32, mult []float32, to *requan
 	}
 }
 
-// requantizing says what becomes of sums of products: with base added they are multiplied, rounded, limited and moved by zero.
+// requantizing has the parameters that turn a sum of products into an 8-bit integer. The steps: add base, multiply by a scale, round, limit
+// to [lo, hi], add zero.
 type requantizing struct {
 	base, zero int32
 	lo, hi     float32
 }
 
-// requantizingTo is for results of a type, of which an integer stands for 0.
+// requantizingTo returns the parameters for results of a type with a zero point. base is 0.
 func requantizingTo(signed bool, zero int) (r requantizing) {
 	least, most := 0, 255
 	if signed {

@@ -2,274 +2,278 @@
 
 package kernels
 
-// halves1x16AVX2 is the kernel for 1 rows, as genGemm describes.
+// halves1x16AVX2 is the kernel for panels of A with 1 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func halves1x16AVX2(k int, a *float32, b *float32, c *float32, ldc int)
 
-// halves2x16AVX2 is the kernel for 2 rows, as genGemm describes.
+// halves2x16AVX2 is the kernel for panels of A with 2 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func halves2x16AVX2(k int, a *float32, b *float32, c *float32, ldc int)
 
-// halves3x16AVX2 is the kernel for 3 rows, as genGemm describes.
+// halves3x16AVX2 is the kernel for panels of A with 3 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func halves3x16AVX2(k int, a *float32, b *float32, c *float32, ldc int)
 
-// halves4x16AVX2 is the kernel for 4 rows, as genGemm describes.
+// halves4x16AVX2 is the kernel for panels of A with 4 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func halves4x16AVX2(k int, a *float32, b *float32, c *float32, ldc int)
 
-// halves5x16AVX2 is the kernel for 5 rows, as genGemm describes.
+// halves5x16AVX2 is the kernel for panels of A with 5 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func halves5x16AVX2(k int, a *float32, b *float32, c *float32, ldc int)
 
-// halves6x16AVX2 is the kernel for 6 rows, as genGemm describes.
+// halves6x16AVX2 is the kernel for panels of A with 6 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func halves6x16AVX2(k int, a *float32, b *float32, c *float32, ldc int)
 
-// requantizeAVX2 is dst[i] = round((acc[i] + add[i] + base) * mult[i]), limited to lo and hi, + zero, for i < blocks*lanes, and 0 where the product is NaN;
-// blocks > 0.
+// requantizeAVX2 sets dst[i] = zero + clamp(round((acc[i] + add[i] + base) * mult[i]), lo, hi), or 0 if the product is NaN,
+// for i < blocks*lanes. blocks > 0.
 //
 //go:noescape
 func requantizeAVX2(dst *uint8, acc *int32, add *int32, mult *float32, blocks int, base int32, lo float32, hi float32, zero int32)
 
-// halves1x32AVX512 is the kernel for 1 rows, as genGemm describes.
+// halves1x32AVX512 is the kernel for panels of A with 1 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func halves1x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsLeft1x32 is the kernel for 1 rows, as genGemm describes.
+// quadsLeft1x32 is the kernel for panels of A with 1 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsLeft1x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsRight1x32 is the kernel for 1 rows, as genGemm describes.
+// quadsRight1x32 is the kernel for panels of A with 1 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsRight1x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// halves2x32AVX512 is the kernel for 2 rows, as genGemm describes.
+// halves2x32AVX512 is the kernel for panels of A with 2 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func halves2x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsLeft2x32 is the kernel for 2 rows, as genGemm describes.
+// quadsLeft2x32 is the kernel for panels of A with 2 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsLeft2x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsRight2x32 is the kernel for 2 rows, as genGemm describes.
+// quadsRight2x32 is the kernel for panels of A with 2 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsRight2x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// halves3x32AVX512 is the kernel for 3 rows, as genGemm describes.
+// halves3x32AVX512 is the kernel for panels of A with 3 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func halves3x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsLeft3x32 is the kernel for 3 rows, as genGemm describes.
+// quadsLeft3x32 is the kernel for panels of A with 3 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsLeft3x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsRight3x32 is the kernel for 3 rows, as genGemm describes.
+// quadsRight3x32 is the kernel for panels of A with 3 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsRight3x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// halves4x32AVX512 is the kernel for 4 rows, as genGemm describes.
+// halves4x32AVX512 is the kernel for panels of A with 4 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func halves4x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsLeft4x32 is the kernel for 4 rows, as genGemm describes.
+// quadsLeft4x32 is the kernel for panels of A with 4 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsLeft4x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsRight4x32 is the kernel for 4 rows, as genGemm describes.
+// quadsRight4x32 is the kernel for panels of A with 4 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsRight4x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// halves5x32AVX512 is the kernel for 5 rows, as genGemm describes.
+// halves5x32AVX512 is the kernel for panels of A with 5 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func halves5x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsLeft5x32 is the kernel for 5 rows, as genGemm describes.
+// quadsLeft5x32 is the kernel for panels of A with 5 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsLeft5x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsRight5x32 is the kernel for 5 rows, as genGemm describes.
+// quadsRight5x32 is the kernel for panels of A with 5 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsRight5x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// halves6x32AVX512 is the kernel for 6 rows, as genGemm describes.
+// halves6x32AVX512 is the kernel for panels of A with 6 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func halves6x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsLeft6x32 is the kernel for 6 rows, as genGemm describes.
+// quadsLeft6x32 is the kernel for panels of A with 6 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsLeft6x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsRight6x32 is the kernel for 6 rows, as genGemm describes.
+// quadsRight6x32 is the kernel for panels of A with 6 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsRight6x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// halves7x32AVX512 is the kernel for 7 rows, as genGemm describes.
+// halves7x32AVX512 is the kernel for panels of A with 7 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func halves7x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsLeft7x32 is the kernel for 7 rows, as genGemm describes.
+// quadsLeft7x32 is the kernel for panels of A with 7 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsLeft7x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsRight7x32 is the kernel for 7 rows, as genGemm describes.
+// quadsRight7x32 is the kernel for panels of A with 7 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsRight7x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// halves8x32AVX512 is the kernel for 8 rows, as genGemm describes.
+// halves8x32AVX512 is the kernel for panels of A with 8 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func halves8x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsLeft8x32 is the kernel for 8 rows, as genGemm describes.
+// quadsLeft8x32 is the kernel for panels of A with 8 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsLeft8x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsRight8x32 is the kernel for 8 rows, as genGemm describes.
+// quadsRight8x32 is the kernel for panels of A with 8 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsRight8x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// halves9x32AVX512 is the kernel for 9 rows, as genGemm describes.
+// halves9x32AVX512 is the kernel for panels of A with 9 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func halves9x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsLeft9x32 is the kernel for 9 rows, as genGemm describes.
+// quadsLeft9x32 is the kernel for panels of A with 9 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsLeft9x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsRight9x32 is the kernel for 9 rows, as genGemm describes.
+// quadsRight9x32 is the kernel for panels of A with 9 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsRight9x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// halves10x32AVX512 is the kernel for 10 rows, as genGemm describes.
+// halves10x32AVX512 is the kernel for panels of A with 10 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func halves10x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsLeft10x32 is the kernel for 10 rows, as genGemm describes.
+// quadsLeft10x32 is the kernel for panels of A with 10 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsLeft10x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsRight10x32 is the kernel for 10 rows, as genGemm describes.
+// quadsRight10x32 is the kernel for panels of A with 10 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsRight10x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// halves11x32AVX512 is the kernel for 11 rows, as genGemm describes.
+// halves11x32AVX512 is the kernel for panels of A with 11 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func halves11x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsLeft11x32 is the kernel for 11 rows, as genGemm describes.
+// quadsLeft11x32 is the kernel for panels of A with 11 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsLeft11x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsRight11x32 is the kernel for 11 rows, as genGemm describes.
+// quadsRight11x32 is the kernel for panels of A with 11 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsRight11x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// halves12x32AVX512 is the kernel for 12 rows, as genGemm describes.
+// halves12x32AVX512 is the kernel for panels of A with 12 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func halves12x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsLeft12x32 is the kernel for 12 rows, as genGemm describes.
+// quadsLeft12x32 is the kernel for panels of A with 12 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsLeft12x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsRight12x32 is the kernel for 12 rows, as genGemm describes.
+// quadsRight12x32 is the kernel for panels of A with 12 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsRight12x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// halves13x32AVX512 is the kernel for 13 rows, as genGemm describes.
+// halves13x32AVX512 is the kernel for panels of A with 13 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func halves13x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsLeft13x32 is the kernel for 13 rows, as genGemm describes.
+// quadsLeft13x32 is the kernel for panels of A with 13 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsLeft13x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsRight13x32 is the kernel for 13 rows, as genGemm describes.
+// quadsRight13x32 is the kernel for panels of A with 13 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsRight13x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// halves14x32AVX512 is the kernel for 14 rows, as genGemm describes.
+// halves14x32AVX512 is the kernel for panels of A with 14 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func halves14x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsLeft14x32 is the kernel for 14 rows, as genGemm describes.
+// quadsLeft14x32 is the kernel for panels of A with 14 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsLeft14x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadsRight14x32 is the kernel for 14 rows, as genGemm describes.
+// quadsRight14x32 is the kernel for panels of A with 14 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape
 func quadsRight14x32(k int, a *float32, b *float32, c *float32, ldc int)
 
-// quadTilesLeft16 is C[16, 32*panels] = A·B as int32 for rows of 16*steps units, lda apart, and panels bStep apart; steps, panels > 0.
+// quadTilesLeft16 sets C[16, 32*panels] to A·B, as int32. A has rows of 16*steps units, lda apart. The panels of B are bStep apart.
+// steps, panels > 0.
 //
 //go:noescape
 func quadTilesLeft16(config *byte, steps int, a *float32, lda int, b *float32, bStep int, c *float32, ldc int, panels int)
 
-// quadTilesRight16 is C[16, 32*panels] = A·B as int32 for rows of 16*steps units, lda apart, and panels bStep apart; steps, panels > 0.
+// quadTilesRight16 sets C[16, 32*panels] to A·B, as int32. A has rows of 16*steps units, lda apart. The panels of B are bStep apart.
+// steps, panels > 0.
 //
 //go:noescape
 func quadTilesRight16(config *byte, steps int, a *float32, lda int, b *float32, bStep int, c *float32, ldc int, panels int)
 
-// quadTilesLeft32 is C[32, 32*panels] = A·B as int32 for rows of 16*steps units, lda apart, and panels bStep apart; steps, panels > 0.
+// quadTilesLeft32 sets C[32, 32*panels] to A·B, as int32. A has rows of 16*steps units, lda apart. The panels of B are bStep apart.
+// steps, panels > 0.
 //
 //go:noescape
 func quadTilesLeft32(config *byte, steps int, a *float32, lda int, b *float32, bStep int, c *float32, ldc int, panels int)
 
-// quadTilesRight32 is C[32, 32*panels] = A·B as int32 for rows of 16*steps units, lda apart, and panels bStep apart; steps, panels > 0.
+// quadTilesRight32 sets C[32, 32*panels] to A·B, as int32. A has rows of 16*steps units, lda apart. The panels of B are bStep apart.
+// steps, panels > 0.
 //
 //go:noescape
 func quadTilesRight32(config *byte, steps int, a *float32, lda int, b *float32, bStep int, c *float32, ldc int, panels int)
 
-// requantizeAVX512 is dst[i] = round((acc[i] + add[i] + base) * mult[i]), limited to lo and hi, + zero, for i < blocks*lanes, and 0 where the product is NaN;
-// blocks > 0.
+// requantizeAVX512 sets dst[i] = zero + clamp(round((acc[i] + add[i] + base) * mult[i]), lo, hi), or 0 if the product is NaN,
+// for i < blocks*lanes. blocks > 0.
 //
 //go:noescape
 func requantizeAVX512(dst *uint8, acc *int32, add *int32, mult *float32, blocks int, base int32, lo float32, hi float32, zero int32)

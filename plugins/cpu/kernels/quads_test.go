@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// eachIntegerPool is eachSet, and the set of AVX-512 without products of bytes.
+// eachIntegerPool is eachSet, and also runs f with AVX-512 without VNNI and AMX, which multiplies integers of 16 bits.
 func eachIntegerPool(t *testing.T, f func(t *testing.T, p *Pool)) {
 	eachSet(t, 3, f)
 	if !slices.Contains(Features(), "avx512") {
@@ -33,7 +33,7 @@ func randomBytes[T int8 | uint8](r *rand.Rand, n int) []T {
 	return x
 }
 
-// finished is the definition of what becomes of a sum.
+// finished turns a sum of products into a result, by the definition.
 func finished[T int8 | uint8](acc int32, mult float32, zero int) T {
 	least, most := 0.0, 255.0
 	if signed[T]() {
@@ -53,7 +53,7 @@ func randomZero[T int8 | uint8](r *rand.Rand) int {
 	return int(T(r.IntN(256)))
 }
 
-// multipliers are one or n, some of which are special.
+// multipliers returns either one or n scales. Some are special values.
 func multipliers(r *rand.Rand, n int) []float32 {
 	m := make([]float32, []int{1, n}[r.IntN(2)])
 	for i := range m {
@@ -84,7 +84,7 @@ func checkQGemm[T, U int8 | uint8](t *testing.T, p *Pool, r *rand.Rand) {
 	if q.W = U8(bytesOf(w)); signed[U]() {
 		q.W = I8(bytesOf(w))
 	}
-	for range 2 { // the second time with what the first one kept
+	for range 2 { // the second time, with the memory that the first run kept
 		const guard = 32
 		all := make([]T, q.M*q.N+2*guard)
 		for i := range all {
@@ -174,7 +174,7 @@ func TestQConv(t *testing.T) {
 	})
 }
 
-// TestQConvScratch compares what a convolution of integers uses with what it says.
+// TestQConvScratch checks that convolutions of integers need no more memory than QConvScratch says.
 func TestQConvScratch(t *testing.T) {
 	r := rng(33)
 	for range some(30) {

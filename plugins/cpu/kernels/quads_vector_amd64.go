@@ -2,7 +2,7 @@ package kernels
 
 import "unsafe"
 
-// Adapters of the routines for products of integers, see native.go.
+// Adapters for the routines that multiply integers; native.go has those of the other routines.
 
 type quadsAsm = func(k int, a, b, c *float32, ldc int)
 
@@ -20,7 +20,7 @@ func quadsOf(kernels []quadsAsm, nr int) func(rows, k int, a, b []float32, c []i
 
 type quadTilesAsm = func(config *byte, steps int, a *float32, lda int, b *float32, bStep int, c *float32, ldc, panels int)
 
-// quadTilesOf takes routines for 16 rows and for 32.
+// quadTilesOf adapts a routine for 16 rows and one for 32 rows.
 func quadTilesOf(few, many quadTilesAsm) func(rows, k int, a, b []float32, c []int32, ldc, panels int, tmp []float32) {
 	return func(rows, k int, a, b []float32, c []int32, ldc, panels int, _ []float32) {
 		f, made := few, 16
@@ -38,7 +38,7 @@ func quadTilesOf(few, many quadTilesAsm) func(rows, k int, a, b []float32, c []i
 	}
 }
 
-// setQuadTiles gives a set products of 8-bit integers in tiles.
+// setQuadTiles makes a set multiply 8-bit integers with AMX.
 func (s *isa) setQuadTiles() {
 	s.quads = [2]integerProduct{
 		{unit: 4, mr: 32, deep: 16, tiles: true, leftUnsigned: true, multiply: quadTilesOf(quadTilesLeft16, quadTilesLeft32)},
@@ -46,7 +46,7 @@ func (s *isa) setQuadTiles() {
 	}
 }
 
-// setHalves gives a set products of integers of 16 bits.
+// setHalves makes a set multiply 8-bit integers as integers of 16 bits.
 func (s *isa) setHalves(kernels []quadsAsm,
 	requantize func(dst *uint8, acc, add *int32, mult *float32, blocks int, base int32, lo, hi float32, zero int32)) *isa {
 	q := integerProduct{unit: 2, mr: s.mr, deep: 1, multiply: quadsOf(kernels, s.nr)}
@@ -65,7 +65,8 @@ func (s *isa) setHalves(kernels []quadsAsm,
 	return s
 }
 
-// setQuads gives a set products of integers of 8 bits, by the operand that is unsigned.
+// setQuads makes a set multiply 8-bit integers with VNNI. left has the routines for an unsigned left operand, right those for an unsigned
+// right one.
 func (s *isa) setQuads(left, right []quadsAsm) *isa {
 	s.quads = [2]integerProduct{
 		{unit: 4, mr: s.mr, deep: 1, leftUnsigned: true, multiply: quadsOf(left, s.nr)},

@@ -2,45 +2,45 @@
 
 package kernels
 
-// tilesSum is sum = A·B over several blocks of k for blocks of 32 rows of one panel, as tilePanel describes.
+// tilesSum computes sum = A·B over several blocks of k for blocks of 32 rows and one panel of 32 columns. See tilePanel.
 //
 //go:noescape
 func tilesSum(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 
-// tilesRows is out = sum + bias for blocks of 32 rows of one panel, as tilePanel describes.
+// tilesRows computes out = sum + bias for blocks of 32 rows and one panel of 32 columns. See tilePanel.
 //
 //go:noescape
 func tilesRows(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 
-// tilesRowsResidual is out = sum + bias + residual for blocks of 32 rows of one panel, as tilePanel describes.
+// tilesRowsResidual computes out = sum + bias + residual for blocks of 32 rows and one panel of 32 columns. See tilePanel.
 //
 //go:noescape
 func tilesRowsResidual(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 
-// tilesRowsStream is out = sum + bias for blocks of 32 rows of one panel, as tilePanel describes.
+// tilesRowsStream computes out = sum + bias for blocks of 32 rows and one panel of 32 columns. See tilePanel.
 //
 //go:noescape
 func tilesRowsStream(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 
-// tilesRowsResidualStream is out = sum + bias + residual for blocks of 32 rows of one panel, as tilePanel describes.
+// tilesRowsResidualStream computes out = sum + bias + residual for blocks of 32 rows and one panel of 32 columns. See tilePanel.
 //
 //go:noescape
 func tilesRowsResidualStream(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 
-// tilesBlocked is out = sum + bias, in blocks of bfloat16 for blocks of 32 rows of one panel, as tilePanel describes.
+// tilesBlocked computes out = sum + bias, in blocks of bfloat16 for blocks of 32 rows and one panel of 32 columns. See tilePanel.
 //
 //go:noescape
 func tilesBlocked(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 
-// tilesBlockedGelu is out = gelu(sum + bias), in blocks of bfloat16 for blocks of 32 rows of one panel, as tilePanel describes.
+// tilesBlockedGelu computes out = gelu(sum + bias), in blocks of bfloat16 for blocks of 32 rows and one panel of 32 columns. See tilePanel.
 //
 //go:noescape
 func tilesBlockedGelu(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 
-// storeFence makes what was stored past the caches visible before later stores.
+// storeFence orders non-temporal stores, which bypass the caches, before later stores.
 func storeFence()
 
-// misaligned is how far p is past the start of a line of 64 bytes.
+// misaligned returns the distance of p from the start of its cache line of 64 bytes, in bytes.
 //
 //go:noescape
 func misaligned(p *float32) int

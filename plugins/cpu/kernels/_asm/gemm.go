@@ -25,9 +25,9 @@ func genGemm(v vec) {
 	fmaLoop(v)
 }
 
-// Registers of a kernel, as the macros of ../gemm_amd64.h use them. A row of C or of the residual is at the cursor.
+// The registers of a kernel, which the macros of ../gemm_amd64.h use too. productCursor points to a row of C or of the residual.
 var (
-	productK      = RAX // later the stride of the residual's rows
+	productK      = RAX // after the loop: the distance between rows of the residual
 	productA      = RCX
 	productB      = RDX
 	productC      = RBX
@@ -35,12 +35,12 @@ var (
 	productCursor = RDI
 )
 
-// fmaRow is one row's part of a step. disp is the offset of its element of A.
+// fmaRow writes what one step along k does for one row: it multiplies the element of A at offset disp by the row b of B.
 func fmaRow(disp int, x VecPhysical, b, sums []VecPhysical) {
 	macro(fmt.Sprint("FMA", len(b)), append([]any{disp, x.Asm()}, names(b, sums)...)...)
 }
 
-// names are those of registers in Go's assembly.
+// names returns the names of registers in Go's assembly.
 func names(groups ...[]VecPhysical) (out []any) {
 	for _, g := range groups {
 		for _, r := range g {
@@ -50,11 +50,12 @@ func names(groups ...[]VecPhysical) (out []any) {
 	return out
 }
 
-// productSums writes a kernel up to its sums; row multiplies, as fmaRow does. Registers bs are free then.
+// productSums writes the first part of a kernel, which computes the sums of products. row writes a step for one row, as fmaRow does. The
+// registers bs are free afterwards.
 func productSums(v vec, rows, vecs int, name, sig string, row func(disp int, x VecPhysical, b, sums []VecPhysical)) (sums [][]VecPhysical, bs []VecPhysical) {
-	width := vecs * v.bytes() // of a row of the panel
+	width := vecs * v.bytes() // bytes of a row of the panel of B
 	TEXT(name, NOSPLIT, sig)
-	Doc(fmt.Sprintf("%s is the kernel for %d rows, as genGemm describes.", name, rows))
+	Doc(fmt.Sprintf("%s is the kernel for panels of A with %d rows, see genGemm in _asm/gemm.go.", name, rows))
 	Pragma("noescape")
 	MOVQ(arg("k"), productK)
 	MOVQ(arg("a"), productA)
@@ -63,7 +64,7 @@ func productSums(v vec, rows, vecs int, name, sig string, row func(disp int, x V
 	MOVQ(arg("ldc"), productLdc)
 	SHLQ(U8(2), productLdc)
 
-	last := 16 // registers: accumulators from 0, then two for B and up to two for broadcasts from the end
+	last := 16 // number of registers. Sums are in the first ones, B in the last two, and elements of A in up to two before those
 	if v.wide() {
 		last = 32
 	}
@@ -76,7 +77,7 @@ func productSums(v vec, rows, vecs int, name, sig string, row func(disp int, x V
 	}
 	bs = []VecPhysical{v.phys(last - 1), v.phys(last - 2)}[:vecs]
 	tmp := []VecPhysical{v.phys(last - 3), v.phys(last - 4)}
-	// C is needed after the loop: fetch its lines now.
+	// Prefetch C, which is needed after the loop.
 	MOVQ(productC, productCursor)
 	for range rows - 1 {
 		macro("PREFETCH_ROW", width-4)
@@ -122,7 +123,7 @@ func productSums(v vec, rows, vecs int, name, sig string, row func(disp int, x V
 // product writes one kernel.
 func product(v vec, rows, vecs int, name, sig string, row func(disp int, x VecPhysical, b, sums []VecPhysical)) {
 	sums, bs := productSums(v, rows, vecs, name, sig, row)
-	// The order of the additions is fixed: product, earlier blocks of k, bias, residual.
+	// The order of additions is fixed: the product, earlier blocks of k, bias, residual.
 	end := len(sums) - 1
 	add := func(step GPPhysical) {
 		for _, s := range sums[:end] {
@@ -165,7 +166,7 @@ func product(v vec, rows, vecs int, name, sig string, row func(disp int, x VecPh
 	RET()
 }
 
-// fmaLoop writes a loop of nothing but fused multiply-adds, to measure the peak.
+// fmaLoop writes a loop of fused multiply-adds only, which measures the peak.
 func fmaLoop(v vec) {
 	name := "fmaLoop" + v.name
 	TEXT(name, NOSPLIT, "func(n int)")

@@ -42,7 +42,7 @@ type neonLane struct {
 func newNEONTile(file *neonFile, name string, rows, width int) *neonTile {
 	f := file.add(fmt.Sprintf("%s%dx%d", name, rows, width),
 		"k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int", "",
-		fmt.Sprintf("is the kernel for %d rows, as genGemm describes.", rows))
+		fmt.Sprintf("is the kernel for panels of A with %d rows, see genGemm in _asm/gemm.go.", rows))
 	t := &neonTile{f, rows, width, f.param("k"), f.param("a"), f.param("b"), f.param("c"), f.param("ldc"), f.gpr(), f.gpr(), nil}
 	t.ins("LSL $2, %v, %v", t.ldc, t.ldc)
 	// C is needed after the loop: prefetch its lines now.

@@ -9,7 +9,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genPacked writes products with packed weights and their decoders. Blocks are widened in registers: to dwords, then to float32.
+// genPacked writes routines that multiply by packed weights, and routines that decode them. Both widen blocks in registers, from bytes to
+// dwords and then to float32.
 func genPacked(v vec) {
 	for _, f := range []packedFormat{
 		{"Q8_0", 32, 34, 2, q8_0, (*wideDot).q8_0}, {"Q4_0", 32, 18, 2, q4_0, (*wideDot).q4_0},
@@ -28,15 +29,15 @@ func genPacked(v vec) {
 	})
 }
 
-// dotStreams is how many rows of weights a product reads at once. The rows are far apart in memory: processors fetch ahead in several pages, but
-// not past the end of one, so one row after the other keeps too few reads in flight.
+// dotStreams is the number of rows of weights that a product reads at once. The rows are far apart in memory. Hardware prefetchers follow
+// streams in several pages at once, but stop at the end of a page, so a single stream keeps too few reads in flight.
 const dotStreams = 4
 
-// farBytes and nearBytes are how far ahead of its use a matrix is prefetched: far by Intel's processors, whose own prefetchers stop at the end of a page,
-// near by AMD's, as far lines would push the activations out of the first-level cache.
+// farBytes and nearBytes are the distances at which weights are prefetched. Intel's processors use farBytes, because their own prefetchers
+// stop at the end of a page. On AMD's, far prefetches would push the activations out of the first-level cache.
 const farBytes, nearBytes = 4096, 1024
 
-// prefetch prefetches behind n bytes at each pointer.
+// prefetch writes prefetches of n bytes for each stream, near or far ahead of its pointer.
 func (p *streams) prefetch(n int) {
 	prefetches++
 	near, end := fmt.Sprintf("near%d", prefetches), fmt.Sprintf("prefetched%d", prefetches)
@@ -48,9 +49,9 @@ func (p *streams) prefetch(n int) {
 	Label(end)
 }
 
-var prefetches int // for labels
+var prefetches int // numbers the labels
 
-// ifNear jumps to a label unless this processor prefetches far ahead.
+// ifNear writes a jump to label that is taken if prefetchesFar is 0.
 func ifNear(label string) {
 	CMPB(Mem{Symbol: Symbol{Name: "\u00b7prefetchesFar"}, Base: StaticBase}, Imm(0))
 	JEQ(LabelRef(label))
@@ -64,16 +65,16 @@ func (p *streams) prefetchAt(ahead, n int) {
 	}
 }
 
-// dotArgs and dotDoc are of products that read dotStreams rows at once.
+// dotArgs and dotDoc are the arguments and the comment of products that read dotStreams rows at once.
 const (
 	dotArgs = "dst *float32, lead int, w %s, gap, stride, rows int, "
-	dotDoc  = "dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; "
+	dotDoc  = " sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows."
 )
 
-// streams are pointers to the rows that are read at once.
+// streams holds the pointers to the rows that are read at once.
 type streams [dotStreams]Register
 
-// start sets the pointers to the next rows. It overwrites t.
+// start points the streams to their next rows. It overwrites t.
 func (p *streams) start(t Register) {
 	MOVQ(arg("w"), p[0])
 	MOVQ(arg("gap"), t)
@@ -108,7 +109,7 @@ func (p *streams) end(sums [dotStreams]Register, s, t Register) {
 	RET()
 }
 
-// gp64s are as many general registers as there are streams.
+// gp64s returns a general register for each stream.
 func gp64s() (p streams) {
 	for i := range p {
 		p[i] = GP64()
@@ -116,10 +117,10 @@ func gp64s() (p streams) {
 	return p
 }
 
-// cpuVendor writes a function that tells processors apart.
+// cpuVendor writes a function that returns the vendor of the processor.
 func cpuVendor() {
 	TEXT("cpuVendor", NOSPLIT, "func() uint32")
-	Doc("cpuVendor returns the first four letters of the vendor's name that CPUID gives, the first in the lowest byte.")
+	Doc("cpuVendor returns the first four letters of the vendor's name from CPUID, the first one in the lowest byte.")
 	XORL(EAX, EAX)
 	XORL(ECX, ECX)
 	CPUID()
@@ -127,11 +128,11 @@ func cpuVendor() {
 	RET()
 }
 
-// dotHalves is a matrix of 16-bit floats times a vector.
+// dotHalves writes the product of a matrix of 16-bit floats and a vector.
 func (v vec) dotHalves(name string, widen func(Mem, Register)) {
 	name += v.name
 	TEXT(name, NOSPLIT, "func("+fmt.Sprintf(dotArgs, "*uint16")+"x *float32, vectors int)")
-	Doc(name + ": " + dotDoc + "rows are of vectors*lanes elements; rows and vectors > 0.")
+	Doc(name+dotDoc, "A row has vectors*lanes elements. lead, gap and stride may be 0. rows and vectors > 0.")
 	Pragma("noescape")
 	x, px, n := Load(Param("x"), GP64()), GP64(), GP64()
 	p := gp64s()
@@ -147,7 +148,7 @@ func (v vec) dotHalves(name string, widen func(Mem, Register)) {
 				VFMADD231PS(Mem{Base: px, Disp: i * v.bytes()}, t, acc[j][i%2])
 			}
 		}
-		if count > 1 { // these loops do little but read, and AMD's processors do that faster without prefetches
+		if count > 1 { // only on Intel: these loops do little but read, which AMD's processors do faster without prefetches
 			ifNear("near")
 			p.prefetchAt(farBytes, count*v.bytes()/2)
 			Label("near")
@@ -176,24 +177,25 @@ func (v vec) dotHalves(name string, widen func(Mem, Register)) {
 type packedFormat struct {
 	name          string
 	values, bytes int
-	unroll        int // blocks in an iteration
+	unroll        int // blocks in an iteration of the loop
 	body          func(p *packedBlock)
-	wide          func(p *wideDot) // takes the place of body in products for AVX-512
+	wide          func(p *wideDot) // for products with AVX-512, in place of body
 }
 
-// packedBlock is where a block's values come from and go to.
+// packedBlock says where a block lies and what happens with its values.
 type packedBlock struct {
 	vec
-	w, half Register // blocks; a table of the values of all f16
-	off     int      // of the block, in bytes
-	room    Mem      // 128 bytes of the stack
-	// group takes the values from index i on, as exact floats, and their scale; minimum j is that of the group, in p.room's second half.
+	w, half Register // pointers to the blocks, and to a table of the values of all f16
+	off     int      // offset of the block from w, in bytes
+	room    Mem      // 128 bytes of the stack: 16 scales, 16 minimums
+	// group handles the values of a group, the first of which has index i: floats that are exact before scaling. scale loads their scale. If
+	// j > 0, minimum j-1 in room is to be subtracted from the scaled values.
 	group func(i int, values []VecVirtual, scale func(dst Register), j int)
-	// minimums takes 8 floats to subtract from groups of 32 values; nil where they are read from p.room.
+	// minimums handles the minimums of 8 groups of 32 values. If it is nil, they go to room.
 	minimums func(m VecVirtual)
 }
 
-// at is an address in the block.
+// at returns the address of byte i of the block.
 func (p *packedBlock) at(i int) Mem { return Mem{Base: p.w, Disp: p.off + i} }
 
 // halfAt broadcasts the f16 at byte i as float32.
@@ -229,7 +231,8 @@ func (p *packedBlock) shifted(x VecVirtual, right int) VecVirtual {
 	return r
 }
 
-// nibbles are the low and the high halves of a vector of bytes less offset, as floats. A permutation of AVX-512 looks up the lowest four bits.
+// nibbles returns the low and the high nibbles of a vector of bytes, minus offset, as floats. AVX-512 looks them up in a table with a
+// permutation, which reads only the lowest four bits of an index.
 func (p *packedBlock) nibbles(x VecVirtual, offset int) (low, high VecVirtual) {
 	if p.wide() {
 		name := "nibbles"
@@ -254,7 +257,7 @@ func (p *packedBlock) nibbles(x VecVirtual, offset int) (low, high VecVirtual) {
 
 var nibbleTables = map[string]Mem{}
 
-// table is a register of the floats from -offset to 15-offset.
+// table returns a register with the floats from -offset to 15-offset.
 func (p *packedBlock) table(name string, offset int) Register {
 	m, ok := nibbleTables[name]
 	if !ok {
@@ -285,7 +288,7 @@ func q4_0(p *packedBlock) {
 	p.group(0, append(low, high...), func(dst Register) { p.halfAt(p.vec, 0, dst) }, 0)
 }
 
-// sixes are the scales and minimums of q4_K and q5_K, eight numbers of 6 bits each, unpacked in general registers.
+// sixes returns the scales and the minimums of a block of q4_K or q5_K: eight numbers of 6 bits each. It unpacks them in general registers.
 func (p *packedBlock) sixes() (s, m VecVirtual) {
 	var u [3]Register
 	for i := range u {
@@ -312,7 +315,7 @@ func (p *packedBlock) sixes() (s, m VecVirtual) {
 		VCVTDQ2PS(y, y)
 		return y
 	}
-	// From 4 on: four bits of the last word, and two of the first two.
+	// Numbers 4 to 7 have their low four bits in the last dword and their high two bits in one of the first two.
 	upper := func(right int, from Register) Register {
 		r, t := masked(u[2], right, 0x0f0f0f0f), masked(from, 2, 0x30303030)
 		ORL(t, r)
@@ -345,12 +348,12 @@ func q4_K(p *packedBlock) {
 	}
 }
 
-// scale is number i of those in p.room.
+// scale returns a function that loads scale i of room.
 func (p *packedBlock) scale(i int) func(Register) {
 	return func(dst Register) { VBROADCASTSS(p.room.Offset(4*i), dst) }
 }
 
-// q6_K puts four and two bits together. AVX-512 makes floats of them as the lowest bits of 2^23.
+// q6_K joins four bits and two bits of each value. With AVX-512 the six bits become the lowest bits of the float 2^23, which saves a conversion.
 func q6_K(p *packedBlock) {
 	d := p.reg()
 	p.halfAt(p.vec, 208, d)
@@ -377,7 +380,7 @@ func q6_K(p *packedBlock) {
 	}
 }
 
-// six is the float of the low four bits of u and bits 4 and 5 of t, less 32. It may overwrite t.
+// six returns the low four bits of u joined with bits 4 and 5 of t, minus 32, as floats. It may overwrite t.
 func (p *packedBlock) six(u, t VecVirtual) VecVirtual {
 	if p.wide() {
 		VPTERNLOGD(Imm(0xd8), Z30, u, t)   // bits of Z30 (0x0f) from u, others from t
@@ -393,7 +396,7 @@ func (p *packedBlock) six(u, t VecVirtual) VecVirtual {
 	return p.float(t)
 }
 
-// constants loads the registers that nibbles and six use.
+// constants loads the constants of nibbles and six into registers.
 func (p *packedBlock) constants(f packedFormat) {
 	if !p.wide() {
 		return
@@ -413,7 +416,7 @@ func (p *packedBlock) constants(f packedFormat) {
 	}
 }
 
-// unrolled is a loop over n > 0 blocks, of which step takes unroll at a time, and the rest one by one.
+// unrolled writes a loop over n > 0 blocks. step writes the code for `unroll` blocks, or for one of those that are left over at the end.
 func unrolled(n Op, unroll int, step func(blocks int)) {
 	if unroll > 1 {
 		SUBQ(Imm(uint64(unroll)), n)
@@ -433,20 +436,20 @@ func unrolled(n Op, unroll int, step func(blocks int)) {
 	Label("end")
 }
 
-// wideDot is a block of weights and the activations beside it, for AVX-512. An instruction on 64 bytes occupies a unit of Zen 4 for two cycles, and loads of
-// 64 bytes take one each, so the bodies avoid shifts, and share what they load between rows or groups. High nibbles stay where they are, as 16 times
-// their value.
+// wideDot writes the product of a block of weights and its activations, with AVX-512. On Zen 4, an instruction on 64 bytes occupies a unit for
+// two cycles, and only one load of 64 bytes starts per cycle. Therefore the bodies avoid shifts, and share loaded activations between rows or
+// groups. High nibbles are not shifted down: they count as 16 times their value.
 type wideDot struct {
 	*packedBlock
 	row, block int
-	values     int // of a block
-	px, ps     Register
-	acc        VecVirtual
-	low        VecVirtual    // what is to subtract, q4_K only
-	x          [2]VecVirtual // activations that all rows of a block of 32 share
+	values     int           // in a block
+	px, ps     Register      // pointers to the activations and their sums
+	acc        VecVirtual    // sums of the row
+	low        VecVirtual    // for q4_K: sums of minimums, which are subtracted at the end
+	x          [2]VecVirtual // the activations of a block of 32; all rows share them
 }
 
-// wideConstants loads the registers that a body expects: Z29 is for magic, the others are tables, masks and offsets.
+// wideConstants loads the constants of a body into registers: Z29 is for magic, the others are tables, masks and offsets.
 func (p *wideDot) wideConstants(name string) {
 	switch name {
 	case "Q4_0", "Q4_K":
@@ -473,14 +476,15 @@ func (p *wideDot) wideConstants(name string) {
 	}
 }
 
-// magic is the float of the bits of t that mask has, as the lowest bits of 2^23, less offset. It overwrites t.
+// magic converts integers to floats without a conversion: it makes t & mask the lowest bits of the float 2^23 and subtracts offset, which
+// includes the 2^23. It overwrites t.
 func (p *wideDot) magic(t VecVirtual, mask, offset Register) VecVirtual {
 	VPTERNLOGD(Imm(0xea), Z29, mask, t) // t & mask | Z29 (2^23)
 	VSUBPS(offset, t, t)
 	return t
 }
 
-// load sets x at the first row.
+// load loads x at the first row.
 func (p *wideDot) load() {
 	if p.row > 0 {
 		return
@@ -493,7 +497,7 @@ func (p *wideDot) load() {
 
 func (p *wideDot) activations(i int) Mem { return Mem{Base: p.px, Disp: 4 * (p.block*p.values + i)} }
 
-// add adds the product of 32 values, scaled by the f16 at byte 0.
+// add adds the product of 32 values with x, scaled by the f16 at byte 0, to the sums.
 func (p *wideDot) add(values [2]VecVirtual) {
 	t, half := values[0], GP64()
 	VMULPS(p.x[0], t, t)
@@ -507,10 +511,10 @@ func (p *wideDot) q8_0() {
 	p.add([2]VecVirtual{p.float(p.dwords(2, true)), p.float(p.dwords(18, true))})
 }
 
-// nibbles are the low and the high nibbles of 16 bytes, less what the format subtracts, times 16.
+// nibbles returns the low and the high nibbles of 16 bytes as floats: 16*(nibble - the format's offset).
 func (p *wideDot) nibbles(i int) (low, high VecVirtual) {
 	high, low = p.dwords(i, false), p.reg()
-	VPERMPS(Z31, high, low) // looks up the lowest four bits
+	VPERMPS(Z31, high, low) // a table, indexed by the lowest four bits
 	return low, p.magic(high, Z30, Z28)
 }
 
@@ -540,8 +544,8 @@ func (p *wideDot) q4_K() {
 	}
 }
 
-// q6_K has the upper two bits of the values j = 0 to 3 of a byte at bits 2j. Shifted left by 4 and by 2 they are above the low nibbles of
-// values 0 and 1, and above the high nibbles of 2 and 3.
+// q6_K has one byte with the upper two bits of four values, those of value j at bits 2j. Shifted left by 4 and by 2, the bits of values 0 and
+// 1 lie above their low nibbles. The bits of values 2 and 3 then lie above their high nibbles.
 func (p *wideDot) q6_K() {
 	s := p.float(p.dwords(192, true))
 	d := p.reg()
@@ -572,7 +576,7 @@ func (p *wideDot) q6_K() {
 
 var q6Scales Mem
 
-// sixteenthScales are 1/16 for the groups of high nibbles.
+// sixteenthScales returns factors for the scales: 1/16 for groups of high nibbles, 1 for the others.
 func sixteenthScales() Mem {
 	if q6Scales.Base == nil {
 		q6Scales = GLOBL("sixteenthScales", 8|16)
@@ -583,11 +587,11 @@ func sixteenthScales() Mem {
 	return q6Scales
 }
 
-// packedDot is a matrix times a vector.
+// packedDot writes the product of a matrix of packed weights and a vector.
 func (v vec) packedDot(f packedFormat) {
 	name := "dot" + f.name + v.name
 	TEXT(name, NOSPLIT, "func("+fmt.Sprintf(dotArgs, "*byte")+"x, sums, half *float32, blocks int)")
-	Doc(name + ": " + dotDoc + "rows are of blocks, sums are those of each 32 elements of x; rows and blocks > 0.")
+	Doc(name+dotDoc, "blocks is the number of blocks in a row. sums[j] is the sum of x[32*j : 32*j+32]. lead, gap and stride may be 0. rows, blocks > 0.")
 	Pragma("noescape")
 	half, px, n := Load(Param("half"), GP64()), GP64(), GP64()
 	w := gp64s()
@@ -670,11 +674,11 @@ func (v vec) packedDot(f packedFormat) {
 	w.end(sums, n, px)
 }
 
-// packedDecode widens blocks.
+// packedDecode writes the decoder of a format.
 func (v vec) packedDecode(f packedFormat) {
 	name := "decode" + f.name + v.name
 	TEXT(name, NOSPLIT, "func(dst *float32, w *byte, half *float32, blocks int)")
-	Doc(name + " sets dst to the values of blocks, each rounded once; blocks > 0.")
+	Doc(name + " sets dst to the values of blocks, each rounded once. blocks > 0.")
 	Pragma("noescape")
 	dst, w, half, n := Load(Param("dst"), GP64()), Load(Param("w"), GP64()), Load(Param("half"), GP64()), Load(Param("blocks"), GP64())
 	p := &packedBlock{vec: v, w: w, half: half, room: AllocLocal(128)}

@@ -10,8 +10,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genPackedBytes writes products of packed weights and a vector of bytes, for AVX2 and for AVX-512 with VNNI. Both use vectors of 32 bytes: a
-// block of most formats has no more.
+// genPackedBytes writes products of packed weights and a vector of bytes, for AVX2 and for AVX-512 with VNNI. Both use vectors of 32 bytes,
+// because a block of most formats has no more.
 func genPackedBytes(v vec) {
 	own := map[string]func(*byteBlock){"Q8_0": bytesOf8_0, "Q4_0": bytesOf4_0, "Q4_K": bytesOf4_K, "Q6_K": bytesOf6_K}
 	for _, f := range integerFormats {
@@ -23,21 +23,21 @@ func genPackedBytes(v vec) {
 	}
 }
 
-// byteBlock is a block of weights and the activations beside it.
+// byteBlock writes the product of a block of weights and its activations, for one of the rows of weights that are read at once.
 type byteBlock struct {
 	integerBlock
-	vnni, exact         bool // exact: integers are what they should be, so that there is no excess
-	block               int  // in the iteration
-	values              int
-	x, dx, xs, products Register
-	room                Mem
-	acc, lows           VecVirtual // of the row
+	vnni, exact         bool       // exact: nothing is added to the integers of the weights, so there is no excess (see byteDot)
+	block               int        // index in the iteration of the loop
+	values              int        // in a block
+	x, dx, xs, products Register   // arguments of the routine, advanced by iterations; products is excess
+	room                Mem        // 128 bytes of the stack
+	acc, lows           VecVirtual // of the row: sums of scaled products; sums of what is subtracted from them
 	row                 int
-	excess, rowScale    VecVirtual // of the block, the same for all rows: what u is too large by, and the scale of the activations
-	row0                VecVirtual // the block's activations
+	row0                VecVirtual // the activations of the block
+	excess, rowScale    VecVirtual // their excess and scale. All rows share these three
 }
 
-// sums are the sums of four products in each lane, of unsigned bytes u and the activations from i on, and of what u is too large by.
+// sums returns 8 floats: sums of four products of the unsigned bytes u and the activations from i on, plus their excess.
 func (p *byteBlock) sums(u VecVirtual, i int) VecVirtual {
 	i += p.block * p.values
 	x, excess := Mem{Base: p.x, Disp: i}, Mem{Base: p.products, Disp: i}
@@ -62,12 +62,12 @@ func (p *byteBlock) sums(u VecVirtual, i int) VecVirtual {
 
 func wordOnes() Mem { return bitsConst(0x00010001) }
 
-// add is acc += sums * scale.
+// add writes acc += sums * scale.
 func (p *byteBlock) add(sums VecVirtual, scale Op) {
 	VFMADD231PS(scale, sums, p.acc)
 }
 
-// blockScale is the f16 at byte 0 times the scale of the activations.
+// blockScale returns the f16 at byte 0 of the block times the scale of the activations.
 func (p *byteBlock) blockScale() VecVirtual {
 	s, t, y := YMM(), GP64(), YMM()
 	MOVWQZX(p.at(0), t)
@@ -77,7 +77,8 @@ func (p *byteBlock) blockScale() VecVirtual {
 	return s
 }
 
-// signedSums is sums for signed bytes. Without VNNI pairs of products of unsigned bytes would exceed words, so the signs go to the activations.
+// signedSums is sums for signed bytes. With VNNI it adds 128 to them. Without VNNI the sum of two products of such bytes would overflow 16
+// bits, so it moves the signs to the activations instead.
 func (p *byteBlock) signedSums(w VecVirtual, i int) VecVirtual {
 	t := YMM()
 	if p.vnni {
@@ -107,7 +108,8 @@ func bytesOf8_0(p *byteBlock) {
 	p.add(p.signedSums(w, 0), p.blockScale())
 }
 
-// load sets what the rows of a block have in common, at the first row. Loads limit these products, so it takes no more than it must.
+// load loads what the rows of a block share: the activations, their excess and their scale. It does so at the first row only, because loads
+// limit the speed of these products.
 func (p *byteBlock) load() {
 	if p.row > 0 {
 		return
@@ -118,7 +120,7 @@ func (p *byteBlock) load() {
 	VBROADCASTSS(Mem{Base: p.dx, Disp: 4 * p.block}, p.rowScale)
 }
 
-// addBlock adds the product of a block of 32 unsigned integers whose scale is the f16 at byte 0.
+// addBlock adds the product of a block that has 32 unsigned integers u, and the f16 at byte 0 as their scale.
 func (p *byteBlock) addBlock(u VecVirtual) {
 	t, s, half := YMM(), YMM(), GP64()
 	VMOVDQA(p.excess, t)
@@ -129,7 +131,7 @@ func (p *byteBlock) addBlock(u VecVirtual) {
 	p.add(t, s)
 }
 
-// bytesConstants loads what the bodies for VNNI expect in registers.
+// bytesConstants loads the constants of the bodies for VNNI into registers.
 func bytesConstants(f integerFormat) {
 	switch f.name {
 	case "Q8_0":
@@ -154,7 +156,8 @@ func bytesOf4_0(p *byteBlock) {
 	p.add(p.sums(masked(y, 15), 0), p.blockScale())
 }
 
-// highNibbles is bytesOf4_0 without shifts: high nibbles count 16 times, and the scale of their activations a 16th.
+// highNibbles is bytesOf4_0 without shifts. High nibbles stay in place, as 16 times their value, and the scale of their activations is
+// divided by 16.
 func (p *byteBlock) highNibbles() {
 	p.load()
 	if p.row == 0 {
@@ -169,7 +172,7 @@ func (p *byteBlock) highNibbles() {
 
 var nibbleTablesOfHalves = map[string]Mem{}
 
-// nibbleTable has a number for the low nibbles of 16 bytes and one for the high ones.
+// nibbleTable returns a constant of eight dwords: low in the lower half of the vector, for low nibbles, and high in the upper half.
 func nibbleTable(name string, low, high uint32) Mem {
 	m, ok := nibbleTablesOfHalves[name]
 	if !ok {
@@ -186,7 +189,7 @@ func vpdpbusd(x Op, u, t VecVirtual) {
 	Instruction(&ir.Instruction{Opcode: "VPDPBUSD", Operands: []Op{x, u, t}, Inputs: []Op{x, u, t}, Outputs: []Op{t}, ISA: []string{"AVX512VNNI", "AVX512VL"}})
 }
 
-// broadcast is float i of the room.
+// broadcast returns float i of room in all lanes.
 func (p *byteBlock) broadcast(i int) VecVirtual {
 	s := YMM()
 	VBROADCASTSS(p.room.Offset(4*i), s)
@@ -212,14 +215,15 @@ func bytesOf4_K(p *byteBlock) {
 	}
 }
 
-// sixteenfold4_K is bytesOf4_K without shifts of nibbles: high ones count 16 times, and the scale of their activations a 16th.
+// sixteenfold4_K is bytesOf4_K without shifts of nibbles. High nibbles stay in place, as 16 times their value, and the scale of their
+// activations is divided by 16.
 func (p *byteBlock) sixteenfold4_K() {
 	if p.row == 0 {
 		p.rowScale = YMM()
 		VMOVUPS(Mem{Base: p.dx}, p.rowScale)
 		VMULPS(dwords("sixteenthOdd", math.Float32bits(1), math.Float32bits(1.0/16)), p.rowScale, p.rowScale)
 	}
-	// Dwords 1 to 3 of the block are eight scales and eight minimums, see sixes; each is a byte of bits.
+	// Dwords 1 to 3 of the block hold eight scales and eight minimums of 6 bits (see sixes). They are unpacked to the 16 bytes of bits.
 	raw, bits, upper, s, m, half := XMM(), XMM(), XMM(), YMM(), YMM(), GP64()
 	VMOVDQU(p.at(0), raw)
 	VPSHUFD(Imm(0xed), raw, bits) // dwords 1 3 2 3
@@ -259,7 +263,7 @@ func (p *byteBlock) sixteenfold4_K() {
 
 var dwordTables = map[string]Mem{}
 
-// dwords is a constant of eight numbers, which repeat.
+// dwords returns a constant of eight dwords, in which the numbers repeat.
 func dwords(name string, numbers ...uint32) Mem {
 	m, ok := dwordTables[name]
 	if !ok {
@@ -274,7 +278,8 @@ func dwords(name string, numbers ...uint32) Mem {
 
 var laneOrders [7]Mem
 
-// pairOrder is lanes 2i and 2i+1, four times each; doubled is each lane of a half twice.
+// pairOrder returns the indices of a permutation that repeats lanes 2i and 2i+1 four times each. That of doubled repeats each lane of a half
+// twice.
 func pairOrder(i int) Mem {
 	return laneOrder(i, func(l int) int { return 2*i + l/4 })
 }
@@ -327,7 +332,8 @@ func bytesOf6_K(p *byteBlock) {
 	}
 }
 
-// bytesOf multiplies what a format unpacks to. Scales of groups, and what is subtracted, are in the room meanwhile.
+// bytesOf returns a body for formats that have none of their own. It multiplies the integers that integerFormat.body unpacks. body stores the
+// scales of groups, and their lows, in room.
 func bytesOf(f integerFormat) func(p *byteBlock) {
 	groups := f.values / f.group
 	return func(p *byteBlock) {
@@ -363,19 +369,19 @@ func bytesOf(f integerFormat) func(p *byteBlock) {
 	}
 }
 
-// halfOrder is lane 0 in the lower half of a vector, and lane 1 of the upper one.
+// halfOrder returns the indices of a permutation that fills the lower half of a vector with its lane 0 and the upper half with its lane 1.
 func halfOrder() Mem { return laneOrder(6, func(l int) int { return l / 4 }) }
 
 func byteDot(f integerFormat, v vec, body func(*byteBlock)) {
 	set := map[bool]string{false: "AVX2", true: "VNNI"}[v.wide()]
 	name := "dotBytes" + f.name + set
 	TEXT(name, NOSPLIT, "func("+fmt.Sprintf(dotArgs, "*byte")+"x *int8, dx, xs *float32, excess *int32, half *float32, blocks int)")
-	Doc(name+": "+dotDoc+"rows are of blocks, x are bytes that dx scales, 32 each,",
-		"xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.")
+	Doc(name+dotDoc, "blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.",
+		"excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.")
 	Pragma("noescape")
 	p := &byteBlock{vnni: v.wide(), exact: f.lows, values: f.values, room: AllocLocal(128)}
 	p.half = Load(Param("half"), GP64())
-	n, w := AllocLocal(8), gp64s() // the count of blocks is in memory: some formats need all registers
+	n, w := AllocLocal(8), gp64s() // the number of blocks is in memory, because some formats need all registers
 	p.x, p.dx, p.products = GP64(), GP64(), GP64()
 	if f.lows {
 		p.xs = GP64()

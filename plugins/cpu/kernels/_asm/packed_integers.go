@@ -6,7 +6,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genPackedIntegers writes what unpacks blocks of weights to bytes and scales, what rounds activations to bytes, and products of both.
+// genPackedIntegers writes routines that unpack blocks of weights to bytes and scales, that round activations to bytes, and that multiply both.
 func genPackedIntegers(v vec) {
 	for _, f := range integerFormats {
 		if !v.wide() {
@@ -28,9 +28,9 @@ func genPackedIntegers(v vec) {
 // integerFormat writes the code for one block.
 type integerFormat struct {
 	name                 string
-	values, bytes, group int // group: values with a scale
+	values, bytes, group int // of a block: values, size, values that share a scale
 	body                 func(b *integerBlock)
-	lows, decodes        bool // values have something subtracted; the decoder is not that of genPacked
+	lows, decodes        bool // lows: value = scale*q - low; otherwise scale*q. decodes: genPacked writes no decoder
 }
 
 var integerFormats = []integerFormat{
@@ -43,16 +43,16 @@ var integerFormats = []integerFormat{
 	{"IQ4_XS", 256, 136, 32, lookup4_XS, false, true}, {"MXFP4", 32, 17, 32, lookupFP4, false, true},
 }
 
-// integerBlock is where a block comes from and where its parts go to.
+// integerBlock says where a block lies and where its parts go.
 type integerBlock struct {
-	w, half, q, scale, low Register
-	off                    int                       // of the block, in bytes
-	put                    func(i int, x VecVirtual) // takes 32 integers from i on, after their scales
+	w, half, q, scale, low Register                  // pointers to blocks, f16 values, integers, and a scale and a low for each group
+	off                    int                       // offset of the block from w, in bytes
+	put                    func(i int, x VecVirtual) // handles 32 integers, the first of which has index i; their scales are stored before
 }
 
 func (b *integerBlock) at(i int) Mem { return Mem{Base: b.w, Disp: b.off + i} }
 
-// halfAt is the f16 at byte i as the bits of a float32.
+// halfAt returns the f16 at byte i of the block as the bits of a float32.
 func (b *integerBlock) halfAt(i int) Register {
 	t, r := GP64(), GP32()
 	MOVWQZX(b.at(i), t)
@@ -62,13 +62,13 @@ func (b *integerBlock) halfAt(i int) Register {
 
 func (b *integerBlock) putScale(r Register, at Register) { MOVL(r, Mem{Base: at}) }
 
-// putNegative stores what the values have added, as what is subtracted from them.
+// putNegative stores -r as the low of a group. It is for formats that add a minimum.
 func (b *integerBlock) putNegative(r Register) {
 	XORL(U32(0x80000000), r)
 	MOVL(r, Mem{Base: b.low})
 }
 
-// broadcastHalf is the f16 at byte i in all lanes.
+// broadcastHalf returns the f16 at byte i of the block in all lanes.
 func (b *integerBlock) broadcastHalf(i int) VecVirtual {
 	t, y := GP64(), YMM()
 	MOVWQZX(b.at(i), t)
@@ -76,7 +76,7 @@ func (b *integerBlock) broadcastHalf(i int) VecVirtual {
 	return y
 }
 
-// shiftRight shifts words; the bits that cross bytes are masked off afterwards.
+// shiftRight shifts words by n bits, to the left if n < 0. The caller masks off the bits that cross from one byte to the next.
 func shiftRight(x VecVirtual, n int) VecVirtual {
 	if n == 0 {
 		return x
@@ -104,7 +104,7 @@ func less(x VecVirtual, n uint32) VecVirtual {
 	return r
 }
 
-// halves are 32 values of 16 bytes: the low halves, then the high ones.
+// halves unpacks the 16 bytes at i to 32 values: the low nibbles, then the high ones.
 func (b *integerBlock) halves(i int) VecVirtual {
 	x, high, y := XMM(), XMM(), YMM()
 	VMOVDQU(b.at(i), x)
@@ -124,7 +124,7 @@ func nibbles4_1(b *integerBlock) {
 	b.put(0, b.halves(4))
 }
 
-// fifths are the bits of the dword at i as the fifth bits of 32 values.
+// fifths returns 32 bytes that are 16 where the dword at i has a bit set: the fifth bits of 32 values.
 func (b *integerBlock) fifths(i int) VecVirtual {
 	x := YMM()
 	VPBROADCASTD(b.at(i), x)
@@ -136,7 +136,7 @@ func (b *integerBlock) fifths(i int) VecVirtual {
 
 var spread [2]Mem
 
-// spreadBytes puts byte i/8 in byte i; spreadBits has bit i%8 in byte i.
+// spreadBytes returns a shuffle that copies byte i/8 to byte i. Byte i of spreadBits has bit i%8 set.
 func spreadBytes() Mem {
 	if spread[0].Base == nil {
 		spread[0] = GLOBL("spreadBytes", 8|16)
@@ -190,7 +190,7 @@ func bytes8_K(b *integerBlock) {
 	}
 }
 
-// scales16 stores 16 numbers, signed bytes, times d.
+// scales16 stores the 16 signed bytes of s times d.
 func (b *integerBlock) scales16(s VecVirtual, d VecVirtual, at Register) {
 	for h := range 2 {
 		y := YMM()
@@ -230,7 +230,7 @@ func bits3_K(b *integerBlock) {
 			DATA(4*i, U32(uint32(2*i)))
 		}
 	}
-	// The low four bits of 16 scales, and two bits of them in each byte of the last dword.
+	// Eight bytes hold the low four bits of 16 scales. Each byte of the last dword holds the high two bits of four scales.
 	low, high, upper := XMM(), XMM(), XMM()
 	VMOVQ(b.at(96), low)
 	VPSRLW(Imm(4), low, high)
@@ -256,7 +256,7 @@ func bits3_K(b *integerBlock) {
 	}
 }
 
-// scalesAndMinimums unpacks eight numbers of 6 bits each from the 12 bytes at 4.
+// scalesAndMinimums stores the scales and the lows of a block of q4_K or q5_K.
 func (b *integerBlock) scalesAndMinimums() {
 	p := &packedBlock{vec: vec{8, "AVX2"}, w: b.w, half: b.half}
 	s, m := p.sixes()
@@ -310,7 +310,7 @@ func bits6_K(b *integerBlock) {
 
 var lookups = map[string]Mem{}
 
-// lookup is 32 values by their numbers.
+// lookup returns 32 values of a table. x has their indices.
 func lookup(name string, table [16]int8, x VecVirtual) VecVirtual {
 	m, ok := lookups[name]
 	if !ok {
@@ -333,7 +333,7 @@ func lookup4_NL(b *integerBlock) {
 	b.put(0, lookup("iq4", iq4, b.halves(2)))
 }
 
-// lookup4_XS has scales of four bits at 4, and two more of each in the word at 2.
+// lookup4_XS: the scales have four bits each in the dword at 4, and two more in the word at 2.
 func lookup4_XS(b *integerBlock) {
 	low, high := GP32(), GP32()
 	MOVL(b.at(4), low)
@@ -390,7 +390,7 @@ func lookupFP4(b *integerBlock) {
 func unpackIntegers(f integerFormat) {
 	name := "unpack" + f.name
 	TEXT(name, NOSPLIT, "func(q *int8, scale, low *float32, w *byte, half *float32, blocks int)")
-	Doc(name + " sets q to the integers of blocks, scale to those of their groups, and low, where the format has it, to what is subtracted; blocks > 0.")
+	Doc(name + " unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.")
 	Pragma("noescape")
 	b := &integerBlock{w: Load(Param("w"), GP64()), half: Load(Param("half"), GP64()), q: Load(Param("q"), GP64()),
 		scale: Load(Param("scale"), GP64()), low: Load(Param("low"), GP64())}
@@ -412,9 +412,9 @@ func unpackIntegers(f integerFormat) {
 func (v vec) decodeIntegers(f integerFormat) {
 	name := "decode" + f.name + v.name
 	TEXT(name, NOSPLIT, "func(dst *float32, w *byte, half *float32, blocks int)")
-	Doc(name + " sets dst to the values of blocks, each rounded once; blocks > 0.")
+	Doc(name + " sets dst to the values of blocks, each rounded once. blocks > 0.")
 	Pragma("noescape")
-	room := AllocLocal(160) // 16 scales, 16 of what is subtracted, 32 integers
+	room := AllocLocal(160) // 16 scales, 16 lows, 32 integers
 	b := &integerBlock{w: Load(Param("w"), GP64()), half: Load(Param("half"), GP64()), scale: GP64(), low: GP64()}
 	LEAQ(room, b.scale)
 	LEAQ(room.Offset(64), b.low)

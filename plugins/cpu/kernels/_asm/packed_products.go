@@ -7,11 +7,11 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// roundRow rounds activations.
+// roundRow writes the routine that rounds activations to bytes.
 func (v vec) roundRow() {
 	name := "roundRow" + v.name
 	TEXT(name, NOSPLIT, "func(q *int8, scale, sums, x *float32, groups int)")
-	Doc(name + " rounds 32*groups activations as quant.RoundActivations does. sums are those of each 16 elements of q; groups > 0.")
+	Doc(name + " rounds 32*groups activations as quant.RoundActivations does. sums[i] is the sum of q[16*i : 16*i+16]. groups > 0.")
 	Pragma("noescape")
 	q, scale, sums := Load(Param("q"), GP64()), Load(Param("scale"), GP64()), Load(Param("sums"), GP64())
 	x, n := Load(Param("x"), GP64()), Load(Param("groups"), GP64())
@@ -119,17 +119,26 @@ func packedOrder() Mem {
 
 const integerArgs = "groups, step int, a, b *int8, dx, xs, dw, low, c *float32, ldc, resume int"
 
-const integerDoc = "the sum over groups g of dx[g][row]*dw[g][column] times the sum of a·b in the group, for 16 rows and 16 columns: " +
-	"a is [groups][16 rows][step/16], b [groups][step/64][16 columns][4], the others have 16 numbers for each group. resume adds to what C holds; groups > 0."
+// integerDoc writes the comment of a product. last is its last line.
+func integerDoc(name string, lows bool, last string) {
+	minus := ""
+	if lows {
+		minus = " - xs*low"
+	}
+	Doc(name+" sets C, of 16 rows and 16 columns, to the sum over groups of dx*dw*(a·b)"+minus+".",
+		"a is [groups][16 rows][step/16], b [groups][step/64][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].",
+		last+" With resume, the result is added to C. groups > 0.")
+}
 
-// integerTiles is a product of 16 rows and 16 columns in tiles: while vectors scale the sums of a group, the tiles of the next are multiplied.
+// integerTiles writes a product of 16 rows and 16 columns in tiles. While vector instructions scale the sums of a group, tiles multiply the
+// next group.
 func integerTiles(lows bool) {
 	name := "integerTiles"
 	if lows {
 		name += "Low"
 	}
 	TEXT(name, NOSPLIT, "func(config, room *byte, "+integerArgs+")")
-	Doc(name+" is C = "+integerDoc, "low is multiplied by xs and subtracted where the format has it. config has tiles of step/64 rows; room is 2048 bytes.")
+	integerDoc(name, lows, "In config, the tile of b has step/64 rows. room has 2048 bytes.")
 	Pragma("noescape")
 	MOVQ(arg("config"), RAX)
 	tileConfig(RAX)
@@ -194,7 +203,7 @@ func integerTiles(lows bool) {
 	endIntegers(acc)
 }
 
-// startIntegers sets 16 sums to zero or what C holds; endIntegers stores them.
+// startIntegers loads 16 vectors of sums from C, or sets them to zero. endIntegers stores them.
 func startIntegers(acc func(m int) VecPhysical) {
 	c, ldc := RAX, R14
 	MOVQ(arg("c"), c)
@@ -230,14 +239,15 @@ func dotBytes(m Mem, u, sum VecPhysical) {
 	Instruction(&ir.Instruction{Opcode: "VPDPBUSD.BCST", Operands: []Op{m, u, sum}, ISA: []string{"AVX512VNNI"}})
 }
 
-// integerVectors is the same with products of vectors, for processors without tiles. Weights become unsigned by an offset of 128.
+// integerVectors writes the same product with vectors, for processors without tiles. VPDPBUSD takes one unsigned operand, so 128 is added to
+// the weights.
 func integerVectors(lows bool) {
 	name := "integerVectors"
 	if lows {
 		name += "Low"
 	}
 	TEXT(name, NOSPLIT, "func(sums *int32, rows int, "+integerArgs+")")
-	Doc(name+" is C = "+integerDoc, "low is multiplied by xs and subtracted where the format has it. sums are -128 times those of the rows of a. With rows <= 8 it leaves out the others.")
+	integerDoc(name, lows, "sums is [groups][16 rows]: -128 times the sum of a. If rows <= 8, only 8 rows are computed.")
 	Pragma("noescape")
 	a, b, dx, dw, sums, n, step := RSI, RDX, R8, R9, R10, R11, R12
 	at, left, stride, first, fourth := RCX, RBX, R15, RAX, R14

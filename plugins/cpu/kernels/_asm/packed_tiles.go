@@ -8,7 +8,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genPackedTiles writes products of packed weights with floats, each of which is the sum of three bfloat16.
+// genPackedTiles writes products of packed weights with floats. Each float is split into three bfloat16.
 func genPackedTiles(v vec) {
 	if !v.wide() {
 		return
@@ -21,15 +21,15 @@ func genPackedTiles(v vec) {
 	widenPairs()
 }
 
-// splitParts is the number of bfloat16, of 8 bits, in a float of 24.
+// splitParts is the number of bfloat16, with significands of 8 bits, that make a float32, with 24.
 const splitParts = 3
 
-// splitRows writes the packing of activations.
+// splitRows writes the routine that packs activations.
 func splitRows(group int) {
 	name := fmt.Sprintf("splitRows%d", group)
 	TEXT(name, NOSPLIT, "func(dst, sums, src *float32, ld, rows, steps int) uint32")
-	Doc(name+" splits rows of 32*steps floats, ld apart, into three bfloat16 each, the highest bits first: tiles [3][16 rows] for each group, of which sums",
-		"are the sums [16 rows]. It returns the largest magnitude, or NaN, as bits. rows in [1, 16], steps > 0. Denormals count as zero.")
+	Doc(fmt.Sprintf("%s splits rows of 32*steps floats, ld apart, into three bfloat16 each, the highest bits first. dst is [groups][3][16 rows][%d],", name, group),
+		"sums is [groups][16 rows]. It returns the bits of the largest magnitude, or of a NaN. Denormals count as zero. 1 <= rows <= 16, steps > 0.")
 	Pragma("noescape")
 	dst, sums, src := Load(Param("dst"), GP64()), Load(Param("sums"), GP64()), Load(Param("src"), GP64())
 	ld, rows := Load(Param("ld"), GP64()), Load(Param("rows"), GP64())
@@ -114,10 +114,10 @@ func moved(x VecPhysical) VecVirtual {
 	return r
 }
 
-// widenPairs writes the packing of weights.
+// widenPairs writes the routine that packs weights.
 func widenPairs() {
 	TEXT("widenPairs", NOSPLIT, "func(dst *float32, step int, src *float32, vectors, groups int)")
-	Doc("widenPairs converts vectors of bytes [16][4] to bfloat16 [2][16][2], in groups that are step bytes apart in dst; vectors, groups > 0.")
+	Doc("widenPairs converts groups of vectors of bytes [16][4] to bfloat16 [2][16][2]. Groups start step bytes apart in dst.", "vectors, groups > 0.")
 	Pragma("noescape")
 	group, step, src := Load(Param("dst"), GP64()), Load(Param("step"), GP64()), Load(Param("src"), GP64())
 	groups := Load(Param("groups"), GP64())
@@ -140,7 +140,7 @@ func widenPairs() {
 		} else {
 			VPSRAD(Imm(24), x, high)
 		}
-		VCVTDQ2PS(high, high) // an integer of 8 bits has nothing in the low half
+		VCVTDQ2PS(high, high) // the low half of the float is 0, because the integer has 8 bits
 		VPORD(high, low, low)
 		VMOVDQU32(low, Mem{Base: dst, Disp: 64 * pair})
 	}
@@ -155,18 +155,22 @@ func widenPairs() {
 	RET()
 }
 
-// splitTiles writes the product. The activations of a group stay in three tiles while panels of weights pass, two at a time: where another thread shares
-// the core, loading a tile takes longer than a product. While tiles multiply two panels, vectors scale the sums of the two before.
+// splitTiles writes the product. The activations of a group stay in three tiles, while panels of weights pass through two others in pairs: if
+// another thread shares the core, loading a tile takes longer than a product. While tiles multiply a pair of panels, vector instructions
+// scale the sums of the pair before.
 func splitTiles(group int, lows bool) {
 	name := fmt.Sprintf("splitTiles%d", group)
 	if lows {
 		name += "Low"
 	}
 	TEXT(name, NOSPLIT, "func(config, room *byte, pairs, groups int, a, sums, b, scale, low, c *float32, ldc, resume int)")
-	Doc(name+" is C = the sum over groups of a scale for each column times the product of the group's floats and integers, for 16 rows and pairs of panels of 16",
-		fmt.Sprintf("columns: a is [groups][3][16 rows][%d], b [groups][panels][%d][16 columns][2], both of bfloat16, sums [groups][16 rows], scale [groups][panels][16", group, group/2),
-		"columns]. low is like scale; it is multiplied by sums and subtracted where the format has it. ldc counts bytes. resume adds to C. pairs and groups > 0;",
-		"room is 2048 bytes for each pair, and 2048.")
+	minus := ""
+	if lows {
+		minus = " - low*sums"
+	}
+	Doc(name+" sets C, of 16 rows and pairs of panels of 16 columns, to the sum over groups of scale*(a·b)"+minus+".",
+		fmt.Sprintf("a is [groups][3][16 rows][%d] and b [groups][panels][%d][16 columns][2], both of bfloat16. sums is [groups][16 rows], scale and low are", group, group/2),
+		"[groups][panels][16 columns]. ldc counts bytes. With resume, the sum is added to C. room has 2048*(pairs+1) bytes. pairs, groups > 0.")
 	Pragma("noescape")
 	a, b, scale, low, sums, room, c := RSI, RDX, R8, R9, R10, R11, RDI
 	aStride, bStride, left, doneLeft, n, t := RCX, RBX, R13, R14, R12, RAX
@@ -216,7 +220,7 @@ func splitTiles(group int, lows bool) {
 	}
 	MOVQ(arg("groups"), n)
 	MOVQ(arg("pairs"), doneLeft)
-	INCQ(doneLeft) // there is nothing to finish at first
+	INCQ(doneLeft) // at first there are no sums to scale
 	MOVQ(U32(uint32(2*group)), aStride)
 	MOVQ(U32(64), bStride)
 	finish := func() {
@@ -242,7 +246,7 @@ func splitTiles(group int, lows bool) {
 		tileLoad(part, a, aStride, int(part)*tileBytes)
 	}
 	ADDQ(U32(uint32(splitParts*tileBytes)), a)
-	MOVQ(a, t) // the next group, to prefetch
+	MOVQ(a, t) // to prefetch the next group
 	MOVQ(arg("pairs"), left)
 	Label("pair")
 	for h := range tile(2) {

@@ -9,8 +9,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genQuads writes products of 8-bit integers: C[rows, n] = A·B for n = 2*lanes, packed as genGemm says, with units of 32 bits in place of
-// floats. A unit is four integers of 8 bits, one of the operands unsigned and the other signed, or two of 16 bits.
+// genQuads writes products of 8-bit integers: C[rows, n] = A·B for n = 2*lanes. Operands are packed as for genGemm, with units of 32 bits in
+// place of floats. A unit has two integers of 16 bits, or four of 8 bits. Of the latter, one operand is unsigned and the other one signed.
 func genQuads(v vec) {
 	maxRows, last := 6, 16
 	if v.wide() {
@@ -42,11 +42,12 @@ func genQuads(v vec) {
 	requantize(v)
 }
 
-// quadTiles multiplies in tiles: a block of rows, which are not packed, by panels of 32 columns.
+// quadTiles writes the product of a block of rows, which are not packed, and panels of 32 columns, in tiles.
 func quadTiles(rows int, unsigned, instruction string) {
 	name := fmt.Sprintf("quadTiles%s%d", unsigned, rows)
 	TEXT(name, NOSPLIT, "func(config *byte, steps int, a *float32, lda int, b *float32, bStep int, c *float32, ldc, panels int)")
-	Doc(fmt.Sprintf("%s is C[%d, 32*panels] = A·B as int32 for rows of 16*steps units, lda apart, and panels bStep apart; steps, panels > 0.", name, rows))
+	Doc(fmt.Sprintf("%s sets C[%d, 32*panels] to A·B, as int32. A has rows of 16*steps units, lda apart. The panels of B are bStep apart.", name, rows),
+		"steps, panels > 0.")
 	Pragma("noescape")
 	panels, b, bStep, lda, ldc := RAX, R9, R14, RCX, R8
 	nextA, nextB, lowA, c, lowC, steps := RSI, RDX, R10, RDI, R11, R12
@@ -118,7 +119,7 @@ func quadProduct(v vec, rows int, name string, row func(disp int, x VecPhysical,
 	RET()
 }
 
-// requantize finishes sums of products.
+// requantize writes the routine that turns sums of products into 8-bit integers.
 func requantize(v vec) {
 	name := "requantize" + v.name
 	var order Mem
@@ -126,8 +127,8 @@ func requantize(v vec) {
 		order = numbers("lowBytes", []uint32{0x0c080400, 0x80808080, 0x80808080, 0x80808080, 0x0c080400, 0x80808080, 0x80808080, 0x80808080})
 	}
 	TEXT(name, NOSPLIT, "func(dst *uint8, acc, add *int32, mult *float32, blocks int, base int32, lo, hi float32, zero int32)")
-	Doc(name+" is dst[i] = round((acc[i] + add[i] + base) * mult[i]), limited to lo and hi, + zero, for i < blocks*lanes, and 0 where the product is NaN;",
-		"blocks > 0.")
+	Doc(name+" sets dst[i] = zero + clamp(round((acc[i] + add[i] + base) * mult[i]), lo, hi), or 0 if the product is NaN,",
+		"for i < blocks*lanes. blocks > 0.")
 	Pragma("noescape")
 	dst := Load(Param("dst"), GP64())
 	acc := Load(Param("acc"), GP64())

@@ -8,18 +8,18 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Products of a panel of 32 columns with many rows, in tiles, with the epilogue of a block of 32 rows running beside the products
-// of the next.
+// Products of many rows and a panel of 32 columns, in tiles. While tiles multiply a block of 32 rows, vector instructions finish the block
+// before: they add bias and residual, apply the activation and store the results.
 
-// tileEnd is what becomes of a block of sums.
+// tileEnd says what a routine does with a block of sums.
 type tileEnd struct {
 	name     string
 	doc      string
-	sum      bool // it is kept, for the next block of k
-	blocked  bool // it is stored as bfloat16, in the blocked layout; else as rows of float32
-	residual bool // a residual is added
-	gelu     bool
-	stream   bool // past the caches, to aligned memory
+	sum      bool // keep the sums, for the next block of k
+	blocked  bool // store as bfloat16 in the blocked layout; otherwise as rows of float32
+	residual bool // add a residual
+	gelu     bool // apply gelu
+	stream   bool // use non-temporal stores, which bypass the caches and need aligned memory
 }
 
 func genTiles(v vec) {
@@ -38,12 +38,12 @@ func genTiles(v vec) {
 		tilePanel(e)
 	}
 	TEXT("storeFence", NOSPLIT, "func()")
-	Doc("storeFence makes what was stored past the caches visible before later stores.")
+	Doc("storeFence orders non-temporal stores, which bypass the caches, before later stores.")
 	SFENCE()
 	RET()
 
 	TEXT("misaligned", NOSPLIT, "func(p *float32) int")
-	Doc("misaligned is how far p is past the start of a line of 64 bytes.")
+	Doc("misaligned returns the distance of p from the start of its cache line of 64 bytes, in bytes.")
 	Pragma("noescape")
 	p := Load(Param("p"), GP64())
 	ANDQ(Imm(63), p)
@@ -51,32 +51,33 @@ func genTiles(v vec) {
 	RET()
 }
 
-// Registers of a panel.
+// The registers of these routines. The finished block is the one whose sums are complete and are being stored.
 var (
-	tileA, tileB        = RSI, RDX // of the next step
-	tileStride, bStride = RCX, RBX // 64 and 128
-	tileOut             = RDI      // the next row of the finished block
+	tileA, tileB        = RSI, RDX // A and B of the next step
+	tileStride, bStride = RCX, RBX // distances of the rows of a tile: 64 and 128 bytes
+	tileOut             = RDI      // where the next row of the finished block is stored
 	tileOutStep         = R8
-	tileLeft            = R9 // groups of rows of the finished block that are not yet out
-	tileAhead           = R10
-	tileDone            = R11 // the next row of the finished block in the buffer
+	tileLeft            = R9  // rows of the finished block that are not yet stored, divided by rowsPerStep
+	tileAhead           = R10 // what to prefetch next
+	tileDone            = R11 // sums of the next row of the finished block, in the buffer
 	tileSteps           = R12
-	tileBlockAhead      = R14 // from a row of the residual to that of the next block
+	tileBlockAhead      = R14 // distance from a row of the residual to the same row of the next block
 	tileTmp             = R15
 	tileRes             = RAX // the next row of the residual
 
-	// In place of those for what is finished, where nothing is: for the next block of k.
+	// tilesSum stores nothing but sums. It uses these registers to keep blocks and sum for the next block of k.
 	tileBlocks = R8
 	tileSums   = R11
 )
 
-const rowsPerStep = 4 // of the finished block
+// rowsPerStep is the number of rows of the finished block that a step stores.
+const rowsPerStep = 4
 
 func tilePanel(e tileEnd) {
 	name := "tiles" + e.name
 	TEXT(name, NOSPLIT, "func(config *byte, blocks, steps int, a, b, sum *float32, resume int, ahead *float32, lines int, "+
 		"block, bias, out *float32, outStep int, residual *float32, residualStep, times, aStep, bStep int)")
-	Doc(name + " is " + e.doc + " for blocks of 32 rows of one panel, as tilePanel describes.")
+	Doc(name + " computes " + e.doc + " for blocks of 32 rows and one panel of 32 columns. See tilePanel.")
 	Pragma("noescape")
 	MOVQ(arg("config"), tileTmp)
 	tileConfig(tileTmp)
@@ -150,7 +151,8 @@ func tilePanel(e tileEnd) {
 	}
 	CMPQ(arg("blocks"), Imm(0))
 	JEQ(LabelRef("done"))
-	// The next block starts its sums beside the products of its first step, each right after the sum that had the register is stored.
+	// The first step of the next block also stores the sums of this one. Each tile of sums is stored, and then set to the initial sums of the
+	// next block, right before the first product that adds to it.
 	MOVQ(arg("steps"), tileSteps)
 	ADDQ(U32(4*tileSide*tileSide), arg("sum"))
 	MOVQ(arg("sum"), tileTmp)
@@ -196,8 +198,8 @@ func tilePanel(e tileEnd) {
 	RET()
 }
 
-// step is the products of one step. The tiles of the next are loaded beside them, each as soon as the last product that needs its
-// register has started. Before is called in front of the product that adds to tile t; it may use tileTmp as it was before the step.
+// step writes the products of one step, together with the loads for the next one: a tile is loaded as soon as the last product that reads its
+// register has started. It calls before(t) ahead of the product that adds to tile t. tileTmp then has the value that it had before the step.
 func (e tileEnd) step(label string, before func(t tile)) {
 	ADDQ(U32(2048), tileA)
 	ADDQ(U32(2048), tileB)
@@ -206,7 +208,7 @@ func (e tileEnd) step(label string, before func(t tile)) {
 	MOVQ(arg("b"), tileB)
 	CMPQ(arg("blocks"), Imm(1))
 	JNE(LabelRef("within" + label))
-	MOVQ(arg("a"), tileA) // there is no next step: load anything
+	MOVQ(arg("a"), tileA) // there is no next step, so these loads only have to be valid
 	Label("within" + label)
 	before(0)
 	tileProduct(0, 4, 6)
@@ -237,7 +239,7 @@ func (e tileEnd) step(label string, before func(t tile)) {
 	tileLoad(5, tileA, tileStride, 1024)
 }
 
-// storeSum stores tile t of a finished block where it belongs: disp bytes from the sum in tileTmp, or in the buffer.
+// storeSum stores tile t of a finished block: for tilesSum disp bytes from the sum at tileTmp, otherwise in the buffer.
 func (e tileEnd) storeSum(t tile, disp int) {
 	if e.sum {
 		tileStore(tileTmp, bStride, tilePlace(t)+disp, t)
@@ -246,20 +248,20 @@ func (e tileEnd) storeSum(t tile, disp int) {
 	}
 }
 
-// tilePlace is where tile t of a block of 32 rows of 32 floats starts, in bytes.
+// tilePlace returns the offset of tile t in a block of 32 rows of 32 floats, in bytes.
 func tilePlace(t tile) int { return int(t/2)*16*128 + int(t%2)*64 }
 
-// rest finishes the rows that the steps left over.
+// rest stores the rows of the finished block that the steps left over.
 func (e tileEnd) rest(label string) {
 	TESTQ(tileLeft, tileLeft)
 	JEQ(LabelRef(label + "done"))
 	Label(label)
 	e.rows()
-	JNE(LabelRef(label)) // by the count of e.rows
+	JNE(LabelRef(label)) // the flags are those of the decrement at the end of rows
 	Label(label + "done")
 }
 
-// rows finishes rowsPerStep rows. It ends with the decrement of tileLeft.
+// rows finishes and stores rowsPerStep rows. Its last instruction decrements tileLeft.
 func (e tileEnd) rows() {
 	bias := [2]VecPhysical{Z30, Z31}
 	store := func(x, m Op) { VMOVUPS(x, m) }
@@ -304,7 +306,7 @@ const geluEdge = 4.25
 
 var geluConstants = append([]float64{geluEdge, -geluEdge, geluEdge * geluEdge, 0.5 / geluEdge, 0.5}, phiNear()...)
 
-// geluConstant is the register of a constant.
+// geluConstant returns the register of a constant.
 func geluConstant(i int) VecPhysical { return vec{16, ""}.phys(16 + i) }
 
 func loadGelu() {
@@ -313,7 +315,8 @@ func loadGelu() {
 	}
 }
 
-// tileGelu is x*Phi(x) with an error of at most 5e-5, for results that are rounded to bfloat16. It goes on from -geluEdge as a constant.
+// tileGelu replaces x by x*Phi(x), with an error of at most 5e-5, for results that are rounded to bfloat16. Below -geluEdge the result is
+// constant.
 func tileGelu(x, y, z, p VecPhysical) {
 	VMAXPS(x, geluConstant(1), x) // min and max return x, the last source, if it is NaN
 	VMINPS(x, geluConstant(0), y)
