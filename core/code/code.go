@@ -105,8 +105,8 @@ RLX_PLUGIN_PATH, and among the plugins that "rlxrun plugins install" installed. 
 "rlxrun plugins list" shows the backends it finds.`)
 	PluginRefused = diag.Define("RLX5203", "plugin refused", `
 The backend was found but not executed, for one of these reasons. Other users can write to its file or to a directory above it, so they could
-run a program in your name. RLX_PLUGIN_PATH names a directory relative to the current one. An installed plugin is for another platform or
-protocol version, or its manifest is damaged. The plugin folder cannot be read or written to. The message says which. --plugin NAME=PATH
+replace the program that you run. RLX_PLUGIN_PATH names a directory relative to the current one. An installed plugin is for another platform
+or protocol version, or its manifest is damaged. The plugin folder cannot be read or written to. The message says which. --plugin NAME=PATH
 runs an executable wherever it is.`)
 	PluginTaken = diag.Define("RLX5204", "plugin's name is taken", `
 A plugin or a built-in backend already has that name. --replace replaces the plugin. --hide-built-in lets the plugin hide the built-in

@@ -35,12 +35,12 @@ func (i Info) Check() error {
 	}
 	for k, l := range i.Levels {
 		if !slices.Contains(i.Target.Levels, l) || slices.Contains(i.Levels[:k], l) {
-			return fmt.Errorf("level %.80q is not in its target description, or there twice; want some of %q, best first", l, i.Target.Levels)
+			return fmt.Errorf("level %.80q is not in its target description, or appears twice; want some of %q, best first", l, i.Target.Levels)
 		}
 	}
 	for k, p := range i.Precisions {
 		if !slices.Contains(Precisions(), p) || slices.Contains(i.Precisions[:k], p) {
-			return fmt.Errorf("precision %.80q is unknown, or there twice; want some of %q", p, Precisions())
+			return fmt.Errorf("precision %.80q is unknown, or appears twice; want some of %q", p, Precisions())
 		}
 	}
 	if len(i.Precisions) > 0 && !slices.Contains(i.Precisions, DefaultPrecision) {

@@ -25,8 +25,8 @@ const vectorFiles = "testdata/vectors/*.json"
 // minVectors is how many vectors every op has at least.
 const minVectors = 5
 
-// unjudged are ops without vectors, and why.
-var unjudged = map[string]string{
+// exempt lists the ops that have no vectors, and why.
+var exempt = map[string]string{
 	"input":  "a value of the caller",
 	"param":  "a weight",
 	"state":  "a value of earlier runs",
@@ -36,8 +36,8 @@ var unjudged = map[string]string{
 // pending are ops whose vectors are still to be written. An entry must go once the op has enough of them.
 var pending = []string{}
 
-// judged is one op on given operands and what someone else's implementation makes of them.
-type judged struct {
+// testVector is one op on given operands, and the results of another implementation.
+type testVector struct {
 	Line    string
 	Source  string
 	Inputs  map[string]string
@@ -69,7 +69,7 @@ func TestEveryOpIsJudged(t *testing.T) {
 		}
 	}
 	for _, def := range ir.Defs() {
-		_, excused := unjudged[def.Name]
+		_, excused := exempt[def.Name]
 		waits := slices.Contains(pending, def.Name)
 		switch n := count[def.Name]; {
 		case n < minVectors && !excused && !waits:
@@ -77,35 +77,35 @@ func TestEveryOpIsJudged(t *testing.T) {
 		case n >= minVectors && waits:
 			t.Errorf("%s has %d vectors; remove it from pending", def.Name, n)
 		case n > 0 && excused:
-			t.Errorf("%s has %d vectors; remove it from unjudged", def.Name, n)
+			t.Errorf("%s has %d vectors; remove it from exempt", def.Name, n)
 		}
 		delete(count, def.Name)
 	}
 	for name := range count {
 		t.Errorf("there are vectors of %s, which is no op", name)
 	}
-	for _, name := range slices.Concat(pending, slices.Collect(maps.Keys(unjudged))) {
+	for _, name := range slices.Concat(pending, slices.Collect(maps.Keys(exempt))) {
 		if _, ok := ir.Find(name); !ok {
-			t.Errorf("%s, in unjudged or pending, is no op", name)
+			t.Errorf("%s, in exempt or pending, is no op", name)
 		}
 	}
 }
 
 // readVectors reads all families, and checks that each has a script that writes it.
-func readVectors(t *testing.T) map[string][]judged {
+func readVectors(t *testing.T) map[string][]testVector {
 	t.Helper()
 	files, err := filepath.Glob(vectorFiles)
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no files %s: %v", vectorFiles, err)
 	}
-	families := map[string][]judged{}
+	families := map[string][]testVector{}
 	for _, file := range files {
 		family := strings.TrimSuffix(filepath.Base(file), ".json")
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var vectors []judged
+		var vectors []testVector
 		if err := json.Unmarshal(text, &vectors); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
@@ -117,8 +117,9 @@ func readVectors(t *testing.T) map[string][]judged {
 	return families
 }
 
-// check runs the vector's op in float64 and compares. Only results in f16 and bf16 are rounded first, as those of the judge were.
-func (v judged) check() error {
+// check runs the vector's op in float64 and compares the results with those of the other implementation. It rounds results in f16 and bf16
+// first, as the other implementation did.
+func (v testVector) check() error {
 	tol := ir.Tolerance{Abs: 1e-11, Rel: 1e-10}
 	if len(v.Tol) == 2 {
 		tol = ir.Tolerance{Abs: v.Tol[0], Rel: v.Tol[1]}
@@ -149,7 +150,7 @@ func (v judged) check() error {
 }
 
 // graph is a graph of the op alone. An op that updates a state has the first operand as that state.
-func (v judged) graph() (g *ir.Graph, inputs, states map[string]*tensor.Array, want []*tensor.Array, err error) {
+func (v testVector) graph() (g *ir.Graph, inputs, states map[string]*tensor.Array, want []*tensor.Array, err error) {
 	name, rest, _ := strings.Cut(v.Line, " ")
 	def, ok := ir.Find(name)
 	if !ok {

@@ -437,7 +437,7 @@ func (p *parser) condition() (c Condition, err error) {
 		case c.Rel != "=" && !isNumber:
 			return c, at.failf("found %s; want a number after %s", at.found(), c.Rel)
 		case slices.ContainsFunc(c.Values, func(w any) bool { return Condition{Values: []any{w}}.String() == Condition{Values: []any{v}}.String() }):
-			return c, at.failf("%s stands there twice", at.found())
+			return c, at.failf("%s appears twice", at.found())
 		}
 		if c.Values = append(c.Values, v); len(c.Values) > maxValues {
 			return c, at.failf("more than %d values", maxValues)

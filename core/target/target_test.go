@@ -104,7 +104,7 @@ func TestParseErrors(t *testing.T) {
 		{head + "run add(any) if broadcast <= suffix", `line 3, column 30: found "suffix"; want broadcast = suffix`},
 		{head + "run add(any) if parts = same", `line 3, column 25: `},
 		{head + "run softmax(any) if axis >= last", `line 3, column 29: found "last"; want a number after >=`},
-		{head + "run softmax(any) if axis = 1|1", `line 3, column 30: "1" stands there twice`},
+		{head + "run softmax(any) if axis = 1|1", `line 3, column 30: "1" appears twice`},
 		{head + `run matmul(any) if act = "ge`, `line 3, column 26: "\"ge" is not closed`},
 		{head + "run *", `line 3, column 5: found "*"; want the name of an op`},
 		{head + "run add(any) if x = NaN", "line 3, column 21: "},

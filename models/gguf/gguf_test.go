@@ -419,7 +419,7 @@ func TestSplit(t *testing.T) {
 	put("n-00002-of-00002.gguf", split(1))
 	fails("n-00001-of-00002.gguf", "have 1 tensors; 2 are expected")
 	put("n-00002-of-00002.gguf", split(1), gguftest.T("output_norm.weight", 0, floats(1, 2), 2))
-	fails("n-00001-of-00002.gguf", "is there twice")
+	fails("n-00001-of-00002.gguf", "appears twice")
 }
 
 func TestErrors(t *testing.T) {

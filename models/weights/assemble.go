@@ -35,7 +35,7 @@ func Assemble(path string, files []File, parts []Part, own map[string][]byte) (*
 	}
 	for _, p := range parts {
 		if _, twice := c.tensors[p.Name]; twice && failed == nil {
-			failed = diag.New(CodeTensor, path, "tensor %q: is there twice", p.Name)
+			failed = diag.New(CodeTensor, path, "tensor %q: appears twice", p.Name)
 		}
 		c.tensors[p.Name] = tensor{Info: p.Info, src: p.Source, start: p.Offset}
 	}
