@@ -17,7 +17,7 @@ type API interface {
 	Aborted() (closed <-chan struct{}, why func() error)
 }
 
-// Adapter is a device that need not be open yet. Its methods but Open work without opening it.
+// Adapter is a device that need not be open yet. Only Open opens it.
 type Adapter interface {
 	// Info describes the device. The caller sets ID, to the position in the list of adapters.
 	Info() device.Device
@@ -69,7 +69,7 @@ type Device interface {
 	// error says how a submission failed.
 	Poll() (idle bool, err error)
 
-	// NewClock makes a clock that takes that many times. It is called only if Limits.Clock is set.
+	// NewClock makes a clock with room for that many times. It is called only if Limits.Clock is set.
 	NewClock(marks int) (Clock, error)
 }
 
@@ -129,7 +129,7 @@ type Encoder interface {
 	Copy(to Buffer, at int64, from Piece) error
 	// Dispatch runs x*y workgroups of a pipeline.
 	Dispatch(p Pipeline, b Bindings, x, y uint32)
-	// Mark takes time k of a clock, when the commands before it have ended. Collect copies all times to Clock.Ticks.
+	// Mark stores the current time as time k of a clock, when the commands before it have ended. Collect copies all times to Clock.Ticks.
 	Mark(c Clock, k int) error
 	Collect(c Clock) error
 	// Finish ends the recording and releases the encoder, also if it fails. Release discards a recording instead.

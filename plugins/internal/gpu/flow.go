@@ -15,7 +15,7 @@ const (
 	maxInFlight     = 2                     // submissions at a time: the one that runs, and the next
 )
 
-// flow tracks what of a run is recorded, submitted and done.
+// flow tracks which steps of a run are recorded, submitted and done.
 type flow struct {
 	dispatches int // recorded since the last submission
 	size       int // dispatches per submission
@@ -38,12 +38,12 @@ func (f *flow) begin(dispatches int, pace time.Duration) {
 	}
 }
 
-// full reports whether what is recorded should be submitted.
+// full reports whether the recorded dispatches should be submitted.
 func (f *flow) full() bool {
 	return f.dispatches >= f.size || f.head > 0 && f.first == 0 && f.dispatches >= f.head
 }
 
-// flush waits for a slot and submits what is recorded.
+// flush waits for a slot and submits the recorded dispatches.
 func (c *recording) flush() error {
 	if err := c.awaitSlot(); err != nil {
 		return err

@@ -37,8 +37,8 @@ func guard[T any](api API, f func() (T, error)) (T, error) {
 	}
 }
 
-// panicked carries a panic of f to the goroutine that called guard, which panics again. A caller can recover that panic; it could not recover one on
-// the goroutine that guard starts.
+// panicked carries a panic of f to the goroutine that called guard, which panics again. A caller can recover that panic. It could not recover
+// one on the goroutine that guard starts.
 type panicked struct {
 	value any
 	stack []byte
@@ -46,7 +46,7 @@ type panicked struct {
 
 func (p *panicked) Error() string { return fmt.Sprintf("%v\n%s", p.value, p.stack) }
 
-// caught, deferred, turns a panic into the error that err points to.
+// caught is for defer. It recovers a panic and stores it in *err, as an error.
 func caught(err *error) {
 	if v := recover(); v != nil {
 		*err = &panicked{v, debug.Stack()}

@@ -11,12 +11,12 @@ import (
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
-// noAPI never aborts, and is asked for nothing else.
+// noAPI is an API that never aborts. Its other methods are not called.
 type noAPI struct{ API }
 
 func (noAPI) Aborted() (<-chan struct{}, func() error) { return nil, nil }
 
-// TestPanics: a panic in what a load does on goroutines of its own is a panic of the load, which its caller can recover.
+// TestPanics checks that a panic on a goroutine that Load starts becomes a panic of Load, which the caller can recover.
 func TestPanics(t *testing.T) {
 	graph := ir.NewGraph("sums")
 	in := op.Input(graph, "x", ir.TypeOf(dtype.F32, 16))

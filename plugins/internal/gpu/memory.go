@@ -164,7 +164,7 @@ func (g *gpu) wait() error {
 	}
 }
 
-// poll lets the driver process what has ended, and reports whether all submissions have.
+// poll lets the driver process submissions that have ended, and reports whether all have.
 func (g *gpu) poll() (idle bool, err error) {
 	idle, err = g.dev.Poll()
 	if g.polled != nil {

@@ -30,7 +30,7 @@ type recording struct {
 	tick  float64 // length of a tick of clock in nanoseconds
 }
 
-// single reports whether each step must be submitted by itself, because something looks at its results or takes its time.
+// single reports whether each step must be submitted by itself, because its results are observed or its time is measured.
 func (c *recording) single() bool {
 	o := c.r.Opts
 	return o.CheckNaN || o.Observe != nil && len(o.Dump) > 0 || o.Profile && c.clock == nil

@@ -230,7 +230,7 @@ func (c *recording) grouped() []bool {
 	return out
 }
 
-// look takes the time of step i, which has ended, and looks at its results, in runs that observe single steps.
+// look records the time of step i, which has ended, and examines its results. It is for runs that observe single steps.
 func (c *recording) look(i int, begin time.Duration) error {
 	s := c.x.b.Steps[i]
 	if c.r.Opts.Profile {
