@@ -36,13 +36,7 @@ func (v vec) roundRow() {
 		VPMAXUD(y, most.AsY(), y)
 		most = y
 	}
-	m, t := XMM(), XMM()
-	VEXTRACTI128(Imm(1), most, m)
-	VPMAXUD(most.AsX(), m, m)
-	VPSHUFD(Imm(0x0e), m, t)
-	VPMAXUD(t, m, m)
-	VPSHUFD(Imm(1), m, t)
-	VPMAXUD(t, m, m)
+	m := largestDword(most)
 	bits := GP32()
 	VMOVD(m, bits)
 	CMPL(bits, U32(0x7f800000))
@@ -340,4 +334,19 @@ func integerVectors(lows bool) {
 	MOVQ(arg("ldc"), R14)
 	SHLQ(Imm(2), R14)
 	endIntegers(reg)
+}
+
+// largestDword returns a register whose lowest dword is the largest of the eight unsigned dwords of y, a YMM register.
+func largestDword(y interface {
+	Register
+	AsX() Register
+}) VecVirtual {
+	m, t := XMM(), XMM()
+	VEXTRACTI128(Imm(1), y, m)
+	VPMAXUD(y.AsX(), m, m)
+	VPSHUFD(Imm(0x0e), m, t)
+	VPMAXUD(t, m, m)
+	VPSHUFD(Imm(1), m, t)
+	VPMAXUD(t, m, m)
+	return m
 }

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// dotStreams is the number of rows of weights that a product reads at once. The rows are far apart in memory. Hardware prefetchers follow
+// streams in several pages at once, but stop at the end of a page, so a single stream keeps too few reads in flight.
+const dotStreams = 4
+
+// farBytes and nearBytes are the distances at which weights are prefetched. Intel's processors use farBytes, because their own prefetchers
+// stop at the end of a page. On AMD's, far prefetches would push the activations out of the first-level cache.
+const farBytes, nearBytes = 4096, 1024
+
+// prefetch writes prefetches of n bytes for each stream, near or far ahead of its pointer.
+func (p *streams) prefetch(n int) {
+	prefetches++
+	near, end := fmt.Sprintf("near%d", prefetches), fmt.Sprintf("prefetched%d", prefetches)
+	ifNear(near)
+	p.prefetchAt(farBytes, n)
+	JMP(LabelRef(end))
+	Label(near)
+	p.prefetchAt(nearBytes, n)
+	Label(end)
+}
+
+var prefetches int // numbers the labels
+
+// ifNear writes a jump to label that is taken if prefetchesFar is 0.
+func ifNear(label string) {
+	CMPB(Mem{Symbol: Symbol{Name: "\u00b7prefetchesFar"}, Base: StaticBase}, Imm(0))
+	JEQ(LabelRef(label))
+}
+
+func (p *streams) prefetchAt(ahead, n int) {
+	for _, w := range p {
+		for i := 0; i < n; i += 64 {
+			PREFETCHT0(Mem{Base: w, Disp: ahead + i})
+		}
+	}
+}
+
+// dotArgs and dotDoc are the arguments and the comment of products that read dotStreams rows at once.
+const (
+	dotArgs = "dst *float32, lead int, w %s, gap, stride, rows int, "
+	dotDoc  = " sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows."
+)
+
+// streams holds the pointers to the rows that are read at once.
+type streams [dotStreams]Register
+
+// start points the streams to their next rows. It overwrites t.
+func (p *streams) start(t Register) {
+	MOVQ(arg("w"), p[0])
+	MOVQ(arg("gap"), t)
+	for i := 1; i < len(p); i++ {
+		LEAQ(Mem{Base: p[i-1], Index: t, Scale: 1}, p[i])
+	}
+}
+
+// advance moves the pointers by n bytes.
+func (p *streams) advance(n int) {
+	for _, w := range p {
+		ADDQ(U32(uint32(n)), w)
+	}
+}
+
+// end stores the sums and jumps to label "row" if there are more rows. It overwrites s and t.
+func (p *streams) end(sums [dotStreams]Register, s, t Register) {
+	MOVQ(arg("dst"), s)
+	MOVQ(arg("lead"), t)
+	for i, x := range sums {
+		VMOVSS(x, Mem{Base: s})
+		if i < len(sums)-1 {
+			LEAQ(Mem{Base: s, Index: t, Scale: 4}, s)
+		}
+	}
+	ADDQ(Imm(4), arg("dst"))
+	MOVQ(arg("stride"), t)
+	ADDQ(t, arg("w"))
+	DECQ(arg("rows"))
+	JNE(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
+
+// gp64s returns a general register for each stream.
+func gp64s() (p streams) {
+	for i := range p {
+		p[i] = GP64()
+	}
+	return p
+}
+
+// cpuVendor writes a function that returns the vendor of the processor.
+func cpuVendor() {
+	TEXT("cpuVendor", NOSPLIT, "func() uint32")
+	Doc("cpuVendor returns the first four letters of the vendor's name from CPUID, the first one in the lowest byte.")
+	XORL(EAX, EAX)
+	XORL(ECX, ECX)
+	CPUID()
+	Store(EBX, ReturnIndex(0))
+	RET()
+}
+
+// dotHalves writes the product of a matrix of 16-bit floats and a vector.
+func (v vec) dotHalves(name string, widen func(Mem, Register)) {
+	name += v.name
+	TEXT(name, NOSPLIT, "func("+fmt.Sprintf(dotArgs, "*uint16")+"x *float32, vectors int)")
+	Doc(name+dotDoc, "A row has vectors*lanes elements. lead, gap and stride may be 0. rows and vectors > 0.")
+	Pragma("noescape")
+	x, px, n := Load(Param("x"), GP64()), GP64(), GP64()
+	p := gp64s()
+	var acc [dotStreams][2]VecVirtual
+	for i := range acc {
+		acc[i] = [2]VecVirtual{v.reg(), v.reg()}
+	}
+	add := func(count int) {
+		for i := range count {
+			for j, w := range p {
+				t := v.reg()
+				widen(Mem{Base: w, Disp: i * v.bytes() / 2}, t)
+				VFMADD231PS(Mem{Base: px, Disp: i * v.bytes()}, t, acc[j][i%2])
+			}
+		}
+		if count > 1 { // only on Intel: these loops do little but read, which AMD's processors do faster without prefetches
+			ifNear("near")
+			p.prefetchAt(farBytes, count*v.bytes()/2)
+			Label("near")
+		}
+		p.advance(count * v.bytes() / 2)
+		ADDQ(U32(uint32(count*v.bytes())), px)
+	}
+	Label("row")
+	p.start(n)
+	MOVQ(x, px)
+	MOVQ(arg("vectors"), n)
+	for _, a := range acc {
+		v.clear(a[0])
+		v.clear(a[1])
+	}
+	unrolled(n, 128/v.bytes(), add)
+	var sums [dotStreams]Register
+	for i, a := range acc {
+		VADDPS(a[1], a[0], a[0])
+		sums[i] = v.lane(a[0]).AsX()
+	}
+	p.end(sums, n, px)
+}
+
+// unrolled writes a loop over n > 0 blocks. step writes the code for `unroll` blocks, or for one of those that are left over at the end.
+func unrolled(n Op, unroll int, step func(blocks int)) {
+	if unroll > 1 {
+		SUBQ(Imm(uint64(unroll)), n)
+		JLT(LabelRef("rest"))
+		Label("blocks")
+		step(unroll)
+		SUBQ(Imm(uint64(unroll)), n)
+		JGE(LabelRef("blocks"))
+		Label("rest")
+		ADDQ(Imm(uint64(unroll)), n)
+		JEQ(LabelRef("end"))
+	}
+	Label("each")
+	step(1)
+	DECQ(n)
+	JNE(LabelRef("each"))
+	Label("end")
+}
