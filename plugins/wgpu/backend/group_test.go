@@ -94,6 +94,7 @@ func TestGroupedRope(t *testing.T) {
 	}{
 		{"base", op.RopeAttrs{HeadDim: 8, Style: "neox", Layout: op.BSE, Angles: op.FromBase, Base: 1e4}, 3, 1},
 		{"frequencies", op.RopeAttrs{HeadDim: 12, Rot: 4, Style: "gptj", Layout: op.BSE, Angles: op.FromFrequencies, Factor: 1.5}, 5, 1},
+		{"single elements", op.RopeAttrs{HeadDim: 6, Style: "neox", Layout: op.BSE, Angles: op.FromBase, Base: 1e4}, 3, 1},
 		{"sequences", op.RopeAttrs{HeadDim: 8, Style: "neox", Layout: op.BSE, Angles: op.FromBase, Base: 1e4}, 3, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {

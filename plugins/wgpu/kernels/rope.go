@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/big"
 
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 )
@@ -17,7 +18,13 @@ var _ = register(Kernel{Op: "rope", Takes: "(" + floats + ", " + floats + "|i32,
 	Also: "(" + floats + `, f32, i32) if angles = "frequencies"`,
 	Shaders: func(n *ir.Node, _ Limits) []Shader {
 		r, fields, params := ropeOf(n, "")
-		s := mapped(n, "rope", ropeWGSL+`{{template "angles" .C}}{{template "rope" .C}}`, r, fields, params)
+		r.Vec = inFours(n)
+		body := ropeWGSL + `{{template "angles" .C}}{{template "rope" .C}}`
+		s := mapped(n, "rope", body, r, fields, params)
+		if r.Vec {
+			s = harnessed(n, "rope", body, r, fields, params, unit{elements: 4, words: 4}, 1)
+			s.Bindings[0].Vec, s.Bindings[len(s.Bindings)-1].Vec = 4, 4
+		}
 		if r.Angles == op.FromTables {
 			s = s.withStatus()
 		}
@@ -28,13 +35,24 @@ var _ = register(Kernel{Op: "rope", Takes: "(" + floats + ", " + floats + "|i32,
 type rope struct {
 	N, Encode             string // N: prefix of its names; Encode: function that returns the bits of a result
 	Layout, Style, Angles string
-	Position, Rank        int // index and rank of the operand with positions; -1 for none
+	Position, Rank        int  // index and rank of the operand with positions; -1 for none
+	Vec                   bool // the function computes four elements
+}
+
+// inFours reports whether a rope of f32 can read and write vectors of four. A vector then has no elements of two pairs' halves, and none of two heads.
+func inFours(n *ir.Node) bool {
+	a, x := n.Attrs.(op.RopeAttrs), n.In[0].Type
+	pairs := 4 // consecutive pairs that a vector must not split
+	if a.Style == op.GPTJ {
+		pairs = 2
+	}
+	return n.Type.DType == dtype.F32 && x.DType == dtype.F32 && a.HeadDim%4 == 0 && a.Rotated()/2%pairs == 0 && a.Start%4 == 0 && fours(x.Shape[x.Rank()-1]) && aligned(n.In[0])
 }
 
 // ropeOf returns the constants of a node, and the fields and parameters of its function.
 func ropeOf(n *ir.Node, prefix string) (r rope, fields []string, params func(c *Call) []uint32) {
 	a := n.Attrs.(op.RopeAttrs)
-	r = rope{prefix, "y_encode", a.Layout, a.Style, a.Angles, a.Position(len(n.In)), -1}
+	r = rope{N: prefix, Encode: "y_encode", Layout: a.Layout, Style: a.Style, Angles: a.Angles, Position: a.Position(len(n.In)), Rank: -1}
 	if r.Position > 0 {
 		r.Rank = n.In[r.Position].Type.Rank()
 	}

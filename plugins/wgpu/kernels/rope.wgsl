@@ -76,54 +76,16 @@ fn fraction(radians: f32) -> vec2<u32> {
 {{- end}}
 
 {{- end}}
-{{- define "rope"}}
-fn {{.N}}value(i: u32) -> u32 {
-  let d = i % P.{{.N}}dim;
-{{- if eq .Layout "bhsd"}}
-  let s = (i / P.{{.N}}dim) % P.{{.N}}seq;
-  let h = (i / (P.{{.N}}dim * P.{{.N}}seq)) % P.{{.N}}heads;
-{{- else}}
-  let h = (i / P.{{.N}}dim) % P.{{.N}}heads;
-  let s = (i / (P.{{.N}}dim * P.{{.N}}heads)) % P.{{.N}}seq;
-{{- end}}
-  let b = i / (P.{{.N}}dim * P.{{.N}}heads * P.{{.N}}seq);
-  let at = P.{{.N}}start + b * P.{{.N}}x_b + s * P.{{.N}}x_s + h * P.{{.N}}x_h + d;
-  let x = {{.N}}x0(at);
-  // The position is pos + more.
-  var more = s;
-{{- if eq .Rank 0}}
-  let pos = {{.N}}x{{.Position}}(0u);
-{{- else if eq .Rank 1}}
-  let pos = {{.N}}x{{.Position}}(b);
-{{- else if eq .Rank 2}}
-  let pos = {{.N}}x{{.Position}}(b * P.{{.N}}seq + s);
-  more = 0u;
-{{- else}}
-  let pos = 0;
-{{- end}}
+{{- define "rope"}}{{$value := "u32"}}{{if .Vec}}{{$value = "vec4<f32>"}}{{end}}
 {{- if eq .Angles "tables"}}
-  let row = u32(pos) + more;
-  if (pos < 0 || row >= P.{{.N}}rows) {
-    status_put(0u, 1u);
-    return 0u;
-  }
-{{- end}}
-  if (d >= 2u * P.{{.N}}half) {
-    return {{.N}}x0_bits(at);
-  }
-{{- if eq .Style "gptj"}}
-  let pair = d / 2u;
-  let first = d % 2u == 0u;
-  let other = {{.N}}x0(select(at - 1u, at + 1u, first));
+// Cosine and sine of a pair's angle, from a row of the tables.
+fn {{.N}}turned(pair: u32, row: u32) -> vec2<f32> {
+  let at = row * P.{{.N}}width + pair;
+  return vec2<f32>({{.N}}x1(at), {{.N}}x2(at));
+}
 {{- else}}
-  let pair = d % P.{{.N}}half;
-  let first = d < P.{{.N}}half;
-  let other = {{.N}}x0(select(at - P.{{.N}}half, at + P.{{.N}}half, first));
-{{- end}}
-{{- if eq .Angles "tables"}}
-  let c = {{.N}}x1(row * P.{{.N}}width + pair);
-  let sine = {{.N}}x2(row * P.{{.N}}width + pair);
-{{- else}}
+// Cosine and sine of a pair's angle at position pos + more.
+fn {{.N}}turned(pair: u32, pos: i32, more: u32) -> vec2<f32> {
 {{- if eq .Angles "frequencies"}}
   let radians = {{.N}}x1(pair);
   let f = fraction(radians);
@@ -140,9 +102,74 @@ fn {{.N}}value(i: u32) -> u32 {
     cs = vec2<f32>(not_a_number());
   }
 {{- end}}
-  let c = P.{{.N}}factor * cs.x;
-  let sine = P.{{.N}}factor * cs.y;
+  return P.{{.N}}factor * cs;
+}
 {{- end}}
-  return {{.Encode}}(select(x * c + other * sine, x * c - other * sine, first));
+{{- $turned := "pos, more"}}{{if eq .Angles "tables"}}{{$turned = "row"}}{{end}}
+
+// {{if .Vec}}Elements 4i to 4i+3{{else}}The bits of element i{{end}} of the result.
+fn {{.N}}value(i: u32) -> {{$value}} {
+  let e = {{if .Vec}}4u * {{end}}i;
+  let d = e % P.{{.N}}dim;
+{{- if eq .Layout "bhsd"}}
+  let s = (e / P.{{.N}}dim) % P.{{.N}}seq;
+  let h = (e / (P.{{.N}}dim * P.{{.N}}seq)) % P.{{.N}}heads;
+{{- else}}
+  let h = (e / P.{{.N}}dim) % P.{{.N}}heads;
+  let s = (e / (P.{{.N}}dim * P.{{.N}}heads)) % P.{{.N}}seq;
+{{- end}}
+  let b = e / (P.{{.N}}dim * P.{{.N}}heads * P.{{.N}}seq);
+  let at = P.{{.N}}start + b * P.{{.N}}x_b + s * P.{{.N}}x_s + h * P.{{.N}}x_h + d;
+  let x = {{.N}}{{if .Vec}}x04(at / 4u){{else}}x0(at){{end}};
+  // The position is pos + more.
+  var more = s;
+{{- if eq .Rank 0}}
+  let pos = {{.N}}x{{.Position}}(0u);
+{{- else if eq .Rank 1}}
+  let pos = {{.N}}x{{.Position}}(b);
+{{- else if eq .Rank 2}}
+  let pos = {{.N}}x{{.Position}}(b * P.{{.N}}seq + s);
+  more = 0u;
+{{- else}}
+  let pos = 0;
+{{- end}}
+{{- if eq .Angles "tables"}}
+  let row = u32(pos) + more;
+  if (pos < 0 || row >= P.{{.N}}rows) {
+    status_put(0u, 1u);
+    return {{$value}}();
+  }
+{{- end}}
+  if (d >= 2u * P.{{.N}}half) {
+    return {{if .Vec}}x{{else}}{{.N}}x0_bits(at){{end}};
+  }
+{{- if eq .Style "gptj"}}
+{{- if .Vec}}
+  let cs = vec4<f32>({{.N}}turned(d / 2u, {{$turned}}), {{.N}}turned(d / 2u + 1u, {{$turned}}));
+  return x * cs.xxzz + x.yxwz * cs.yyww * vec4<f32>(-1.0, 1.0, -1.0, 1.0);
+{{- else}}
+  let first = d % 2u == 0u;
+  let other = {{.N}}x0(select(at - 1u, at + 1u, first));
+  let cs = {{.N}}turned(d / 2u, {{$turned}});
+{{- end}}
+{{- else}}
+  let first = d < P.{{.N}}half;
+  let pair = d % P.{{.N}}half;
+  let partner = select(at - P.{{.N}}half, at + P.{{.N}}half, first);
+{{- if .Vec}}
+  let other = {{.N}}x04(partner / 4u);
+{{- range $k := seq 4}}
+  let cs{{$k}} = {{$.N}}turned(pair + {{$k}}u, {{$turned}});
+{{- end}}
+  let turned = other * vec4<f32>(cs0.y, cs1.y, cs2.y, cs3.y);
+  return x * vec4<f32>(cs0.x, cs1.x, cs2.x, cs3.x) + select(turned, -turned, first);
+{{- else}}
+  let other = {{.N}}x0(partner);
+  let cs = {{.N}}turned(pair, {{$turned}});
+{{- end}}
+{{- end}}
+{{- if not .Vec}}
+  return {{.Encode}}(select(x * cs.x + other * cs.y, x * cs.x - other * cs.y, first));
+{{- end}}
 }
 {{- end}}

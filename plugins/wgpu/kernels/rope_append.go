@@ -15,10 +15,10 @@ var ropeAppendWGSL string
 
 func init() { groupings = append(groupings, ropeAppendGroup) }
 
-// ropePart is one result of rope_append.wgsl.
+// ropePart is one result of rope_append.wgsl. Its unit is an element or, if all results allow it, four.
 type ropePart struct {
 	N      string // prefix of its names
-	Value  string // function that returns the bits of an element
+	Value  string // function that returns the bits of an element, or four elements
 	Append bool   // the result is a state
 	step   int    // step of the group
 }
@@ -40,34 +40,42 @@ func ropeAppendGroup(nodes []*ir.Node, uses []int, _ Limits) (Group, bool) {
 	var parts []ropePart
 	var params []func(c *Call) []uint32
 	s := Shader{Name: "rope_append", Body: ropeWGSL + ropeAppendWGSL}
-	values := map[*ir.Node]string{} // by rope: the function that returns the bits of its elements
+	values := map[*ir.Node]string{} // by rope: the function that returns its elements
+	vec, per := 4, 4                // elements per access and per unit
+	if slices.ContainsFunc(nodes, func(n *ir.Node) bool { return !movesFours(n) }) {
+		vec, per = 0, 1
+	}
 	for i, n := range nodes {
 		part := ropePart{N: fmt.Sprintf("p%d_", i), Append: n.Is(op.KVAppendDef), step: i}
-		bind := func(name string, operand int, d dtype.DType) {
-			s.Bindings = append(s.Bindings, Binding{Name: part.N + name, Operand: operand, Of: i, DType: d})
+		bind := func(name string, operand int, d dtype.DType, vec int) {
+			s.Bindings = append(s.Bindings, Binding{Name: part.N + name, Operand: operand, Of: i, DType: d, Vec: vec})
 		}
 		s.Fields = append(s.Fields, part.N+"n")
 		if part.Append {
 			axis := positive(n.Attrs.(op.KVAppendAttrs).Axis, n.Type.Rank())
 			if part.Value = values[n.In[1]]; part.Value == "" {
 				part.Value = part.N + "x1_bits"
-				bind("x1", 1, dtype.F32)
+				if vec > 0 {
+					part.Value = part.N + "x14"
+				}
+				bind("x1", 1, dtype.F32, vec)
 			}
-			bind("x2", 2, n.In[2].Type.DType)
+			bind("x2", 2, n.In[2].Type.DType, 0)
 			for _, f := range appendFields {
 				s.Fields = append(s.Fields, part.N+f)
 			}
-			params = append(params, func(c *Call) []uint32 { return appendSizes(c, axis, 1) })
+			params = append(params, func(c *Call) []uint32 { return appendSizes(c, axis, per) })
 		} else {
 			r, fields, ofRope := ropeOf(n, part.N)
-			r.Encode, part.Value = "bitcast<u32>", part.N+"value"
+			r.Encode, r.Vec, part.Value = "bitcast<u32>", vec > 0, part.N+"value"
 			if len(ropes) > 0 && ropes[0].Angles != r.Angles {
 				return Group{}, false
 			}
 			ropes = append(ropes, r)
 			values[n] = part.Value
-			for k, x := range n.In {
-				bind(fmt.Sprint("x", k), k, x.Type.DType)
+			bind("x0", 0, dtype.F32, vec)
+			for k, x := range n.In[1:] {
+				bind(fmt.Sprint("x", k+1), k+1, x.Type.DType, 0)
 			}
 			s.Fields = append(s.Fields, fields...)
 			params = append(params, ofRope)
@@ -75,26 +83,27 @@ func ropeAppendGroup(nodes []*ir.Node, uses []int, _ Limits) (Group, bool) {
 				continue // only the append reads its result
 			}
 		}
-		bind("y", Out, dtype.F32)
+		bind("y", Out, dtype.F32, vec)
 		parts = append(parts, part)
 	}
 	s.Bindings = append(s.Bindings, Binding{Name: "status", Operand: Status, DType: dtype.U32})
 	s.Consts = struct {
 		Ropes []rope
 		Parts []ropePart
-	}{ropes, parts}
-	elements := func(c *Call, step int) int { // elements that the step writes
+		Vec   bool
+	}{ropes, parts, vec > 0}
+	count := func(c *Call, step int) int { // units that the step writes
 		if nodes[step].Is(op.KVAppendDef) {
-			return numel(c.Group[step].In[1].Shape)
+			return numel(c.Group[step].In[1].Shape) / per
 		}
-		return numel(c.Group[step].Out.Shape)
+		return numel(c.Group[step].Out.Shape) / per
 	}
 	s.Params = func(c *Call) (list []uint32) {
 		for i, of := range params {
 			if numel(c.Group[i].Out.Shape) == 0 {
 				return nil
 			}
-			list = append(append(list, uint32(elements(c, i))), of(c.Group[i])...)
+			list = append(append(list, uint32(count(c, i))), of(c.Group[i])...)
 		}
 		return list
 	}
@@ -107,13 +116,22 @@ func ropeAppendGroup(nodes []*ir.Node, uses []int, _ Limits) (Group, bool) {
 		return all
 	}
 	s.Groups = func(c *Call) int {
-		count := 0
+		units := 0
 		for _, p := range parts {
-			count += elements(c, p.step)
+			units += count(c, p.step)
 		}
-		return ceilDiv(count, 256)
+		return ceilDiv(units, 256)
 	}
 	return Group{Steps: len(nodes), Shader: s}, true
+}
+
+// movesFours reports whether the step of a group can read and write vectors of four.
+func movesFours(n *ir.Node) bool {
+	if n.Is(op.RopeDef) {
+		return inFours(n)
+	}
+	axis := positive(n.Attrs.(op.KVAppendAttrs).Axis, n.Type.Rank())
+	return units(n.Type.DType, []int{commonDivisor(n.In[1].Type.Shape[axis+1:])}, n.In[1]).words == 4
 }
 
 // ropesOrAppends reports whether n is a rope or kv_append of f32.
