@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/dtype"
@@ -230,41 +231,40 @@ func TestUnalignedBias(t *testing.T) {
 	}
 }
 
-// BenchmarkTiles times every tile with the products of SAM's ViT-B and ViT-H and with a large square one, by the device's
-// clock, as an encode runs them: one after another in a submission. "chosen" is what the sizes choose.
+// BenchmarkTiles times products of SAM's ViT-B, of SAM 3 and of a language model of 1B parameters (a prompt of 512 tokens) with every tile, with and
+// without splitting K. "chosen" is the tile that the kernel chooses.
 func BenchmarkTiles(b *testing.B) {
-	linear := op.FusedMatMulAttrs{TransB: true, HasBias: true}
+	linear, plain := op.FusedMatMulAttrs{TransB: true, HasBias: true}, op.FusedMatMulAttrs{TransB: true}
 	gelu, residual := linear, linear
 	gelu.Act, residual.HasResidual = "gelu", true
-	chosen := kernels.Tile{}
-	var fixed kernels.Tile
-	free, forced := withClock(b, Options{}), withClock(b, Options{Tile: &fixed}) // a process can open only a few dozen devices
+	var tile kernels.Tile
+	free, fixed := withClock(b, Options{}), withClock(b, Options{Tile: &tile}) // a process can open only a few dozen devices
 	for _, c := range []tiledProduct{
-		{"s.qkv", 1, 5184, 3072, 1024, linear}, {"s.lin1", 1, 5184, 4736, 1024, gelu}, {"s.lin2", 1, 5184, 1024, 4736, residual},
-		{"l.gate", 1, 512, 8192, 2048, op.FusedMatMulAttrs{TransB: true}}, {"l.down", 1, 512, 2048, 8192, op.FusedMatMulAttrs{TransB: true}}, {"l.qkv", 1, 512, 3072, 2048, op.FusedMatMulAttrs{TransB: true}},
-		{"square", 1, 4096, 4096, 4096, op.FusedMatMulAttrs{TransB: true}},
+		{"b.qkv", 1, 4096, 2304, 768, linear}, {"b.proj", 1, 4096, 768, 768, residual}, {"b.lin1", 1, 4096, 3072, 768, gelu}, {"b.lin2", 1, 4096, 768, 3072, residual},
+		{"sam3.qkv", 1, 5184, 3072, 1024, linear}, {"sam3.proj", 1, 5184, 1024, 1024, residual}, {"sam3.lin1", 1, 5184, 4736, 1024, gelu}, {"sam3.lin2", 1, 5184, 1024, 4736, residual},
+		{"llama.q", 1, 512, 2048, 2048, plain}, {"llama.k", 1, 512, 512, 2048, plain}, {"llama.gate", 1, 512, 8192, 2048, plain}, {"llama.down", 1, 512, 2048, 8192, plain},
+		{"square", 1, 4096, 4096, 4096, plain}, {"square_nt", 1, 4096, 4096, 4096, op.FusedMatMulAttrs{}},
 	} {
-		for _, tile := range append(kernels.Tiles(), chosen) {
-			name := "chosen"
-			if tile != chosen {
-				name = tile.String()
-			}
+		run := func(name string, back device.Backend) {
 			b.Run(c.name+"/"+name, func(b *testing.B) {
-				back := free
-				if tile != chosen {
-					back, fixed = forced, tile
-				}
 				flop := 2 * float64(c.m) * float64(c.n) * float64(c.k)
 				b.ReportMetric(flop/deviceTime(b, back, c.program(b))/1e9, "GFLOP/s")
 				b.ReportMetric(0, "ns/op")
 			})
 		}
+		run("chosen", free)
+		for _, tile = range kernels.Tiles() {
+			for _, tile.Splits = range []int{0, 2, 3, 4, 6, 8} {
+				if tile.Splits < 2 || c.m < c.k {
+					run(fmt.Sprintf("%v/%d", tile, tile.Splits), fixed)
+				}
+			}
+		}
 	}
 }
 
-// BenchmarkMatMul times square products in f32, both orders of the weight, by the device's own clock. Times of the host will not do for
-// the small ones: they vary by more than such a product takes, and the difference of two, of many products and of few, may then
-// show more speed than the device has.
+// BenchmarkMatMul times square products in f32, with the weight stored either way, by the device's clock. The small ones take less time than the host's
+// clock varies by.
 func BenchmarkMatMul(b *testing.B) {
 	for _, n := range []int{1024, 4096} {
 		for _, trans := range []bool{true, false} {
@@ -278,7 +278,7 @@ func BenchmarkMatMul(b *testing.B) {
 	}
 }
 
-// withClock is a backend that nothing else uses; without a clock there is no benchmark.
+// withClock returns a backend of its own. It skips the benchmark if the device has no clock.
 func withClock(b *testing.B, opts Options) device.Backend {
 	back := New(opts)
 	info, err := back.Info(b.Context())
@@ -308,7 +308,11 @@ func deviceTime(b *testing.B, back device.Backend, p *program.Program) float64 {
 	}
 	_, err = e.Run(context.Background(), device.Run{IO: io})
 	must(err)
-	const times, rounds = 20, 5
+	const times, rounds, warmup = 20, 5, 120 * time.Millisecond // an idle device needs a while to reach its clock rate
+	for begin := time.Now(); time.Since(begin) < warmup; {
+		_, err := Repeat(e, times)
+		must(err)
+	}
 	var took []float64
 	for range rounds {
 		t, err := Repeat(e, times)

@@ -280,7 +280,7 @@ func (s *convSizes) disjoint() bool {
 func convProduct(n *ir.Node, s convSizes, c tiled, l Limits, a, b Binding, depth int, sizes func(in, out []int) product) Shader {
 	of := func(in, out []int) product {
 		p := sizes(in, out)
-		p.k = depth
+		p.k, p.patches = depth, true
 		return p
 	}
 	most := n.Graph.Syms.Largest

@@ -61,6 +61,7 @@ type product struct {
 	m, n, k                int
 	batch, aBatch, bBatch  []uint32 // sizes and strides (in elements) of the leading axes
 	aM, aK, bN, bK, matrix int
+	patches                bool // an operand is the patches of a convolution
 }
 
 // sizes derives a product from its shapes. If all matrices are multiplied by the same one, they become the rows of one matrix.

@@ -17,7 +17,10 @@ type Tile struct {
 	Depth            int // values of K in workgroup memory at a time
 	Splits           int // parts of K, each summed by a different workgroup; 0 or 1: K is not split
 	// Rate is the speed of a fully occupied device with such tiles, measured on an NVIDIA H200 in TFLOP/s. Only the ratio to other tiles matters.
-	Rate float64
+	// Alone is the part of it that a processor reaches with a single workgroup: fewer invocations hide less latency.
+	Rate, Alone float64
+	// Dense tiles are not for convolutions, which need more registers for the addresses of patches.
+	Dense bool
 }
 
 // LanesN: see LanesM.
@@ -39,7 +42,8 @@ func (t Tile) pad() int { return 8 / (t.Depth / 4) }
 // bytes is an upper bound of the workgroup memory in bytes.
 func (t Tile) bytes() int { return 4*t.Depth*(t.TileM()+t.TileN()) + 2*t.Depth/4*t.pad()*16 }
 
-func (t Tile) String() string { return fmt.Sprintf("%dx%d", t.TileM(), t.TileN()) }
+// String returns the sizes of the tile and of an invocation's part of it: 128x96/8x12.
+func (t Tile) String() string { return fmt.Sprintf("%dx%d/%dx%d", t.TileM(), t.TileN(), t.TM, t.TN) }
 
 // groups returns the number of workgroups for a product.
 func (t Tile) groups(p product) int {
@@ -72,12 +76,14 @@ func (t Tile) Passes() (out []pass) {
 
 // tiles lists the shapes of tiled products. The last one fits every device.
 var tiles = []Tile{
-	{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 8, TN: 12, Depth: 16, Rate: 47},   // 128x192
-	{BlocksM: 2, BlocksN: 2, LanesM: 4, TM: 8, TN: 12, Depth: 16, Rate: 46},   // 64x192
-	{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 8, TN: 8, Depth: 16, Rate: 45},    // 128x128
-	{BlocksM: 2, BlocksN: 4, LanesM: 4, TM: 12, TN: 4, Depth: 16, Rate: 43.5}, // 96x128
-	{BlocksM: 4, BlocksN: 1, LanesM: 4, TM: 8, TN: 8, Depth: 16, Rate: 43},    // 128x64
-	{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 4, TN: 4, Depth: 16, Rate: 32},    // 64x64
+	{BlocksM: 2, BlocksN: 2, LanesM: 8, TM: 8, TN: 12, Depth: 16, Rate: 47.9, Alone: 0.85, Dense: true}, // 128x96
+	{BlocksM: 2, BlocksN: 2, LanesM: 4, TM: 8, TN: 12, Depth: 16, Rate: 47.8, Alone: 0.85},              // 64x192
+	{BlocksM: 4, BlocksN: 1, LanesM: 4, TM: 12, TN: 8, Depth: 16, Rate: 47.6, Alone: 0.85, Dense: true}, // 192x64
+	{BlocksM: 4, BlocksN: 1, LanesM: 4, TM: 8, TN: 16, Depth: 16, Rate: 47.2, Alone: 0.55, Dense: true}, // 128x128, for 128 invocations
+	{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 8, TN: 12, Depth: 16, Rate: 46.5, Alone: 1},                 // 128x192
+	{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 8, TN: 8, Depth: 16, Rate: 45.3, Alone: 1},                  // 128x128, for 256
+	{BlocksM: 4, BlocksN: 1, LanesM: 4, TM: 8, TN: 8, Depth: 16, Rate: 43.4, Alone: 0.85},               // 128x64
+	{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 4, TN: 4, Depth: 16, Rate: 32, Alone: 1},                    // 64x64
 }
 
 // Tiles returns the shapes of tiled products.
@@ -86,8 +92,8 @@ func Tiles() []Tile { return slices.Clone(tiles) }
 // WebGPU does not report the number of processors. Tiles are chosen for a large GPU. On a smaller one each processor computes more tiles, and the
 // choice matters less.
 const (
-	processors      = 132
-	busyInvocations = 160 // invocations that keep a processor's multipliers busy
+	processors = 132
+	edgeRate   = 0.99 // of the rate, if rows or columns end within a tile: then more addresses are computed one by one
 )
 
 // The cost of adding partial sums: a dispatch in seconds, and memory traffic in bytes per second.
@@ -96,12 +102,23 @@ const (
 	sumRate = 3e12
 )
 
-// seconds estimates the time of a product. A processor computes one tile at a time, so the time depends on the busiest processor.
+// seconds estimates the time of a product. It depends on the processor with most tiles. Two workgroups share a processor, so the last of an odd
+// number is alone.
 func (t Tile) seconds(p product) float64 {
 	parts := max(t.Splits, 1)
 	most := ceilDiv(max(t.groups(p)*parts, 1), processors)
-	sums := float64(most*t.TileM()*t.TileN()) * max(1, float64(busyInvocations)/float64(most*t.Threads()))
-	s := 2 * sums * float64(max(p.k, 1)) / float64(parts) / (t.Rate * 1e12 / processors)
+	tiles := float64(most)
+	if most%2 == 1 {
+		tiles += 1/t.Alone - 1
+	}
+	rate := t.Rate * 1e12 / processors
+	if p.m%t.TileM() > 0 {
+		rate *= edgeRate
+	}
+	if p.n%t.TileN() > 0 {
+		rate *= edgeRate
+	}
+	s := 2 * tiles * float64(t.TileM()*t.TileN()) * float64(max(p.k, 1)) / float64(parts) / rate
 	if parts > 1 {
 		s += sumTime + 4*float64(p.m)*float64(p.n)*float64(2*parts+1)/sumRate
 	}
@@ -115,11 +132,16 @@ func chooseTile(p product, l Limits) Tile {
 	}
 	best, least := tiles[len(tiles)-1], math.Inf(1)
 	for _, t := range tiles {
-		if time := t.seconds(p); t.bytes() <= l.WorkgroupStorage && time < least {
+		if time := t.seconds(p); t.fits(p, l) && time < least {
 			best, least = t, time
 		}
 	}
 	return best
+}
+
+// fits reports whether the device has the memory for such tiles, and the product allows them.
+func (t Tile) fits(p product, l Limits) bool {
+	return t.bytes() <= l.WorkgroupStorage && !(t.Dense && p.patches)
 }
 
 // leastPart is the least number of values of K in a part. Splitting K takes memory, so it must reduce the estimated time to splitGain of the original.
@@ -137,7 +159,7 @@ func chooseSplit(p product, l Limits) Tile {
 	least := best.seconds(p) * splitGain
 	for _, t := range tiles {
 		for t.Splits = 2; t.Splits <= 8 && p.k >= t.Splits*leastPart; t.Splits++ {
-			if time := t.seconds(p); t.bytes() <= l.WorkgroupStorage && time < least {
+			if time := t.seconds(p); t.fits(p, l) && time < least {
 				best, least = t, time
 			}
 		}

@@ -2,24 +2,28 @@ package kernels
 
 import "testing"
 
-// TestChooseTile: the sizes that BenchmarkTiles of package backend times get the tile that was fastest there, and a device with little workgroup
-// memory gets a tile that fits.
+// TestChooseTile: the products that BenchmarkTiles of package backend times get the tile that was fastest there, or one at most 2 % slower. A device
+// with little workgroup memory gets a tile that fits.
 func TestChooseTile(t *testing.T) {
 	for _, c := range []struct {
-		m, n int
-		want string
+		m, n, k, splits int
+		want            string
 	}{
-		{4096, 2304, "128x192"}, {4096, 768, "128x192"}, {4096, 3072, "128x192"},
-		{4096, 3840, "128x192"}, {4096, 1280, "128x64"}, {4096, 5120, "128x128"},
-		{4096, 256, "128x64"}, {4096, 128, "64x64"}, {100, 100, "64x64"}, {0, 0, "64x64"},
-		{4096, 4096, "128x128"},
+		{4096, 2304, 768, 0, "128x96/8x12"}, {4096, 768, 768, 0, "128x96/8x12"}, {4096, 3072, 768, 0, "128x96/8x12"}, {4096, 768, 3072, 0, "128x96/8x12"},
+		{5184, 3072, 1024, 0, "64x192/8x12"}, {5184, 1024, 1024, 0, "128x64/8x8"}, {5184, 4736, 1024, 0, "192x64/12x8"}, {5184, 1024, 4736, 3, "192x64/12x8"},
+		{512, 8192, 2048, 0, "128x128/8x16"}, {512, 2048, 8192, 3, "128x96/8x12"}, {512, 2048, 2048, 3, "128x96/8x12"}, {512, 512, 2048, 8, "128x128/8x8"},
+		{4096, 4096, 4096, 0, "128x128/8x16"},
+		{4096, 256, 64, 0, "128x64/8x8"}, {4096, 128, 64, 0, "64x64/4x4"}, {100, 100, 64, 0, "64x64/4x4"}, {0, 0, 0, 0, "64x64/4x4"},
 	} {
-		p := product{m: c.m, n: c.n, k: 768, matrix: 1}
-		if got := chooseTile(p, Limits{WorkgroupStorage: 48 << 10}).String(); got != c.want {
-			t.Errorf("%d x %d: tile %s; want %s", c.m, c.n, got, c.want)
+		p := product{m: c.m, n: c.n, k: c.k, matrix: 1}
+		if got := chooseSplit(p, Limits{WorkgroupStorage: 48 << 10}); got.String() != c.want || got.Splits != c.splits {
+			t.Errorf("%d x %d x %d: tile %v, %d parts; want %s, %d", c.m, c.n, c.k, got, got.Splits, c.want, c.splits)
 		}
-		if small := chooseTile(p, Limits{WorkgroupStorage: 16 << 10}); small.bytes() > 16<<10 {
-			t.Errorf("%d x %d: tile %v needs %d bytes", c.m, c.n, small, small.bytes())
+		if small := chooseSplit(p, Limits{WorkgroupStorage: 16 << 10}); small.bytes() > 16<<10 {
+			t.Errorf("%d x %d x %d: tile %v needs %d bytes", c.m, c.n, c.k, small, small.bytes())
+		}
+		if p.patches = true; chooseTile(p, Limits{WorkgroupStorage: 48 << 10}).Dense {
+			t.Errorf("%d x %d x %d: a convolution gets a dense tile", c.m, c.n, c.k)
 		}
 	}
 }
