@@ -114,7 +114,7 @@ func (s *Session) load(ctx context.Context, o LoadOptions, w *rlxv1.Weights, wei
 	if err != nil {
 		return nil, err
 	}
-	e := &Executable{s: s, prog: p, id: reply.Executable, stores: p.Updates(), binder: binder{p: p}, spins: accelerated(s.info, o.Device)}
+	e := &Executable{s: s, prog: p, id: reply.Executable, stores: p.Updates(), binder: binder{p: p}, spins: accelerated(s.info, o.Device), constants: constants{is: p.Constant()}}
 	if e.id == 0 {
 		return nil, s.broke(what(), "gave %s the executable number 0, which is reserved", p.Method)
 	}

@@ -23,6 +23,8 @@ type Executable struct {
 	binder binder // like closed, guarded by the session's runSlot
 	closed bool
 
+	constants constants // guarded by the session's runSlot
+
 	spins bool          // both sides may spin: the device is not a processor of the host
 	last  time.Duration // of the last run that succeeded, as the backend says; guarded by the session's runSlot
 }

@@ -42,14 +42,17 @@ func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*bindin
 	for _, n := range dumps {
 		h.Dump = append(h.Dump, int32(n))
 	}
-	written, err := e.bindStates(r, b, h)
+	known := e.constants.known(r)
+	asked := without(r, known)
+	written, err := e.bindStates(asked, b, h)
 	if err != nil {
 		return noStats(), err
 	}
-	x := &hostRun{e: e, bound: b, in: in, out: out, r: r, header: h, dumps: dumps, stats: noStats()}
+	x := &hostRun{e: e, bound: b, in: in, alloc: out, known: known, r: asked, header: h, dumps: dumps, stats: noStats()}
 	succeeded := invalidate(written)
 	if err = x.run(ctx); err == nil {
 		succeeded()
+		e.constants.learn(r, x.out)
 	}
 	if err == nil && r.Opts.Profile {
 		err = x.fetchSteps(ctx)
@@ -102,8 +105,10 @@ type hostRun struct {
 	e      *Executable
 	bound  *binding
 	in     [][]byte
-	out    func() [][]byte
-	r      device.Run
+	alloc  func() [][]byte // returns the caller's outputs
+	out    [][]byte        // what alloc has returned
+	known  []bool          // outputs that the backend is not asked for; nil for none
+	r      device.Run      // what the backend is asked for
 	header *rlxv1.RunHeader
 	dumps  []int // nodes whose values are still expected, in this order
 	stats  device.Stats
@@ -255,13 +260,15 @@ func (x *hostRun) stream(ctx context.Context) error {
 			x.send(st)
 		}()
 	}
-	out := x.out()
+	x.makeOutputs()
 	err = x.receive(st)
 	if err == nil && s.region != nil {
-		x.takeShared(out)
+		x.takeShared()
 	} else if err == nil {
 		for i, b := range x.staged {
-			copy(out[i], b)
+			if x.r.Wants(i) {
+				copy(x.out[i], b)
+			}
 		}
 	}
 	if err != nil {
@@ -291,15 +298,15 @@ func (x *hostRun) prepareShared() {
 }
 
 // takeShared copies the outputs out of the region and clears them there, for the next run.
-func (x *hostRun) takeShared(out [][]byte) {
+func (x *hostRun) takeShared() {
 	r := x.e.s.region
 	for i, b := range cut(r.data, x.bound.outputs) {
 		switch o := x.bound.outputs[i]; {
 		case !x.r.Wants(i):
 		case x.bound.aliased[i]:
-			tensor.Copy(out[i], b)
+			tensor.Copy(x.out[i], b)
 		default:
-			tensor.Move(out[i], b)
+			tensor.Move(x.out[i], b)
 			r.dirty = r.dirty.without(o.Offset, o.Offset+o.Size)
 		}
 	}
@@ -311,7 +318,7 @@ func (x *hostRun) runDirect(ctx context.Context) error {
 	if err := x.e.s.direct.send(x.header); err != nil {
 		return err
 	}
-	out := x.out() // while the backend works
+	x.makeOutputs()
 	spin := time.Duration(0)
 	if last := x.e.last; x.e.spins && last < shortRun {
 		spin = 2 * last
@@ -322,9 +329,19 @@ func (x *hostRun) runDirect(ctx context.Context) error {
 	}
 	x.e.last = x.stats.Total
 	if err == nil {
-		x.takeShared(out)
+		x.takeShared()
 	}
 	return err
+}
+
+// makeOutputs allocates the outputs, and fills those that the host knows, while the backend works.
+func (x *hostRun) makeOutputs() {
+	x.out = x.alloc()
+	for i, known := range x.known {
+		if known {
+			tensor.Copy(x.out[i], x.e.constants.data[i])
+		}
+	}
 }
 
 func (x *hostRun) send(st grpc.BidiStreamingClient[rlxv1.RunRequest, rlxv1.RunReply]) {
