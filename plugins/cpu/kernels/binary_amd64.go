@@ -122,77 +122,221 @@ func remainderIntoAVX2(dst *float32, a *float32, b *float32, blocks int)
 //go:noescape
 func modIntoAVX2(dst *float32, a *float32, b *float32, blocks int)
 
-// addF16AVX2 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even; blocks > 0, dst may be a
-// or b.
+// addF16AVX2 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a or b.
 //
 //go:noescape
 func addF16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
 
-// subF16AVX2 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even; blocks > 0, dst may be a
-// or b.
+// addF16F32AVX2 is dst = f(a, b) over blocks*lanes elements, a of f16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func addF16F32AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+
+// addF32F16AVX2 is dst = f(b, a) over blocks*lanes elements, a of f16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func addF32F16AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+
+// subF16AVX2 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a or b.
 //
 //go:noescape
 func subF16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
 
-// mulF16AVX2 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even; blocks > 0, dst may be a
-// or b.
+// subF16F32AVX2 is dst = f(a, b) over blocks*lanes elements, a of f16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func subF16F32AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+
+// subF32F16AVX2 is dst = f(b, a) over blocks*lanes elements, a of f16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func subF32F16AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+
+// mulF16AVX2 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a or b.
 //
 //go:noescape
 func mulF16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
 
-// divF16AVX2 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even; blocks > 0, dst may be a
-// or b.
+// mulF16F32AVX2 is dst = f(a, b) over blocks*lanes elements, a of f16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func mulF16F32AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+
+// mulF32F16AVX2 is dst = f(b, a) over blocks*lanes elements, a of f16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func mulF32F16AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+
+// divF16AVX2 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a or b.
 //
 //go:noescape
 func divF16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
 
-// maxF16AVX2 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even; blocks > 0, dst may be a
-// or b.
+// divF16F32AVX2 is dst = f(a, b) over blocks*lanes elements, a of f16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func divF16F32AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+
+// divF32F16AVX2 is dst = f(b, a) over blocks*lanes elements, a of f16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func divF32F16AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+
+// maxF16AVX2 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a or b.
 //
 //go:noescape
 func maxF16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
 
-// minF16AVX2 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even; blocks > 0, dst may be a
-// or b.
+// maxF16F32AVX2 is dst = f(a, b) over blocks*lanes elements, a of f16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func maxF16F32AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+
+// maxF32F16AVX2 is dst = f(b, a) over blocks*lanes elements, a of f16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func maxF32F16AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+
+// minF16AVX2 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a or b.
 //
 //go:noescape
 func minF16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
 
-// addBf16AVX2 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even; blocks > 0, dst may be a
-// or b.
+// minF16F32AVX2 is dst = f(a, b) over blocks*lanes elements, a of f16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func minF16F32AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+
+// minF32F16AVX2 is dst = f(b, a) over blocks*lanes elements, a of f16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func minF32F16AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+
+// addBf16AVX2 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a or b.
 //
 //go:noescape
 func addBf16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
 
-// subBf16AVX2 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even; blocks > 0, dst may be a
-// or b.
+// addBf16F32AVX2 is dst = f(a, b) over blocks*lanes elements, a of bf16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func addBf16F32AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+
+// addF32Bf16AVX2 is dst = f(b, a) over blocks*lanes elements, a of bf16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func addF32Bf16AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+
+// subBf16AVX2 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a or b.
 //
 //go:noescape
 func subBf16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
 
-// mulBf16AVX2 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even; blocks > 0, dst may be a
-// or b.
+// subBf16F32AVX2 is dst = f(a, b) over blocks*lanes elements, a of bf16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func subBf16F32AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+
+// subF32Bf16AVX2 is dst = f(b, a) over blocks*lanes elements, a of bf16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func subF32Bf16AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+
+// mulBf16AVX2 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a or b.
 //
 //go:noescape
 func mulBf16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
 
-// divBf16AVX2 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even; blocks > 0, dst may be a
-// or b.
+// mulBf16F32AVX2 is dst = f(a, b) over blocks*lanes elements, a of bf16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func mulBf16F32AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+
+// mulF32Bf16AVX2 is dst = f(b, a) over blocks*lanes elements, a of bf16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func mulF32Bf16AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+
+// divBf16AVX2 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a or b.
 //
 //go:noescape
 func divBf16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
 
-// maxBf16AVX2 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even; blocks > 0, dst may be a
-// or b.
+// divBf16F32AVX2 is dst = f(a, b) over blocks*lanes elements, a of bf16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func divBf16F32AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+
+// divF32Bf16AVX2 is dst = f(b, a) over blocks*lanes elements, a of bf16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func divF32Bf16AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+
+// maxBf16AVX2 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a or b.
 //
 //go:noescape
 func maxBf16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
 
-// minBf16AVX2 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even; blocks > 0, dst may be a
-// or b.
+// maxBf16F32AVX2 is dst = f(a, b) over blocks*lanes elements, a of bf16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func maxBf16F32AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+
+// maxF32Bf16AVX2 is dst = f(b, a) over blocks*lanes elements, a of bf16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func maxF32Bf16AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+
+// minBf16AVX2 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a or b.
 //
 //go:noescape
 func minBf16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
+
+// minBf16F32AVX2 is dst = f(a, b) over blocks*lanes elements, a of bf16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func minBf16F32AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+
+// minF32Bf16AVX2 is dst = f(b, a) over blocks*lanes elements, a of bf16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func minF32Bf16AVX2(dst *uint16, a *uint16, b *float32, blocks int)
 
 // addIntoAVX512 is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.
 //
@@ -314,77 +458,221 @@ func remainderIntoAVX512(dst *float32, a *float32, b *float32, blocks int)
 //go:noescape
 func modIntoAVX512(dst *float32, a *float32, b *float32, blocks int)
 
-// addF16AVX512 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even; blocks > 0, dst may be a
-// or b.
+// addF16AVX512 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a or b.
 //
 //go:noescape
 func addF16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
 
-// subF16AVX512 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even; blocks > 0, dst may be a
-// or b.
+// addF16F32AVX512 is dst = f(a, b) over blocks*lanes elements, a of f16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func addF16F32AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+
+// addF32F16AVX512 is dst = f(b, a) over blocks*lanes elements, a of f16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func addF32F16AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+
+// subF16AVX512 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a or b.
 //
 //go:noescape
 func subF16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
 
-// mulF16AVX512 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even; blocks > 0, dst may be a
-// or b.
+// subF16F32AVX512 is dst = f(a, b) over blocks*lanes elements, a of f16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func subF16F32AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+
+// subF32F16AVX512 is dst = f(b, a) over blocks*lanes elements, a of f16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func subF32F16AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+
+// mulF16AVX512 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a or b.
 //
 //go:noescape
 func mulF16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
 
-// divF16AVX512 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even; blocks > 0, dst may be a
-// or b.
+// mulF16F32AVX512 is dst = f(a, b) over blocks*lanes elements, a of f16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func mulF16F32AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+
+// mulF32F16AVX512 is dst = f(b, a) over blocks*lanes elements, a of f16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func mulF32F16AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+
+// divF16AVX512 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a or b.
 //
 //go:noescape
 func divF16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
 
-// maxF16AVX512 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even; blocks > 0, dst may be a
-// or b.
+// divF16F32AVX512 is dst = f(a, b) over blocks*lanes elements, a of f16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func divF16F32AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+
+// divF32F16AVX512 is dst = f(b, a) over blocks*lanes elements, a of f16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func divF32F16AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+
+// maxF16AVX512 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a or b.
 //
 //go:noescape
 func maxF16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
 
-// minF16AVX512 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even; blocks > 0, dst may be a
-// or b.
+// maxF16F32AVX512 is dst = f(a, b) over blocks*lanes elements, a of f16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func maxF16F32AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+
+// maxF32F16AVX512 is dst = f(b, a) over blocks*lanes elements, a of f16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func maxF32F16AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+
+// minF16AVX512 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a or b.
 //
 //go:noescape
 func minF16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
 
-// addBf16AVX512 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even; blocks > 0, dst may be a
-// or b.
+// minF16F32AVX512 is dst = f(a, b) over blocks*lanes elements, a of f16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func minF16F32AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+
+// minF32F16AVX512 is dst = f(b, a) over blocks*lanes elements, a of f16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func minF32F16AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+
+// addBf16AVX512 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a or b.
 //
 //go:noescape
 func addBf16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
 
-// subBf16AVX512 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even; blocks > 0, dst may be a
-// or b.
+// addBf16F32AVX512 is dst = f(a, b) over blocks*lanes elements, a of bf16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func addBf16F32AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+
+// addF32Bf16AVX512 is dst = f(b, a) over blocks*lanes elements, a of bf16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func addF32Bf16AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+
+// subBf16AVX512 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a or b.
 //
 //go:noescape
 func subBf16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
 
-// mulBf16AVX512 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even; blocks > 0, dst may be a
-// or b.
+// subBf16F32AVX512 is dst = f(a, b) over blocks*lanes elements, a of bf16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func subBf16F32AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+
+// subF32Bf16AVX512 is dst = f(b, a) over blocks*lanes elements, a of bf16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func subF32Bf16AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+
+// mulBf16AVX512 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a or b.
 //
 //go:noescape
 func mulBf16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
 
-// divBf16AVX512 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even; blocks > 0, dst may be a
-// or b.
+// mulBf16F32AVX512 is dst = f(a, b) over blocks*lanes elements, a of bf16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func mulBf16F32AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+
+// mulF32Bf16AVX512 is dst = f(b, a) over blocks*lanes elements, a of bf16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func mulF32Bf16AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+
+// divBf16AVX512 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a or b.
 //
 //go:noescape
 func divBf16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
 
-// maxBf16AVX512 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even; blocks > 0, dst may be a
-// or b.
+// divBf16F32AVX512 is dst = f(a, b) over blocks*lanes elements, a of bf16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func divBf16F32AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+
+// divF32Bf16AVX512 is dst = f(b, a) over blocks*lanes elements, a of bf16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func divF32Bf16AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+
+// maxBf16AVX512 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a or b.
 //
 //go:noescape
 func maxBf16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
 
-// minBf16AVX512 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even; blocks > 0, dst may be a
-// or b.
+// maxBf16F32AVX512 is dst = f(a, b) over blocks*lanes elements, a of bf16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func maxBf16F32AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+
+// maxF32Bf16AVX512 is dst = f(b, a) over blocks*lanes elements, a of bf16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func maxF32Bf16AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+
+// minBf16AVX512 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a or b.
 //
 //go:noescape
 func minBf16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
+
+// minBf16F32AVX512 is dst = f(a, b) over blocks*lanes elements, a of bf16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func minBf16F32AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+
+// minF32Bf16AVX512 is dst = f(b, a) over blocks*lanes elements, a of bf16, b of f32, rounded to the nearest, ties to even;
+// blocks > 0, dst may be a.
+//
+//go:noescape
+func minF32Bf16AVX512(dst *uint16, a *uint16, b *float32, blocks int)
 
 var binaryAVX2 = map[string]func(dst, a, b *float32, blocks int){
 	"add":       addIntoAVX2,
@@ -478,4 +766,58 @@ var halfAVX512 = map[string]func(dst, a, b *uint16, blocks int){
 	"mul_f16":  mulF16AVX512,
 	"sub_bf16": subBf16AVX512,
 	"sub_f16":  subF16AVX512,
+}
+
+var halfMixedAVX2 = map[string]func(dst, a *uint16, b *float32, blocks int){
+	"add_bf16_f32": addBf16F32AVX2,
+	"add_f16_f32":  addF16F32AVX2,
+	"add_f32_bf16": addF32Bf16AVX2,
+	"add_f32_f16":  addF32F16AVX2,
+	"div_bf16_f32": divBf16F32AVX2,
+	"div_f16_f32":  divF16F32AVX2,
+	"div_f32_bf16": divF32Bf16AVX2,
+	"div_f32_f16":  divF32F16AVX2,
+	"max_bf16_f32": maxBf16F32AVX2,
+	"max_f16_f32":  maxF16F32AVX2,
+	"max_f32_bf16": maxF32Bf16AVX2,
+	"max_f32_f16":  maxF32F16AVX2,
+	"min_bf16_f32": minBf16F32AVX2,
+	"min_f16_f32":  minF16F32AVX2,
+	"min_f32_bf16": minF32Bf16AVX2,
+	"min_f32_f16":  minF32F16AVX2,
+	"mul_bf16_f32": mulBf16F32AVX2,
+	"mul_f16_f32":  mulF16F32AVX2,
+	"mul_f32_bf16": mulF32Bf16AVX2,
+	"mul_f32_f16":  mulF32F16AVX2,
+	"sub_bf16_f32": subBf16F32AVX2,
+	"sub_f16_f32":  subF16F32AVX2,
+	"sub_f32_bf16": subF32Bf16AVX2,
+	"sub_f32_f16":  subF32F16AVX2,
+}
+
+var halfMixedAVX512 = map[string]func(dst, a *uint16, b *float32, blocks int){
+	"add_bf16_f32": addBf16F32AVX512,
+	"add_f16_f32":  addF16F32AVX512,
+	"add_f32_bf16": addF32Bf16AVX512,
+	"add_f32_f16":  addF32F16AVX512,
+	"div_bf16_f32": divBf16F32AVX512,
+	"div_f16_f32":  divF16F32AVX512,
+	"div_f32_bf16": divF32Bf16AVX512,
+	"div_f32_f16":  divF32F16AVX512,
+	"max_bf16_f32": maxBf16F32AVX512,
+	"max_f16_f32":  maxF16F32AVX512,
+	"max_f32_bf16": maxF32Bf16AVX512,
+	"max_f32_f16":  maxF32F16AVX512,
+	"min_bf16_f32": minBf16F32AVX512,
+	"min_f16_f32":  minF16F32AVX512,
+	"min_f32_bf16": minF32Bf16AVX512,
+	"min_f32_f16":  minF32F16AVX512,
+	"mul_bf16_f32": mulBf16F32AVX512,
+	"mul_f16_f32":  mulF16F32AVX512,
+	"mul_f32_bf16": mulF32Bf16AVX512,
+	"mul_f32_f16":  mulF32F16AVX512,
+	"sub_bf16_f32": subBf16F32AVX512,
+	"sub_f16_f32":  subF16F32AVX512,
+	"sub_f32_bf16": subF32Bf16AVX512,
+	"sub_f32_f16":  subF32F16AVX512,
 }

@@ -1148,6 +1148,45 @@ loop:
 	VZEROUPPER
 	RET
 
+// func addF16F32AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, F16C
+TEXT ·addF16F32AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VCVTPH2PS (CX)(SI*1), Y0
+	VADDPS    (DX)(SI*2), Y0, Y0
+	VCVTPS2PH $0x00, Y0, (AX)(SI*1)
+	ADDQ      $0x10, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func addF32F16AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, F16C
+TEXT ·addF32F16AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VCVTPH2PS (CX)(SI*1), Y0
+	VMOVUPS   (DX)(SI*2), Y1
+	VADDPS    Y0, Y1, Y1
+	VCVTPS2PH $0x00, Y1, (AX)(SI*1)
+	ADDQ      $0x10, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
 // func subF16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
 // Requires: AVX, F16C
 TEXT ·subF16AVX2(SB), NOSPLIT, $0-32
@@ -1162,6 +1201,45 @@ loop:
 	VCVTPH2PS (DX)(SI*1), Y1
 	VSUBPS    Y1, Y0, Y0
 	VCVTPS2PH $0x00, Y0, (AX)(SI*1)
+	ADDQ      $0x10, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func subF16F32AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, F16C
+TEXT ·subF16F32AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VCVTPH2PS (CX)(SI*1), Y0
+	VSUBPS    (DX)(SI*2), Y0, Y0
+	VCVTPS2PH $0x00, Y0, (AX)(SI*1)
+	ADDQ      $0x10, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func subF32F16AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, F16C
+TEXT ·subF32F16AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VCVTPH2PS (CX)(SI*1), Y0
+	VMOVUPS   (DX)(SI*2), Y1
+	VSUBPS    Y0, Y1, Y1
+	VCVTPS2PH $0x00, Y1, (AX)(SI*1)
 	ADDQ      $0x10, SI
 	DECQ      BX
 	JNE       loop
@@ -1188,6 +1266,45 @@ loop:
 	VZEROUPPER
 	RET
 
+// func mulF16F32AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, F16C
+TEXT ·mulF16F32AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VCVTPH2PS (CX)(SI*1), Y0
+	VMULPS    (DX)(SI*2), Y0, Y0
+	VCVTPS2PH $0x00, Y0, (AX)(SI*1)
+	ADDQ      $0x10, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func mulF32F16AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, F16C
+TEXT ·mulF32F16AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VCVTPH2PS (CX)(SI*1), Y0
+	VMOVUPS   (DX)(SI*2), Y1
+	VMULPS    Y0, Y1, Y1
+	VCVTPS2PH $0x00, Y1, (AX)(SI*1)
+	ADDQ      $0x10, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
 // func divF16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
 // Requires: AVX, F16C
 TEXT ·divF16AVX2(SB), NOSPLIT, $0-32
@@ -1202,6 +1319,45 @@ loop:
 	VCVTPH2PS (DX)(SI*1), Y1
 	VDIVPS    Y1, Y0, Y0
 	VCVTPS2PH $0x00, Y0, (AX)(SI*1)
+	ADDQ      $0x10, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func divF16F32AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, F16C
+TEXT ·divF16F32AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VCVTPH2PS (CX)(SI*1), Y0
+	VDIVPS    (DX)(SI*2), Y0, Y0
+	VCVTPS2PH $0x00, Y0, (AX)(SI*1)
+	ADDQ      $0x10, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func divF32F16AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, F16C
+TEXT ·divF32F16AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VCVTPH2PS (CX)(SI*1), Y0
+	VMOVUPS   (DX)(SI*2), Y1
+	VDIVPS    Y0, Y1, Y1
+	VCVTPS2PH $0x00, Y1, (AX)(SI*1)
 	ADDQ      $0x10, SI
 	DECQ      BX
 	JNE       loop
@@ -1230,6 +1386,49 @@ loop:
 	VZEROUPPER
 	RET
 
+// func maxF16F32AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, F16C
+TEXT ·maxF16F32AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VCVTPH2PS (CX)(SI*1), Y0
+	VMAXPS    (DX)(SI*2), Y0, Y1
+	VCMPPS    $0x03, Y0, Y0, Y2
+	VBLENDVPS Y2, Y0, Y1, Y0
+	VCVTPS2PH $0x00, Y0, (AX)(SI*1)
+	ADDQ      $0x10, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func maxF32F16AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, F16C
+TEXT ·maxF32F16AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VCVTPH2PS (CX)(SI*1), Y0
+	VMOVUPS   (DX)(SI*2), Y1
+	VMAXPS    Y0, Y1, Y0
+	VCMPPS    $0x03, Y1, Y1, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VCVTPS2PH $0x00, Y0, (AX)(SI*1)
+	ADDQ      $0x10, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
 // func minF16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
 // Requires: AVX, F16C
 TEXT ·minF16AVX2(SB), NOSPLIT, $0-32
@@ -1245,6 +1444,49 @@ loop:
 	VMINPS    Y1, Y0, Y1
 	VCMPPS    $0x03, Y0, Y0, Y2
 	VBLENDVPS Y2, Y0, Y1, Y0
+	VCVTPS2PH $0x00, Y0, (AX)(SI*1)
+	ADDQ      $0x10, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func minF16F32AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, F16C
+TEXT ·minF16F32AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VCVTPH2PS (CX)(SI*1), Y0
+	VMINPS    (DX)(SI*2), Y0, Y1
+	VCMPPS    $0x03, Y0, Y0, Y2
+	VBLENDVPS Y2, Y0, Y1, Y0
+	VCVTPS2PH $0x00, Y0, (AX)(SI*1)
+	ADDQ      $0x10, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func minF32F16AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, F16C
+TEXT ·minF32F16AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VCVTPH2PS (CX)(SI*1), Y0
+	VMOVUPS   (DX)(SI*2), Y1
+	VMINPS    Y0, Y1, Y0
+	VCMPPS    $0x03, Y1, Y1, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
 	VCVTPS2PH $0x00, Y0, (AX)(SI*1)
 	ADDQ      $0x10, SI
 	DECQ      BX
@@ -1338,6 +1580,67 @@ DATA c00400000<>+56(SB)/4, $0x00400000
 DATA c00400000<>+60(SB)/4, $0x00400000
 GLOBL c00400000<>(SB), RODATA|NOPTR, $64
 
+// func addBf16F32AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX2
+TEXT ·addBf16F32AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VPMOVZXWD (CX)(SI*1), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VADDPS    (DX)(SI*2), Y0, Y0
+	VPSRLD    $0x10, Y0, Y1
+	VPAND     c00000001<>+0(SB), Y1, Y1
+	VPADDD    c00007fff<>+0(SB), Y1, Y1
+	VPADDD    Y0, Y1, Y1
+	VORPS     c00400000<>+0(SB), Y0, Y2
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y0, Y2, Y1, Y0
+	VPSRLD    $0x10, Y0, Y0
+	VPACKUSDW Y0, Y0, Y0
+	VPERMQ    $0x08, Y0, Y0
+	VMOVDQU   X0, (AX)(SI*1)
+	ADDQ      $0x10, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func addF32Bf16AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX2
+TEXT ·addF32Bf16AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VPMOVZXWD (CX)(SI*1), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   (DX)(SI*2), Y1
+	VADDPS    Y0, Y1, Y1
+	VPSRLD    $0x10, Y1, Y0
+	VPAND     c00000001<>+0(SB), Y0, Y0
+	VPADDD    c00007fff<>+0(SB), Y0, Y0
+	VPADDD    Y1, Y0, Y0
+	VORPS     c00400000<>+0(SB), Y1, Y2
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y1, Y2, Y0, Y0
+	VPSRLD    $0x10, Y0, Y0
+	VPACKUSDW Y0, Y0, Y0
+	VPERMQ    $0x08, Y0, Y0
+	VMOVDQU   X0, (AX)(SI*1)
+	ADDQ      $0x10, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
 // func subBf16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
 // Requires: AVX, AVX2
 TEXT ·subBf16AVX2(SB), NOSPLIT, $0-32
@@ -1360,6 +1663,67 @@ loop:
 	VORPS     c00400000<>+0(SB), Y0, Y2
 	VCMPPS    $0x03, Y0, Y0, Y0
 	VBLENDVPS Y0, Y2, Y1, Y0
+	VPSRLD    $0x10, Y0, Y0
+	VPACKUSDW Y0, Y0, Y0
+	VPERMQ    $0x08, Y0, Y0
+	VMOVDQU   X0, (AX)(SI*1)
+	ADDQ      $0x10, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func subBf16F32AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX2
+TEXT ·subBf16F32AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VPMOVZXWD (CX)(SI*1), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VSUBPS    (DX)(SI*2), Y0, Y0
+	VPSRLD    $0x10, Y0, Y1
+	VPAND     c00000001<>+0(SB), Y1, Y1
+	VPADDD    c00007fff<>+0(SB), Y1, Y1
+	VPADDD    Y0, Y1, Y1
+	VORPS     c00400000<>+0(SB), Y0, Y2
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y0, Y2, Y1, Y0
+	VPSRLD    $0x10, Y0, Y0
+	VPACKUSDW Y0, Y0, Y0
+	VPERMQ    $0x08, Y0, Y0
+	VMOVDQU   X0, (AX)(SI*1)
+	ADDQ      $0x10, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func subF32Bf16AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX2
+TEXT ·subF32Bf16AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VPMOVZXWD (CX)(SI*1), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   (DX)(SI*2), Y1
+	VSUBPS    Y0, Y1, Y1
+	VPSRLD    $0x10, Y1, Y0
+	VPAND     c00000001<>+0(SB), Y0, Y0
+	VPADDD    c00007fff<>+0(SB), Y0, Y0
+	VPADDD    Y1, Y0, Y0
+	VORPS     c00400000<>+0(SB), Y1, Y2
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y1, Y2, Y0, Y0
 	VPSRLD    $0x10, Y0, Y0
 	VPACKUSDW Y0, Y0, Y0
 	VPERMQ    $0x08, Y0, Y0
@@ -1402,6 +1766,67 @@ loop:
 	VZEROUPPER
 	RET
 
+// func mulBf16F32AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX2
+TEXT ·mulBf16F32AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VPMOVZXWD (CX)(SI*1), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMULPS    (DX)(SI*2), Y0, Y0
+	VPSRLD    $0x10, Y0, Y1
+	VPAND     c00000001<>+0(SB), Y1, Y1
+	VPADDD    c00007fff<>+0(SB), Y1, Y1
+	VPADDD    Y0, Y1, Y1
+	VORPS     c00400000<>+0(SB), Y0, Y2
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y0, Y2, Y1, Y0
+	VPSRLD    $0x10, Y0, Y0
+	VPACKUSDW Y0, Y0, Y0
+	VPERMQ    $0x08, Y0, Y0
+	VMOVDQU   X0, (AX)(SI*1)
+	ADDQ      $0x10, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func mulF32Bf16AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX2
+TEXT ·mulF32Bf16AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VPMOVZXWD (CX)(SI*1), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   (DX)(SI*2), Y1
+	VMULPS    Y0, Y1, Y1
+	VPSRLD    $0x10, Y1, Y0
+	VPAND     c00000001<>+0(SB), Y0, Y0
+	VPADDD    c00007fff<>+0(SB), Y0, Y0
+	VPADDD    Y1, Y0, Y0
+	VORPS     c00400000<>+0(SB), Y1, Y2
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y1, Y2, Y0, Y0
+	VPSRLD    $0x10, Y0, Y0
+	VPACKUSDW Y0, Y0, Y0
+	VPERMQ    $0x08, Y0, Y0
+	VMOVDQU   X0, (AX)(SI*1)
+	ADDQ      $0x10, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
 // func divBf16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
 // Requires: AVX, AVX2
 TEXT ·divBf16AVX2(SB), NOSPLIT, $0-32
@@ -1424,6 +1849,67 @@ loop:
 	VORPS     c00400000<>+0(SB), Y0, Y2
 	VCMPPS    $0x03, Y0, Y0, Y0
 	VBLENDVPS Y0, Y2, Y1, Y0
+	VPSRLD    $0x10, Y0, Y0
+	VPACKUSDW Y0, Y0, Y0
+	VPERMQ    $0x08, Y0, Y0
+	VMOVDQU   X0, (AX)(SI*1)
+	ADDQ      $0x10, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func divBf16F32AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX2
+TEXT ·divBf16F32AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VPMOVZXWD (CX)(SI*1), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VDIVPS    (DX)(SI*2), Y0, Y0
+	VPSRLD    $0x10, Y0, Y1
+	VPAND     c00000001<>+0(SB), Y1, Y1
+	VPADDD    c00007fff<>+0(SB), Y1, Y1
+	VPADDD    Y0, Y1, Y1
+	VORPS     c00400000<>+0(SB), Y0, Y2
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y0, Y2, Y1, Y0
+	VPSRLD    $0x10, Y0, Y0
+	VPACKUSDW Y0, Y0, Y0
+	VPERMQ    $0x08, Y0, Y0
+	VMOVDQU   X0, (AX)(SI*1)
+	ADDQ      $0x10, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func divF32Bf16AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX2
+TEXT ·divF32Bf16AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VPMOVZXWD (CX)(SI*1), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   (DX)(SI*2), Y1
+	VDIVPS    Y0, Y1, Y1
+	VPSRLD    $0x10, Y1, Y0
+	VPAND     c00000001<>+0(SB), Y0, Y0
+	VPADDD    c00007fff<>+0(SB), Y0, Y0
+	VPADDD    Y1, Y0, Y0
+	VORPS     c00400000<>+0(SB), Y1, Y2
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y1, Y2, Y0, Y0
 	VPSRLD    $0x10, Y0, Y0
 	VPACKUSDW Y0, Y0, Y0
 	VPERMQ    $0x08, Y0, Y0
@@ -1468,6 +1954,71 @@ loop:
 	VZEROUPPER
 	RET
 
+// func maxBf16F32AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX2
+TEXT ·maxBf16F32AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VPMOVZXWD (CX)(SI*1), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMAXPS    (DX)(SI*2), Y0, Y1
+	VCMPPS    $0x03, Y0, Y0, Y2
+	VBLENDVPS Y2, Y0, Y1, Y0
+	VPSRLD    $0x10, Y0, Y1
+	VPAND     c00000001<>+0(SB), Y1, Y1
+	VPADDD    c00007fff<>+0(SB), Y1, Y1
+	VPADDD    Y0, Y1, Y1
+	VORPS     c00400000<>+0(SB), Y0, Y2
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y0, Y2, Y1, Y0
+	VPSRLD    $0x10, Y0, Y0
+	VPACKUSDW Y0, Y0, Y0
+	VPERMQ    $0x08, Y0, Y0
+	VMOVDQU   X0, (AX)(SI*1)
+	ADDQ      $0x10, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func maxF32Bf16AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX2
+TEXT ·maxF32Bf16AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VPMOVZXWD (CX)(SI*1), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   (DX)(SI*2), Y1
+	VMAXPS    Y0, Y1, Y0
+	VCMPPS    $0x03, Y1, Y1, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VPSRLD    $0x10, Y0, Y1
+	VPAND     c00000001<>+0(SB), Y1, Y1
+	VPADDD    c00007fff<>+0(SB), Y1, Y1
+	VPADDD    Y0, Y1, Y1
+	VORPS     c00400000<>+0(SB), Y0, Y2
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y0, Y2, Y1, Y0
+	VPSRLD    $0x10, Y0, Y0
+	VPACKUSDW Y0, Y0, Y0
+	VPERMQ    $0x08, Y0, Y0
+	VMOVDQU   X0, (AX)(SI*1)
+	ADDQ      $0x10, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
 // func minBf16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
 // Requires: AVX, AVX2
 TEXT ·minBf16AVX2(SB), NOSPLIT, $0-32
@@ -1485,6 +2036,71 @@ loop:
 	VMINPS    Y1, Y0, Y1
 	VCMPPS    $0x03, Y0, Y0, Y2
 	VBLENDVPS Y2, Y0, Y1, Y0
+	VPSRLD    $0x10, Y0, Y1
+	VPAND     c00000001<>+0(SB), Y1, Y1
+	VPADDD    c00007fff<>+0(SB), Y1, Y1
+	VPADDD    Y0, Y1, Y1
+	VORPS     c00400000<>+0(SB), Y0, Y2
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y0, Y2, Y1, Y0
+	VPSRLD    $0x10, Y0, Y0
+	VPACKUSDW Y0, Y0, Y0
+	VPERMQ    $0x08, Y0, Y0
+	VMOVDQU   X0, (AX)(SI*1)
+	ADDQ      $0x10, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func minBf16F32AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX2
+TEXT ·minBf16F32AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VPMOVZXWD (CX)(SI*1), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMINPS    (DX)(SI*2), Y0, Y1
+	VCMPPS    $0x03, Y0, Y0, Y2
+	VBLENDVPS Y2, Y0, Y1, Y0
+	VPSRLD    $0x10, Y0, Y1
+	VPAND     c00000001<>+0(SB), Y1, Y1
+	VPADDD    c00007fff<>+0(SB), Y1, Y1
+	VPADDD    Y0, Y1, Y1
+	VORPS     c00400000<>+0(SB), Y0, Y2
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y0, Y2, Y1, Y0
+	VPSRLD    $0x10, Y0, Y0
+	VPACKUSDW Y0, Y0, Y0
+	VPERMQ    $0x08, Y0, Y0
+	VMOVDQU   X0, (AX)(SI*1)
+	ADDQ      $0x10, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func minF32Bf16AVX2(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX2
+TEXT ·minF32Bf16AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VPMOVZXWD (CX)(SI*1), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   (DX)(SI*2), Y1
+	VMINPS    Y0, Y1, Y0
+	VCMPPS    $0x03, Y1, Y1, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
 	VPSRLD    $0x10, Y0, Y1
 	VPAND     c00000001<>+0(SB), Y1, Y1
 	VPADDD    c00007fff<>+0(SB), Y1, Y1
@@ -2241,6 +2857,45 @@ loop:
 	VZEROUPPER
 	RET
 
+// func addF16F32AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·addF16F32AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VCVTPH2PS (CX)(SI*1), Z0
+	VADDPS    (DX)(SI*2), Z0, Z0
+	VCVTPS2PH $0x00, Z0, (AX)(SI*1)
+	ADDQ      $0x20, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func addF32F16AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·addF32F16AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VCVTPH2PS (CX)(SI*1), Z0
+	VMOVUPS   (DX)(SI*2), Z1
+	VADDPS    Z0, Z1, Z1
+	VCVTPS2PH $0x00, Z1, (AX)(SI*1)
+	ADDQ      $0x20, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
 // func subF16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
 // Requires: AVX, AVX512F
 TEXT ·subF16AVX512(SB), NOSPLIT, $0-32
@@ -2255,6 +2910,45 @@ loop:
 	VCVTPH2PS (DX)(SI*1), Z1
 	VSUBPS    Z1, Z0, Z0
 	VCVTPS2PH $0x00, Z0, (AX)(SI*1)
+	ADDQ      $0x20, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func subF16F32AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·subF16F32AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VCVTPH2PS (CX)(SI*1), Z0
+	VSUBPS    (DX)(SI*2), Z0, Z0
+	VCVTPS2PH $0x00, Z0, (AX)(SI*1)
+	ADDQ      $0x20, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func subF32F16AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·subF32F16AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VCVTPH2PS (CX)(SI*1), Z0
+	VMOVUPS   (DX)(SI*2), Z1
+	VSUBPS    Z0, Z1, Z1
+	VCVTPS2PH $0x00, Z1, (AX)(SI*1)
 	ADDQ      $0x20, SI
 	DECQ      BX
 	JNE       loop
@@ -2281,6 +2975,45 @@ loop:
 	VZEROUPPER
 	RET
 
+// func mulF16F32AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·mulF16F32AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VCVTPH2PS (CX)(SI*1), Z0
+	VMULPS    (DX)(SI*2), Z0, Z0
+	VCVTPS2PH $0x00, Z0, (AX)(SI*1)
+	ADDQ      $0x20, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func mulF32F16AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·mulF32F16AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VCVTPH2PS (CX)(SI*1), Z0
+	VMOVUPS   (DX)(SI*2), Z1
+	VMULPS    Z0, Z1, Z1
+	VCVTPS2PH $0x00, Z1, (AX)(SI*1)
+	ADDQ      $0x20, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
 // func divF16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
 // Requires: AVX, AVX512F
 TEXT ·divF16AVX512(SB), NOSPLIT, $0-32
@@ -2295,6 +3028,45 @@ loop:
 	VCVTPH2PS (DX)(SI*1), Z1
 	VDIVPS    Z1, Z0, Z0
 	VCVTPS2PH $0x00, Z0, (AX)(SI*1)
+	ADDQ      $0x20, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func divF16F32AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·divF16F32AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VCVTPH2PS (CX)(SI*1), Z0
+	VDIVPS    (DX)(SI*2), Z0, Z0
+	VCVTPS2PH $0x00, Z0, (AX)(SI*1)
+	ADDQ      $0x20, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func divF32F16AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·divF32F16AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VCVTPH2PS (CX)(SI*1), Z0
+	VMOVUPS   (DX)(SI*2), Z1
+	VDIVPS    Z0, Z1, Z1
+	VCVTPS2PH $0x00, Z1, (AX)(SI*1)
 	ADDQ      $0x20, SI
 	DECQ      BX
 	JNE       loop
@@ -2316,6 +3088,49 @@ loop:
 	VMAXPS    Z1, Z0, Z1
 	VCMPPS    $0x03, Z0, Z0, K1
 	VBLENDMPS Z0, Z1, K1, Z2
+	VCVTPS2PH $0x00, Z2, (AX)(SI*1)
+	ADDQ      $0x20, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func maxF16F32AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·maxF16F32AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VCVTPH2PS (CX)(SI*1), Z0
+	VMAXPS    (DX)(SI*2), Z0, Z1
+	VCMPPS    $0x03, Z0, Z0, K1
+	VBLENDMPS Z0, Z1, K1, Z2
+	VCVTPS2PH $0x00, Z2, (AX)(SI*1)
+	ADDQ      $0x20, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func maxF32F16AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·maxF32F16AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VCVTPH2PS (CX)(SI*1), Z0
+	VMOVUPS   (DX)(SI*2), Z1
+	VMAXPS    Z0, Z1, Z0
+	VCMPPS    $0x03, Z1, Z1, K1
+	VBLENDMPS Z1, Z0, K1, Z2
 	VCVTPS2PH $0x00, Z2, (AX)(SI*1)
 	ADDQ      $0x20, SI
 	DECQ      BX
@@ -2345,6 +3160,49 @@ loop:
 	VZEROUPPER
 	RET
 
+// func minF16F32AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·minF16F32AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VCVTPH2PS (CX)(SI*1), Z0
+	VMINPS    (DX)(SI*2), Z0, Z1
+	VCMPPS    $0x03, Z0, Z0, K1
+	VBLENDMPS Z0, Z1, K1, Z2
+	VCVTPS2PH $0x00, Z2, (AX)(SI*1)
+	ADDQ      $0x20, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func minF32F16AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·minF32F16AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VCVTPH2PS (CX)(SI*1), Z0
+	VMOVUPS   (DX)(SI*2), Z1
+	VMINPS    Z0, Z1, Z0
+	VCMPPS    $0x03, Z1, Z1, K1
+	VBLENDMPS Z1, Z0, K1, Z2
+	VCVTPS2PH $0x00, Z2, (AX)(SI*1)
+	ADDQ      $0x20, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
 // func addBf16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
 // Requires: AVX, AVX512F
 TEXT ·addBf16AVX512(SB), NOSPLIT, $0-32
@@ -2367,6 +3225,63 @@ loop:
 	VPORD.BCST c00400000<>+0(SB), Z0, Z3
 	VCMPPS    $0x03, Z0, Z0, K1
 	VBLENDMPS Z3, Z1, K1, Z2
+	VPSRLD    $0x10, Z2, Z2
+	VPMOVDW   Z2, (AX)(SI*1)
+	ADDQ      $0x20, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func addBf16F32AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·addBf16F32AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VPMOVZXWD (CX)(SI*1), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VADDPS    (DX)(SI*2), Z0, Z0
+	VPSRLD    $0x10, Z0, Z1
+	VPANDD.BCST c00000001<>+0(SB), Z1, Z1
+	VPADDD.BCST c00007fff<>+0(SB), Z1, Z1
+	VPADDD    Z0, Z1, Z1
+	VPORD.BCST c00400000<>+0(SB), Z0, Z2
+	VCMPPS    $0x03, Z0, Z0, K1
+	VBLENDMPS Z2, Z1, K1, Z3
+	VPSRLD    $0x10, Z3, Z3
+	VPMOVDW   Z3, (AX)(SI*1)
+	ADDQ      $0x20, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func addF32Bf16AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·addF32Bf16AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VPMOVZXWD (CX)(SI*1), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   (DX)(SI*2), Z1
+	VADDPS    Z0, Z1, Z1
+	VPSRLD    $0x10, Z1, Z0
+	VPANDD.BCST c00000001<>+0(SB), Z0, Z0
+	VPADDD.BCST c00007fff<>+0(SB), Z0, Z0
+	VPADDD    Z1, Z0, Z0
+	VPORD.BCST c00400000<>+0(SB), Z1, Z3
+	VCMPPS    $0x03, Z1, Z1, K1
+	VBLENDMPS Z3, Z0, K1, Z2
 	VPSRLD    $0x10, Z2, Z2
 	VPMOVDW   Z2, (AX)(SI*1)
 	ADDQ      $0x20, SI
@@ -2405,6 +3320,63 @@ loop:
 	VZEROUPPER
 	RET
 
+// func subBf16F32AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·subBf16F32AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VPMOVZXWD (CX)(SI*1), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VSUBPS    (DX)(SI*2), Z0, Z0
+	VPSRLD    $0x10, Z0, Z1
+	VPANDD.BCST c00000001<>+0(SB), Z1, Z1
+	VPADDD.BCST c00007fff<>+0(SB), Z1, Z1
+	VPADDD    Z0, Z1, Z1
+	VPORD.BCST c00400000<>+0(SB), Z0, Z2
+	VCMPPS    $0x03, Z0, Z0, K1
+	VBLENDMPS Z2, Z1, K1, Z3
+	VPSRLD    $0x10, Z3, Z3
+	VPMOVDW   Z3, (AX)(SI*1)
+	ADDQ      $0x20, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func subF32Bf16AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·subF32Bf16AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VPMOVZXWD (CX)(SI*1), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   (DX)(SI*2), Z1
+	VSUBPS    Z0, Z1, Z1
+	VPSRLD    $0x10, Z1, Z0
+	VPANDD.BCST c00000001<>+0(SB), Z0, Z0
+	VPADDD.BCST c00007fff<>+0(SB), Z0, Z0
+	VPADDD    Z1, Z0, Z0
+	VPORD.BCST c00400000<>+0(SB), Z1, Z3
+	VCMPPS    $0x03, Z1, Z1, K1
+	VBLENDMPS Z3, Z0, K1, Z2
+	VPSRLD    $0x10, Z2, Z2
+	VPMOVDW   Z2, (AX)(SI*1)
+	ADDQ      $0x20, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
 // func mulBf16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
 // Requires: AVX, AVX512F
 TEXT ·mulBf16AVX512(SB), NOSPLIT, $0-32
@@ -2435,6 +3407,63 @@ loop:
 	VZEROUPPER
 	RET
 
+// func mulBf16F32AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·mulBf16F32AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VPMOVZXWD (CX)(SI*1), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMULPS    (DX)(SI*2), Z0, Z0
+	VPSRLD    $0x10, Z0, Z1
+	VPANDD.BCST c00000001<>+0(SB), Z1, Z1
+	VPADDD.BCST c00007fff<>+0(SB), Z1, Z1
+	VPADDD    Z0, Z1, Z1
+	VPORD.BCST c00400000<>+0(SB), Z0, Z2
+	VCMPPS    $0x03, Z0, Z0, K1
+	VBLENDMPS Z2, Z1, K1, Z3
+	VPSRLD    $0x10, Z3, Z3
+	VPMOVDW   Z3, (AX)(SI*1)
+	ADDQ      $0x20, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func mulF32Bf16AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·mulF32Bf16AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VPMOVZXWD (CX)(SI*1), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   (DX)(SI*2), Z1
+	VMULPS    Z0, Z1, Z1
+	VPSRLD    $0x10, Z1, Z0
+	VPANDD.BCST c00000001<>+0(SB), Z0, Z0
+	VPADDD.BCST c00007fff<>+0(SB), Z0, Z0
+	VPADDD    Z1, Z0, Z0
+	VPORD.BCST c00400000<>+0(SB), Z1, Z3
+	VCMPPS    $0x03, Z1, Z1, K1
+	VBLENDMPS Z3, Z0, K1, Z2
+	VPSRLD    $0x10, Z2, Z2
+	VPMOVDW   Z2, (AX)(SI*1)
+	ADDQ      $0x20, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
 // func divBf16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
 // Requires: AVX, AVX512F
 TEXT ·divBf16AVX512(SB), NOSPLIT, $0-32
@@ -2457,6 +3486,63 @@ loop:
 	VPORD.BCST c00400000<>+0(SB), Z0, Z3
 	VCMPPS    $0x03, Z0, Z0, K1
 	VBLENDMPS Z3, Z1, K1, Z2
+	VPSRLD    $0x10, Z2, Z2
+	VPMOVDW   Z2, (AX)(SI*1)
+	ADDQ      $0x20, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func divBf16F32AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·divBf16F32AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VPMOVZXWD (CX)(SI*1), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VDIVPS    (DX)(SI*2), Z0, Z0
+	VPSRLD    $0x10, Z0, Z1
+	VPANDD.BCST c00000001<>+0(SB), Z1, Z1
+	VPADDD.BCST c00007fff<>+0(SB), Z1, Z1
+	VPADDD    Z0, Z1, Z1
+	VPORD.BCST c00400000<>+0(SB), Z0, Z2
+	VCMPPS    $0x03, Z0, Z0, K1
+	VBLENDMPS Z2, Z1, K1, Z3
+	VPSRLD    $0x10, Z3, Z3
+	VPMOVDW   Z3, (AX)(SI*1)
+	ADDQ      $0x20, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func divF32Bf16AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·divF32Bf16AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VPMOVZXWD (CX)(SI*1), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   (DX)(SI*2), Z1
+	VDIVPS    Z0, Z1, Z1
+	VPSRLD    $0x10, Z1, Z0
+	VPANDD.BCST c00000001<>+0(SB), Z0, Z0
+	VPADDD.BCST c00007fff<>+0(SB), Z0, Z0
+	VPADDD    Z1, Z0, Z0
+	VPORD.BCST c00400000<>+0(SB), Z1, Z3
+	VCMPPS    $0x03, Z1, Z1, K1
+	VBLENDMPS Z3, Z0, K1, Z2
 	VPSRLD    $0x10, Z2, Z2
 	VPMOVDW   Z2, (AX)(SI*1)
 	ADDQ      $0x20, SI
@@ -2497,6 +3583,67 @@ loop:
 	VZEROUPPER
 	RET
 
+// func maxBf16F32AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·maxBf16F32AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VPMOVZXWD (CX)(SI*1), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMAXPS    (DX)(SI*2), Z0, Z1
+	VCMPPS    $0x03, Z0, Z0, K1
+	VBLENDMPS Z0, Z1, K1, Z2
+	VPSRLD    $0x10, Z2, Z0
+	VPANDD.BCST c00000001<>+0(SB), Z0, Z0
+	VPADDD.BCST c00007fff<>+0(SB), Z0, Z0
+	VPADDD    Z2, Z0, Z0
+	VPORD.BCST c00400000<>+0(SB), Z2, Z1
+	VCMPPS    $0x03, Z2, Z2, K1
+	VBLENDMPS Z1, Z0, K1, Z3
+	VPSRLD    $0x10, Z3, Z3
+	VPMOVDW   Z3, (AX)(SI*1)
+	ADDQ      $0x20, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func maxF32Bf16AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·maxF32Bf16AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VPMOVZXWD (CX)(SI*1), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   (DX)(SI*2), Z1
+	VMAXPS    Z0, Z1, Z0
+	VCMPPS    $0x03, Z1, Z1, K1
+	VBLENDMPS Z1, Z0, K1, Z2
+	VPSRLD    $0x10, Z2, Z0
+	VPANDD.BCST c00000001<>+0(SB), Z0, Z0
+	VPADDD.BCST c00007fff<>+0(SB), Z0, Z0
+	VPADDD    Z2, Z0, Z0
+	VPORD.BCST c00400000<>+0(SB), Z2, Z1
+	VCMPPS    $0x03, Z2, Z2, K1
+	VBLENDMPS Z1, Z0, K1, Z3
+	VPSRLD    $0x10, Z3, Z3
+	VPMOVDW   Z3, (AX)(SI*1)
+	ADDQ      $0x20, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
 // func minBf16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
 // Requires: AVX, AVX512F
 TEXT ·minBf16AVX512(SB), NOSPLIT, $0-32
@@ -2514,6 +3661,67 @@ loop:
 	VMINPS    Z1, Z0, Z1
 	VCMPPS    $0x03, Z0, Z0, K1
 	VBLENDMPS Z0, Z1, K1, Z2
+	VPSRLD    $0x10, Z2, Z0
+	VPANDD.BCST c00000001<>+0(SB), Z0, Z0
+	VPADDD.BCST c00007fff<>+0(SB), Z0, Z0
+	VPADDD    Z2, Z0, Z0
+	VPORD.BCST c00400000<>+0(SB), Z2, Z1
+	VCMPPS    $0x03, Z2, Z2, K1
+	VBLENDMPS Z1, Z0, K1, Z3
+	VPSRLD    $0x10, Z3, Z3
+	VPMOVDW   Z3, (AX)(SI*1)
+	ADDQ      $0x20, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func minBf16F32AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·minBf16F32AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VPMOVZXWD (CX)(SI*1), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMINPS    (DX)(SI*2), Z0, Z1
+	VCMPPS    $0x03, Z0, Z0, K1
+	VBLENDMPS Z0, Z1, K1, Z2
+	VPSRLD    $0x10, Z2, Z0
+	VPANDD.BCST c00000001<>+0(SB), Z0, Z0
+	VPADDD.BCST c00007fff<>+0(SB), Z0, Z0
+	VPADDD    Z2, Z0, Z0
+	VPORD.BCST c00400000<>+0(SB), Z2, Z1
+	VCMPPS    $0x03, Z2, Z2, K1
+	VBLENDMPS Z1, Z0, K1, Z3
+	VPSRLD    $0x10, Z3, Z3
+	VPMOVDW   Z3, (AX)(SI*1)
+	ADDQ      $0x20, SI
+	DECQ      BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func minF32Bf16AVX512(dst *uint16, a *uint16, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·minF32Bf16AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VPMOVZXWD (CX)(SI*1), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   (DX)(SI*2), Z1
+	VMINPS    Z0, Z1, Z0
+	VCMPPS    $0x03, Z1, Z1, K1
+	VBLENDMPS Z1, Z0, K1, Z2
 	VPSRLD    $0x10, Z2, Z0
 	VPANDD.BCST c00000001<>+0(SB), Z0, Z0
 	VPADDD.BCST c00007fff<>+0(SB), Z0, Z0

@@ -37,15 +37,47 @@ type halfFunction struct {
 	typ dtype.DType
 }
 
+// mixedFunction is a binary function of one operand of f16 or bf16 and one of f32, with a result of the first operand's type.
+type mixedFunction struct {
+	halfFunction
+	swapped bool // whether the f32 is the function's first operand
+}
+
+// widenOne returns the conversion from d to f32, narrowOne that back.
+func widenOne(d dtype.DType) func(uint16) float32 {
+	if d == dtype.BF16 {
+		return dtype.BF16ToF32
+	}
+	return dtype.F16ToF32
+}
+
+func narrowOne(d dtype.DType) func(float32) uint16 {
+	if d == dtype.BF16 {
+		return dtype.F32ToBF16
+	}
+	return dtype.F32ToF16
+}
+
 // halvesInGo returns a halfFunction as a loop in Go.
 func halvesInGo(op BinaryOp, d dtype.DType) func(dst, a, b []uint16) {
-	f, widen, narrow := binaries[op].f, dtype.F16ToF32, dtype.F32ToF16
-	if d == dtype.BF16 {
-		widen, narrow = dtype.BF16ToF32, dtype.F32ToBF16
-	}
+	f, widen, narrow := binaries[op].f, widenOne(d), narrowOne(d)
 	return func(dst, a, b []uint16) {
 		for i, x := range a {
 			dst[i] = narrow(float32(f(float64(widen(x)), float64(widen(b[i])))))
+		}
+	}
+}
+
+// mixedInGo returns a mixedFunction as a loop in Go.
+func mixedInGo(m mixedFunction) func(dst, a []uint16, b []float32) {
+	f, widen, narrow := binaries[m.op].f, widenOne(m.typ), narrowOne(m.typ)
+	return func(dst, a []uint16, b []float32) {
+		for i, v := range a {
+			x, y := float64(widen(v)), float64(b[i])
+			if m.swapped {
+				x, y = y, x
+			}
+			dst[i] = narrow(float32(f(x, y)))
 		}
 	}
 }

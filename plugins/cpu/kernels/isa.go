@@ -73,6 +73,9 @@ type isa struct {
 	bits [bitOpCount]func(dst, a, b []uint8)
 	// half holds functions of f16 or bf16 that widen, compute in f32 and round in one pass.
 	half map[halfFunction]func(dst, a, b []uint16)
+
+	// halfMixed holds the same functions of f16 or bf16, and f32, with results of the former.
+	halfMixed map[mixedFunction]func(dst, a []uint16, b []float32)
 	// slow lists the elementwise ops for which the set has no routine. Loops in Go compute them.
 	slow map[any]bool
 

@@ -259,7 +259,8 @@ type unaryRoutine struct {
 // setElementwise gives a set its routines of elementwise functions, by their names, and loops in Go for all other functions.
 func (s *isa) setElementwise(unary map[string]unaryRoutine, binary map[string]func(dst, a, b *float32, blocks int),
 	compare map[string]func(dst *uint8, a, b *float32, blocks int), test map[string]func(dst *uint8, src *float32, blocks int),
-	bits map[string]func(dst, a, b *uint8, blocks int), half map[string]func(dst, a, b *uint16, blocks int)) *isa {
+	bits map[string]func(dst, a, b *uint8, blocks int), half map[string]func(dst, a, b *uint16, blocks int),
+	mixed map[string]func(dst, a *uint16, b *float32, blocks int)) *isa {
 	s.setElementwiseInGo()
 	for name, r := range unary {
 		op, ok := ParseUnary(name)
@@ -318,6 +319,22 @@ func (s *isa) setElementwise(unary map[string]unaryRoutine, binary map[string]fu
 		}
 		s.half[halfFunction{b, d}] = binaryOf(s.lanes, f, halvesInGo(b, d))
 	}
+	s.halfMixed = map[mixedFunction]func(dst, a []uint16, b []float32){}
+	for name, f := range mixed {
+		op, types, _ := strings.Cut(name, "_")
+		first, second, _ := strings.Cut(types, "_")
+		swapped := first == dtype.F32.String()
+		if swapped {
+			first, second = second, first
+		}
+		b, ok := ParseBinary(op)
+		d, known := dtype.Parse(first)
+		if !ok || !known || second != dtype.F32.String() {
+			panic("BUG: " + s.name + " has a routine for " + name + ", which is not a binary function of f32 and f16 or bf16")
+		}
+		m := mixedFunction{halfFunction{b, d}, swapped}
+		s.halfMixed[m] = mixedOf(s.lanes, f, mixedInGo(m))
+	}
 	for op, name := range bitOps {
 		s.bits[op] = binaryOf(4*s.lanes, bits[name], s.bits[op])
 	}
@@ -341,6 +358,20 @@ func testOf(lanes int, f func(dst *uint8, src *float32, blocks int), rest func(d
 // binaryOf turns a routine for whole vectors into one for any length. rest computes the last elements.
 func binaryOf[T any](lanes int, f func(dst, a, b *T, blocks int), rest func(dst, a, b []T)) func(dst, a, b []T) {
 	return func(dst, a, b []T) {
+		dst, b = dst[:len(a)], b[:len(a)]
+		n := len(a) / lanes
+		if n > 0 {
+			f(&dst[0], &a[0], &b[0], n)
+		}
+		if n *= lanes; n < len(a) {
+			rest(dst[n:], a[n:], b[n:])
+		}
+	}
+}
+
+// mixedOf is binaryOf for functions of f16 or bf16, and f32.
+func mixedOf(lanes int, f func(dst, a *uint16, b *float32, blocks int), rest func(dst, a []uint16, b []float32)) func(dst, a []uint16, b []float32) {
+	return func(dst, a []uint16, b []float32) {
 		dst, b = dst[:len(a)], b[:len(a)]
 		n := len(a) / lanes
 		if n > 0 {

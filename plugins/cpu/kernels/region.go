@@ -71,11 +71,12 @@ type Region struct {
 	half      *halfRegion
 }
 
-// halfRegion is a region that computes one binary function of f16 or bf16: casts of its inputs to f32, the function, and a cast back. A set
-// that has a routine for it needs one pass instead of four.
+// halfRegion is a region that computes one binary function of f16 or bf16: casts of its inputs to f32, the function, and a cast back. One of
+// the operands may be f32, as a row that is stored so, or a number. A set that has a routine for it needs one pass instead of three or four.
 type halfRegion struct {
 	function halfFunction
-	in       [2]int // inputs, which may be the same
+	in       [2]RegionRef // inputs, which may be the same, or a number
+	wide     int          // the operand that is f32, or -1
 }
 
 // asHalf returns the steps as a halfRegion, nil if they are not one.
@@ -90,16 +91,22 @@ func asHalf(types []dtype.DType, steps []RegionStep) *halfRegion {
 	if !ok || d != dtype.F16 && d != dtype.BF16 || !slices.Equal(cast.In, []RegionRef{{Kind: RegionResult, Index: n - 2}}) || len(function.In) != 2 {
 		return nil
 	}
-	h := &halfRegion{function: halfFunction{op, d}}
+	h := &halfRegion{function: halfFunction{op, d}, wide: -1}
 	for k, ref := range function.In {
-		if ref.Kind != RegionResult || steps[ref.Index].Op != dtype.F32.String() || len(steps[ref.Index].In) != 1 {
+		switch x := ref; {
+		case ref.Kind == RegionNumber || ref.Kind == RegionInput && types[ref.Index] == dtype.F32:
+			if h.wide >= 0 {
+				return nil
+			}
+			h.wide, h.in[k] = k, x
+		case ref.Kind == RegionResult && steps[ref.Index].Op == dtype.F32.String() && len(steps[ref.Index].In) == 1:
+			if x = steps[ref.Index].In[0]; x.Kind != RegionInput || types[x.Index] != d {
+				return nil
+			}
+			h.in[k] = x
+		default:
 			return nil
 		}
-		x := steps[ref.Index].In[0]
-		if x.Kind != RegionInput || types[x.Index] != d {
-			return nil
-		}
-		h.in[k] = x.Index
 	}
 	return h
 }
@@ -376,7 +383,7 @@ type regionJob struct {
 
 func (j *regionJob) do(lo, hi, worker int) {
 	b := &j.blocks[worker]
-	b.init(j.r, j.p.scratch(worker), len(j.in))
+	b.init(j.r, j.p.scratch(worker), j.in)
 	for ; lo < hi; lo += regionBlock {
 		b.run(j.p.isa, j.dst, j.in, lo, min(regionBlock, hi-lo))
 	}
@@ -386,23 +393,27 @@ func (j *regionJob) do(lo, hi, worker int) {
 type regionBlocks struct {
 	r     *Region
 	regs  [2][]RegionValue // by class
-	tiled []RegionValue    // for each input that repeats: a block of it, repeated
-	phase []int            // the element of the input with which that block begins
+	tiled []RegionValue    // for each input that repeats: elements of it, repeated
+	phase []int            // the element of the input with which these begin; -1: not filled
 	nums  [][3][]float32   // for each step: a block filled with each number that it takes
 	args  [3]RegionValue   // operands of the current step
 }
 
-func (b *regionBlocks) init(r *Region, sc *scratch, inputs int) {
+func (b *regionBlocks) init(r *Region, sc *scratch, in []RegionValue) {
 	b.r = r
 	for class := range b.regs {
 		b.regs[class] = b.regs[class][:0]
 		for range r.registers[class] {
-			b.regs[class] = append(b.regs[class], newBlock(sc, regionTypes[class]))
+			b.regs[class] = append(b.regs[class], newBlock(sc, regionTypes[class], regionBlock))
 		}
 	}
 	b.tiled, b.phase = b.tiled[:0], b.phase[:0]
-	for i := range inputs {
-		b.tiled, b.phase = append(b.tiled, newBlock(sc, r.inputs[i])), append(b.phase, -1)
+	for i, v := range in {
+		n := regionBlock
+		if v.Len() <= regionBlock {
+			n += v.Len()
+		}
+		b.tiled, b.phase = append(b.tiled, newBlock(sc, r.inputs[i], n)), append(b.phase, -1)
 	}
 	b.nums = b.nums[:0]
 	for _, st := range r.steps {
@@ -416,23 +427,19 @@ func (b *regionBlocks) init(r *Region, sc *scratch, inputs int) {
 	}
 }
 
-func newBlock(sc *scratch, d dtype.DType) RegionValue {
-	f := sc.floats(regionBlock)
+func newBlock(sc *scratch, d dtype.DType, n int) RegionValue {
+	f := sc.floats(n)
 	if d == dtype.F32 {
 		return RegionValue{F32: f}
 	}
-	return RegionValue{Bytes: unsafe.Slice((*uint8)(unsafe.Pointer(&f[0])), regionBlock*d.Size()), Type: d}
+	return RegionValue{Bytes: unsafe.Slice((*uint8)(unsafe.Pointer(&f[0])), n*d.Size()), Type: d}
 }
 
 // run computes elements [lo, lo+n) of the result.
 func (b *regionBlocks) run(s *isa, dst RegionValue, in []RegionValue, lo, n int) {
 	args := &b.args
-	if h := b.r.half; h != nil {
-		if f := s.half[h.function]; f != nil {
-			x, y := b.input(h.in[0], in[h.in[0]], lo, n), b.input(h.in[1], in[h.in[1]], lo, n)
-			f(elementsOf[uint16](dst.slice(lo, n).Bytes), elementsOf[uint16](x.Bytes), elementsOf[uint16](y.Bytes))
-			return
-		}
+	if b.half(s, dst, in, lo, n) {
+		return
 	}
 	for i, st := range b.r.steps {
 		for k, ref := range st.in {
@@ -453,22 +460,54 @@ func (b *regionBlocks) run(s *isa, dst RegionValue, in []RegionValue, lo, n int)
 	}
 }
 
-// input returns elements [lo, lo+n) of input i: in place, or repeated.
+// half is run for a halfRegion. It returns false if the region is none or the set has no routine for it.
+func (b *regionBlocks) half(s *isa, dst RegionValue, in []RegionValue, lo, n int) bool {
+	h := b.r.half
+	if h == nil {
+		return false
+	}
+	one, mixed := s.half[h.function], s.halfMixed[mixedFunction{h.function, h.wide == 0}]
+	if h.wide < 0 && one == nil || h.wide >= 0 && mixed == nil {
+		return false
+	}
+	var x [2]RegionValue
+	for k, ref := range h.in {
+		if ref.Kind == RegionNumber {
+			x[k] = RegionValue{F32: b.nums[len(b.nums)-2][k][:n]}
+		} else {
+			x[k] = b.input(ref.Index, in[ref.Index], lo, n)
+		}
+	}
+	out := elementsOf[uint16](dst.slice(lo, n).Bytes)
+	if h.wide < 0 {
+		one(out, elementsOf[uint16](x[0].Bytes), elementsOf[uint16](x[1].Bytes))
+	} else {
+		mixed(out, elementsOf[uint16](x[1-h.wide].Bytes), x[h.wide].F32)
+	}
+	return true
+}
+
+// input returns elements [lo, lo+n) of input i: in place, or repeated. A short input is repeated once, so that a block may begin at any of
+// its elements; a longer one only where a block crosses its end. No block is longer than the first.
 func (b *regionBlocks) input(i int, v RegionValue, lo, n int) RegionValue {
 	period := v.Len()
 	at := lo % period
 	if at+n <= period {
 		return v.slice(at, n)
 	}
-	if b.phase[i] != at {
-		b.phase[i] = at
+	from, room := at, n
+	if period <= regionBlock {
+		from, room = 0, period+n
+	}
+	if b.phase[i] != from {
+		b.phase[i] = from
 		if v.Bytes != nil {
-			tile(b.tiled[i].Bytes, v.Bytes, at*v.Type.Size())
+			tile(b.tiled[i].slice(0, room).Bytes, v.Bytes, from*v.Type.Size())
 		} else {
-			tile(b.tiled[i].F32, v.F32, at)
+			tile(b.tiled[i].F32[:room], v.F32, from)
 		}
 	}
-	return b.tiled[i].slice(0, n)
+	return b.tiled[i].slice(at-from, n)
 }
 
 func (v RegionValue) slice(at, n int) RegionValue {

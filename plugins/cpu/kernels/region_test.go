@@ -312,6 +312,63 @@ func TestRegionHalves(t *testing.T) {
 	}
 }
 
+// TestRegionHalvesAndFloats compares binary functions of f16 or bf16, and f32 or a number, with the formula rounded once. The f32 may repeat.
+func TestRegionHalvesAndFloats(t *testing.T) {
+	r := rng(33)
+	half, number := RegionRef{RegionResult, 0, 0}, RegionRef{RegionNumber, 0, -0.3}
+	for d, one := range map[dtype.DType]func(float32) uint16{dtype.F16: dtype.F32ToF16, dtype.BF16: dtype.F32ToBF16} {
+		special := []uint16{one(float32(math.Inf(1))), one(float32(math.Inf(-1))), one(float32(math.NaN())), 0, 0x8000, 1}
+		for _, op := range floatBinaries() {
+			for _, other := range []RegionRef{{RegionInput, 1, 0}, number} {
+				for _, in := range [][]RegionRef{{half, other}, {other, half}} {
+					types := []dtype.DType{d, dtype.F32}[:2-int(bit(other == number))]
+					region, err := NewRegion(types, []RegionStep{{Op: "f32", In: []RegionRef{{RegionInput, 0, 0}}}, {Op: op.String(), In: in}, {Op: d.String(), In: []RegionRef{{RegionResult, 1, 0}}}})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if region.half == nil {
+						t.Errorf("%v of %v and f32 is no function of halves", op, d)
+					}
+					eachPool(t, func(t *testing.T, p *Pool) {
+						for _, n := range []int{1, 15, 16, 33, 2049, 2 * 3 * 5 * 700} {
+							for _, m := range []int{n, (n + 1) / 2, n / 5, n / 700, n / 3000, 1} {
+								if m == 0 || n%m > 0 {
+									continue
+								}
+								x, y := make([]uint16, n), randoms(r, m)
+								for i := range x {
+									x[i] = one(r.Float32()*8 - 4)
+									if i%3 == 0 {
+										x[i] = special[r.IntN(len(special))]
+									}
+								}
+								y[m/2] = []float32{float32(math.Inf(1)), float32(math.NaN()), 0, 1e-40, 3e38}[r.IntN(5)]
+								want := make([]float32, n)
+								for i, v := range x {
+									a, b := half64(d, v), float64(y[i%m])
+									if other == number {
+										b = float64(number.Value)
+									}
+									if in[1] == half {
+										a, b = b, a
+									}
+									want[i] = float32(half64(d, one(float32(binary64(op, a, b)))))
+								}
+								region.Run(p, RegionValue{Bytes: bytesOfHalves(x), Type: d}, []RegionValue{{Bytes: bytesOfHalves(x), Type: d}, {F32: y}}[:len(types)])
+								for i, v := range x {
+									if got := float32(half64(d, v)); got != want[i] && (got == got || want[i] == want[i]) {
+										t.Fatalf("%v of %v and f32, %d and %d elements: element %d is %v, want %v", op, d, n, m, i, got, want[i])
+									}
+								}
+							}
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
 // TestRegionCasts compares (x - zero) * scale of 8-bit integers, and casts of f16 and bf16, in regions with the same one element at a time. The
 // result may overwrite an operand.
 func TestRegionCasts(t *testing.T) {

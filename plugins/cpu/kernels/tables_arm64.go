@@ -42,7 +42,7 @@ func neon() *isa {
 		normalize: normalizeOf(lanes, normalizeNEON),
 		strips:    stripsInGo(),
 		fmaLoop:   fmaLoopNEON,
-	}).setElementwise(unaryNEON, binaryNEON, compareNEON, testNEON, bitsNEON, nil).setCasts(castNEON, nil).setStencilsInGo().setIntegersInGo()
+	}).setElementwise(unaryNEON, binaryNEON, compareNEON, testNEON, bitsNEON, nil, nil).setCasts(castNEON, nil).setStencilsInGo().setIntegersInGo()
 }
 
 // neonBF16 adds products of pairs of bfloat16.
