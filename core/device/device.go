@@ -71,7 +71,8 @@ type Device struct {
 // Load is a request to load a program.
 type Load struct {
 	Program *program.Program
-	Weights []byte // the weights section, mapped read-only
+	Weights []byte // the weights section, read-only
+	Mapped  bool   // Weights are whole pages of a mapping, which lasts until Close has returned; so a backend may use them in place
 	Device  string // Device.ID; if empty, the backend chooses
 	Threads int    // 0 means all that the process may use
 	// Precision of the operands of matrix products and attention: "" or "f32", or "bf16", which rounds them to bfloat16.

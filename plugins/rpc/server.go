@@ -254,7 +254,7 @@ func (s *server) start(ctx context.Context, l *loaded, h *rlxv1.LoadHeader, weig
 		return 0, err
 	}
 	l.spins = accelerated(info, h.Device)
-	exe, err := s.cfg.Backend.Load(ctx, device.Load{Program: l.prog, Weights: weights, Device: h.Device, Threads: int(h.Threads),
+	exe, err := s.cfg.Backend.Load(ctx, device.Load{Program: l.prog, Weights: weights, Mapped: l.weights != nil, Device: h.Device, Threads: int(h.Threads),
 		Precision: h.Precision})
 	if err != nil {
 		return 0, err

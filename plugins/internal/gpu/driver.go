@@ -34,6 +34,7 @@ type Limits struct {
 	Groups          int   // workgroups of a dispatch, in each of two dimensions
 	Loops           int   // loop iterations of an invocation in total, after which the device silently ends them; 0 for no limit
 	Clock           bool  // NewClock is supported
+	Page            int64 // the Device is an InPlace, for whole pages of so many bytes; 0 if it is not
 	Kernels         kernels.Limits
 }
 
@@ -57,7 +58,7 @@ type Device interface {
 	// Compile makes a pipeline of each source. If one cannot be compiled, failed is its index; made then has the pipelines that are finished,
 	// at the indices of their sources, and nil elsewhere.
 	Compile(sources []Source) (made []Pipeline, failed int, err error)
-	// Bind makes the operands of a dispatch, with one piece for each binding of the pipeline, in order. label names them in errors.
+	// Bind makes the operands of a dispatch, with one piece for each binding of the pipeline, in order. label names the step, for errors.
 	Bind(label string, p Pipeline, pieces []Piece) (Bindings, error)
 
 	NewEncoder(label string) (Encoder, error)
@@ -71,6 +72,13 @@ type Device interface {
 
 	// NewClock makes a clock with room for that many times. It is called only if Limits.Clock is set.
 	NewClock(marks int) (Clock, error)
+}
+
+// InPlace is a Device that uses memory of the host as a buffer, without a copy.
+type InPlace interface {
+	// Over makes a buffer over mapped memory, which begins at a page. The buffer ends with the memory's last page. Nothing writes to it. The memory must
+	// stay mapped until the buffer is released and all submissions have ended.
+	Over(label string, memory []byte) (Buffer, error)
 }
 
 // Usage is the purpose of a buffer.

@@ -31,8 +31,10 @@ func TestPanics(t *testing.T) {
 	}
 	x.dispatches[1].shader.Bindings = []kernels.Binding{{Operand: 99}}
 	for name, f := range map[string]func() error{
-		"texts":  x.planTexts,
-		"upload": func() error { return (&executable{g: x.g, resident: []interval{{from: 99, to: 100}}}).upload(nil) },
+		"texts": x.planTexts,
+		"upload": func() error {
+			return (&executable{g: x.g, resident: []interval{{from: 99, to: 100, space: &space{}}}}).upload()
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

@@ -1,6 +1,10 @@
 package gpu
 
-import "github.com/rlx-go/rlx/core/device"
+import (
+	"slices"
+
+	"github.com/rlx-go/rlx/core/device"
+)
 
 // Inspection gives tests in other packages access to a loaded program.
 type Inspection struct{ x *executable }
@@ -45,7 +49,7 @@ func (i Inspection) Slow() (inFlight int) {
 
 // Buffers returns all buffers of the program, with the parameters last. weights is how many bytes of the weights section it reads.
 func (i Inspection) Buffers() (out []Buffer, weights int64) {
-	for _, s := range []*space{i.x.weights, i.x.arena, i.x.io, i.x.scratch, i.x.status} {
+	for _, s := range append(slices.Clone(i.x.weights), i.x.arena, i.x.io, i.x.scratch, i.x.status) {
 		out = append(out, s.buffers...)
 	}
 	for _, r := range i.x.resident {

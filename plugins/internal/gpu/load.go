@@ -19,21 +19,24 @@ type executable struct {
 	p       *program.Program
 	kernels []device.Kernel
 
-	weights, arena, io, scratch, status *space
-	state                               *space     // state of the last run; nil if it had none
-	stateShape                          *space     // how the state space is divided; it has no buffers
-	resident                            []interval // parts of the weights section that are uploaded
-	params                              Buffer
-	up                                  *staging   // of inputs
-	down                                []*staging // of results, each of chunk bytes but the last
-	upAt                                []int64    // offset of each input in up
-	paramBytes, scratchBytes            int64
-	upBytes, downBytes, chunk           int64
-	clock                               Clock // made by the first run that is profiled
-	dispatches                          []dispatch
-	statuses                            int  // slots in status, one for each dispatch that can refuse values
-	unclear                             bool // status may hold something other than zeros
-	groups                              int  // groups of dispatches, see dispatch.group
+	arena, io, scratch, status *space
+	section                    []byte     // the weights section; nil once it is uploaded
+	mapped                     bool       // as in device.Load
+	weights                    []*space   // for the parts of the section that are read
+	state                      *space     // state of the last run; nil if it had none
+	stateShape                 *space     // how the state space is divided; it has no buffers
+	resident                   []interval // parts of the weights section that are read
+	params                     Buffer
+	up                         *staging   // of inputs
+	down                       []*staging // of results, each of chunk bytes but the last
+	upAt                       []int64    // offset of each input in up
+	paramBytes, scratchBytes   int64
+	upBytes, downBytes, chunk  int64
+	clock                      Clock // made by the first run that is profiled
+	dispatches                 []dispatch
+	statuses                   int  // slots in status, one for each dispatch that can refuse values
+	unclear                    bool // status may hold something other than zeros
+	groups                     int  // groups of dispatches, see dispatch.group
 
 	tape *tape          // recording of the next run, for the sizes of the last one; nil if there is none
 	b    *program.Bound // sizes for which parameters are on the device; nil if there are none
@@ -69,8 +72,8 @@ func (b *Backend) Load(_ context.Context, l device.Load) (device.Executable, err
 		if err != nil {
 			return nil, err
 		}
-		x := &executable{g: g, p: l.Program}
-		if err := x.load(l.Weights); err != nil {
+		x := &executable{g: g, p: l.Program, section: l.Weights, mapped: l.Mapped}
+		if err := x.load(); err != nil {
 			return nil, err
 		}
 		return x, nil
@@ -78,7 +81,7 @@ func (b *Backend) Load(_ context.Context, l device.Load) (device.Executable, err
 }
 
 // load plans, which may go on while the device is being opened, and then allocates, compiles and uploads.
-func (x *executable) load(weights []byte) (err error) {
+func (x *executable) load() (err error) {
 	if err := x.plan(); err != nil {
 		return err
 	}
@@ -101,7 +104,7 @@ func (x *executable) load(weights []byte) (err error) {
 		err := x.allocate()
 		allocated <- err
 		if err == nil {
-			err = x.upload(weights)
+			err = x.upload()
 		}
 		uploaded <- err
 	}()
@@ -129,10 +132,15 @@ func (x *executable) prepareFirstRun() {
 // allocate makes all buffers of the program.
 func (x *executable) allocate() (err error) {
 	defer caught(&err)
+	for _, s := range x.weights {
+		if err := s.make(x.g, "weights"); err != nil {
+			return err
+		}
+	}
 	for _, s := range []struct {
 		*space
 		what string
-	}{{x.weights, "weights"}, {x.arena, "arena"}, {x.io, "inputs and outputs"}, {x.scratch, "scratch"}, {x.status, "status"}} {
+	}{{x.arena, "arena"}, {x.io, "inputs and outputs"}, {x.scratch, "scratch"}, {x.status, "status"}} {
 		if err := s.make(x.g, s.what); err != nil {
 			return err
 		}
@@ -143,14 +151,15 @@ func (x *executable) allocate() (err error) {
 	return x.makeStaging()
 }
 
-// upload copies the weights that the program reads to the device, and waits.
-func (x *executable) upload(weights []byte) (err error) {
+// upload copies the weights that the program reads to the device, except those in place, and waits.
+func (x *executable) upload() (err error) {
 	defer caught(&err)
 	for _, r := range x.resident {
-		if err == nil {
-			err = x.g.upload(x.weights, r.at, weights[r.from:min(r.to, int64(len(weights)))])
+		if err == nil && r.space.host == nil {
+			err = x.g.upload(r.space, r.at, x.section[r.from:min(r.to, int64(len(x.section)))])
 		}
 	}
+	x.section = nil
 	return cmp.Or(err, x.g.seen(x.g.dev.Uploaded()))
 }
 
@@ -160,7 +169,8 @@ const driverMemory = 64 << 20
 // checkMemory returns an error if the program does not fit into the free memory of the device. It runs before anything is allocated.
 func (x *executable) checkMemory() error {
 	free, staging := x.g.adapter.Free(), x.upBytes+x.downBytes
-	need := x.weights.bytes + x.p.ArenaSize + x.p.IOSize + x.scratchBytes + staging + driverMemory
+	weights := total(x.weights)
+	need := weights + x.p.ArenaSize + x.p.IOSize + x.scratchBytes + staging + driverMemory
 	if free == 0 || need <= free {
 		return nil
 	}
@@ -171,7 +181,7 @@ func (x *executable) checkMemory() error {
 		}
 	}
 	return diag.New(device.ErrMemory, x.p.Method, "needs %s of the memory of %s (weights %s, arena %s, inputs and outputs %s, scratch %s, driver %s); free are %s; the largest tensor, %s, has %s",
-		megabytes(need), x.g.name, megabytes(x.weights.bytes), megabytes(x.p.ArenaSize), megabytes(x.p.IOSize+staging), megabytes(x.scratchBytes), megabytes(driverMemory),
+		megabytes(need), x.g.name, megabytes(weights), megabytes(x.p.ArenaSize), megabytes(x.p.IOSize+staging), megabytes(x.scratchBytes), megabytes(driverMemory),
 		megabytes(free), largest.Label(), megabytes(x.p.Places[largest.ID].Size)).
 		WithHint(MemoryHint)
 }
@@ -200,7 +210,7 @@ func (x *executable) bindGroup(d *dispatch) error {
 		d.bound.Release()
 		d.bound = nil
 	}
-	bound, err := x.g.dev.Bind(d.node.Label(), d.pipeline, append(pieces, Piece{x.params, d.at, d.size}))
+	bound, err := x.g.dev.Bind(fmt.Sprintf("step %d (%s %s)", d.step+1, d.node.Op.Name, d.node.Label()), d.pipeline, append(pieces, Piece{x.params, d.at, d.size}))
 	if err != nil {
 		return x.unprepared(d, err)
 	}
@@ -237,16 +247,20 @@ func (x *executable) compile() error {
 }
 
 func (x *executable) unprepared(d *dispatch, err error) error {
-	return diag.New(device.ErrDevice, d.node.Label(), "step %d (%s) cannot be prepared: %w", d.step, d.node.Op.Name, err)
+	return diag.New(device.ErrDevice, d.node.Label(), "step %d (%s) cannot be prepared: %w", d.step+1, d.node.Op.Name, err)
 }
 
 // memory returns the size of all buffers of the program in bytes.
 func (x *executable) memory() int64 {
-	n := x.paramBytes + x.clockBytes()
-	for _, s := range []*space{x.weights, x.arena, x.io, x.scratch, x.status} {
+	return x.paramBytes + x.clockBytes() + total(x.weights) + total([]*space{x.arena, x.io, x.scratch, x.status}) + x.stagingBytes()
+}
+
+// total returns the size of spaces in bytes.
+func total(list []*space) (n int64) {
+	for _, s := range list {
 		n += s.bytes
 	}
-	return n + x.stagingBytes()
+	return n
 }
 
 // Memory returns the size of the buffers that the program's own plan does not count, in bytes.
@@ -271,6 +285,9 @@ func (x *executable) Close() error {
 func (x *executable) release() {
 	x.tape.release()
 	x.tape = nil
+	if x.g.limits.Page > 0 {
+		x.g.drain() // submissions behind one that failed may still read weights, which the caller may unmap
+	}
 	for _, d := range x.dispatches {
 		if d.bound != nil {
 			d.bound.Release()
@@ -281,7 +298,11 @@ func (x *executable) release() {
 		x.params.Release()
 		x.params = nil
 	}
-	for _, s := range []**space{&x.weights, &x.arena, &x.io, &x.scratch, &x.status} {
+	for _, s := range x.weights {
+		s.release()
+	}
+	x.weights = nil
+	for _, s := range []**space{&x.arena, &x.io, &x.scratch, &x.status} {
 		(*s).release()
 		*s = nil
 	}

@@ -14,8 +14,9 @@ import (
 // space is a range of device memory in one or more buffers. All buffers but the last have the same size.
 type space struct {
 	buffers []Buffer
-	size    int64 // of each buffer but the last
-	bytes   int64 // of all of them
+	size    int64  // of each buffer but the last
+	bytes   int64  // of all of them
+	host    []byte // memory that the buffers lie over; nil if they have memory of their own
 }
 
 // slack is memory at the end of a space, to which empty values are bound.
@@ -27,13 +28,32 @@ func (g *gpu) planSpace(bytes int64) *space {
 	return &space{buffers: make([]Buffer, (total+most-1)/most), size: most, bytes: total}
 }
 
-// make allocates the buffers. After an error there are none.
+// make allocates the buffers. After an error there are none. If the device does not take memory of the host, the buffers get memory of their own.
 func (s *space) make(g *gpu, what string) (err error) {
+	if s.host != nil {
+		if err := s.over(g.dev.(InPlace), what); err == nil {
+			return nil
+		}
+		s.host = nil
+	}
 	for i := range s.buffers {
 		size := min(s.bytes-int64(i)*s.size, s.size)
 		if s.buffers[i], err = g.dev.NewBuffer(what, size, Storage); err != nil {
 			s.buffers[i] = nil
-			s.release()
+			s.empty()
+			return err
+		}
+	}
+	return nil
+}
+
+// over makes the buffers over the memory of the host. After an error there are none.
+func (s *space) over(d InPlace, what string) (err error) {
+	for i := range s.buffers {
+		from := int64(i) * s.size
+		if s.buffers[i], err = d.Over(what, s.host[from:min(from+s.size, int64(len(s.host)))]); err != nil {
+			s.buffers[i] = nil
+			s.empty()
 			return err
 		}
 	}
@@ -41,15 +61,20 @@ func (s *space) make(g *gpu, what string) (err error) {
 }
 
 func (s *space) release() {
-	if s == nil {
-		return
+	if s != nil {
+		s.empty()
+		s.buffers = nil
 	}
-	for _, b := range s.buffers {
+}
+
+// empty releases the buffers.
+func (s *space) empty() {
+	for i, b := range s.buffers {
 		if b != nil {
 			b.Release()
+			s.buffers[i] = nil
 		}
 	}
-	s.buffers = nil
 }
 
 // pieces cuts a range at the ends of buffers and, unless most is 0, into parts of at most that many bytes.
@@ -160,6 +185,15 @@ func (g *gpu) wait() error {
 	for wait := NewPatience(time.Time{}); ; wait.Pause() {
 		if idle, err := g.poll(); idle || err != nil {
 			return err
+		}
+	}
+}
+
+// drain waits until nothing runs on the device, even if submissions fail. Errors are not for its caller: the runs that they belong to have ended.
+func (g *gpu) drain() {
+	for wait := NewPatience(time.Time{}); ; wait.Pause() {
+		if idle, _ := g.poll(); idle {
+			return
 		}
 	}
 }

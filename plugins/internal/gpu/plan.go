@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unsafe"
 
 	"golang.org/x/sync/errgroup"
 
@@ -17,8 +18,11 @@ import (
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
-// interval is the range [from, to) of the weights section. It lies at offset at on the device.
-type interval struct{ from, to, at int64 }
+// interval is the range [from, to) of the weights section. It lies at offset at of a space.
+type interval struct {
+	from, to, at int64
+	space        *space
+}
 
 // plan chooses shaders, plans memory and generates the texts of the shaders.
 func (x *executable) plan() error {
@@ -28,7 +32,7 @@ func (x *executable) plan() error {
 		n := x.p.Graph.Nodes[s.Node]
 		k, why := kernels.Find(n)
 		if why != "" {
-			return diag.New(device.ErrUnsupported, n.Op.Name, "step %d, %s: the %s backend has no kernel for %v: %s", i, n.Label(), x.g.api.Name(), n, why)
+			return diag.New(device.ErrUnsupported, n.Op.Name, "step %d, %s: the %s backend has no kernel for %v: %s", i+1, n.Label(), x.g.api.Name(), n, why)
 		}
 		found = append(found, k)
 		names[n.Op.Name] = true
@@ -60,7 +64,7 @@ func (x *executable) plan() error {
 	}
 	slices.SortFunc(x.kernels, func(a, b device.Kernel) int { return strings.Compare(a.Op, b.Op) })
 	x.planTransfers()
-	x.weights = x.g.planSpace(x.planWeights())
+	x.planWeights()
 	x.arena, x.io = x.g.planSpace(x.p.ArenaSize), x.g.planSpace(x.p.IOSize)
 	x.scratch, x.status = x.g.planSpace(x.scratchBytes), x.g.planSpace(x.statusBytes())
 	x.stateShape = x.g.planSpace(x.p.StateSize)
@@ -105,29 +109,62 @@ func (x *executable) findGroup(first int, uses []int) (dispatch, int) {
 	return d, g.Steps
 }
 
-// planWeights lists the parts of the weights section that steps read. It returns their total size on the device.
-func (x *executable) planWeights() (total int64) {
-	var used []interval
+// planWeights lists the parts of the weights section that steps read, and plans memory for them: one space with all of them or, if the device can use
+// the section in place, a space over each.
+func (x *executable) planWeights() {
+	page := x.g.limits.Page
+	if !x.mapped || page == 0 || len(x.section) == 0 || uintptr(unsafe.Pointer(&x.section[0]))%uintptr(page) != 0 {
+		x.resident = merge(x.read(), program.Align, 0)
+		total := int64(0)
+		for i := range x.resident {
+			x.resident[i].at = total
+			total += program.AlignUp(x.resident[i].to - x.resident[i].from)
+		}
+		s := x.g.planSpace(total)
+		for i := range x.resident {
+			x.resident[i].space = s
+		}
+		x.weights = []*space{s}
+		return
+	}
+	x.resident = merge(x.read(), page, inPlaceGap)
+	most := x.g.limits.Buffer &^ (page - 1)
+	for i := range x.resident {
+		r := &x.resident[i]
+		bytes := (r.to - r.from + page - 1) &^ (page - 1)
+		r.space = &space{buffers: make([]Buffer, (bytes+most-1)/most), size: most, bytes: bytes, host: x.section[r.from:min(r.to, int64(len(x.section)))]}
+		x.weights = append(x.weights, r.space)
+	}
+}
+
+// inPlaceGap is how many unread bytes between two weights become part of a buffer over both. A device keeps whole buffers in memory, but thousands of
+// buffers cost time, too.
+const inPlaceGap = 1 << 20
+
+// merge sorts intervals, lets them begin at multiples of unit, a power of two, and merges those with gaps of at most gap between their last units.
+func merge(list []interval, unit, gap int64) (out []interval) {
+	slices.SortFunc(list, func(a, b interval) int { return cmp.Compare(a.from, b.from) })
+	for _, r := range list {
+		r.from &^= unit - 1
+		if k := len(out) - 1; k >= 0 && r.from <= (out[k].to+unit-1)&^(unit-1)+gap {
+			out[k].to = max(out[k].to, r.to)
+		} else {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// read lists the weights that steps read.
+func (x *executable) read() (used []interval) {
 	for _, s := range x.p.Steps {
 		for _, in := range x.p.Graph.Nodes[s.Node].In {
 			if pl := x.p.Places[in.ID]; pl.Space == program.Weights {
-				used = append(used, interval{from: pl.Offset &^ (program.Align - 1), to: pl.Offset + pl.Size})
+				used = append(used, interval{from: pl.Offset, to: pl.Offset + pl.Size})
 			}
 		}
 	}
-	slices.SortFunc(used, func(a, b interval) int { return cmp.Compare(a.from, b.from) })
-	for _, r := range used {
-		if k := len(x.resident) - 1; k >= 0 && r.from <= program.AlignUp(x.resident[k].to) {
-			x.resident[k].to = max(x.resident[k].to, r.to)
-		} else {
-			x.resident = append(x.resident, r)
-		}
-	}
-	for i := range x.resident {
-		x.resident[i].at = total
-		total += program.AlignUp(x.resident[i].to - x.resident[i].from)
-	}
-	return total
+	return used
 }
 
 // locate returns the space of a place and the offset in it.
@@ -144,7 +181,7 @@ func (x *executable) locate(pl program.Place) (*space, int64) {
 	if !found {
 		i--
 	}
-	return x.weights, x.resident[i].at + pl.Offset - x.resident[i].from
+	return x.resident[i].space, x.resident[i].at + pl.Offset - x.resident[i].from
 }
 
 // bindings returns the views of the operands of a dispatch, and the pieces that they are made of.
@@ -181,7 +218,7 @@ func (x *executable) planTexts() error {
 			}
 			n := len(pieces) + 1
 			if n > x.g.limits.Bindings {
-				return diag.New(device.ErrUnsupported, d.node.Op.Name, "step %d, %s: needs %d bindings; %s has %d", d.step, d.node.Label(), n, x.g.name, x.g.limits.Bindings)
+				return diag.New(device.ErrUnsupported, d.node.Op.Name, "step %d, %s: needs %d bindings; %s has %d", d.step+1, d.node.Label(), n, x.g.name, x.g.limits.Bindings)
 			}
 			s := d.shader
 			found, _ := texts.LoadOrStore(key{s.Name, s.Body, fmt.Sprintf("%#v", []any{s.Bindings, s.Consts, s.Fields, views})}, &written{})

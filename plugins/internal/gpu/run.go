@@ -57,7 +57,7 @@ func (x *executable) bind(syms map[string]int64) error {
 			continue
 		}
 		if err != nil {
-			return diag.New(device.ErrUnsupported, s.Node.Op.Name, "step %d, %s: %w", d.step, s.Node.Label(), err).WithHint("run with --backend cpu")
+			return diag.New(device.ErrUnsupported, s.Node.Op.Name, "step %d, %s: %w", d.step+1, s.Node.Label(), err).WithHint("run with --backend cpu")
 		}
 	}
 	if len(data) > 0 {

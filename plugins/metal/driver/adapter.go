@@ -66,7 +66,8 @@ func (a *adapter) Free() int64 {
 // Sizes of buffers are words of 32 bits in kernels, so a binding shows less than 4 GiB; half of that keeps indices positive.
 const (
 	maxBinding = 2 << 30
-	maxGroups  = 1 << 16 // in each dimension; Metal names no limit
+	maxGroups  = 1 << 16  // in each dimension; Metal names no limit
+	pageSize   = 16 << 10 // of macOS on Apple silicon
 )
 
 func (a api) describe(d mtlDevice) *adapter {
@@ -84,6 +85,7 @@ func (a api) describe(d mtlDevice) *adapter {
 		}
 	}
 	if hasUnifiedMemory.to(d) != 0 {
+		out.limits.Page = pageSize
 		out.info.Features = append(out.info.Features, "unified memory")
 	}
 	return out
@@ -95,5 +97,7 @@ func (a *adapter) Open() (gpu.Device, error) {
 	if q == 0 {
 		return nil, diag.New(device.ErrUnavailable, "metal", "%s cannot be opened: it makes no command queue", a.info.Name)
 	}
-	return &opened{adapter: a, queue: q}, nil
+	settings := newCommandBufferSettings.to(classCommandBufferDescriptor.object())
+	setErrorOptions.to(settings, commandBufferErrorOptionEncoderExecutionStatus)
+	return &opened{adapter: a, queue: q, settings: settings}, nil
 }

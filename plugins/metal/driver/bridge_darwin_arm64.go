@@ -7,7 +7,7 @@ import (
 
 func init() {
 	p := &pure{}
-	at, err := p.function(bridgeLibrary, "objc_msgSend")
+	at, err := p.symbol(bridgeLibrary, "objc_msgSend")
 	if err != nil {
 		return // purego's own package fails earlier
 	}
@@ -22,7 +22,7 @@ type pure struct {
 	double  func(to, selector uintptr) float64
 }
 
-func (*pure) function(library, name string) (uintptr, error) {
+func (*pure) symbol(library, name string) (uintptr, error) {
 	handle, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_GLOBAL) // counts openings; a library is loaded once
 	if err != nil {
 		return 0, err

@@ -3,6 +3,7 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 	"unsafe"
@@ -17,7 +18,8 @@ import (
 // those before it have written.
 type opened struct {
 	*adapter
-	queue mtlCommandQueue
+	queue    mtlCommandQueue
+	settings mtlCommandBufferDescriptor
 
 	archiving sync.Mutex // held around uses of archive
 	archive   *archive   // nil before the first compilation
@@ -71,6 +73,22 @@ func (d *opened) newBuffer(label string, bytes int64) (*buffer, error) {
 		return nil, gpu.MemoryError("metal", d.info.Name, label, bytes, errors.New("Metal has no memory for it"))
 	}
 	return &buffer{d, b, pointer(uintptr(contents.to(b))), bytes}, nil
+}
+
+// Over makes a buffer over memory that this process has mapped, read-only. On a machine whose processors share memory, the GPU then reads the pages
+// themselves.
+func (d *opened) Over(label string, memory []byte) (gpu.Buffer, error) {
+	defer pool()()
+	bytes := (int64(len(memory)) + pageSize - 1) &^ (pageSize - 1)
+	b := newBufferNoCopy.to(d.mtlDevice, bytesAddress(unsafe.Pointer(&memory[0])), nsUInteger(bytes), resourceStorageModeShared, 0)
+	if b != 0 && int64(bufferLength.to(b)) != bytes { // of length 0 in some virtual machines
+		free(b)
+		b = 0
+	}
+	if b == 0 {
+		return nil, gpu.MemoryError("metal", d.info.Name, label, bytes, errors.New("Metal does not take this memory"))
+	}
+	return &buffer{d, b, unsafe.Pointer(&memory[0]), bytes}, nil
 }
 
 // Release frees the memory once no command buffer uses it.
@@ -175,6 +193,7 @@ func (d *opened) failure(s submission) error {
 	}
 	code, domain := errorCode.to(e), goString(errorDomain.to(e))
 	kind, why, hint := device.ErrDevice, fmt.Sprintf("%s (%s, code %d)", reason(e), domain, code), ""
+	where, several := whereFailed(e)
 	if domain == commandBufferErrorDomain {
 		switch code {
 		case commandBufferErrorOutOfMemory:
@@ -189,9 +208,38 @@ func (d *opened) failure(s submission) error {
 			hint = "this is an error of the metal backend: report it, and run with --backend wgpu or cpu"
 		}
 	}
-	out := diag.New(kind, "metal", "%s failed on %s: %s", s.label, d.info.Name, why)
+	if several {
+		hint = strings.TrimPrefix(hint+"; --profile runs each step by itself, so the error then names one", "; ")
+	}
+	out := diag.New(kind, "metal", "%s failed on %s%s: %s", s.label, d.info.Name, where, why)
 	if hint != "" {
 		out = out.WithHint("%s", hint)
 	}
 	return out
+}
+
+// whereFailed names the steps of the encoder that caused an error, such as " in step 3 (matmul layers.0.q)". It is empty if Metal does not say which encoder
+// it was. If Metal only names encoders that the error stopped, as after a timeout, it is the first of them. several reports that there is more than one step.
+func whereFailed(e nsError) (where string, several bool) {
+	info := errorUserInfo.to(e)
+	key := encoderInfoErrorKey.value()
+	if info == 0 || key == 0 {
+		return "", false
+	}
+	list := nsArray(objectForKey.to(info, nsObject(key)))
+	if list == 0 {
+		return "", false
+	}
+	for i := range count.to(list) {
+		encoder := mtlCommandBufferEncoderInfo(objectAtIndex.to(list, i))
+		label := goString(encoderInfoLabel.to(encoder))
+		switch state := encoderInfoState.to(encoder); {
+		case label == "":
+		case state == commandEncoderErrorStateFaulted:
+			return " in " + label, strings.Contains(label, labelRange)
+		case state == commandEncoderErrorStateAffected && where == "":
+			where, several = ", probably in "+label, strings.Contains(label, labelRange)
+		}
+	}
+	return where, several
 }

@@ -1,10 +1,14 @@
 package driver
 
 import (
+	"bytes"
 	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/devicetest"
@@ -79,4 +83,69 @@ func TestDeviceMemory(t *testing.T) {
 	if lost := before - list[0].Free(); lost > 8<<20 {
 		t.Errorf("50 programs and states of 8 MiB leave %d bytes allocated", lost)
 	}
+}
+
+// TestDeviceInPlace: the GPU reads a file that is mapped read-only.
+func TestDeviceInPlace(t *testing.T) {
+	cached(t, "")
+	list, err := api{}.Adapters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := list[0].Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const size = 5*pageSize + 100
+	want := make([]byte, size)
+	for i := range want {
+		want[i] = byte(i ^ i>>8)
+	}
+	name := filepath.Join(t.TempDir(), "weights")
+	if err := os.WriteFile(name, want, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	memory, err := unix.Mmap(int(file.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, err := d.(gpu.InPlace).Over("weights", memory)
+	if err != nil {
+		t.Skipf("report: weights are not used in place: %v", err)
+	}
+	to, err := d.NewBuffer("copy", size, gpu.Storage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := d.NewEncoder("copy")
+	if err == nil {
+		err = e.Copy(to, 0, gpu.Piece{Buffer: over, Size: size})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := e.Finish()
+	if err == nil {
+		err = d.Submit(c)
+	}
+	for idle := false; !idle && err == nil; {
+		idle, err = d.Poll()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(to.Bytes(size), want) {
+		t.Error("the GPU reads something else than the file")
+	}
+	over.Release()
+	to.Release()
+	if err := unix.Munmap(memory); err != nil {
+		t.Error(err)
+	}
+	t.Log("report: weights are used in place")
 }

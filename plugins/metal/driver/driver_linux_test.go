@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/devicetest"
+	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 	"github.com/rlx-go/rlx/plugins/metal/shim"
 )
@@ -69,7 +71,8 @@ func TestConformance(t *testing.T) {
 			t.Errorf("%d checks were made", passed)
 		}
 	}
-	elsewhere := []string{"setFastMathEnabled:", "setUrl:", "GPUEndTime", "code", "domain", "error"} // sent in other tests, or by older systems
+	elsewhere := []string{"setFastMathEnabled:", "setUrl:", "GPUEndTime", "code", "domain", "error", "userInfo", "objectForKey:", "label", "errorState",
+		"newBufferWithBytesNoCopy:length:options:deallocator:", "length"} // sent in other tests, or by older systems
 	for _, m := range messages {
 		if f.sent[m.selector] == 0 && !slices.Contains(elsewhere, m.selector) {
 			t.Errorf("%s was not sent", m.selector)
@@ -78,7 +81,7 @@ func TestConformance(t *testing.T) {
 }
 
 // lasting are the objects that live as long as the device: those of the program's 2 kernels, and no other.
-var lasting = map[string]int{"MTLDevice": 1, "NSString": 1, "MTLCommandQueue": 1, "MTLBinaryArchive": 1, "NSArray": 1, "MTLComputePipelineState": 2}
+var lasting = map[string]int{"MTLDevice": 1, "NSString": 2, "MTLCommandQueue": 1, "MTLCommandBufferDescriptor": 1, "MTLBinaryArchive": 1, "NSArray": 1, "MTLComputePipelineState": 2}
 
 // TestLeaks: when programs and states are closed, nothing is left of them, whatever kind of run they had.
 func TestLeaks(t *testing.T) {
@@ -108,13 +111,13 @@ func TestFailures(t *testing.T) {
 		want error
 		say  string
 	}{
-		{failure{"MTLCommandBufferErrorDomain", 8}, device.ErrMemory, "failed on Fake M1: it went wrong (MTLCommandBufferErrorDomain, code 8)"},
-		{failure{"MTLCommandBufferErrorDomain", 2}, device.ErrDevice, "code 2"},
-		{failure{"MTLCommandBufferErrorDomain", 3}, device.ErrDevice, "code 3"},
-		{failure{"MTLCommandBufferErrorDomain", 1}, device.ErrDevice, "code 1"},
-		{failure{"AnotherDomain", 8}, device.ErrDevice, "AnotherDomain"},
-		{failure{"MTLCommandBufferErrorDomain", 4}, device.ErrDeviceLost, "code 4"},
-		{failure{"MTLCommandBufferErrorDomain", 11}, device.ErrDeviceLost, "code 11"},
+		{failure{domain: "MTLCommandBufferErrorDomain", code: 8}, device.ErrMemory, "failed on Fake M1: it went wrong (MTLCommandBufferErrorDomain, code 8)"},
+		{failure{domain: "MTLCommandBufferErrorDomain", code: 2}, device.ErrDevice, "code 2"},
+		{failure{domain: "MTLCommandBufferErrorDomain", code: 3}, device.ErrDevice, "code 3"},
+		{failure{domain: "MTLCommandBufferErrorDomain", code: 1}, device.ErrDevice, "code 1"},
+		{failure{domain: "AnotherDomain", code: 8}, device.ErrDevice, "AnotherDomain"},
+		{failure{domain: "MTLCommandBufferErrorDomain", code: 4}, device.ErrDeviceLost, "code 4"},
+		{failure{domain: "MTLCommandBufferErrorDomain", code: 11}, device.ErrDeviceLost, "code 11"},
 	} {
 		f.status = &c.failure
 		err := use(t, b)
@@ -134,6 +137,95 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// TestFailedStep: the error of a command buffer names the steps of the encoder that caused it, as far as Metal says which it was.
+func TestFailedStep(t *testing.T) {
+	f, b := start(t, "")
+	const domain = "MTLCommandBufferErrorDomain"
+	if err := use(t, b, device.RunOptions{Profile: true}); err != nil { // measures the clock
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		failure
+		profile   bool
+		want      error
+		say, hint string
+	}{
+		{failure{domain: domain, code: 3, faulted: "step 2 ("}, true, device.ErrDevice, " failed on Fake M1 in step 2 (abs abs1): it went wrong (MTLC", "report it, and run with --backend wgpu or cpu"},
+		{failure{domain: domain, code: 3, faulted: "step 1 ("}, false, device.ErrDevice, " failed on Fake M1 in step 1 (neg neg0) to step 4 (abs abs3): it went", "--backend wgpu or cpu; --profile runs each step by itself"},
+		{failure{domain: domain, code: 11, affected: "step 3 ("}, true, device.ErrDeviceLost, " failed on Fake M1, probably in step 3 (neg neg2): it went wrong", "log may have the reason"},
+		{failure{domain: domain, code: 8, affected: "step 4 ("}, false, device.ErrMemory, " failed on Fake M1, probably in step 1 (neg neg0) to step 4 (abs abs3): it", gpu.MemoryHint + "; --profile runs"},
+		{failure{domain: domain, code: 1, affected: "copies"}, false, device.ErrDevice, " failed on Fake M1, probably in copies: it went wrong", ""},
+		{failure{domain: domain, code: 1, affected: "copies", faulted: "step 4 ("}, false, device.ErrDevice, " failed on Fake M1 in step 1 (neg neg0) to step 4 (abs abs3): it", "--profile runs"},
+		{failure{domain: domain, code: 2, faulted: "step 2 (", silent: true}, true, device.ErrDevice, " failed on Fake M1: it went wrong", "less other work on it"},
+		{failure{domain: domain, code: 2}, true, device.ErrDevice, " failed on Fake M1: it went wrong", "less other work on it"},
+	} {
+		f.status = &c.failure
+		err := use(t, b, device.RunOptions{Profile: c.profile})
+		f.status = nil
+		var d *diag.Error
+		if !errors.Is(err, c.want) || !errors.As(err, &d) || !strings.Contains(d.Msg, c.say) || !strings.Contains(d.Hint, c.hint) {
+			t.Errorf("%+v: %v; want %v, %q, and the hint %q", c.failure, err, c.want, c.say, c.hint)
+		}
+		if err := use(t, b, device.RunOptions{Profile: true}); err != nil {
+			t.Errorf("after %+v: %v", c.failure, err)
+		}
+		if n := f.count(t); n["MTLBuffer"]+n["MTLCommandBuffer"]+n["NSError"]+n["NSDictionary"]+n["MTLCommandBufferEncoderInfo"] > 0 {
+			t.Errorf("after %+v these objects are left: %v", c.failure, n)
+		}
+	}
+}
+
+// TestEncoders: an encoder has so many dispatches, and a label with the first and the last step.
+func TestEncoders(t *testing.T) {
+	f, d := openDevice(t)
+	source := []gpu.Source{{Text: "@group(0) @binding(0) var<storage, read_write> y: array<u32>;\n@compute @workgroup_size(1)\nfn main() {\n  y[0] = y[0] + 1u;\n}\n", Bindings: 1}}
+	if _, err := f.learn(source); err != nil {
+		t.Fatal(err)
+	}
+	made, _, err := d.Compile(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := d.NewBuffer("", 256, gpu.Storage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, _ := d.NewEncoder("test")
+	dispatch := func(n int, step func(k int) int) {
+		for k := range n {
+			bound, err := d.Bind(fmt.Sprintf("step %d", step(k)), made[0], []gpu.Piece{{Buffer: b, Size: 256}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.Dispatch(made[0], bound, 1, 1)
+		}
+	}
+	dispatch(2*dispatchesPerEncoder+3, func(k int) int { return k + 1 })
+	if err := e.Clear(gpu.Piece{Buffer: b, Offset: 128, Size: 4}); err != nil {
+		t.Fatal(err)
+	}
+	dispatch(3, func(int) int { return 50 }) // a step of three dispatches
+	c, err := e.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := f.get(uintptr(c.(*commands).buffer)).labels
+	if err := d.Submit(c); err != nil {
+		t.Fatal(err)
+	}
+	for idle := false; !idle; {
+		if idle, err = d.Poll(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"step 1 to step 16", "step 17 to step 32", "step 33 to step 35", "copies", "step 50"}; !slices.Equal(got, want) {
+		t.Errorf("the encoders are %q; want %q", got, want)
+	}
+	if n := binary.LittleEndian.Uint32(b.Bytes(256)); n != 2*dispatchesPerEncoder+6 {
+		t.Errorf("%d dispatches ran", n)
+	}
+}
+
 // TestRefusals: what Metal refuses to make is an error with its reason, and leaves no objects.
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
@@ -146,7 +238,7 @@ func TestRefusals(t *testing.T) {
 		{"newLibraryWithSource:options:error:", device.ErrDevice, "Metal refuses the kernel: newLibraryWithSource:options:error: fails, as the test wants"},
 		{"newFunctionWithName:", device.ErrDevice, "no function rlx_main"},
 		{"newComputePipelineStateWithDescriptor:options:reflection:error:", device.ErrDevice, "fails, as the test wants"},
-		{"commandBuffer", device.ErrDevice, "makes no command buffer"},
+		{"commandBufferWithDescriptor:", device.ErrDevice, "makes no command buffer"},
 		{"computeCommandEncoder", device.ErrDevice, "makes no encoder"},
 		{"blitCommandEncoder", device.ErrDevice, "makes no encoder"},
 		{"newBinaryArchiveWithDescriptor:error:", nil, ""},

@@ -127,24 +127,45 @@ func (d *opened) start(s submission) {
 	d.sent++
 }
 
-// encode makes a command buffer. Dispatches in a row share a compute encoder, in which they run one after the other; copies and fills in a row share a blit
-// encoder.
+// dispatchesPerEncoder bounds a compute encoder. Metal's error names an encoder, so fewer dispatches make a more precise error. But each encoder costs the
+// processor three messages and a string, and the GPU a gap between two dispatches. With 16, that is a small part of what the dispatches themselves cost, and
+// the error names a layer of a model or less. A profile has a command buffer, and so an encoder, for each step.
+const dispatchesPerEncoder = 16
+
+// labelRange is between the first and the last step in the label of an encoder.
+const labelRange = " to "
+
+// labelOf is the label of the compute encoder that begins with the first of the commands: the steps of its dispatches.
+func labelOf(list []command) string {
+	first, last := list[0].bound.label, ""
+	for i := 0; i < min(len(list), dispatchesPerEncoder) && list[i].pipeline != nil; i++ {
+		last = list[i].bound.label
+	}
+	if first == last {
+		return first
+	}
+	return first + labelRange + last
+}
+
+// encode makes a command buffer. Dispatches in a row share a compute encoder, up to dispatchesPerEncoder. They run one after the other. Copies and fills in a
+// row share a blit encoder.
 func (d *opened) encode(list []command) (mtlCommandBuffer, error) {
 	defer pool()()
-	b := retained(queueCommandBuffer.to(d.queue))
+	b := retained(queueCommandBuffer.to(d.queue, d.settings))
 	if b == 0 {
 		return 0, diag.New(device.ErrDevice, "metal", "%s makes no command buffer", d.info.Name)
 	}
 	var compute mtlComputeCommandEncoder
 	var blit mtlBlitCommandEncoder
 	var last *pipeline
+	dispatches := 0 // of compute
 	end := func() {
 		for _, e := range []mtlCommandEncoder{mtlCommandEncoder(compute), mtlCommandEncoder(blit)} {
 			if e != 0 {
 				endEncoding.to(e)
 			}
 		}
-		compute, blit, last = 0, 0, nil
+		compute, blit, last, dispatches = 0, 0, nil, 0
 	}
 	var sizes struct{ groups, threads mtlSize } // Metal gets their addresses
 	var pin runtime.Pinner
@@ -152,12 +173,14 @@ func (d *opened) encode(list []command) (mtlCommandBuffer, error) {
 	defer pin.Unpin()
 	for i := range list {
 		c := &list[i]
-		if dispatch := c.pipeline != nil; dispatch && compute == 0 {
+		if dispatch := c.pipeline != nil; dispatch && (compute == 0 || dispatches == dispatchesPerEncoder) {
 			end()
 			compute = computeEncoder.to(b)
+			setEncoderLabel.to(mtlCommandEncoder(compute), toNSString(labelOf(list[i:])))
 		} else if !dispatch && blit == 0 {
 			end()
 			blit = blitEncoder.to(b)
+			setEncoderLabel.to(mtlCommandEncoder(blit), toNSString("copies"))
 		}
 		if compute == 0 && blit == 0 {
 			free(b)
@@ -165,6 +188,7 @@ func (d *opened) encode(list []command) (mtlCommandBuffer, error) {
 		}
 		switch {
 		case c.pipeline != nil:
+			dispatches++
 			if c.pipeline != last {
 				last = c.pipeline
 				setPipeline.to(compute, last.mtlComputePipelineState)
@@ -194,6 +218,7 @@ type bindings struct {
 	buffers []mtlBuffer
 	offsets []nsUInteger
 	sizes   []uint32 // in bytes, for the kernel
+	label   string
 }
 
 func (*bindings) Release() {}
@@ -202,7 +227,7 @@ func (d *opened) Bind(label string, p gpu.Pipeline, pieces []gpu.Piece) (gpu.Bin
 	if want := p.(*pipeline).buffers; len(pieces) != want {
 		return nil, diag.New(device.ErrDevice, label, "%d operands; the kernel has %d", len(pieces), want)
 	}
-	b := &bindings{}
+	b := &bindings{label: label}
 	for _, p := range pieces {
 		b.buffers, b.offsets, b.sizes = append(b.buffers, p.Buffer.(*buffer).mtlBuffer), append(b.offsets, nsUInteger(p.Offset)), append(b.sizes, uint32(p.Size))
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -29,16 +30,41 @@ type fake struct {
 	encoded int // that were made, in all
 	sent    map[string]int
 
-	old bool // a system before macOS 15
+	old  bool // a system before macOS 15
+	most int  // bytes of a buffer
+	flat bool // a virtual machine that makes buffers of length 0 over memory of the process
 
 	// What goes wrong.
 	failing map[string]bool // selectors that give nil or NO, with an error where they have one
 	status  *failure        // of the command buffers that end next
+
+	late    int     // how often command buffers behind one that failed still seem to run after they have ended
+	seen    bool    // a command buffer has failed
+	infoKey uintptr // where MTLCommandBufferEncoderInfoErrorKey lies
 }
 
+// failure is the error of a command buffer. If faulted or affected is set, only command buffers fail that have an encoder whose label contains it. That
+// encoder gets the state. Those before it are completed, and those after a faulted one pending. silent leaves out the states.
 type failure struct {
-	domain string
-	code   uint64
+	domain            string
+	code              uint64
+	faulted, affected string
+	silent            bool
+}
+
+func (s *failure) stops(label string) (state uintptr) {
+	switch {
+	case s.faulted != "" && strings.Contains(label, s.faulted):
+		return 4
+	case s.affected != "" && strings.Contains(label, s.affected):
+		return 2
+	}
+	return 0
+}
+
+// hits reports whether a command buffer with these encoders fails.
+func (s *failure) hits(labels []string) bool {
+	return s.faulted+s.affected == "" || slices.ContainsFunc(labels, func(l string) bool { return s.stops(l) != 0 })
 }
 
 // compiled is a kernel in the shim.
@@ -60,9 +86,12 @@ type object struct {
 	compiled compiled
 	buffer   gpu.Buffer
 	size     uint64
+	over     []byte // memory of the process that a buffer lies over
+	looked   bool   // it was copied to the shim
 
 	commands *object // of an encoder
 	encoder  gpu.Encoder
+	labels   []string // of the encoders of a command buffer
 	open     uintptr
 	ended    bool // an encoder, or a committed command buffer when it is done
 	taken    time.Duration
@@ -86,7 +115,10 @@ const (
 	fnDevices
 )
 
-func (f *fake) function(library, name string) (uintptr, error) {
+func (f *fake) symbol(library, name string) (uintptr, error) {
+	if name == "MTLCommandBufferEncoderInfoErrorKey" {
+		return uintptr(unsafe.Pointer(&f.infoKey)), nil
+	}
 	at := slices.Index([]string{"", "objc_autoreleasePoolPush", "objc_autoreleasePoolPop", "MTLCopyAllDevices"}, name)
 	if at < 1 {
 		return 0, fmt.Errorf("%s has no %s", library, name)
@@ -272,6 +304,8 @@ func install(t *testing.T, shim gpu.Device) *fake {
 		failing: map[string]bool{}, began: time.Now()}
 	d := f.make("MTLDevice")
 	d.values["name"] = f.string("Fake M1").at
+	f.most = 1 << 30
+	f.infoKey = f.string("MTLCommandBufferEncoderInfoErrorKey").at
 	native = f
 	t.Cleanup(func() { native = nil })
 	return f
@@ -326,6 +360,10 @@ func (a translatingAdapter) Open() (gpu.Device, error) {
 		return nil, err
 	}
 	return translatingDevice{d, a.f}, nil
+}
+
+func (d translatingDevice) Over(label string, memory []byte) (gpu.Buffer, error) {
+	return d.Device.(gpu.InPlace).Over(label, memory)
 }
 
 func (d translatingDevice) Compile(sources []gpu.Source) ([]gpu.Pipeline, int, error) {

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"os"
@@ -57,8 +58,12 @@ func init() {
 			u.text = f.get(a[0]).text
 			return f.autorelease(u)
 		},
-		"NSError code":                 getter("code"),
-		"NSError domain":               getter("domain"),
+		"NSError code":     getter("code"),
+		"NSError domain":   getter("domain"),
+		"NSError userInfo": getter("info"),
+		"NSDictionary objectForKey:": func(f *fake, o *object, a []uintptr) uintptr {
+			return o.values[f.get(a[0]).string()]
+		},
 		"NSError localizedDescription": getter("text"),
 
 		"MTLDevice name":                         getter("name"),
@@ -70,7 +75,7 @@ func init() {
 			}
 			return uintptr(n)
 		},
-		"MTLDevice maxBufferLength":            func(*fake, *object, []uintptr) uintptr { return 1 << 30 },
+		"MTLDevice maxBufferLength":            func(f *fake, _ *object, _ []uintptr) uintptr { return uintptr(f.most) },
 		"MTLDevice maxThreadgroupMemoryLength": func(*fake, *object, []uintptr) uintptr { return 32 << 10 },
 		"MTLDevice hasUnifiedMemory":           func(*fake, *object, []uintptr) uintptr { return word8(true) },
 		"MTLDevice supportsFamily:":            func(_ *fake, _ *object, a []uintptr) uintptr { return word8(a[0] <= 1007) },
@@ -87,6 +92,28 @@ func init() {
 			o.buffer, o.size, o.free = b, uint64(a[0]), b.Release
 			return o.at
 		},
+		"MTLDevice newBufferWithBytesNoCopy:length:options:deallocator:": func(f *fake, _ *object, a []uintptr) uintptr {
+			if a[0]%(16<<10) != 0 || a[1]%(16<<10) != 0 || a[1] == 0 || int(a[1]) > f.most || a[2] != 0 || a[3] != 0 {
+				panic(fmt.Sprintf("a buffer over %d bytes at %#x with options %d", a[1], a[0], a[2]))
+			}
+			b, err := f.shim.NewBuffer("", int64(a[1]), gpu.Storage)
+			if err != nil {
+				return 0
+			}
+			o := f.make("MTLBuffer")
+			o.buffer, o.size, o.over = b, uint64(a[1]), unsafe.Slice((*byte)(pointer(a[0])), a[1])
+			o.free = func() {
+				if o.looked && !bytes.Equal(o.over, b.Bytes(int64(len(o.over)))) {
+					panic("a kernel wrote to memory that is read-only")
+				}
+				b.Release()
+			}
+			if f.flat {
+				o.size = 0
+			}
+			return o.at
+		},
+		"MTLBuffer length": func(_ *fake, o *object, _ []uintptr) uintptr { return uintptr(o.size) },
 		"MTLBuffer contents": func(_ *fake, o *object, _ []uintptr) uintptr {
 			return uintptr(unsafe.Pointer(&o.buffer.Bytes(int64(o.size))[0]))
 		},
@@ -162,7 +189,9 @@ func init() {
 			return word8(true)
 		},
 
-		"MTLCommandQueue commandBuffer": func(f *fake, _ *object, _ []uintptr) uintptr {
+		"class MTLCommandBufferDescriptor new":        maker("MTLCommandBufferDescriptor"),
+		"MTLCommandBufferDescriptor setErrorOptions:": setter("errorOptions"),
+		"MTLCommandQueue commandBufferWithDescriptor:": func(f *fake, _ *object, a []uintptr) uintptr {
 			for f.waiting >= 64 {
 				if idle, err := f.shim.Poll(); err != nil || idle && f.waiting >= 64 {
 					panic("commandBuffer waits forever: 64 were made and not committed")
@@ -170,6 +199,7 @@ func init() {
 			}
 			o := f.make("MTLCommandBuffer")
 			o.encoder, _ = f.shim.NewEncoder("")
+			o.values["errorOptions"] = f.get(a[0]).values["errorOptions"]
 			f.waiting++
 			f.encoded++
 			o.free = func() {
@@ -184,11 +214,18 @@ func init() {
 		},
 		"MTLCommandBuffer computeCommandEncoder": beginEncoder("MTLComputeCommandEncoder"),
 		"MTLCommandBuffer blitCommandEncoder":    beginEncoder("MTLBlitCommandEncoder"),
+		"MTLComputeCommandEncoder setLabel:":     labelEncoder,
+		"MTLBlitCommandEncoder setLabel:":        labelEncoder,
+		"MTLCommandBufferEncoderInfo label":      getter("label"),
+		"MTLCommandBufferEncoderInfo errorState": getter("state"),
 		"MTLComputeCommandEncoder endEncoding":   finishEncoder,
 		"MTLBlitCommandEncoder endEncoding":      finishEncoder,
 		"MTLCommandBuffer commit": func(f *fake, o *object, _ []uintptr) uintptr {
 			if o.open != 0 || o.values["status"] != 0 {
 				panic("a command buffer is committed twice, or with an open encoder")
+			}
+			for _, h := range o.holds {
+				f.get(h).look()
 			}
 			c, err := o.encoder.Finish()
 			if err == nil {
@@ -202,13 +239,10 @@ func init() {
 			f.shim.OnDone(func() {
 				f.waiting--
 				o.ended, o.taken, o.values["status"] = true, time.Since(f.began), 4
-				if f.status != nil {
+				if f.status != nil && f.status.hits(o.labels) {
 					o.values["status"] = 5
-					e := f.make("NSError")
-					e.values["domain"], e.values["code"], e.values["text"] = f.string(f.status.domain).at, uintptr(f.status.code), f.string("it went wrong").at
-					e.holds = []uintptr{e.values["domain"], e.values["text"]}
-					o.values["error"] = e.at
-					o.holds = append(o.holds, e.at)
+					o.values["error"] = f.ended(o).at
+					o.holds = append(o.holds, o.values["error"])
 				}
 				f.release(o.at)
 			})
@@ -219,6 +253,11 @@ func init() {
 				if _, err := f.shim.Poll(); err != nil {
 					panic(err)
 				}
+			}
+			f.seen = f.seen || o.values["status"] == 5
+			if o.values["status"] == 4 && f.seen && f.late > 0 {
+				f.late--
+				return 2
 			}
 			return o.values["status"]
 		},
@@ -286,8 +325,19 @@ func init() {
 		},
 		"MTLBlitCommandEncoder copyFromBuffer:sourceOffset:toBuffer:destinationOffset:size:": func(f *fake, o *object, a []uintptr) uintptr {
 			from, to := f.piece(o, a[0], a[1], a[4]), f.piece(o, a[2], a[3], a[4])
+			if f.get(a[2]).over != nil {
+				panic("a copy to memory that is read-only")
+			}
 			return check(o.commands.encoder.Copy(to.Buffer, to.Offset, from))
 		},
+	}
+}
+
+// look copies the memory that a buffer lies over to the shim's, which is in another process. If that memory is not mapped, the test ends here.
+func (o *object) look() {
+	if o.over != nil {
+		o.looked = true
+		copy(o.buffer.Bytes(int64(len(o.over))), o.over)
 	}
 }
 
@@ -331,10 +381,50 @@ func beginEncoder(class string) method {
 	}
 }
 
+// labelEncoder copies the label, as Metal does.
+func labelEncoder(f *fake, o *object, a []uintptr) uintptr {
+	o.text = slices.Clone(f.get(a[0]).text)
+	return 0
+}
+
+// ended is the error of a command buffer. If the command buffer was made with the option for it, the error has the state of each encoder.
+func (f *fake) ended(o *object) *object {
+	e := f.make("NSError")
+	e.values["domain"], e.values["code"], e.values["text"] = f.string(f.status.domain).at, uintptr(f.status.code), f.string("it went wrong").at
+	info := f.make("NSDictionary")
+	e.values["info"] = info.at
+	e.holds = []uintptr{e.values["domain"], e.values["text"], info.at}
+	if o.values["errorOptions"] != 1 || f.status.silent {
+		return e
+	}
+	list := f.make("NSArray")
+	info.values["MTLCommandBufferEncoderInfoErrorKey"], info.holds = list.at, []uintptr{list.at}
+	state := uintptr(1) // completed
+	for _, label := range o.labels {
+		one := f.make("MTLCommandBufferEncoderInfo")
+		one.values["label"] = f.string(label).at
+		one.holds = []uintptr{one.values["label"]}
+		list.holds = append(list.holds, one.at)
+		one.values["state"] = state
+		if stopped := f.status.stops(label); state == 1 && stopped != 0 {
+			one.values["state"] = stopped
+			if stopped == 4 {
+				state = 3 // pending
+			}
+		}
+	}
+	return e
+}
+
 func finishEncoder(f *fake, o *object, _ []uintptr) uintptr {
 	if o.ended || o.commands.open != o.at {
 		panic("endEncoding twice")
 	}
 	o.ended, o.commands.open = true, 0
+	label := ""
+	if o.text != nil {
+		label = o.string()
+	}
+	o.commands.labels = append(o.commands.labels, label)
 	return 0
 }

@@ -12,8 +12,8 @@ import (
 // bridge calls C and Objective-C. All arguments and results are words, as in the general registers of arm64; there are at most 8 with the receiver and the
 // selector, so none is on the stack.
 type bridge interface {
-	// function is the address of a C function.
-	function(library, name string) (uintptr, error)
+	// symbol is the address of a C function or variable.
+	symbol(library, name string) (uintptr, error)
 	call(function uintptr, args ...uintptr) uintptr
 	class(name string) uintptr
 	selector(name string) uintptr
@@ -42,6 +42,7 @@ type message struct {
 var (
 	messages  []*message
 	functions []*function
+	variables []*variable
 )
 
 func declare(declaration string, types ...reflect.Type) *message {
@@ -177,7 +178,7 @@ func function1Of[A, R word](library, s string) *function1[A, R] {
 func (f *function) address() uintptr {
 	at := f.found.Load()
 	if at == 0 {
-		at, _ = native.function(f.library, f.name)
+		at, _ = native.symbol(f.library, f.name)
 		f.found.Store(at)
 	}
 	return at
@@ -186,6 +187,29 @@ func (f *function) address() uintptr {
 func (f *function0[R]) call() R { return R(native.call((*function)(f).address())) }
 
 func (f *function1[A, R]) call(a A) R { return R(native.call((*function)(f).address(), uintptr(a))) }
+
+// variable is a C variable. Its name is that in the declaration.
+type variable struct {
+	library, declaration, name string
+	typ                        reflect.Type
+}
+
+type variable1[R word] variable
+
+func variableOf[R word](library, s string) *variable1[R] {
+	v := &variable{library, s, strings.TrimSuffix(s[strings.LastIndexByte(s, ' ')+1:], ";"), of[R]()}
+	variables = append(variables, v)
+	return (*variable1[R])(v)
+}
+
+// value is 0 where the system lacks the variable.
+func (v *variable1[R]) value() R {
+	at, err := native.symbol(v.library, v.name)
+	if err != nil || at == 0 {
+		return 0
+	}
+	return *(*R)(pointer(at))
+}
 
 // class is a class by its name. Messages with + are sent to its object.
 type class[O word] string

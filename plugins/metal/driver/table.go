@@ -2,18 +2,21 @@ package driver
 
 // Objects, by class or protocol. Each Go type has the name of the C type, which TestTable checks with the declarations below.
 type (
-	nsObject  uintptr
-	nsArray   uintptr
-	nsError   uintptr
-	nsString  uintptr
-	nsURL     uintptr
-	mtlDevice uintptr
+	nsObject     uintptr
+	nsArray      uintptr
+	nsDictionary uintptr
+	nsError      uintptr
+	nsString     uintptr
+	nsURL        uintptr
+	mtlDevice    uintptr
 
 	mtlBinaryArchive             uintptr
 	mtlBinaryArchiveDescriptor   uintptr
 	mtlBlitCommandEncoder        uintptr
 	mtlBuffer                    uintptr
 	mtlCommandBuffer             uintptr
+	mtlCommandBufferDescriptor   uintptr
+	mtlCommandBufferEncoderInfo  uintptr
 	mtlCommandEncoder            uintptr
 	mtlCommandQueue              uintptr
 	mtlCompileOptions            uintptr
@@ -35,6 +38,7 @@ type (
 
 	cString           uintptr // const char *
 	bytesAddress      uintptr // const void *, void *
+	deallocatorBlock  uintptr // void (^)(void *pointer, NSUInteger length)
 	nsErrorAddress    uintptr // NSError **
 	nsUIntegerAddress uintptr // const NSUInteger[]
 	mtlBufferAddress  uintptr // const id<MTLBuffer>[]
@@ -61,15 +65,18 @@ var (
 	autoreleasePoolPush = function0Of[autoreleasePool](bridgeLibrary, "void *objc_autoreleasePoolPush(void);")
 	autoreleasePoolPop  = function1Of[autoreleasePool, void](bridgeLibrary, "void objc_autoreleasePoolPop(void *pool);")
 	copyAllDevices      = function0Of[nsArray](metalFramework, "NSArray<id<MTLDevice>> *MTLCopyAllDevices(void);")
+
+	encoderInfoErrorKey = variableOf[nsString](metalFramework, "NSErrorUserInfoKey const MTLCommandBufferEncoderInfoErrorKey;")
 )
 
 const (
-	classNSArray            class[nsArray]                      = "NSArray"
-	classNSString           class[nsString]                     = "NSString"
-	classNSURL              class[nsURL]                        = "NSURL"
-	classCompileOptions     class[mtlCompileOptions]            = "MTLCompileOptions"
-	classPipelineDescriptor class[mtlComputePipelineDescriptor] = "MTLComputePipelineDescriptor"
-	classArchiveDescriptor  class[mtlBinaryArchiveDescriptor]   = "MTLBinaryArchiveDescriptor"
+	classNSArray                 class[nsArray]                      = "NSArray"
+	classNSString                class[nsString]                     = "NSString"
+	classNSURL                   class[nsURL]                        = "NSURL"
+	classCommandBufferDescriptor class[mtlCommandBufferDescriptor]   = "MTLCommandBufferDescriptor"
+	classCompileOptions          class[mtlCompileOptions]            = "MTLCompileOptions"
+	classPipelineDescriptor      class[mtlComputePipelineDescriptor] = "MTLComputePipelineDescriptor"
+	classArchiveDescriptor       class[mtlBinaryArchiveDescriptor]   = "MTLBinaryArchiveDescriptor"
 )
 
 // Foundation.
@@ -80,27 +87,33 @@ var (
 	count                = declare0[nsArray, nsUInteger]("- (NSUInteger)count;")
 	objectAtIndex        = declare1[nsArray, nsUInteger, nsObject]("- (ObjectType)objectAtIndex:(NSUInteger)index;")
 	arrayWithObject      = declare1[nsArray, nsObject, nsArray]("+ (instancetype)arrayWithObject:(ObjectType)anObject;")
+	objectForKey         = declare1[nsDictionary, nsObject, nsObject]("- (ObjectType)objectForKey:(KeyType)aKey;")
 	stringWithUTF8String = declare1[nsString, cString, nsString]("+ (instancetype)stringWithUTF8String:(const char *)nullTerminatedCString;")
 	utf8String           = declare0[nsString, cString]("- (const char *)UTF8String;")
 	fileURLWithPath      = declare1[nsURL, nsString, nsURL]("+ (NSURL *)fileURLWithPath:(NSString *)path;")
 	errorCode            = declare0[nsError, nsInteger]("- (NSInteger)code;")
+	errorUserInfo        = declare0[nsError, nsDictionary]("- (NSDictionary<NSErrorUserInfoKey, id> *)userInfo;")
 	errorDomain          = declare0[nsError, nsString]("- (NSString *)domain;")
 	localizedDescription = declare0[nsError, nsString]("- (NSString *)localizedDescription;")
 )
 
 // Devices, buffers and the queue.
 var (
-	deviceName         = declare0[mtlDevice, nsString]("- (NSString *)name;")
-	workingSet         = declare0[mtlDevice, nsUInteger]("- (uint64_t)recommendedMaxWorkingSetSize;")
-	allocatedSize      = declare0[mtlDevice, nsUInteger]("- (NSUInteger)currentAllocatedSize;")
-	maxBufferLength    = declare0[mtlDevice, nsUInteger]("- (NSUInteger)maxBufferLength;")
-	maxSharedLength    = declare0[mtlDevice, nsUInteger]("- (NSUInteger)maxThreadgroupMemoryLength;")
-	hasUnifiedMemory   = declare0[mtlDevice, boolean]("- (BOOL)hasUnifiedMemory;")
-	supportsFamily     = declare1[mtlDevice, nsInteger, boolean]("- (BOOL)supportsFamily:(MTLGPUFamily)gpuFamily;")
-	newCommandQueue    = declare0[mtlDevice, mtlCommandQueue]("- (id<MTLCommandQueue>)newCommandQueue;")
-	newBuffer          = declare2[mtlDevice, nsUInteger, nsUInteger, mtlBuffer]("- (id<MTLBuffer>)newBufferWithLength:(NSUInteger)length options:(MTLResourceOptions)options;")
-	contents           = declare0[mtlBuffer, bytesAddress]("- (void *)contents;")
-	queueCommandBuffer = declare0[mtlCommandQueue, mtlCommandBuffer]("- (id<MTLCommandBuffer>)commandBuffer;")
+	deviceName               = declare0[mtlDevice, nsString]("- (NSString *)name;")
+	workingSet               = declare0[mtlDevice, nsUInteger]("- (uint64_t)recommendedMaxWorkingSetSize;")
+	allocatedSize            = declare0[mtlDevice, nsUInteger]("- (NSUInteger)currentAllocatedSize;")
+	maxBufferLength          = declare0[mtlDevice, nsUInteger]("- (NSUInteger)maxBufferLength;")
+	maxSharedLength          = declare0[mtlDevice, nsUInteger]("- (NSUInteger)maxThreadgroupMemoryLength;")
+	hasUnifiedMemory         = declare0[mtlDevice, boolean]("- (BOOL)hasUnifiedMemory;")
+	supportsFamily           = declare1[mtlDevice, nsInteger, boolean]("- (BOOL)supportsFamily:(MTLGPUFamily)gpuFamily;")
+	newCommandQueue          = declare0[mtlDevice, mtlCommandQueue]("- (id<MTLCommandQueue>)newCommandQueue;")
+	newBuffer                = declare2[mtlDevice, nsUInteger, nsUInteger, mtlBuffer]("- (id<MTLBuffer>)newBufferWithLength:(NSUInteger)length options:(MTLResourceOptions)options;")
+	newBufferNoCopy          = declare4[mtlDevice, bytesAddress, nsUInteger, nsUInteger, deallocatorBlock, mtlBuffer]("- (id<MTLBuffer>)newBufferWithBytesNoCopy:(void *)pointer length:(NSUInteger)length options:(MTLResourceOptions)options deallocator:(void (^)(void *pointer, NSUInteger length))deallocator;")
+	bufferLength             = declare0[mtlBuffer, nsUInteger]("- (NSUInteger)length;")
+	contents                 = declare0[mtlBuffer, bytesAddress]("- (void *)contents;")
+	newCommandBufferSettings = declare0[mtlCommandBufferDescriptor, mtlCommandBufferDescriptor]("+ (instancetype)new;")
+	setErrorOptions          = declare1[mtlCommandBufferDescriptor, nsUInteger, void]("- (void)setErrorOptions:(MTLCommandBufferErrorOption)errorOptions;")
+	queueCommandBuffer       = declare1[mtlCommandQueue, mtlCommandBufferDescriptor, mtlCommandBuffer]("- (id<MTLCommandBuffer>)commandBufferWithDescriptor:(MTLCommandBufferDescriptor *)descriptor;")
 )
 
 // Compilation.
@@ -133,6 +146,9 @@ var (
 	bufferStatus       = declare0[mtlCommandBuffer, nsUInteger]("- (MTLCommandBufferStatus)status;")
 	bufferError        = declare0[mtlCommandBuffer, nsError]("- (NSError *)error;")
 	gpuEndTime         = declareDouble[mtlCommandBuffer]("- (CFTimeInterval)GPUEndTime;")
+	encoderInfoLabel   = declare0[mtlCommandBufferEncoderInfo, nsString]("- (NSString *)label;")
+	encoderInfoState   = declare0[mtlCommandBufferEncoderInfo, nsInteger]("- (MTLCommandEncoderErrorState)errorState;")
+	setEncoderLabel    = declare1[mtlCommandEncoder, nsString, void]("- (void)setLabel:(NSString *)label;")
 	endEncoding        = declare0[mtlCommandEncoder, void]("- (void)endEncoding;")
 	setPipeline        = declare1[mtlComputeCommandEncoder, mtlComputePipelineState, void]("- (void)setComputePipelineState:(id<MTLComputePipelineState>)state;")
 	setBuffers         = declare4[mtlComputeCommandEncoder, mtlBufferAddress, nsUIntegerAddress, nsRangeLocation, nsRangeLength, void]("- (void)setBuffers:(const id<MTLBuffer>[])buffers offsets:(const NSUInteger[])offsets withRange:(NSRange)range;")
@@ -165,4 +181,8 @@ const (
 	commandBufferErrorInvalidResource = 9
 	commandBufferErrorDeviceRemoved   = 11
 	commandBufferErrorStackOverflow   = 12
+
+	commandBufferErrorOptionEncoderExecutionStatus = 1 // MTLCommandBufferErrorOptionEncoderExecutionStatus
+	commandEncoderErrorStateAffected               = 2 // MTLCommandEncoderErrorStateAffected: stopped by an error that may be another encoder's
+	commandEncoderErrorStateFaulted                = 4 // MTLCommandEncoderErrorStateFaulted: caused the error
 )

@@ -18,12 +18,14 @@ var spelled = map[string][]string{
 	"void":              {"void", "oneway void"},
 	"boolean":           {"BOOL"},
 	"uint8T":            {"uint8_t"},
-	"nsInteger":         {"NSInteger", "MTLGPUFamily", "MTLMathMode", "MTLMathFloatingPointFunctions"}, // enums that are declared with NSInteger
-	"nsUInteger":        {"NSUInteger", "uint64_t", "MTLResourceOptions", "MTLPipelineOption", "MTLCommandBufferStatus"},
-	"nsObject":          {"ObjectType"},
+	"nsInteger":         {"NSInteger", "MTLGPUFamily", "MTLMathMode", "MTLCommandEncoderErrorState", "MTLMathFloatingPointFunctions"}, // enums that are declared with NSInteger
+	"nsUInteger":        {"NSUInteger", "uint64_t", "MTLResourceOptions", "MTLPipelineOption", "MTLCommandBufferErrorOption", "MTLCommandBufferStatus"},
+	"nsObject":          {"ObjectType", "KeyType"},
+	"nsString":          {"NSErrorUserInfoKey const"},
 	"cString":           {"const char *"},
 	"bytesAddress":      {"const void *", "void *"},
 	"autoreleasePool":   {"void *"},
+	"deallocatorBlock":  {"void (^)(void *pointer, NSUInteger length)"},
 	"nsErrorAddress":    {"NSError **"},
 	"nsUIntegerAddress": {"const NSUInteger[]"},
 	"mtlBufferAddress":  {"const id<MTLBuffer>[]"},
@@ -53,10 +55,10 @@ func isType(goType reflect.Type, c string) bool {
 }
 
 // typedPart matches the parts of a declaration: "- (R)a:(A)x b:(B)y;" has the types R, A, B and the selector a:b:.
-var typedPart = regexp.MustCompile(`(\w*)(:?)\(((?:[^()])*)\)(\w+)?`)
+var typedPart = regexp.MustCompile(`(\w*)(:?)\(((?:[^()]|\([^()]*\))*)\)(\w+)?`)
 
 func TestTable(t *testing.T) {
-	if len(messages) < 50 || len(functions) != 3 {
+	if len(messages) < 50 || len(functions) != 3 || len(variables) != 1 {
 		t.Fatalf("the table has %d messages and %d functions", len(messages), len(functions))
 	}
 	seen := map[string]bool{}
@@ -106,6 +108,11 @@ func TestTable(t *testing.T) {
 		}
 		if r := m.types[len(m.types)-1]; !isType(r, c[0]) && !(c[0] == "instancetype" && r == m.types[0]) {
 			t.Errorf("%s returns %s; the entry says %s", d, c[0], r.Name())
+		}
+	}
+	for _, v := range variables {
+		if c, ok := strings.CutSuffix(v.declaration, " "+v.name+";"); !ok || !isType(v.typ, c) {
+			t.Errorf("%s is %s; the entry says %s", v.declaration, c, v.typ.Name())
 		}
 	}
 	for _, f := range functions {
@@ -203,7 +210,7 @@ func TestUses(t *testing.T) {
 					called = f.X.(*ast.Ident).Name
 				}
 				for _, c := range []struct{ prefix, only string }{
-					{"declare", "table.go objc.go"}, {"function0Of", "table.go"}, {"function1Of", "table.go"},
+					{"declare", "table.go objc.go"}, {"function0Of", "table.go"}, {"function1Of", "table.go"}, {"variableOf", "table.go"},
 					{"RegisterName", "bridge_darwin_arm64.go"}, {"GetClass", "bridge_darwin_arm64.go"}, {"SyscallN", "bridge_darwin_arm64.go"},
 				} {
 					if strings.HasPrefix(called, c.prefix) && !strings.Contains(c.only, name) {

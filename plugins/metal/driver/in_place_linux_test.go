@@ -1,0 +1,160 @@
+package driver
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// weightAt has the offsets of the weights of sumOfWeights. Nothing reads the 2 MiB between a and b; b begins within a page, and c ends within one.
+var weightAt = map[string]int64{"a": 256, "b": 2<<20 + 256, "c": 2<<20 + 8*elems}
+
+const elems = 4 << 10
+
+// sumOfWeights makes a program that adds the weights a, b and c to x.
+func sumOfWeights(t *testing.T) *program.Program {
+	t.Helper()
+	g := ir.NewGraph("sum")
+	typ := ir.TypeOf(dtype.F32, elems)
+	y := op.Input(g, "x", typ)
+	for _, name := range []string{"a", "b", "c"} {
+		y = op.Add(y, op.Param(g, name, typ))
+	}
+	g.Return("y", y)
+	p, _, err := sched.Build(g, sched.Options{Target: "metal", Weights: func(name string) (int64, bool) { at, ok := weightAt[name]; return at, ok }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// mapWeights maps the weights, read-only. They begin skip bytes into a page of 16 KiB.
+func mapWeights(t *testing.T, skip int64) (section []byte, unmap func()) {
+	t.Helper()
+	size := skip + weightAt["c"] + 4*elems
+	all, err := unix.Mmap(-1, 0, int(size+2*pageSize), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lead := -uintptr(unsafe.Pointer(&all[0])) & (pageSize - 1)
+	section = all[lead:][:size][skip:]
+	for name, at := range weightAt {
+		for i := range elems {
+			binary.LittleEndian.PutUint32(section[at+int64(4*i):], math.Float32bits(weight(name, i)))
+		}
+	}
+	if err := unix.Mprotect(all, unix.PROT_READ); err != nil {
+		t.Fatal(err)
+	}
+	return section, func() {
+		if err := unix.Munmap(all); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func weight(name string, i int) float32 { return float32(int(name[0])*1000 + i) }
+
+// TestInPlace: mapped weights are used in place, and copied where that is not possible. Either way results are right, and when the program is closed, nothing
+// is left that reads them.
+func TestInPlace(t *testing.T) {
+	const noCopy = "newBufferWithBytesNoCopy:length:options:deallocator:"
+	p := sumOfWeights(t)
+	for _, c := range []struct {
+		name   string
+		skip   int64
+		copied bool // the host says that the weights are not mapped
+		with   func(f *fake)
+		made   int // buffers over the weights
+		asked  int // times that Metal was asked for one
+	}{
+		{"in place", 0, false, nil, 2, 2},
+		{"not mapped", 0, true, nil, 0, 0},
+		{"within a page", 256, false, nil, 0, 0},
+		{"refused", 0, false, func(f *fake) { f.failing[noCopy] = true }, 0, 2},
+		{"of length 0", 0, false, func(f *fake) { f.flat = true }, 0, 2},
+		{"small buffers", 0, false, func(f *fake) { f.most = 32<<10 + 256 }, 3, 3}, // the last two have 32 KiB and what is left of c
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, b := start(t, "")
+			if c.with != nil {
+				c.with(f)
+			}
+			section, unmap := mapWeights(t, c.skip)
+			x, err := b.Load(t.Context(), device.Load{Program: p, Weights: section, Mapped: !c.copied})
+			if err != nil {
+				t.Fatal(err)
+			}
+			over := 0
+			for _, o := range f.objects {
+				if o.over != nil {
+					over++
+				}
+			}
+			if over != c.made || f.sent[noCopy] != c.asked {
+				t.Errorf("%d buffers over the weights, of %d that were asked for; want %d of %d", over, f.sent[noCopy], c.made, c.asked)
+			}
+			for n := range 2 { // the second run plays what was recorded during the first
+				io := tensor.AlignedBytes(int(p.IOSize))
+				for i := range elems {
+					binary.LittleEndian.PutUint32(io[p.Places[p.Graph.Inputs()[0].ID].Offset+int64(4*i):], math.Float32bits(float32(n*i)))
+				}
+				if _, err := x.Run(t.Context(), device.Run{IO: io}); err != nil {
+					t.Fatal(err)
+				}
+				for i := range elems {
+					want := float32(n*i) + weight("a", i) + weight("b", i) + weight("c", i)
+					if got := math.Float32frombits(binary.LittleEndian.Uint32(io[p.Places[p.Graph.Outputs[0].Node.ID].Offset+int64(4*i):])); got != want {
+						t.Fatalf("run %d: element %d is %v; want %v", n, i, got, want)
+					}
+				}
+			}
+			if err := x.Close(); err != nil {
+				t.Fatal(err)
+			}
+			unmap()
+			if n := f.count(t); n["MTLBuffer"]+n["MTLCommandBuffer"] > 0 {
+				t.Errorf("these objects are left: %v", n)
+			}
+		})
+	}
+}
+
+// TestInPlaceAfterFailure: Close waits for submissions behind one that failed, because the weights may be unmapped after it.
+func TestInPlaceAfterFailure(t *testing.T) {
+	f, b := start(t, "")
+	p := sumOfWeights(t)
+	section, unmap := mapWeights(t, 0)
+	x, err := b.Load(context.Background(), device.Load{Program: p, Weights: section, Mapped: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	profiled := device.Run{IO: tensor.AlignedBytes(int(p.IOSize)), Opts: device.RunOptions{Profile: true}} // a command buffer for each step
+	if _, err := x.Run(t.Context(), profiled); err != nil {
+		t.Fatal(err)
+	}
+	f.status, f.late = &failure{domain: commandBufferErrorDomain, code: commandBufferErrorPageFault, faulted: "step 1 ("}, 100
+	if _, err := x.Run(t.Context(), profiled); !errors.Is(err, device.ErrDevice) {
+		t.Errorf("%v; want %v", err, device.ErrDevice)
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	unmap()
+	if n := f.count(t); n["MTLBuffer"]+n["MTLCommandBuffer"] > 0 {
+		t.Errorf("after Close these objects are left: %v", n)
+	}
+}
