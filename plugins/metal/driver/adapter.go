@@ -78,6 +78,7 @@ func (a api) describe(d mtlDevice) *adapter {
 	}}
 	out.info = device.Device{Name: goString(deviceName.to(d)), Type: "gpu", Memory: int64(workingSet.to(d)),
 		Features: []string{fmt.Sprintf("buffer %d MiB", buffer>>20), fmt.Sprintf("threadgroup %d KiB", shared>>10)}}
+	out.limits.Kernels.Matrices = supportsFamily.to(d, gpuFamilyApple7) != 0
 	for family := nsInteger(gpuFamilyApple10); family >= gpuFamilyApple1; family-- {
 		if supportsFamily.to(d, family) != 0 {
 			out.info.Features = append([]string{fmt.Sprintf("apple %d", family-gpuFamilyApple1+1)}, out.info.Features...)

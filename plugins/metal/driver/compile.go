@@ -86,6 +86,9 @@ func (d *opened) compile(s gpu.Source) (p *pipeline, missing mtlComputePipelineD
 		if most := int(maxThreads.to(state)); most < k.Threads {
 			free(state)
 			err = fmt.Errorf("the kernel has %d threads in a threadgroup; %s runs %d of it", k.Threads, d.info.Name, most)
+		} else if width := executionWidth.to(state); k.Matrices && width != 32 {
+			free(state)
+			err = fmt.Errorf("the kernel has matrices that 32 threads share; %s has simdgroups of %d", d.info.Name, width)
 		}
 	}
 	if err != nil || !missed {

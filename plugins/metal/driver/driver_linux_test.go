@@ -15,6 +15,11 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 	"github.com/rlx-go/rlx/plugins/metal/shim"
 )
@@ -437,6 +442,59 @@ func TestOld(t *testing.T) {
 	f.old = true
 	if err := use(t, b); err != nil || f.sent["setFastMathEnabled:"] != 2 {
 		t.Errorf("%v; the setting was sent %d times", err, f.sent["setFastMathEnabled:"])
+	}
+}
+
+// TestMatrices: products use matrices on GPUs from family Apple 7 on, if simdgroups have 32 threads.
+func TestMatrices(t *testing.T) {
+	g := ir.NewGraph("product")
+	g.Return("y", op.MatMul(op.Input(g, "x", ir.TypeOf(dtype.F32, 64, 64)), op.Input(g, "w", ir.TypeOf(dtype.F32, 64, 64)), op.MatMulAttrs{}))
+	p, _, err := sched.Build(g, sched.Options{Target: "metal"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, w := tensor.NewArray(dtype.F32, 64, 64), tensor.NewArray(dtype.F32, 64, 64)
+	for i := range x.F {
+		x.F[i], w.F[i] = float64(i%7-3), float64(i%5-2)
+	}
+	for _, c := range []struct {
+		family, width uintptr
+		matrices      bool
+		say           string
+	}{{7, 32, true, ""}, {9, 32, true, ""}, {6, 32, false, ""}, {6, 16, false, ""}, {7, 16, true, "simdgroups of 16"}} {
+		f, b := start(t, "")
+		f.family, f.width = c.family, c.width
+		e, err := b.Load(t.Context(), device.Load{Program: p})
+		if c.say != "" {
+			if !errors.Is(err, device.ErrDevice) || !strings.Contains(err.Error(), c.say) {
+				t.Errorf("%+v: %v", c, err)
+			}
+			if n := f.count(t); n["MTLBuffer"]+n["MTLComputePipelineState"] > 0 {
+				t.Errorf("%+v: these objects are left: %v", c, n)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range f.kernels {
+			if k.kernel.Matrices != c.matrices {
+				t.Errorf("%+v: the kernel has matrices: %t", c, k.kernel.Matrices)
+			}
+		}
+		y := devicetest.Once(t, e, p, nil, map[string]*tensor.Array{"x": x, "w": w})["y"]
+		for i, got := range y.F {
+			want := 0.0
+			for k := range 64 {
+				want += x.F[i/64*64+k] * w.F[k*64+i%64]
+			}
+			if got != want {
+				t.Fatalf("%+v: element %d is %v; want %v", c, i, got, want)
+			}
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

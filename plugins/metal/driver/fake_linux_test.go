@@ -30,9 +30,10 @@ type fake struct {
 	encoded int // that were made, in all
 	sent    map[string]int
 
-	old  bool // a system before macOS 15
-	most int  // bytes of a buffer
-	flat bool // a virtual machine that makes buffers of length 0 over memory of the process
+	old           bool    // a system before macOS 15
+	most          int     // bytes of a buffer
+	width, family uintptr // of simdgroups, and of the GPU
+	flat          bool    // a virtual machine that makes buffers of length 0 over memory of the process
 
 	// What goes wrong.
 	failing map[string]bool // selectors that give nil or NO, with an error where they have one
@@ -304,7 +305,7 @@ func install(t *testing.T, shim gpu.Device) *fake {
 		failing: map[string]bool{}, began: time.Now()}
 	d := f.make("MTLDevice")
 	d.values["name"] = f.string("Fake M1").at
-	f.most = 1 << 30
+	f.most, f.width, f.family = 1<<30, 32, 7
 	f.infoKey = f.string("MTLCommandBufferEncoderInfoErrorKey").at
 	native = f
 	t.Cleanup(func() { native = nil })

@@ -78,7 +78,7 @@ func init() {
 		"MTLDevice maxBufferLength":            func(f *fake, _ *object, _ []uintptr) uintptr { return uintptr(f.most) },
 		"MTLDevice maxThreadgroupMemoryLength": func(*fake, *object, []uintptr) uintptr { return 32 << 10 },
 		"MTLDevice hasUnifiedMemory":           func(*fake, *object, []uintptr) uintptr { return word8(true) },
-		"MTLDevice supportsFamily:":            func(_ *fake, _ *object, a []uintptr) uintptr { return word8(a[0] <= 1007) },
+		"MTLDevice supportsFamily:":            func(f *fake, _ *object, a []uintptr) uintptr { return word8(a[0] <= 1000+f.family) },
 		"MTLDevice newCommandQueue":            maker("MTLCommandQueue"),
 		"MTLDevice newBufferWithLength:options:": func(f *fake, _ *object, a []uintptr) uintptr {
 			if a[0] == 0 || a[1] != 0 {
@@ -157,11 +157,15 @@ func init() {
 			if a[1] != 0 && (a[1] != 4 || !f.archived(d, c)) {
 				return f.fail(a[3], "not in the archive")
 			}
+			if c.kernel.Matrices && f.family < 7 {
+				panic("a kernel with simdgroup matrices on a GPU that lacks them")
+			}
 			s := f.make("MTLComputePipelineState")
 			s.compiled, s.values["threads"] = c, d.values["threads"]
 			return s.at
 		},
 		"MTLComputePipelineState maxTotalThreadsPerThreadgroup": getter("threads"),
+		"MTLComputePipelineState threadExecutionWidth":          func(f *fake, _ *object, _ []uintptr) uintptr { return f.width },
 		"class MTLBinaryArchiveDescriptor new":                  maker("MTLBinaryArchiveDescriptor"),
 		"MTLBinaryArchiveDescriptor setUrl:":                    setter("url"),
 		"MTLDevice newBinaryArchiveWithDescriptor:error:": func(f *fake, _ *object, a []uintptr) uintptr {

@@ -130,6 +130,7 @@ var (
 	setBinaryArchives   = declare1[mtlComputePipelineDescriptor, nsArray, void]("- (void)setBinaryArchives:(NSArray<id<MTLBinaryArchive>> *)binaryArchives;")
 	newPipelineState    = declare4[mtlDevice, mtlComputePipelineDescriptor, nsUInteger, reflectionAddress, nsErrorAddress, mtlComputePipelineState]("- (id<MTLComputePipelineState>)newComputePipelineStateWithDescriptor:(MTLComputePipelineDescriptor *)descriptor options:(MTLPipelineOption)options reflection:(MTLAutoreleasedComputePipelineReflection *)reflection error:(NSError **)error;")
 	maxThreads          = declare0[mtlComputePipelineState, nsUInteger]("- (NSUInteger)maxTotalThreadsPerThreadgroup;")
+	executionWidth      = declare0[mtlComputePipelineState, nsUInteger]("- (NSUInteger)threadExecutionWidth;")
 
 	newArchiveSettings = declare0[mtlBinaryArchiveDescriptor, mtlBinaryArchiveDescriptor]("+ (instancetype)new;")
 	setURL             = declare1[mtlBinaryArchiveDescriptor, nsURL, void]("- (void)setUrl:(NSURL *)url;")
@@ -163,24 +164,24 @@ var (
 const (
 	resourceStorageModeShared = 0 // MTLResourceStorageModeShared: processor and GPU see the same bytes
 
-	mathModeSafe                      = 0 // MTLMathModeSafe
-	mathFloatingPointFunctionsPrecise = 1 // MTLMathFloatingPointFunctionsPrecise
-	pipelineOptionNone                = 0 // MTLPipelineOptionNone
-	pipelineOptionFailOnArchiveMiss   = 4 // MTLPipelineOptionFailOnBinaryArchiveMiss
-	gpuFamilyApple1, gpuFamilyApple10 = 1001, 1010
-	commandBufferStatusCompleted      = 4 // MTLCommandBufferStatusCompleted; lower is not done yet
-	commandBufferStatusError          = 5 // MTLCommandBufferStatusError
-	maxBuffers                        = 31
-	commandBuffersOfQueue             = 64 // a queue has at most so many that have not ended; then commandBuffer blocks
-	commandBufferErrorDomain          = "MTLCommandBufferErrorDomain"
-	commandBufferErrorTimeout         = 2
-	commandBufferErrorPageFault       = 3
-	commandBufferErrorAccessRevoked   = 4
-	commandBufferErrorNotPermitted    = 7
-	commandBufferErrorOutOfMemory     = 8
-	commandBufferErrorInvalidResource = 9
-	commandBufferErrorDeviceRemoved   = 11
-	commandBufferErrorStackOverflow   = 12
+	mathModeSafe                                       = 0 // MTLMathModeSafe
+	mathFloatingPointFunctionsPrecise                  = 1 // MTLMathFloatingPointFunctionsPrecise
+	pipelineOptionNone                                 = 0 // MTLPipelineOptionNone
+	pipelineOptionFailOnArchiveMiss                    = 4 // MTLPipelineOptionFailOnBinaryArchiveMiss
+	gpuFamilyApple1, gpuFamilyApple7, gpuFamilyApple10 = 1001, 1007, 1010
+	commandBufferStatusCompleted                       = 4 // MTLCommandBufferStatusCompleted; lower is not done yet
+	commandBufferStatusError                           = 5 // MTLCommandBufferStatusError
+	maxBuffers                                         = 31
+	commandBuffersOfQueue                              = 64 // a queue has at most so many that have not ended; then commandBuffer blocks
+	commandBufferErrorDomain                           = "MTLCommandBufferErrorDomain"
+	commandBufferErrorTimeout                          = 2
+	commandBufferErrorPageFault                        = 3
+	commandBufferErrorAccessRevoked                    = 4
+	commandBufferErrorNotPermitted                     = 7
+	commandBufferErrorOutOfMemory                      = 8
+	commandBufferErrorInvalidResource                  = 9
+	commandBufferErrorDeviceRemoved                    = 11
+	commandBufferErrorStackOverflow                    = 12
 
 	commandBufferErrorOptionEncoderExecutionStatus = 1 // MTLCommandBufferErrorOptionEncoderExecutionStatus
 	commandEncoderErrorStateAffected               = 2 // MTLCommandEncoderErrorStateAffected: stopped by an error that may be another encoder's

@@ -156,6 +156,10 @@ func init() {
 			t.barrier = true
 			return value{text: "metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup)"}
 		}},
+		"rlx_matrix_load":         {5, loadMatrix},
+		"rlx_matrix_store":        {4, storeMatrix},
+		"rlx_matrix_multiply_add": {3, multiplyAdd},
+
 		"select":            {3, choose},
 		"dot":               {2, dot},
 		"transpose":         {1, transpose},

@@ -1,7 +1,7 @@
 // Package msl translates WGSL to the Metal Shading Language (MSL). The shaders of package kernels are WGSL, so every algorithm is written once.
 //
 // It supports what those shaders use: scalars and vectors of bool, i32, u32 and f32, arrays, structs, atomics, storage, workgroup and private
-// variables, functions, and one entry point. Anything else is an *Error with line and column. WGSL is defined at https://www.w3.org/TR/WGSL/, MSL in
+// variables, functions, and one entry point. To these come the matrices of kernels.Limits, which WGSL lacks. Anything else is an *Error with line and column. WGSL is defined at https://www.w3.org/TR/WGSL/, MSL in
 // Apple's Metal Shading Language Specification.
 //
 // Where MSL leaves behaviour open, the translation keeps the meaning of WGSL: signed integers wrap, a division by 0 returns the dividend, shifts use the
@@ -20,6 +20,8 @@ type Kernel struct {
 	Buffers int    // number of buffers without the sizes
 	Shared  int    // bytes of threadgroup memory 0; Metal requires a multiple of 16, so round up
 	Barrier bool   // the kernel has barriers
+	// Matrices means that the kernel has simdgroup matrices: it needs a GPU of family Apple 7 or later, with simdgroups of 32 threads.
+	Matrices bool
 }
 
 // Error is a place in the WGSL that is invalid or not supported.

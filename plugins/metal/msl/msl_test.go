@@ -33,6 +33,29 @@ func around(body string) string {
 		"@compute @workgroup_size(1) fn main() {\n" + body + "\n}\n"
 }
 
+// matrices is a kernel with a statement about matrices m and n.
+func matrices(body string) string {
+	return "var<workgroup> w: array<f32, 64>;\n@compute @workgroup_size(32) fn main(@builtin(local_invocation_index) i: u32) { var m: rlx_matrix8x8; var n: rlx_matrix8x8;\n" + body + "\n}\n"
+}
+
+// TestMatrixText: the functions of matrices become those of Metal.
+func TestMatrixText(t *testing.T) {
+	k, err := Translate(matrices("rlx_matrix_load(&m, &w, i / 32u, 8u, true); rlx_matrix_multiply_add(&n, &m, &m); rlx_matrix_store(&n, &w, 2u, 16u);"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `
+    metal::simdgroup_float8x8 m_ = metal::make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+    metal::simdgroup_float8x8 n_ = metal::make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+    metal::simdgroup_load(m_, (const threadgroup float*)(&shared->w_) + (i_ / 32u), 8u, metal::ulong2(0, 0), true);
+    metal::simdgroup_multiply_accumulate(n_, m_, m_, n_);
+    metal::simdgroup_store(n_, (threadgroup float*)(&shared->w_) + 2u, 16u, metal::ulong2(0, 0), false);
+`
+	if !strings.Contains(k.Text, want) || !k.Matrices || !k.Barrier {
+		t.Errorf("%t, %t, and the text\n%s\nwant it to have%s", k.Matrices, k.Barrier, k.Text, want)
+	}
+}
+
 func TestErrors(t *testing.T) {
 	for _, c := range []struct{ src, want string }{
 		{"", "1:1: there is no entry point"},
@@ -66,6 +89,18 @@ func TestErrors(t *testing.T) {
 		{around("let a = vec2<f32>(1.0).z;"), "3:23: vec2<f32> has no member z"},
 		{around("let a = &y[0];"), "3:9: a pointer; there are only those to atomics, as arguments of their functions"},
 		{around("return 1u;"), "3:1: a return that does not fit the function's result"},
+		{"@compute @workgroup_size(16) fn main() { var m: rlx_matrix8x8; rlx_matrix_multiply_add(&m, &m, &m); }", "1:64: matrices in a workgroup of 16 invocations; want a multiple of 32"},
+		{matrices("let n = m;"), "3:1: let of rlx_matrix8x8; want a type whose values can be copied"},
+		{matrices("m = n;"), "3:1: an assignment to what is no variable"},
+		{matrices("var k = array<rlx_matrix8x8, 2>();"), "3:9: a value of array<rlx_matrix8x8, 2>"},
+		{matrices("rlx_matrix_multiply_add(&m, n, &m);"), "3:29: argument 2 of rlx_matrix_multiply_add; want the address of a matrix"},
+		{matrices("rlx_matrix_multiply_add(&m, &m, &w);"), "3:33: argument 3 of rlx_matrix_multiply_add is the address of array<f32, 64>; want that of a matrix"},
+		{matrices("rlx_matrix_load(&m, &m, 0u, 8u, true);"), "3:21: argument 2 of rlx_matrix_load is the address of rlx_matrix8x8; want that of an array of f32"},
+		{matrices("var own: array<f32, 64>; rlx_matrix_load(&m, &own, 0u, 8u, true);"), "3:46: argument 2 of rlx_matrix_load; want the address of a variable in workgroup memory"},
+		{matrices("rlx_matrix_load(&m, &w, 0u, i, true);"), "3:29: argument 4 of rlx_matrix_load; want a literal"},
+		{matrices("rlx_matrix_load(&m, &w, 0u, 8u, i > 1u);"), "3:35: argument 5 of rlx_matrix_load; want a literal"},
+		{matrices("rlx_matrix_store(&m, &w, 0u);"), "3:1: rlx_matrix_store has 3 arguments; want 4"},
+		{"fn f(m: rlx_matrix8x8) {}", "1:9: rlx_matrix8x8; want a type whose values can be copied"},
 		{around("let a = " + strings.Repeat("(", 500)), "more than 200 levels of statements and expressions"},
 	} {
 		_, err := Translate(c.src)

@@ -153,6 +153,8 @@ func (t *translator) declare(v *variable) string {
 	x := value{ref: v.keyword == "var"}
 	init := "{}"
 	switch {
+	case v.init == nil && t.resolve(v.typ) == matrix8x8 && v.keyword == "var":
+		return matrix8x8.msl + " " + t.local(v.pos, v.name, value{typ: matrix8x8}) + " = metal::make_filled_simdgroup_matrix<float, 8, 8>(0.0f)"
 	case v.init == nil:
 		x.typ = t.plain(v.typ)
 	case v.typ == nil:

@@ -17,6 +17,7 @@ type translator struct {
 	calls     map[string]bool    // functions that it calls
 	helpers   map[string]bool    // that the text needs
 	barrier   bool
+	matrices  pos // of a function of matrices; zero if there is none
 	out       strings.Builder
 	indent    int
 }
@@ -73,6 +74,9 @@ func translate(m *module) *Kernel {
 	}
 	if entry.threads < 1 || entry.threads > 1024 {
 		fail(entry.pos, "%d invocations of a workgroup; want 1 to 1024", entry.threads)
+	}
+	if k.Matrices = t.matrices.line > 0; k.Matrices && entry.threads%32 != 0 {
+		fail(t.matrices, "matrices in a workgroup of %d invocations; want a multiple of 32", entry.threads)
 	}
 	reached := t.reach(m, entry, called)
 	for _, f := range m.functions {
@@ -134,7 +138,7 @@ func (t *translator) plain(e *typeExpr) *typ {
 }
 
 func (t *typ) plain() bool {
-	return t.kind != atomic && (t.kind != array || t.n > 0 && t.elem.plain())
+	return t.kind != atomic && t.kind != shared8x8 && (t.kind != array || t.n > 0 && t.elem.plain())
 }
 
 // known returns the value of a const, which is written wherever the const is used.

@@ -31,13 +31,15 @@ const (
 	array
 	structure
 	atomic
+	shared8x8 // a matrix that 32 threads share
 )
 
 var (
-	boolean = &typ{name: "bool", msl: "bool"}
-	i32     = &typ{name: "i32", msl: "int"}
-	u32     = &typ{name: "u32", msl: "uint"}
-	f32     = &typ{name: "f32", msl: "float"}
+	boolean   = &typ{name: "bool", msl: "bool"}
+	i32       = &typ{name: "i32", msl: "int"}
+	u32       = &typ{name: "u32", msl: "uint"}
+	f32       = &typ{name: "f32", msl: "float"}
+	matrix8x8 = &typ{name: "rlx_matrix8x8", msl: "metal::simdgroup_float8x8", kind: shared8x8}
 	// Literals without a suffix have these types until the context gives another.
 	abstractInt   = &typ{name: "a whole number"}
 	abstractFloat = &typ{name: "a number"}
@@ -161,6 +163,9 @@ func (t *translator) resolve(e *typeExpr) *typ {
 			fail(e.pos, "a matrix of %s; want f32", e.args[0].name)
 		}
 		return &typ{name: "mat4x4<f32>", msl: "metal::float4x4", kind: matrix, elem: vectorOf(f32, 4), n: 4}
+	case "rlx_matrix8x8":
+		args(0)
+		return matrix8x8
 	case "atomic":
 		args(1)
 		elem := t.resolve(e.args[0])

@@ -91,8 +91,10 @@ func checkTexts(t *testing.T, sample *rand.Rand, name string, n *ir.Node) {
 	if _, view := n.View(); view || why != "" {
 		return
 	}
+	plain, matrices := Limits{WorkgroupStorage: 16 << 10}, Limits{WorkgroupStorage: 32 << 10, Matrices: true}
 	for _, windows := range [][]Window{{{0, 4096}}, {{256, 1024}, {0, 3072}}} {
-		for _, s := range k.Shaders(n, Limits{WorkgroupStorage: 16 << 10}) {
+		for i, s := range append(k.Shaders(n, plain), k.Shaders(n, matrices)...) {
+			ofMatrices := i >= len(k.Shaders(n, plain))
 			views := make([]View, len(s.Bindings))
 			for b := range views {
 				views[b].Windows = windows
@@ -106,6 +108,9 @@ func checkTexts(t *testing.T, sample *rand.Rand, name string, n *ir.Node) {
 			}
 			if strings.Contains(text, "<no value>") || strings.Count(text, "{") != strings.Count(text, "}") {
 				t.Errorf("%s: a constant is missing or braces do not match:\n%s", name, text)
+			}
+			if has := strings.Contains(text, "rlx_"); has && !ofMatrices || ofMatrices && strings.Contains(text, "fn fetch_0(") && !has {
+				t.Errorf("%s: the text for a device with matrices %t has some: %t\n%s", name, ofMatrices, has, text)
 			}
 			if os.Getenv(devicetest.SampleEnv) == "all" || sample.IntN(8) == 0 {
 				if _, err := msl.Translate(text); err != nil {

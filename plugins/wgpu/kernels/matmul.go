@@ -202,6 +202,7 @@ type operand struct {
 	At    string // WGSL type of the offsets of a unit's vectors
 	Fours int    // rows of a tile / 4
 	Quads int    // values of K of a tile / 4
+	Line  int    // vectors from one value of K to the next in workgroup memory, of a tile with matrices. One is padding, so that columns lie in different banks
 	Pad   int    // vectors of padding between groups of four values of K in workgroup memory
 }
 
@@ -221,6 +222,8 @@ type tiled struct {
 // Sizes for the template.
 func (t tiled) MV() int             { return t.TM / 4 }
 func (t tiled) NV() int             { return t.TN / 4 }
+func (t tiled) MatricesM() int      { return t.BlockM() / 8 }
+func (t tiled) MatricesN() int      { return t.BlockN() / 8 }
 func (t tiled) At() string          { return t.A.At }
 func (t tiled) Operands() []operand { return []operand{t.A, t.B} }
 
@@ -284,6 +287,7 @@ func (t tiled) specialise(m, n, k int) tiled {
 	at := "u32"
 	for _, o := range []*operand{&t.A, &t.B} {
 		o.Quads = t.Depth / 4
+		o.Line = o.Fours + 1
 		if !o.Across {
 			o.Pad = t.pad() // neighbours store different values of K
 		}
@@ -310,7 +314,7 @@ func fixed(t ir.Type) []int {
 var productFields = []string{"groups", "rows", "act", "residual", "m_size", "n_size", "k_size", "batch:8", "a_batch:8", "b_batch:8"}
 
 func (t Tile) params(p product, f finish) []uint32 {
-	return slices.Concat([]uint32{uint32(t.groups(p)), uint32(t.TM), f.act, f.residual, uint32(p.m), uint32(p.n), uint32(p.k)}, p.batch, p.aBatch, p.bBatch)
+	return slices.Concat([]uint32{uint32(t.groups(p)), uint32(t.rows()), f.act, f.residual, uint32(p.m), uint32(p.n), uint32(p.k)}, p.batch, p.aBatch, p.bBatch)
 }
 
 // finish has the parameters of the epilogue. With them, products that differ only in the epilogue can share a shader.

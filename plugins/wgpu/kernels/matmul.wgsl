@@ -7,7 +7,15 @@
 //
 // Inner loops use only indices that are constant or do not change in the loop. The device clamps all others to the array's bounds, which costs
 // one more instruction per read.
+//
+// On devices with matrices, the 32 invocations of a block hold its sums together, in matrices of 8x8. They pass through workgroup memory before the
+// epilogue.
 {{- range .C.Operands}}
+{{- if $c.Matrices}}
+
+// A line of rows for each value of K.
+var<workgroup> tile_{{.Name}}: array<vec4<f32>, {{mul .Line $c.Depth}}>;
+{{- else}}
 
 // Four values of K for the rows of {{.Name}}{{if .Pad}}. The padding makes neighbouring invocations store to different banks{{end}}.
 struct Four_{{.Name}} {
@@ -17,6 +25,7 @@ struct Four_{{.Name}} {
 {{- end}}
 }
 var<workgroup> tile_{{.Name}}: array<Four_{{.Name}}, {{.Quads}}>;
+{{- end}}
 {{- end}}
 {{- define "channel"}}{{index .In 0}} * {{index .In 1}} * {{index .In 2}}{{end}}
 {{- define "tap_offset"}}
@@ -254,14 +263,14 @@ fn store_{{.Index}}(unit: u32, place: vec2<u32>, m: mat4x4<f32>) {
 {{- if .A}}
   {{if .B}}if (unit < {{.UnitsA}}u) {{else if not .All}}if (unit < {{.Units}}u) {{end}}{
 {{- range $j := seq 4}}
-    tile_a[place.y].k[{{$j}}][place.x] = m[{{$j}}];
+    tile_a{{if $c.Matrices}}[(place.y * 4u + {{$j}}u) * {{$c.A.Line}}u + place.x]{{else}}[place.y].k[{{$j}}][place.x]{{end}} = m[{{$j}}];
 {{- end}}
   }
 {{- end}}
 {{- if .B}}
   {{if .A}}else {{end}}{{if not .All}}if (unit < {{.Units}}u) {{end}}{
 {{- range $j := seq 4}}
-    tile_b[place.y].k[{{$j}}][place.x] = m[{{$j}}];
+    tile_b{{if $c.Matrices}}[(place.y * 4u + {{$j}}u) * {{$c.B.Line}}u + place.x]{{else}}[place.y].k[{{$j}}][place.x]{{end}} = m[{{$j}}];
 {{- end}}
   }
 {{- end}}
@@ -286,6 +295,58 @@ fn store_{{.Index}}(unit: u32, place: vec2<u32>, m: mat4x4<f32>) {
 {{- end}}{{end}}
 {{- end}}
 
+{{- define "sum_matrices"}}{{$c := .}}
+{{- range $i := seq .MatricesM}}{{range $j := seq $c.MatricesN}}
+  var c{{$i}}_{{$j}}: rlx_matrix8x8;
+{{- end}}{{end}}
+{{- range $i := seq .MatricesM}}
+  var a{{$i}}: rlx_matrix8x8;
+{{- end}}
+{{- range $j := seq .MatricesN}}
+  var b{{$j}}: rlx_matrix8x8;
+{{- end}}
+{{- template "store" .}}
+  workgroupBarrier();
+  for (var k0 = 0u; k0 < k_size; k0 = k0 + {{.Depth}}u) {
+{{- range .Passes}}
+    next{{.Index}} = fetch_{{.Index}}(unit{{.Index}}, at{{.Index}}, k0 + {{$c.Depth}}u, place{{.Index}}.y);
+{{- end}}
+{{- range $k := seq (div .Depth 8)}}
+{{- range $i := seq $c.MatricesM}}
+    rlx_matrix_load(&a{{$i}}, &tile_a, {{add (mul $k (mul 32 $c.A.Line)) (mul $i 8)}}u + block_m, {{mul 4 $c.A.Line}}u, true);
+{{- end}}
+{{- range $j := seq $c.MatricesN}}
+    rlx_matrix_load(&b{{$j}}, &tile_b, {{add (mul $k (mul 32 $c.B.Line)) (mul $j 8)}}u + block_n, {{mul 4 $c.B.Line}}u, false);
+{{- end}}
+{{- range $i := seq $c.MatricesM}}{{range $j := seq $c.MatricesN}}
+    rlx_matrix_multiply_add(&c{{$i}}_{{$j}}, &a{{$i}}, &b{{$j}});
+{{- end}}{{end}}
+{{- end}}
+    workgroupBarrier();
+{{- template "store" .}}
+    workgroupBarrier();
+  }
+  // A row of matrices at a time, in a part of tile_a of the block's own. The epilogue is compiled once, as below.
+  let sums = local / 32u * {{mul 2 .BlockN}}u;
+  for (var i = 0u; i < P.rows; i = i + 1u) {
+    switch (i) {
+{{- range $i := seq .MatricesM}}
+      case {{$i}}u: {
+{{- range $j := seq $c.MatricesN}}
+        rlx_matrix_store(&c{{$i}}_{{$j}}, &tile_a, sums * 4u + {{mul $j 8}}u, {{$c.BlockN}}u);
+{{- end}}
+      }
+{{- end}}
+      default: {}
+    }
+    workgroupBarrier();
+    for (var v = local % 32u; v < {{mul 2 .BlockN}}u; v = v + 32u) {
+      finish(at.x + block_m + i * 8u + v / {{div .BlockN 4}}u, at.y + block_n + v % {{div .BlockN 4}}u * 4u, at.z * P.m_size * P.n_size, tile_a[sums + v]);
+    }
+    workgroupBarrier();
+  }
+{{- end}}
+
 @compute @workgroup_size({{.C.Threads}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -304,9 +365,15 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     b_base = b_base + k * P.b_batch[d];
     rest = rest / P.batch[d];
   }
+{{- if .C.Matrices}}
+  // The first row and the first column of the block in the tile.
+  let block_m = local / 32u % {{.C.BlocksM}}u * {{.C.BlockM}}u;
+  let block_n = local / {{mul 32 .C.BlocksM}}u * {{.C.BlockN}}u;
+{{- else}}
   let lane = lanes(local);
   let lane_a = lane.x;
   let lane_b = lane.y;
+{{- end}}
   // The units that the invocation fetches.
 {{- range .C.Passes}}
   let unit{{.Index}} = local + {{.First}}u;
@@ -326,6 +393,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
   var next{{.Index}} = fetch_{{.Index}}(unit{{.Index}}, at{{.Index}}, 0u, place{{.Index}}.y);
 {{- end}}
+{{- if .C.Matrices}}
+{{- template "sum_matrices" .C}}
+{{- else}}
 {{- range $i := seq .C.TM}}{{range $j := seq $c.NV}}
   var c{{$i}}_{{$j}} = vec4<f32>(0.0);
 {{- end}}{{end}}
@@ -380,4 +450,5 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     finish(row, at.y + (lane_b + {{mul $j $c.LanesN}}u) * 4u, at.z * P.m_size * P.n_size, v{{$j}});
 {{- end}}
   }
+{{- end}}
 }

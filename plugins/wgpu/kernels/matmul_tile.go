@@ -16,6 +16,8 @@ type Tile struct {
 	TM, TN           int // rows and columns per invocation, multiples of four
 	Depth            int // values of K in workgroup memory at a time
 	Splits           int // parts of K, each summed by a different workgroup; 0 or 1: K is not split
+	// Matrices means that the sums of a block lie in matrices (see Limits). LanesM, TM and TN then only say how large a block is.
+	Matrices bool
 	// Rate is the speed of a fully occupied device with such tiles, measured on an NVIDIA H200 in TFLOP/s. Only the ratio to other tiles matters.
 	// Alone is the part of it that a processor reaches with a single workgroup: fewer invocations hide less latency.
 	Rate, Alone float64
@@ -35,12 +37,32 @@ func (t Tile) TileN() int { return t.BlocksN * t.LanesN() * t.TN }
 // Threads is the number of invocations in a workgroup.
 func (t Tile) Threads() int { return 32 * t.BlocksM * t.BlocksN }
 
+// BlockM and BlockN are the rows and columns of a block.
+func (t Tile) BlockM() int { return t.LanesM * t.TM }
+
+// BlockN: see BlockM.
+func (t Tile) BlockN() int { return t.LanesN() * t.TN }
+
+// rows is the number of steps in which a block finishes its sums: a row of matrices in each, or of each invocation's sums.
+func (t Tile) rows() int {
+	if t.Matrices {
+		return t.BlockM() / 8
+	}
+	return t.TM
+}
+
 // pad is the number of vectors between groups of four values of K in workgroup memory. Eight invocations store at a time, and each should store to a
 // different bank (one vector wide).
 func (t Tile) pad() int { return 8 / (t.Depth / 4) }
 
 // bytes is an upper bound of the workgroup memory in bytes.
-func (t Tile) bytes() int { return 4*t.Depth*(t.TileM()+t.TileN()) + 2*t.Depth/4*t.pad()*16 }
+func (t Tile) bytes() int {
+	pad := t.Depth / 4 * t.pad()
+	if t.Matrices {
+		pad = t.Depth
+	}
+	return 4*t.Depth*(t.TileM()+t.TileN()) + 2*pad*16
+}
 
 // String returns the sizes of the tile and of an invocation's part of it: 128x96/8x12.
 func (t Tile) String() string { return fmt.Sprintf("%dx%d/%dx%d", t.TileM(), t.TileN(), t.TM, t.TN) }
@@ -86,8 +108,25 @@ var tiles = []Tile{
 	{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 4, TN: 4, Depth: 16, Rate: 32, Alone: 1},                    // 64x64
 }
 
+// matrixTiles are the shapes for devices with matrices. A block has 4x4 matrices: fewer sums than in other tiles, because those of A and B take
+// registers, too. There is one shape as long as none has been timed; its rate only serves to decide about Splits.
+var matrixTiles = []Tile{
+	{BlocksM: 2, BlocksN: 2, LanesM: 4, TM: 8, TN: 4, Depth: 16, Rate: 43, Alone: 0.85, Matrices: true}, // 64x64
+}
+
 // Tiles returns the shapes of tiled products.
 func Tiles() []Tile { return slices.Clone(tiles) }
+
+// MatrixTiles returns the shapes of tiled products of devices with matrices.
+func MatrixTiles() []Tile { return slices.Clone(matrixTiles) }
+
+// tiles returns the shapes that a device can use.
+func (l Limits) tiles() []Tile {
+	if l.Matrices {
+		return matrixTiles
+	}
+	return tiles
+}
 
 // WebGPU does not report the number of processors. Tiles are chosen for a large GPU. On a smaller one each processor computes more tiles, and the
 // choice matters less.
@@ -130,8 +169,9 @@ func chooseTile(p product, l Limits) Tile {
 	if l.Tile != nil {
 		return *l.Tile
 	}
-	best, least := tiles[len(tiles)-1], math.Inf(1)
-	for _, t := range tiles {
+	all := l.tiles()
+	best, least := all[len(all)-1], math.Inf(1)
+	for _, t := range all {
 		if time := t.seconds(p); t.fits(p, l) && time < least {
 			best, least = t, time
 		}
@@ -157,7 +197,7 @@ func chooseSplit(p product, l Limits) Tile {
 		return best
 	}
 	least := best.seconds(p) * splitGain
-	for _, t := range tiles {
+	for _, t := range l.tiles() {
 		for t.Splits = 2; t.Splits <= 8 && p.k >= t.Splits*leastPart; t.Splits++ {
 			if time := t.seconds(p); t.fits(p, l) && time < least {
 				best, least = t, time

@@ -2,6 +2,28 @@ package kernels
 
 import "testing"
 
+// TestMatrixTiles: a device with matrices gets a tile of them, in which the sums of a row of matrices fit into the memory of A.
+func TestMatrixTiles(t *testing.T) {
+	for _, c := range []struct {
+		m, n int
+		want string
+	}{{4096, 2304, "64x64/8x4"}, {4096, 4096, "64x64/8x4"}, {100, 1280, "64x64/8x4"}, {0, 0, "64x64/8x4"}} {
+		got := chooseTile(product{m: c.m, n: c.n, k: 768, matrix: 1}, Limits{WorkgroupStorage: 32 << 10, Matrices: true})
+		if got.String() != c.want || !got.Matrices {
+			t.Errorf("%d x %d: tile %v; want %s of matrices", c.m, c.n, got, c.want)
+		}
+	}
+	for _, tile := range matrixTiles {
+		c := tiled{Tile: tile}.specialise(0, 0, 0)
+		if have, want := c.A.Line*c.Depth, c.BlocksM*c.BlocksN*2*c.BlockN(); have < want || c.BlockM()%8+c.BlockN()%32+c.Depth%8 > 0 {
+			t.Errorf("tile %v has %d vectors for A, and needs %d for its sums", tile, have, want)
+		}
+		if tile.bytes() < 16*c.Depth*(c.A.Line+c.B.Line) {
+			t.Errorf("tile %v has %d bytes", tile, 16*c.Depth*(c.A.Line+c.B.Line))
+		}
+	}
+}
+
 // TestChooseTile: the products that BenchmarkTiles of package backend times get the tile that was fastest there, or one at most 2 % slower. A device
 // with little workgroup memory gets a tile that fits.
 func TestChooseTile(t *testing.T) {

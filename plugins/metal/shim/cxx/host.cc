@@ -38,14 +38,19 @@ bool fail(const char* format, ...) {
 
 // A fiber is a thread of a threadgroup. It runs until it waits or ends, and is then used for the next group. ucontext starts it; longjmp, which makes no
 // system call, continues it.
+// It waits for the group or for its simdgroup: for the other 31 threads of those that have the same number divided by 32.
+enum waiting { nothing, for_group, for_simdgroup };
 struct fiber {
   ucontext_t context;
   jmp_buf at;
   bool begun, ended;
+  waiting waits;
+  uint calls;  // of simdgroup functions
 };
 fiber fibers[most_threads];
 jmp_buf scheduler;
 uint current; // the fiber that runs
+rlx_lane lanes[2][most_threads];  // what threads have passed to their simdgroup, in even calls and in odd ones: a thread can be one call ahead
 uint3 group, groups;
 const rlx_kernel_entry* entry;
 rlx_any* buffers;
@@ -76,21 +81,43 @@ __attribute__((noinline)) void resume(uint i) {
   setcontext(&f.context);
 }
 
+// meet lets the threads of simdgroups go on that have all come to the same function. It returns false if there is no such simdgroup.
+bool meet(uint n) {
+  bool any = false;
+  for (uint first = 0; first + 32 <= n; first += 32) {
+    bool all = true;
+    for (uint i = first; i < first + 32; i++) all = all && fibers[i].waits == for_simdgroup;
+    if (!all) continue;
+    const rlx_lane* of = &lanes[fibers[first].calls % 2][first];
+    for (uint i = 0; i < 32; i++) {
+      if (strcmp(of[i].function, of->function) || of[i].memory != of->memory || of[i].stride != of->stride || of[i].transposed != of->transposed)
+        return fail("the threads of a simdgroup call %s and %s, or with different arguments", of->function, of[i].function);
+      fibers[first + i].waits = nothing;
+    }
+    any = true;
+  }
+  return any;
+}
+
 // run_group runs all threads up to the next barrier, one after another, then all again in reverse order, so that a missing barrier shows.
 bool run_group() {
   uint n = entry->threads;
-  for (uint i = 0; i < n; i++) fibers[i].ended = false;
-  for (bool backwards = false;; backwards = !backwards) {
-    uint ended = 0;
+  for (uint i = 0; i < n; i++) fibers[i].ended = false, fibers[i].waits = nothing, fibers[i].calls = 0;
+  for (bool backwards = false;;) {
+    uint ended = 0, at_barrier = 0;
     for (uint i = 0; i < n; i++) {
       uint k = backwards ? n - 1 - i : i;
-      resume(k);
+      if (fibers[k].waits == nothing && !fibers[k].ended) resume(k);
       ended += fibers[k].ended;
+      at_barrier += !fibers[k].ended && fibers[k].waits == for_group;
     }
     if (ended == n) return true;
-    if (ended > 0) {
+    if (at_barrier == n) {
+      for (uint i = 0; i < n; i++) fibers[i].waits = nothing;
+      backwards = !backwards;
+    } else if (!meet(n)) {
       for (fiber& f : fibers) f.begun = false; // some wait in this kernel
-      return fail("threads of a group wait for others that have ended");
+      return fail(ended > 0 ? "threads of a group wait for others that have ended" : "some threads of a group wait at a barrier, and others for their simdgroup");
     }
   }
 }
@@ -139,7 +166,19 @@ bool load() {
 
 }  // namespace
 
-void rlx_barrier() { yield(); }
+void rlx_barrier() {
+  fibers[current].waits = for_group;
+  yield();
+}
+
+const rlx_lane* rlx_simdgroup(const rlx_lane& mine, uint& number) {
+  uint call = ++fibers[current].calls % 2;
+  lanes[call][current] = mine;
+  fibers[current].waits = for_simdgroup;
+  yield();
+  number = current % 32;
+  return &lanes[call][current / 32 * 32];
+}
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;

@@ -1,0 +1,177 @@
+//go:build linux
+
+package shim
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/devicetest"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/interp"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/internal/gpu"
+	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
+)
+
+// matrixKernel begins a kernel of two simdgroups, which have read 8x8 words of x and of w into workgroup memory, in lines of 12.
+const matrixKernel = `
+@group(0) @binding(0) var<storage, read_write> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+var<workgroup> words: array<vec4<f32>, 96>;
+@compute @workgroup_size(64)
+fn main(@builtin(local_invocation_index) local: u32) {
+  for (var i = local; i < 96u; i = i + 64u) {
+    words[i] = vec4<f32>(x[4u * i], x[4u * i + 1u], x[4u * i + 2u], x[4u * i + 3u]);
+  }
+  workgroupBarrier();
+  let block = local / 32u;
+  var a: rlx_matrix8x8;
+  var b: rlx_matrix8x8;
+  var c: rlx_matrix8x8;
+`
+
+// TestMatrices: the functions of matrices do what package kernels says, and all threads of a simdgroup must call them alike.
+func TestMatrices(t *testing.T) {
+	// Simdgroup n multiplies the transpose of what is at word 96 n by what is at word 192 + 96 n, adds that once more, and leaves the sum where it was.
+	product := matrixKernel + `
+  rlx_matrix_load(&a, &words, 96u * block, 12u, true);
+  rlx_matrix_load(&b, &words, 192u + 96u * block, 12u, false);
+  rlx_matrix_multiply_add(&c, &a, &b);
+  rlx_matrix_multiply_add(&c, &a, &b);
+  rlx_matrix_store(&c, &words, 96u * block, 12u);
+  workgroupBarrier();
+  for (var i = local; i < 96u; i = i + 64u) {
+    y[4u * i] = words[i].x;
+    y[4u * i + 1u] = words[i].y;
+    y[4u * i + 2u] = words[i].z;
+    y[4u * i + 3u] = words[i].w;
+  }
+}
+`
+	differ := matrixKernel + "  rlx_matrix_load(&a, &words, local % 4u, 12u, false);\n}\n"
+	some := matrixKernel + "  if (local != 40u) {\n    rlx_matrix_load(&a, &words, 0u, 12u, false);\n  }\n}\n"
+	others := matrixKernel + "  if (local < 16u) {\n    rlx_matrix_multiply_add(&c, &a, &b);\n  } else {\n    rlx_matrix_load(&a, &words, 0u, 12u, false);\n  }\n}\n"
+	waiting := matrixKernel + "  if (local < 8u) {\n    workgroupBarrier();\n  } else {\n    rlx_matrix_load(&a, &words, 0u, 12u, false);\n  }\n  workgroupBarrier();\n}\n"
+	one := matrixKernel + "  if (local < 32u) {\n    rlx_matrix_load(&a, &words, 0u, 12u, false);\n  }\n  workgroupBarrier();\n  y[local] = 1.0;\n}\n"
+	d := start(t, 1<<12, product, differ, some, others, waiting, one)
+	word := func(i int) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(d.memory[4*i:])) }
+	r := rand.New(rand.NewPCG(1, 2))
+	var x [384]float32
+	for i := range x {
+		x[i] = float32(r.IntN(64) - 32) // products and sums are exact
+		binary.LittleEndian.PutUint32(d.memory[4*i:], math.Float32bits(x[i]))
+	}
+	if err := d.run(0, 1, 1, 0, 4*384, 2048, 4*384); err != nil {
+		t.Fatal(err)
+	}
+	for i := range x {
+		want := x[i]
+		if block, row, column := i/96, i%96/12, i%12; block < 2 && column < 8 {
+			want = 0
+			for k := range 8 {
+				want += 2 * x[96*block+12*k+row] * x[192+96*block+12*k+column]
+			}
+		}
+		if got := word(512 + i); got != want {
+			t.Errorf("word %d is %v; want %v", i, got, want)
+		}
+	}
+	for k, say := range []string{"simdgroup call simdgroup_load and simdgroup_load, or with different arguments", "wait for others that have ended",
+		"call simdgroup_multiply_accumulate and simdgroup_load", "some threads of a group wait at a barrier"} {
+		if err := d.run(1+k, 1, 1, 0, 4*384, 2048, 4*384); err == nil || !strings.Contains(err.Error(), say) {
+			t.Errorf("kernel %d: %v; want %q", 1+k, err, say)
+		}
+	}
+	if err := d.run(5, 1, 1, 0, 4*384, 2048, 4*384); err != nil || word(512+63) != 1 {
+		t.Errorf("a function of one simdgroup: %v", err)
+	}
+}
+
+// TestMatrixTiles makes products with every tile of matrices: sizes that the tile divides, sizes at which rows, columns and K end within it, and K in parts.
+// A NaN and an Inf in the last row and the last column must stay there.
+func TestMatrixTiles(t *testing.T) {
+	for _, tile := range kernels.MatrixTiles() {
+		for _, c := range []struct {
+			name              string
+			batch, m, n, k, s int64
+			attrs             op.FusedMatMulAttrs
+		}{
+			{"whole", 1, 128, 128, 48, 0, op.FusedMatMulAttrs{TransB: true, HasBias: true, HasResidual: true, Act: "gelu"}},
+			{"odd", 1, 67, 99, 52, 0, op.FusedMatMulAttrs{TransB: true, HasBias: true, HasResidual: true}},
+			{"across", 3, 76, 68, 27, 0, op.FusedMatMulAttrs{TransA: true}},
+			{"parts", 1, 67, 68, 112, 3, op.FusedMatMulAttrs{TransB: true, HasBias: true}},
+		} {
+			t.Run(tile.String()+"/"+c.name, func(t *testing.T) {
+				tile := tile
+				tile.Splits = int(c.s)
+				typ := func(across bool, rows int64) ir.Type {
+					dims := []int64{rows, c.k}
+					if across {
+						dims = []int64{c.k, rows}
+					}
+					if c.batch > 1 {
+						dims = append([]int64{c.batch}, dims...)
+					}
+					return ir.TypeOf(dtype.F32, dims...)
+				}
+				g := ir.NewGraph("product")
+				x, w := op.Input(g, "x", typ(c.attrs.TransA, c.m)), op.Input(g, "w", typ(!c.attrs.TransB, c.n))
+				var bias, residual *ir.Node
+				if c.attrs.HasBias {
+					bias = op.Input(g, "bias", ir.TypeOf(dtype.F32, c.n))
+				}
+				if c.attrs.HasResidual {
+					residual = op.Input(g, "residual", ir.TypeOf(dtype.F32, c.m, c.n))
+				}
+				g.Return("y", op.FusedMatMul(x, w, bias, residual, c.attrs))
+				p, _, err := sched.Build(g, sched.Options{Target: "metal"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				in, r := map[string]*tensor.Array{}, rand.New(rand.NewPCG(1, uint64(c.m)))
+				for _, n := range p.Graph.Inputs() {
+					a := tensor.NewArray(dtype.F32, n.Type.Shape.Eval(nil)...)
+					for i := range a.F {
+						a.F[i] = float64(r.Float32() - 0.5)
+					}
+					in[n.Name] = a
+				}
+				in["x"].F[len(in["x"].F)-1], in["w"].F[len(in["w"].F)-1] = math.NaN(), math.Inf(1)
+				want, err := interp.RunProgram(p, nil, in, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b := New(Options{Cache: dir, Level: "-O0", Tile: &tile})
+				e, err := b.Load(t.Context(), device.Load{Program: p})
+				if errors.Is(err, ErrNoCompiler) && os.Getenv("RLX_REQUIRE_CXX") == "" {
+					t.Skip(err)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if text := fmt.Sprint(gpu.Inspect(e).Texts()); !strings.Contains(text, "rlx_matrix_multiply_add") {
+					t.Error("the kernel has no matrices")
+				}
+				for i, got := range devicetest.Once(t, e, p, nil, in)["y"].F {
+					if w := want["y"].F[i]; !(math.IsNaN(w) && math.IsNaN(got)) && got != w && !(math.Abs(got-w) < 1e-5) {
+						t.Fatalf("element %d of %v is %v; want %v", i, want["y"].Shape, got, w)
+					}
+				}
+				if err := e.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
