@@ -12,7 +12,7 @@ import (
 )
 
 // New makes the backend of this machine's Metal devices.
-func New() *gpu.Backend { return gpu.New(api{cacheFolder()}) }
+func New() *gpu.Backend { return gpu.New(api{cache: cacheFolder()}) }
 
 // cacheFolder is where compiled pipelines are kept between runs: rlx/metal in the user's cache. It is empty, and nothing is kept, if there is no cache.
 func cacheFolder() string {
@@ -23,7 +23,12 @@ func cacheFolder() string {
 	return filepath.Join(dir, "rlx", "metal")
 }
 
-type api struct{ cache string }
+type api struct {
+	cache string
+	// For tests: products without matrices, and the shape of their tiles.
+	plain bool
+	tile  *kernels.Tile
+}
 
 func (api) Name() string                             { return "metal" }
 func (api) Aborted() (<-chan struct{}, func() error) { return nil, nil }
@@ -78,7 +83,7 @@ func (a api) describe(d mtlDevice) *adapter {
 	}}
 	out.info = device.Device{Name: goString(deviceName.to(d)), Type: "gpu", Memory: int64(workingSet.to(d)),
 		Features: []string{fmt.Sprintf("buffer %d MiB", buffer>>20), fmt.Sprintf("threadgroup %d KiB", shared>>10)}}
-	out.limits.Kernels.Matrices = supportsFamily.to(d, gpuFamilyApple7) != 0
+	out.limits.Kernels.Matrices, out.limits.Kernels.Tile = !a.plain && supportsFamily.to(d, gpuFamilyApple7) != 0, a.tile
 	for family := nsInteger(gpuFamilyApple10); family >= gpuFamilyApple1; family-- {
 		if supportsFamily.to(d, family) != 0 {
 			out.info.Features = append([]string{fmt.Sprintf("apple %d", family-gpuFamilyApple1+1)}, out.info.Features...)

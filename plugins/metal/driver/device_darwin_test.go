@@ -23,7 +23,12 @@ var mustHave = os.Getenv("RLX_REQUIRE_GPU") != ""
 // cached is a backend with a cache of its own.
 func cached(t *testing.T, dir string) *gpu.Backend {
 	t.Helper()
-	b := gpu.New(api{dir})
+	return describedBackend(t, api{cache: dir})
+}
+
+func describedBackend(t *testing.T, a api) *gpu.Backend {
+	t.Helper()
+	b := gpu.New(a)
 	info, err := b.Info(t.Context())
 	if errors.Is(err, device.ErrUnavailable) && !mustHave {
 		t.Skip(err)
@@ -41,6 +46,19 @@ func cached(t *testing.T, dir string) *gpu.Backend {
 func TestDevice(t *testing.T) {
 	b := cached(t, t.TempDir())
 	devicetest.Run(t, func(*testing.T) device.Backend { return b }, devicetest.Options{MustHave: mustHave})
+}
+
+// TestDevicePlain makes a sample of the conformance suite without matrices. If it passes and TestDevice does not, the matrices may be at fault.
+func TestDevicePlain(t *testing.T) {
+	b := describedBackend(t, api{plain: true})
+	devicetest.Run(t, func(*testing.T) device.Backend { return b }, devicetest.Options{MustHave: mustHave})
+}
+
+// TestDeviceProducts times products with and without matrices.
+func TestDeviceProducts(t *testing.T) {
+	for _, s := range [][3]int{{2048, 2048, 2048}, {4096, 768, 768}, {256, 4096, 4096}} {
+		products(t, describedBackend, s[0], s[1], s[2], 20)
+	}
 }
 
 // TestDeviceArchive: a second process finds the pipelines of the first.

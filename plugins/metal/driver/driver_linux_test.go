@@ -40,6 +40,11 @@ func TestMain(m *testing.M) {
 // start makes a backend of the driver on a fake.
 func start(t *testing.T, cache string) (*fake, *gpu.Backend) {
 	t.Helper()
+	return startAPI(t, api{cache: cache})
+}
+
+func startAPI(t *testing.T, a api) (*fake, *gpu.Backend) {
+	t.Helper()
 	d, err := shim.Open(shim.Options{Cache: kernelCache, Level: "-O0"})
 	if errors.Is(err, shim.ErrNoCompiler) && os.Getenv("RLX_REQUIRE_CXX") == "" {
 		t.Skip(err)
@@ -48,7 +53,7 @@ func start(t *testing.T, cache string) (*fake, *gpu.Backend) {
 		t.Fatal(err)
 	}
 	f := install(t, d)
-	return f, gpu.New(translating{api{cache}, f})
+	return f, gpu.New(translating{a, f})
 }
 
 // TestConformance makes the suite's checks of a backend's behaviour, and those of a few ops, through the driver.
@@ -496,6 +501,14 @@ func TestMatrices(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// TestProducts: what a Mac is to time gives right results here.
+func TestProducts(t *testing.T) {
+	products(t, func(t *testing.T, a api) *gpu.Backend {
+		_, b := startAPI(t, a)
+		return b
+	}, 80, 132, 32, 1)
 }
 
 // TestKernel runs a kernel whose threadgroup memory has 4 bytes: Metal wants a multiple of 16.

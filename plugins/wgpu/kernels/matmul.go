@@ -202,7 +202,8 @@ type operand struct {
 	At    string // WGSL type of the offsets of a unit's vectors
 	Fours int    // rows of a tile / 4
 	Quads int    // values of K of a tile / 4
-	Line  int    // vectors from one value of K to the next in workgroup memory, of a tile with matrices. One is padding, so that columns lie in different banks
+	Line  int    // see line; of a tile with matrices
+	Size  int    // vectors in workgroup memory, of a tile with matrices
 	Pad   int    // vectors of padding between groups of four values of K in workgroup memory
 }
 
@@ -287,7 +288,8 @@ func (t tiled) specialise(m, n, k int) tiled {
 	at := "u32"
 	for _, o := range []*operand{&t.A, &t.B} {
 		o.Quads = t.Depth / 4
-		o.Line = o.Fours + 1
+		o.Line = line(4 * o.Fours)
+		o.Size = t.Depth * o.Line
 		if !o.Across {
 			o.Pad = t.pad() // neighbours store different values of K
 		}
@@ -296,6 +298,7 @@ func (t tiled) specialise(m, n, k int) tiled {
 		}
 	}
 	t.A.At, t.B.At = at, at
+	t.A.Size = t.vectorsA()
 	return t
 }
 

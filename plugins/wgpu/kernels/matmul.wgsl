@@ -14,7 +14,7 @@
 {{- if $c.Matrices}}
 
 // A line of rows for each value of K.
-var<workgroup> tile_{{.Name}}: array<vec4<f32>, {{mul .Line $c.Depth}}>;
+var<workgroup> tile_{{.Name}}: array<vec4<f32>, {{.Size}}>;
 {{- else}}
 
 // Four values of K for the rows of {{.Name}}{{if .Pad}}. The padding makes neighbouring invocations store to different banks{{end}}.

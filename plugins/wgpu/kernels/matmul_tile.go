@@ -57,11 +57,20 @@ func (t Tile) pad() int { return 8 / (t.Depth / 4) }
 
 // bytes is an upper bound of the workgroup memory in bytes.
 func (t Tile) bytes() int {
-	pad := t.Depth / 4 * t.pad()
 	if t.Matrices {
-		pad = t.Depth
+		b := t.Depth * line(t.TileN())
+		return 16 * (t.vectorsA() + b)
 	}
-	return 4*t.Depth*(t.TileM()+t.TileN()) + 2*pad*16
+	return 4*t.Depth*(t.TileM()+t.TileN()) + 2*t.Depth/4*t.pad()*16
+}
+
+// line is the number of vectors from one value of K to the next in workgroup memory, of a tile with matrices. One of them is padding, so that the rows of
+// a matrix lie in different banks.
+func line(rows int) int { return rows/4 + 1 }
+
+// vectorsA is the number of vectors in workgroup memory for A in a tile with matrices. Later a row of matrices of each block lies there.
+func (t Tile) vectorsA() int {
+	return max(t.Depth*line(t.TileM()), t.BlocksM*t.BlocksN*8*t.BlockN()/4)
 }
 
 // String returns the sizes of the tile and of an invocation's part of it: 128x96/8x12.
