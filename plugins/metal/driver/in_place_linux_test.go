@@ -41,21 +41,28 @@ func sumOfWeights(t *testing.T) *program.Program {
 	return p
 }
 
-// mapWeights maps the weights, read-only. They begin skip bytes into a page of 16 KiB.
-func mapWeights(t *testing.T, skip int64) (section []byte, unmap func()) {
-	t.Helper()
-	size := skip + weightAt["c"] + 4*elems
-	all, err := unix.Mmap(-1, 0, int(size+2*pageSize), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lead := -uintptr(unsafe.Pointer(&all[0])) & (pageSize - 1)
-	section = all[lead:][:size][skip:]
+// weightsOfSum are the weights of sumOfWeights.
+func weightsOfSum() []byte {
+	section := make([]byte, weightAt["c"]+4*elems)
 	for name, at := range weightAt {
 		for i := range elems {
 			binary.LittleEndian.PutUint32(section[at+int64(4*i):], math.Float32bits(weight(name, i)))
 		}
 	}
+	return section
+}
+
+// mapped maps memory with these contents, read-only. They begin skip bytes into a page of 16 KiB.
+func mapped(t *testing.T, contents []byte, skip int) (section []byte, unmap func()) {
+	t.Helper()
+	size := skip + len(contents)
+	all, err := unix.Mmap(-1, 0, size+2*pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lead := -uintptr(unsafe.Pointer(&all[0])) & (pageSize - 1)
+	section = all[lead:][:size][skip:]
+	copy(section, contents)
 	if err := unix.Mprotect(all, unix.PROT_READ); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +82,7 @@ func TestInPlace(t *testing.T) {
 	p := sumOfWeights(t)
 	for _, c := range []struct {
 		name   string
-		skip   int64
+		skip   int
 		copied bool // the host says that the weights are not mapped
 		with   func(f *fake)
 		made   int // buffers over the weights
@@ -93,7 +100,7 @@ func TestInPlace(t *testing.T) {
 			if c.with != nil {
 				c.with(f)
 			}
-			section, unmap := mapWeights(t, c.skip)
+			section, unmap := mapped(t, weightsOfSum(), c.skip)
 			x, err := b.Load(t.Context(), device.Load{Program: p, Weights: section, Mapped: !c.copied})
 			if err != nil {
 				t.Fatal(err)
@@ -137,7 +144,7 @@ func TestInPlace(t *testing.T) {
 func TestInPlaceAfterFailure(t *testing.T) {
 	f, b := start(t, "")
 	p := sumOfWeights(t)
-	section, unmap := mapWeights(t, 0)
+	section, unmap := mapped(t, weightsOfSum(), 0)
 	x, err := b.Load(context.Background(), device.Load{Program: p, Weights: section, Mapped: true})
 	if err != nil {
 		t.Fatal(err)

@@ -14,16 +14,17 @@ import (
 	_ "github.com/rlx-go/rlx/models/sam"
 )
 
-// TestSAM runs a small SAM through the driver and compares with its authors' results. The second run plays the commands recorded during the first.
+// TestSAM runs a small SAM through the driver and compares with its authors' results. Its weights are mapped. The second run plays the commands recorded during the first.
 func TestSAM(t *testing.T) {
 	const dir = "../../../testdata/goldens/sam_tiny/"
 	f, b := start(t, t.TempDir())
 	g := modeltest.OpenSAM(t, dir)
 	stored := modeltest.Open(t, modeltest.Manifest(t, dir), dtype.F32)
 	c := modeltest.Compile(t, modeltest.Build(t, stored, g.Config, g.Set...), stored, compile.Defaults()...)
+	weights, unmap := mapped(t, c.Weights, 0)
 	load := func(method string) (*program.Program, device.Executable) {
 		p := c.Find(t, method, "wgpu")
-		x, err := b.Load(t.Context(), device.Load{Program: p, Weights: c.Weights})
+		x, err := b.Load(t.Context(), device.Load{Program: p, Weights: weights, Mapped: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,6 +42,10 @@ func TestSAM(t *testing.T) {
 		q.Check(t, devicetest.Once(t, x, p, map[string]int64{"N": int64(q.Points)}, q.With(embeddings)), 2e-5)
 	}
 	x.Close()
+	unmap()
+	if f.sent["newBufferWithBytesNoCopy:length:options:deallocator:"] < 2 {
+		t.Error("no weights are used in place")
+	}
 	if n := f.count(t); n["MTLBuffer"]+n["MTLCommandBuffer"] > 0 {
 		t.Errorf("these objects are left: %v", n)
 	}
