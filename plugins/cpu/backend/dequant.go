@@ -110,8 +110,9 @@ func dequantScratch(p *kernels.Pool, n *ir.Node, precision kernels.Precision) ke
 		r := kernels.SchemeScratch(p, m, k, out[len(out)-1], kernels.Float32)
 		return r.With(kernels.SchemeScratch(p, m, k, out[len(out)-1], precision))
 	}
-	g := kernels.GemmArgs{M: m, N: w[len(w)-2], K: k, TransB: true, B: kernels.Packed(n.In[1].Type.DType, nil)}
-	r := kernels.PackedScratch(m, k)
+	d := n.In[1].Type.DType
+	g := kernels.GemmArgs{M: m, N: w[len(w)-2], K: k, TransB: true, B: kernels.Packed(d, nil)}
+	r := kernels.PackedScratch(p, d, m, k)
 	if len(w) == 3 {
 		r.Other += kernels.GroupedScratch(m, k, g.N, w[0]).Other
 	}

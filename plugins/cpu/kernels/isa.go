@@ -112,10 +112,9 @@ type isa struct {
 
 	// Products of activations rounded to 8 bits, see packed_integers.go. roundRow is quant.RoundActivations for whole groups; sums[i] is
 	// the sum of 16 elements of q. nil: rounded activations are multiplied as floats.
-	integerFormats   map[dtype.DType]integerFormat
-	roundRow         func(q []int8, scale, sums, x []float32)
-	multiplyIntegers func(r groupProduct)
-	dotBytes         map[dtype.DType]byteDot // products with one row of activations, from blocks as they are stored
+	integerFormats map[dtype.DType]integerFormat
+	roundRow       func(q []int8, scale, sums, x []float32)
+	dotBytes       map[dtype.DType]byteDot // products with one row of activations, from blocks as they are stored
 
 	split *splitRoutines // nil: products of packed weights and exact activations widen the weights; see packed_tiles.go
 

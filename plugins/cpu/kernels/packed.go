@@ -147,12 +147,13 @@ type PackedProduct struct {
 	rows []roundedRow // for products of at most packedDotRows rows
 }
 
-// PackedScratch returns the memory that a PackedProduct needs for at most m rows of k values, in addition to what Gemm needs.
-func PackedScratch(m, k int) ScratchSize {
+// PackedScratch returns the memory that a PackedProduct needs for at most m rows of k values and weights of type d, in addition to what Gemm
+// needs.
+func PackedScratch(p *Pool, d dtype.DType, m, k int) ScratchSize {
 	rows, groups := min(m+integerSide, integerBatch), k/integerSide
 	floats := sizeOf[float32](m*k) + int64(m*k)*5/4
 	integers := int64(rows*k) + sizeOf[float32](3*rows*groups) + packedDotRows*(int64(2*k)+sizeOf[float32](3*groups))
-	return ScratchSize{Other: max(floats, integers), Worker: integerScratch(k, groups)}
+	return ScratchSize{Other: max(floats, integers), Worker: p.isa.integerFormats[d].scratch(k, groups)}
 }
 
 // Multiply computes the product g.

@@ -11,17 +11,30 @@ import (
 // to bytes once and multiplied by all rows. A group is a run of values along k that share a scale. Its sum of products is an exact integer,
 // in any order of additions. The sum is scaled, and the groups are added in order.
 
-// integerFormat unpacks blocks of a packed type to integers of 8 bits. A value is scale*q - low. All values of a group have the same scale
-// and the same low (the minimum of GGUF's formats, subtracted).
+// integerFormat unpacks blocks of a packed type to integers of 8 bits, and multiplies these. A value is scale*q - low. All values of a group
+// have the same scale and the same low (the minimum of GGUF's formats, subtracted).
 type integerFormat struct {
 	group int  // values in a group: 16 or 32
 	lows  bool // false if low is always 0
 	// unpack sets q to the integers of the blocks in w, and scale and low to one number for each group. low is as long as scale. Without
 	// lows it is not written.
 	unpack func(q []int8, scale, low []float32, w []byte)
+	// excess is added to every integer by unpack, for products that take unsigned ones.
+	excess int
+	// nibbles: unpack splits the 32 integers of a group into 32 times q&15, then 32 times q>>4 + excess.
+	nibbles  bool
+	multiply func(r groupProduct) // nil: rounded activations are multiplied as floats
 }
 
-// integerSide is the number of rows and of columns that isa.multiplyIntegers computes.
+// width returns how many bytes unpack writes for a value.
+func (f integerFormat) width() int {
+	if f.nibbles {
+		return 2
+	}
+	return 1
+}
+
+// integerSide is the number of rows and of columns that integerFormat.multiply computes.
 const integerSide = 16
 
 // groupProduct describes a product of 16 rows and 16 columns: C = the sum over groups of dx*dw*(a·b) - xs*low, where a·b is the sum of
@@ -29,9 +42,9 @@ const integerSide = 16
 type groupProduct struct {
 	rows, groups, group int       // rows in use, at most 16; number of groups; values in a group
 	a                   []int8    // [groups][16 rows][group]
-	sums                []int32   // [groups][16 rows]: -128 times the sum of a, which makes up for VNNI's b+128
+	sums                []int32   // [groups][16 rows]: makes up for what is added to b: -128 times the sum of a for VNNI, else quadExcess
 	dx, xs              []float32 // [groups][16 rows]: the scale of a; the sum of a times its scale
-	b                   []int8    // [groups][group/4][16 columns][4]
+	b                   []int8    // [groups][width*group/4][16 columns][4], see integerFormat.width
 	dw, low             []float32 // [groups][16 columns]: the scale and the low of b; low is nil for formats without lows
 	c                   []float32 // [16, 16]
 	ldc                 int
@@ -55,7 +68,7 @@ const integerBatch = 1024
 
 // multipliesPacked reports whether the set multiplies packed weights as integers.
 func (s *isa) multipliesPacked(d dtype.DType) bool {
-	return s.integerFormats[d].unpack != nil && s.multiplyIntegers != nil && s.roundRow != nil
+	return s.integerFormats[d].multiply != nil && s.roundRow != nil
 }
 
 // multiplyIntegers computes g in integers, with activations rounded to 8 bits.
@@ -70,7 +83,7 @@ func (x *PackedProduct) multiplyIntegers(p *Pool, g *GemmArgs) {
 		x.tiles = grown(x.tiles, blocks*integerSide*g.K)
 		x.dx, x.xs = grown(x.dx, blocks*integerSide*groups), grown(x.xs, blocks*integerSide*groups)
 		x.sums = grown(x.sums, blocks*integerSide*groups)
-		split(p, blocks, 1+elementGrain/(integerSide*g.K), integerPacking{x, p, one, f.group})
+		split(p, blocks, 1+elementGrain/(integerSide*g.K), integerPacking{x, p, one, f})
 		strip := integerStrip
 		for strip > integerSide && g.N < 4*strip*len(p.workers) {
 			strip /= 2
@@ -79,25 +92,25 @@ func (x *PackedProduct) multiplyIntegers(p *Pool, g *GemmArgs) {
 	}
 }
 
-// integerScratch returns how many bytes of scratch memory a worker needs for rows of k values.
-func integerScratch(k, groups int) int64 {
+// scratch returns how many bytes of scratch memory a worker needs for rows of k values.
+func (f integerFormat) scratch(k, groups int) int64 {
 	const side = integerSide
-	strip := floats(integerStrip*k/4, integerStrip*groups, integerStrip*groups)
-	return strip + floats(side*k/4, side*groups, side*groups, side*side, 2*side*side)
+	strip := floats(integerStrip*k*f.width()/4, integerStrip*groups, integerStrip*groups)
+	return strip + floats(side*k*f.width()/4, side*groups, side*groups, side*side, 2*side*side)
 }
 
 // integerPacking rounds blocks of 16 rows.
 type integerPacking struct {
-	x     *PackedProduct
-	p     *Pool
-	g     GemmArgs
-	group int
+	x *PackedProduct
+	p *Pool
+	g GemmArgs
+	f integerFormat
 }
 
 func (x *integerPacking) do(lo, hi, w int) {
-	k, s, sc := x.g.K, x.p.isa, x.p.scratch(w)
+	k, group, s, sc := x.g.K, x.f.group, x.p.isa, x.p.scratch(w)
 	q, scale, sums := int8sOf(sc.floats(k/4)), sc.floats(k/quant.Group), sc.floats(k/16)
-	groups := k / x.group
+	groups := k / group
 	for b := lo; b < hi; b++ {
 		to := x.x.tiles[b*integerSide*k:][:integerSide*k]
 		at := b * integerSide * groups
@@ -112,12 +125,18 @@ func (x *integerPacking) do(lo, hi, w int) {
 				s.roundRow(q, scale, sums, x.g.A[m*x.g.LDA:][:k])
 			}
 			for i := range groups {
-				copy(to[(i*integerSide+r)*x.group:][:x.group], q[i*x.group:])
-				sum, d := sums[i], scale[i*x.group/quant.Group]
-				if x.group == 32 {
+				own := q[i*group:][:group]
+				copy(to[(i*integerSide+r)*group:], own)
+				sum, d := sums[i], scale[i*group/quant.Group]
+				if group == 32 {
 					sum = sums[2*i] + sums[2*i+1]
 				}
-				dx[i*integerSide+r], xs[i*integerSide+r], total[i*integerSide+r] = d, d*sum, int32(-128*sum)
+				dx[i*integerSide+r], xs[i*integerSide+r] = d, d*sum
+				if x.f.excess != 0 {
+					total[i*integerSide+r] = quadExcess(own, x.f.excess)
+				} else {
+					total[i*integerSide+r] = int32(-128 * sum)
+				}
 			}
 		}
 	}
@@ -137,10 +156,11 @@ func (x *integerStrips) do(lo, hi, w int) {
 	g, f, s, sc := &x.g, x.f, x.p.isa, x.p.scratch(w)
 	k, groups := g.K, g.K/x.f.group
 	values, size := g.B.kind.Values(), g.B.kind.Size()
-	// Sizes of a panel of 16 columns, in floats: k bytes of integers for each column; a scale, or a low, for each group.
-	panel, scales := side*k/4, side*groups
-	b, dw, low := sc.floats(x.strip*k/4), sc.floats(x.strip*groups), sc.floats(x.strip*groups)
-	rowQ, rowScale, rowLow := sc.floats(side*k/4), sc.floats(scales), sc.floats(scales)
+	// Sizes in floats: the integers of a column; in a panel of 16 columns, all integers, and a scale, or a low, for each group.
+	column := k * f.width() / 4
+	panel, scales := side*column, side*groups
+	b, dw, low := sc.floats(x.strip*column), sc.floats(x.strip*groups), sc.floats(x.strip*groups)
+	rowQ, rowScale, rowLow := sc.floats(panel), sc.floats(scales), sc.floats(scales)
 	edge, room := sc.floats(side*side), sc.floats(2*side*side)
 	for t := lo; t < hi; t++ {
 		j := t * x.strip
@@ -149,14 +169,14 @@ func (x *integerStrips) do(lo, hi, w int) {
 			n := min(side, cols-q)
 			for i := range n {
 				at := (g.B.start + (j+q+i)*g.LDB) / values * size
-				f.unpack(int8sOf(rowQ[i*k/4:(i+1)*k/4]), rowScale[i*groups:][:groups], rowLow[i*groups:][:groups], g.B.byte[at:][:k/values*size])
+				f.unpack(int8sOf(rowQ[i*column:(i+1)*column]), rowScale[i*groups:][:groups], rowLow[i*groups:][:groups], g.B.byte[at:][:k/values*size])
 			}
 			for i := n; i < side; i++ {
-				clear(rowQ[i*k/4 : (i+1)*k/4])
+				clear(rowQ[i*column : (i+1)*column])
 				clear(rowScale[i*groups:][:groups])
 				clear(rowLow[i*groups:][:groups])
 			}
-			columnsOf(s, b[q/side*panel:][:panel], rowQ, k/4)
+			columnsOf(s, b[q/side*panel:][:panel], rowQ, column)
 			columnsOf(s, dw[q/side*scales:][:scales], rowScale, groups)
 			if f.lows {
 				columnsOf(s, low[q/side*scales:][:scales], rowLow, groups)
@@ -171,14 +191,14 @@ func (x *integerStrips) do(lo, hi, w int) {
 					a, at := m*k+k0*side, (m/side*groups+from)*side
 					r := groupProduct{rows: rows, groups: count, group: f.group, resume: k0 > 0, room: room,
 						a: x.x.tiles[a:][:side*depth], sums: x.x.sums[at:][:count*side], dx: x.x.dx[at:][:count*side], xs: x.x.xs[at:][:count*side],
-						b: int8sOf(b[q/side*panel+k0*side/4:][:depth*side/4]), dw: dw[q/side*scales+from*side:][:count*side]}
+						b: int8sOf(b[q/side*panel+k0*f.width()*side/4:][:depth*f.width()*side/4]), dw: dw[q/side*scales+from*side:][:count*side]}
 					if f.lows {
 						r.low = low[q/side*scales+from*side:][:count*side]
 					}
 					c := g.C[m*g.LDC+j+q:]
 					if rows == side && n == side {
 						r.c, r.ldc = c, g.LDC
-						s.multiplyIntegers(r)
+						f.multiply(r)
 						continue
 					}
 					r.c, r.ldc = edge, side
@@ -187,7 +207,7 @@ func (x *integerStrips) do(lo, hi, w int) {
 							copy(edge[i*side:], c[i*g.LDC:][:n])
 						}
 					}
-					s.multiplyIntegers(r)
+					f.multiply(r)
 					for i := range rows {
 						copy(c[i*g.LDC:][:n], edge[i*side:])
 					}

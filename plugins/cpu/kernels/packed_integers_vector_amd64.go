@@ -8,20 +8,26 @@ import (
 
 type unpackAsm = func(q *int8, scale, low *float32, w *byte, half *float32, blocks int)
 
-func unpackOf(d dtype.DType, group int, lows bool, f unpackAsm) integerFormat {
-	return integerFormat{group, lows, func(q []int8, scale, low []float32, w []byte) {
-		blocks := len(q) / d.Values()
+// unpackedBy sets f.unpack.
+func (f integerFormat) unpackedBy(d dtype.DType, unpack unpackAsm) integerFormat {
+	values, group := d.Values()*f.width(), f.group
+	f.unpack = func(q []int8, scale, low []float32, w []byte) {
+		blocks := len(q) / values
 		if blocks == 0 {
 			return
 		}
 		groups := blocks * d.Values() / group
 		_, _, _ = w[blocks*d.Size()-1], scale[groups-1], low[groups-1]
-		f(&q[0], &scale[0], &low[0], &w[0], &f16Values()[0], blocks)
-	}}
+		unpack(&q[0], &scale[0], &low[0], &w[0], &f16Values()[0], blocks)
+	}
+	return f
 }
 
-// integersAVX2 returns the formats of all packed types. The routines need no more than AVX2.
-func integersAVX2() map[dtype.DType]integerFormat {
+// signedIntegers returns the formats of all packed types, without excess. The routines that unpack need no more than AVX2.
+func signedIntegers(multiply func(r groupProduct)) map[dtype.DType]integerFormat {
+	unpackOf := func(d dtype.DType, group int, lows bool, unpack unpackAsm) integerFormat {
+		return integerFormat{group: group, lows: lows, multiply: multiply}.unpackedBy(d, unpack)
+	}
 	return map[dtype.DType]integerFormat{
 		dtype.Q4_0: unpackOf(dtype.Q4_0, 32, false, unpackQ4_0), dtype.Q4_1: unpackOf(dtype.Q4_1, 32, true, unpackQ4_1),
 		dtype.Q5_0: unpackOf(dtype.Q5_0, 32, false, unpackQ5_0), dtype.Q5_1: unpackOf(dtype.Q5_1, 32, true, unpackQ5_1),

@@ -188,9 +188,14 @@ func TestIntegerRoutines(t *testing.T) {
 					}
 				}
 				quant.Decode(want, d, w)
-				q, scale, low := make([]int8, n), make([]float32, n/f.group), make([]float32, n/f.group)
+				q, scale, low := make([]int8, n*f.width()), make([]float32, n/f.group), make([]float32, n/f.group)
 				f.unpack(q, scale, low, w)
-				for i, v := range q { // exact, as the integers have few bits
+				for i := range got { // exact, as the integers have few bits
+					v := int(q[i]) - f.excess
+					if f.nibbles {
+						at := i/32*64 + i%32
+						v = int(q[at]) + 16*(int(q[at+32])-f.excess)
+					}
 					got[i] = scale[i/f.group] * float32(v)
 					if f.lows {
 						got[i] -= low[i/f.group]

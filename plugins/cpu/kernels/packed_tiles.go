@@ -51,7 +51,8 @@ func splitA(k int) int { return splitSide * k * splitParts / 2 }
 
 // splitsPacked reports whether gemmSplit can compute the product.
 func (g *GemmArgs) splitsPacked(s *isa, batch int) bool {
-	return s.split != nil && g.M > packedDotRows && batch == 1 && g.Precision == Float32 && s.integerFormats[g.B.kind].unpack != nil &&
+	f := s.integerFormats[g.B.kind]
+	return s.split != nil && g.M > packedDotRows && batch == 1 && g.Precision == Float32 && f.unpack != nil && f.excess == 0 &&
 		g.K > 0 && g.LDB == g.K && g.TransB && !g.TransA &&
 		(g.B.start|g.K)%g.B.kind.Values() == 0 && g.Bias == nil && g.Act == Identity && g.Residual == nil
 }

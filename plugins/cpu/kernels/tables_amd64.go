@@ -40,7 +40,7 @@ func avx2() *isa {
 		packed:         packedAVX2(),
 		roundRow:       roundRowOf(roundRowAVX2),
 		dotBytes:       dotBytesAVX2Set(),
-		integerFormats: integersAVX2(),
+		integerFormats: integersOfWords(),
 		dotF16:         dotHalvesOf(lanes, dotF16AVX2), dotBF16: dotHalvesOf(lanes, dotBF16AVX2),
 		threefry: threefryOf(lanes, threefryAVX2),
 		scans:    scansOf(lanes, scanSumAVX2, scanProdAVX2, scanMaxAVX2),
@@ -84,7 +84,7 @@ func avx512() *isa {
 		packed:         packedAVX512(),
 		roundRow:       roundRowOf(roundRowAVX512),
 		dotBytes:       dotBytesAVX2Set(),
-		integerFormats: integersAVX2(),
+		integerFormats: integersOfWords(),
 		dotF16:         dotHalvesOf(lanes, dotF16AVX512), dotBF16: dotHalvesOf(lanes, dotBF16AVX512),
 		threefry: threefryOf(lanes, threefryAVX512),
 		scans:    scansOf(lanes, scanSumAVX512, scanProdAVX512, scanMaxAVX512),
@@ -111,7 +111,7 @@ func avx512bf16() *isa {
 	s.pair = pairOf(s.lanes, pairBF16)
 	s.halfLoop = pairsPeak
 	if cpu.X86.HasAVX512VNNI {
-		s.multiplyIntegers, s.dotBytes = multiplyIntegersVNNI, dotBytesVNNISet()
+		s.integerFormats, s.dotBytes = signedIntegers(multiplyIntegersVNNI), dotBytesVNNISet()
 	}
 	return s
 }
@@ -124,7 +124,7 @@ func amx() *isa {
 	s.tilePanel, s.storeFence = tilePanelAMX, storeFence
 	s.split = &splitAMX
 	if cpu.X86.HasAMXInt8 {
-		s.multiplyIntegers = multiplyIntegersAMX
+		s.integerFormats = signedIntegers(multiplyIntegersAMX)
 	}
 	s.setPanels()
 	if cpu.X86.HasAMXInt8 {

@@ -45,6 +45,7 @@ var parts = map[string]func(vec){
 	"packed_integers": genPackedIntegers,
 	"packed_bytes":    genPackedBytes,
 	"packed_tiles":    genPackedTiles,
+	"packed_words":    genPackedWords,
 	"quads":           genQuads,
 	"schemes":         genSchemes,
 }

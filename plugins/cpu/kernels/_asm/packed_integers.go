@@ -389,17 +389,23 @@ func lookupFP4(b *integerBlock) {
 
 func unpackIntegers(f integerFormat) {
 	name := "unpack" + f.name
+	put := func(b *integerBlock, i int, x VecVirtual) { VMOVDQU(x, Mem{Base: b.q, Disp: i}) }
+	writeUnpack(f, name, 1, put, name+" unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.")
+}
+
+// writeUnpack writes a routine that unpacks blocks. put stores 32 integers, from index i on, in width bytes each.
+func writeUnpack(f integerFormat, name string, width int, put func(b *integerBlock, i int, x VecVirtual), doc ...string) {
 	TEXT(name, NOSPLIT, "func(q *int8, scale, low *float32, w *byte, half *float32, blocks int)")
-	Doc(name + " unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.")
+	Doc(doc...)
 	Pragma("noescape")
 	b := &integerBlock{w: Load(Param("w"), GP64()), half: Load(Param("half"), GP64()), q: Load(Param("q"), GP64()),
 		scale: Load(Param("scale"), GP64()), low: Load(Param("low"), GP64())}
-	b.put = func(i int, x VecVirtual) { VMOVDQU(x, Mem{Base: b.q, Disp: i}) }
+	b.put = func(i int, x VecVirtual) { put(b, i, x) }
 	n := Load(Param("blocks"), GP64())
 	Label("blocks")
 	f.body(b)
 	ADDQ(U32(uint32(f.bytes)), b.w)
-	ADDQ(U32(uint32(f.values)), b.q)
+	ADDQ(U32(uint32(width*f.values)), b.q)
 	ADDQ(U32(uint32(f.values/f.group*4)), b.scale)
 	ADDQ(U32(uint32(f.values/f.group*4)), b.low)
 	DECQ(n)
