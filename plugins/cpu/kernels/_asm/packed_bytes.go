@@ -13,7 +13,10 @@ import (
 // genPackedBytes writes products of packed weights and a vector of bytes, for AVX2 and for AVX-512 with VNNI. Both use vectors of 32 bytes,
 // because a block of most formats has no more.
 func genPackedBytes(v vec) {
-	own := map[string]func(*byteBlock){"Q8_0": bytesOf8_0, "Q4_0": bytesOf4_0, "Q4_K": bytesOf4_K, "Q6_K": bytesOf6_K}
+	own := map[string]func(*byteBlock){"Q8_0": bytesOf8_0, "Q4_0": (*byteBlock).highNibbles, "Q4_K": (*byteBlock).sixteenfold4_K, "Q6_K": bytesOf6_K}
+	if !v.wide() {
+		own = acrossRows
+	}
 	for _, f := range integerFormats {
 		body := own[f.name]
 		if body == nil {
@@ -35,6 +38,7 @@ type byteBlock struct {
 	row                 int
 	row0                VecVirtual // the activations of the block
 	excess, rowScale    VecVirtual // their excess and scale. All rows share these three
+	across              rowsOfBlocks
 }
 
 // sums returns 8 floats: sums of four products of the unsigned bytes u and the activations from i on, plus their excess.
@@ -67,16 +71,6 @@ func (p *byteBlock) add(sums VecVirtual, scale Op) {
 	VFMADD231PS(scale, sums, p.acc)
 }
 
-// blockScale returns the f16 at byte 0 of the block times the scale of the activations.
-func (p *byteBlock) blockScale() VecVirtual {
-	s, t, y := YMM(), GP64(), YMM()
-	MOVWQZX(p.at(0), t)
-	VBROADCASTSS(Mem{Base: p.half, Index: t, Scale: 4}, s)
-	VBROADCASTSS(Mem{Base: p.dx, Disp: 4 * p.block}, y)
-	VMULPS(y, s, s)
-	return s
-}
-
 // signedSums is sums for signed bytes. With VNNI it adds 128 to them. Without VNNI the sum of two products of such bytes would overflow 16
 // bits, so it moves the signs to the activations instead.
 func (p *byteBlock) signedSums(w VecVirtual, i int) VecVirtual {
@@ -96,16 +90,10 @@ func (p *byteBlock) signedSums(w VecVirtual, i int) VecVirtual {
 }
 
 func bytesOf8_0(p *byteBlock) {
-	if p.vnni {
-		p.load()
-		w := YMM()
-		VPXORD(p.at(2), Y31, w)
-		p.addBlock(w)
-		return
-	}
+	p.load()
 	w := YMM()
-	VMOVDQU(p.at(2), w)
-	p.add(p.signedSums(w, 0), p.blockScale())
+	VPXORD(p.at(2), Y31, w)
+	p.addBlock(w)
 }
 
 // load loads what the rows of a block share: the activations, their excess and their scale. It does so at the first row only, because loads
@@ -144,19 +132,7 @@ func bytesConstants(f integerFormat) {
 	}
 }
 
-func bytesOf4_0(p *byteBlock) {
-	if p.vnni {
-		p.highNibbles()
-		return
-	}
-	x, high, y := XMM(), XMM(), YMM()
-	VMOVDQU(p.at(2), x)
-	VPSRLW(Imm(4), x, high)
-	VINSERTI128(Imm(1), high, x.AsY(), y)
-	p.add(p.sums(masked(y, 15), 0), p.blockScale())
-}
-
-// highNibbles is bytesOf4_0 without shifts. High nibbles stay in place, as 16 times their value, and the scale of their activations is
+// highNibbles is the body of Q4_0, without shifts. High nibbles stay in place, as 16 times their value, and the scale of their activations is
 // divided by 16.
 func (p *byteBlock) highNibbles() {
 	p.load()
@@ -189,33 +165,7 @@ func vpdpbusd(x Op, u, t VecVirtual) {
 	Instruction(&ir.Instruction{Opcode: "VPDPBUSD", Operands: []Op{x, u, t}, Inputs: []Op{x, u, t}, Outputs: []Op{t}, ISA: []string{"AVX512VNNI", "AVX512VL"}})
 }
 
-// broadcast returns float i of room in all lanes.
-func (p *byteBlock) broadcast(i int) VecVirtual {
-	s := YMM()
-	VBROADCASTSS(p.room.Offset(4*i), s)
-	return s
-}
-
-func bytesOf4_K(p *byteBlock) {
-	if p.vnni {
-		p.sixteenfold4_K()
-		return
-	}
-	s, m := (&packedBlock{vec: vec{8, "AVX2"}, w: p.w, half: p.half}).sixes()
-	VMULPS(p.broadcastHalf(0), s, s)
-	VMULPS(Mem{Base: p.dx}, s, s)
-	VMOVUPS(s, p.room)
-	VMULPS(p.broadcastHalf(2), m, m)
-	VFMADD231PS(Mem{Base: p.xs}, m, p.lows)
-	for c := range 4 {
-		x := YMM()
-		VMOVDQU(p.at(16+32*c), x)
-		p.add(p.sums(masked(x, 15), 64*c), p.broadcast(2*c))
-		p.add(p.sums(masked(shiftRight(x, 4), 15), 64*c+32), p.broadcast(2*c+1))
-	}
-}
-
-// sixteenfold4_K is bytesOf4_K without shifts of nibbles. High nibbles stay in place, as 16 times their value, and the scale of their
+// sixteenfold4_K is the body of Q4_K, without shifts of nibbles. High nibbles stay in place, as 16 times their value, and the scale of their
 // activations is divided by 16.
 func (p *byteBlock) sixteenfold4_K() {
 	if p.row == 0 {
@@ -379,7 +329,12 @@ func byteDot(f integerFormat, v vec, body func(*byteBlock)) {
 	Doc(name+dotDoc, "blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.",
 		"excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.")
 	Pragma("noescape")
-	p := &byteBlock{vnni: v.wide(), exact: f.lows, values: f.values, room: AllocLocal(128)}
+	across := !v.wide() && acrossRows[f.name] != nil
+	size := 128
+	if across && f.group == 16 {
+		size = 256
+	}
+	p := &byteBlock{vnni: v.wide(), exact: f.lows, values: f.values, room: AllocLocal(size)}
 	p.half = Load(Param("half"), GP64())
 	n, w := AllocLocal(8), gp64s() // the number of blocks is in memory, because some formats need all registers
 	p.x, p.dx, p.products = GP64(), GP64(), GP64()
@@ -392,7 +347,7 @@ func byteDot(f integerFormat, v vec, body func(*byteBlock)) {
 	var acc, lows [dotStreams]VecVirtual
 	for i := range acc {
 		acc[i] = YMM()
-		if f.lows {
+		if f.lows && !across {
 			lows[i] = YMM()
 		}
 	}
@@ -402,6 +357,9 @@ func byteDot(f integerFormat, v vec, body func(*byteBlock)) {
 	}
 	if p.vnni {
 		bytesConstants(f)
+	}
+	if across {
+		p.across = newRowsOfBlocks(f, w, acc)
 	}
 	Label("row")
 	w.start(p.x)
@@ -417,6 +375,8 @@ func byteDot(f integerFormat, v vec, body func(*byteBlock)) {
 	}
 	if f.lows {
 		MOVQ(arg("xs"), p.xs)
+	}
+	if f.lows && !across {
 		for _, l := range lows {
 			VXORPS(l, l, l)
 		}
@@ -424,6 +384,10 @@ func byteDot(f integerFormat, v vec, body func(*byteBlock)) {
 	unrolled(n, unroll, func(blocks int) {
 		for p.block = range blocks {
 			p.off = p.block * f.bytes
+			if across {
+				body(p)
+				continue
+			}
 			for i := range w {
 				p.row, p.w, p.acc, p.lows = i, w[i], acc[i], lows[i]
 				body(p)
@@ -442,7 +406,7 @@ func byteDot(f integerFormat, v vec, body func(*byteBlock)) {
 	})
 	var sums [dotStreams]Register
 	for i, a := range acc {
-		if f.lows {
+		if f.lows && !across {
 			VSUBPS(lows[i], a, a)
 		}
 		sums[i] = vec{8, ""}.lane(a).AsX()
