@@ -27,7 +27,7 @@ type Limits struct {
 	//	rlx_matrix_store(&m, &memory, at, stride)          likewise
 	//	rlx_matrix_multiply_add(&m, &a, &b)                m = m + a b
 	//
-	// memory is a variable in workgroup memory; stride and across are literals.
+	// memory is a variable in workgroup memory; stride and across are literals. Bounds are not checked.
 	Matrices bool
 
 	// AttentionTile is the shape of tiled attention. If it is nil, the kernel chooses one by its sizes.
