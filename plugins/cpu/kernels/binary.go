@@ -124,7 +124,8 @@ func Binary[T Number](p *Pool, op BinaryOp, dst, a []T, aShape []int, b []T, bSh
 		panic(fmt.Sprintf("BUG: %v of %v and %v", op, aShape, bShape))
 	}
 	if d, ok := any(dst).([]float32); ok {
-		split(p, n, elementGrain, binaryVectors{p, g, p.isa.binary[op], d, any(a).([]float32), any(b).([]float32)})
+		x, y := any(a).([]float32)[:product(aShape)], any(b).([]float32)[:product(bShape)]
+		split(p, n, elementGrain, binaryVectors{newOutput(p, d[:n], x, y), g, p.isa.binary[op], x, y})
 		return nil
 	}
 	switch d := any(dst).(type) {
@@ -147,16 +148,18 @@ func Binary[T Number](p *Pool, op BinaryOp, dst, a []T, aShape []int, b []T, bSh
 }
 
 type binaryVectors struct {
-	p         *Pool
-	g         grid
-	f         func(dst, a, b []float32)
-	dst, a, b []float32
+	output[float32]
+	g    grid
+	f    func(dst, a, b []float32)
+	a, b []float32
 }
 
 func (x *binaryVectors) do(lo, hi, worker int) {
 	sa, sb, buf := x.g.step(0), x.g.step(1), x.p.scratch(worker).floats(2*spread)
-	x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
-		pieces(n, x.a[at[0]:], x.b[at[1]:], sa, sb, buf, func(i int, a, b []float32) { x.f(x.dst[out+i:][:len(a)], a, b) })
+	x.each(lo, hi, worker, func(dst []float32, lo, hi int) {
+		x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
+			pieces(n, x.a[at[0]:], x.b[at[1]:], sa, sb, buf, func(i int, a, b []float32) { x.f(dst[out-lo+i:][:len(a)], a, b) })
+		})
 	})
 }
 

@@ -43,6 +43,12 @@ func copyRowsAVX2(dst *float32, ldd int, src *float32, lds int, rows int)
 //go:noescape
 func reverseAVX2(dst *float32, src *float32, blocks int)
 
+// streamAVX2 copies 64*lines bytes by non-temporal stores, and brings as many from the addresses next and after into the L1 cache,
+// whether or not there is memory; dst is aligned to 64 bytes, lines > 0. See storeFence.
+//
+//go:noescape
+func streamAVX2(dst *uint8, src *uint8, next uintptr, after uintptr, lines int)
+
 // transposeAVX512 copies dst[j*ldd+i] = src[i*lds+j] for i < rows <= lanes and j < blocks*lanes. It stores whole
 // vectors in ascending j: up to lanes-rows floats past each row of dst are overwritten with rubbish.
 //
@@ -83,3 +89,9 @@ func copyRowsAVX512(dst *float32, ldd int, src *float32, lds int, rows int)
 //
 //go:noescape
 func reverseAVX512(dst *float32, src *float32, blocks int)
+
+// streamAVX512 copies 64*lines bytes by non-temporal stores, and brings as many from the addresses next and after into the L1 cache,
+// whether or not there is memory; dst is aligned to 64 bytes, lines > 0. See storeFence.
+//
+//go:noescape
+func streamAVX512(dst *uint8, src *uint8, next uintptr, after uintptr, lines int)

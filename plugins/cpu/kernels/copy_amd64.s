@@ -359,6 +359,31 @@ DATA reversedAVX2<>+24(SB)/4, $0x00000001
 DATA reversedAVX2<>+28(SB)/4, $0x00000000
 GLOBL reversedAVX2<>(SB), RODATA|NOPTR, $32
 
+// func streamAVX2(dst *uint8, src *uint8, next uintptr, after uintptr, lines int)
+// Requires: AVX, MMX+
+TEXT ·streamAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ lines+32(FP), DX
+	MOVQ next+16(FP), BX
+	MOVQ after+24(FP), SI
+
+loop:
+	PREFETCHT0 (BX)
+	PREFETCHT0 (SI)
+	VMOVUPS    (CX), Y0
+	VMOVNTPS   Y0, (AX)
+	VMOVUPS    32(CX), Y0
+	VMOVNTPS   Y0, 32(AX)
+	ADDQ       $0x40, CX
+	ADDQ       $0x40, AX
+	ADDQ       $0x40, BX
+	ADDQ       $0x40, SI
+	DECQ       DX
+	JNE        loop
+	VZEROUPPER
+	RET
+
 // func transposeAVX512(dst *float32, ldd int, src *float32, lds int, rows int, blocks int)
 // Requires: AVX, AVX512F, CMOV
 TEXT ·transposeAVX512(SB), NOSPLIT, $0-48
@@ -757,3 +782,26 @@ DATA reversedAVX512<>+52(SB)/4, $0x00000002
 DATA reversedAVX512<>+56(SB)/4, $0x00000001
 DATA reversedAVX512<>+60(SB)/4, $0x00000000
 GLOBL reversedAVX512<>(SB), RODATA|NOPTR, $64
+
+// func streamAVX512(dst *uint8, src *uint8, next uintptr, after uintptr, lines int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·streamAVX512(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ lines+32(FP), DX
+	MOVQ next+16(FP), BX
+	MOVQ after+24(FP), SI
+
+loop:
+	PREFETCHT0 (BX)
+	PREFETCHT0 (SI)
+	VMOVUPS    (CX), Z0
+	VMOVNTPS   Z0, (AX)
+	ADDQ       $0x40, CX
+	ADDQ       $0x40, AX
+	ADDQ       $0x40, BX
+	ADDQ       $0x40, SI
+	DECQ       DX
+	JNE        loop
+	VZEROUPPER
+	RET

@@ -330,7 +330,7 @@ func truths(x uint64) uint64 {
 }
 
 // bytesOf returns elements as a slice of bytes.
-func bytesOf[T Integer](s []T) []uint8 {
+func bytesOf[T any](s []T) []uint8 {
 	if len(s) == 0 {
 		return nil
 	}

@@ -130,7 +130,10 @@ type isa struct {
 	// blockRowsOut rounds rows of 32*steps floats, ld apart, into adjacent rows of blocks, with stores that bypass the caches.
 	blockRowsOut func(dst, src []float32, ld, rows, steps int)
 	// tilePanel is tiles followed by bias, activation and residual; see tilePanel. nil if tiles is.
-	tilePanel  func(t *tilePanel)
+	tilePanel func(t *tilePanel)
+	// stream copies 64*lines bytes with such stores, and brings as many from the addresses next and after into the L1 cache. dst is aligned
+	// to 64 bytes.
+	stream     func(dst, src *uint8, next, after uintptr, lines int)
 	storeFence func() // makes the stores that bypass the caches visible before later ones
 
 	// attend computes attention for one panel of queries in tiles, see attendPanel. nil if the set has no tiles; so are the next five.

@@ -16,6 +16,7 @@ type Pool struct {
 	shared  scratch // memory that all workers of one kernel read, such as packed weights
 
 	packedLimit int // maximum number of floats of a matrix that are packed at a time
+	streamFrom  int // see streamFrom
 
 	busy        atomic.Bool
 	work        part
@@ -47,7 +48,7 @@ func NewPoolFor(n int, features string) (*Pool, error) {
 	if n <= 0 {
 		n = runtime.GOMAXPROCS(0) // since Go 1.25 the default honours affinity and the cgroup's quota
 	}
-	p := &Pool{isa: set, workers: make([]worker, n), packedLimit: 8 << 20, kept: map[any]any{}, spinTime: spinTimeFor(n),
+	p := &Pool{isa: set, workers: make([]worker, n), packedLimit: 8 << 20, streamFrom: streamFrom, kept: map[any]any{}, spinTime: spinTimeFor(n),
 		ended: make(chan struct{})}
 	for i := 1; i < n; i++ {
 		p.workers[i].wake = make(chan struct{}, 1)

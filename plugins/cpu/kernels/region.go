@@ -383,24 +383,32 @@ type regionJob struct {
 
 func (j *regionJob) do(lo, hi, worker int) {
 	b := &j.blocks[worker]
-	b.init(j.r, j.p.scratch(worker), j.in)
+	b.init(j.p.isa, j.r, j.p.scratch(worker), j.in)
 	for ; lo < hi; lo += regionBlock {
-		b.run(j.p.isa, j.dst, j.in, lo, min(regionBlock, hi-lo))
+		n := min(regionBlock, hi-lo)
+		b.run(j.p.isa, j.dst.slice(lo, n), j.in, lo, n)
 	}
 }
 
 // regionBlocks is the state of a worker. Its slices are kept for the next run.
 type regionBlocks struct {
 	r     *Region
-	regs  [2][]RegionValue // by class
-	tiled []RegionValue    // for each input that repeats: elements of it, repeated
-	phase []int            // the element of the input with which these begin; -1: not filled
-	nums  [][3][]float32   // for each step: a block filled with each number that it takes
-	args  [3]RegionValue   // operands of the current step
+	regs  [2][]RegionValue                   // by class
+	tiled []RegionValue                      // for each input that repeats: elements of it, repeated
+	phase []int                              // the element of the input with which these begin; -1: not filled
+	nums  [][3][]float32                     // for each step: a block filled with each number that it takes
+	args  [3]RegionValue                     // operands of the current step
+	half  func(dst, a, b []uint16)           // the set's routine for the halfRegion
+	mixed func(dst, a []uint16, b []float32) // or this one, if an operand is f32
 }
 
-func (b *regionBlocks) init(r *Region, sc *scratch, in []RegionValue) {
-	b.r = r
+func (b *regionBlocks) init(s *isa, r *Region, sc *scratch, in []RegionValue) {
+	b.r, b.half, b.mixed = r, nil, nil
+	if h := r.half; h != nil && h.wide < 0 {
+		b.half = s.half[h.function]
+	} else if h != nil {
+		b.mixed = s.halfMixed[mixedFunction{h.function, h.wide == 0}]
+	}
 	for class := range b.regs {
 		b.regs[class] = b.regs[class][:0]
 		for range r.registers[class] {
@@ -435,10 +443,11 @@ func newBlock(sc *scratch, d dtype.DType, n int) RegionValue {
 	return RegionValue{Bytes: unsafe.Slice((*uint8)(unsafe.Pointer(&f[0])), n*d.Size()), Type: d}
 }
 
-// run computes elements [lo, lo+n) of the result.
+// run computes elements [lo, lo+n) of the result, which it stores in dst.
 func (b *regionBlocks) run(s *isa, dst RegionValue, in []RegionValue, lo, n int) {
 	args := &b.args
-	if b.half(s, dst, in, lo, n) {
+	if b.half != nil || b.mixed != nil {
+		b.runHalf(dst, in, lo, n)
 		return
 	}
 	for i, st := range b.r.steps {
@@ -452,7 +461,7 @@ func (b *regionBlocks) run(s *isa, dst RegionValue, in []RegionValue, lo, n int)
 				args[k] = RegionValue{F32: b.nums[i][k][:n]}
 			}
 		}
-		out := dst.slice(lo, n)
+		out := dst
 		if st.out >= 0 {
 			out = b.regs[class(st.typ)][st.out].slice(0, n)
 		}
@@ -460,16 +469,9 @@ func (b *regionBlocks) run(s *isa, dst RegionValue, in []RegionValue, lo, n int)
 	}
 }
 
-// half is run for a halfRegion. It returns false if the region is none or the set has no routine for it.
-func (b *regionBlocks) half(s *isa, dst RegionValue, in []RegionValue, lo, n int) bool {
+// runHalf is run for a halfRegion of which the set has a routine.
+func (b *regionBlocks) runHalf(dst RegionValue, in []RegionValue, lo, n int) {
 	h := b.r.half
-	if h == nil {
-		return false
-	}
-	one, mixed := s.half[h.function], s.halfMixed[mixedFunction{h.function, h.wide == 0}]
-	if h.wide < 0 && one == nil || h.wide >= 0 && mixed == nil {
-		return false
-	}
 	var x [2]RegionValue
 	for k, ref := range h.in {
 		if ref.Kind == RegionNumber {
@@ -478,13 +480,12 @@ func (b *regionBlocks) half(s *isa, dst RegionValue, in []RegionValue, lo, n int
 			x[k] = b.input(ref.Index, in[ref.Index], lo, n)
 		}
 	}
-	out := elementsOf[uint16](dst.slice(lo, n).Bytes)
+	out := elementsOf[uint16](dst.Bytes)
 	if h.wide < 0 {
-		one(out, elementsOf[uint16](x[0].Bytes), elementsOf[uint16](x[1].Bytes))
+		b.half(out, elementsOf[uint16](x[0].Bytes), elementsOf[uint16](x[1].Bytes))
 	} else {
-		mixed(out, elementsOf[uint16](x[1-h.wide].Bytes), x[h.wide].F32)
+		b.mixed(out, elementsOf[uint16](x[1-h.wide].Bytes), x[h.wide].F32)
 	}
-	return true
 }
 
 // input returns elements [lo, lo+n) of input i: in place, or repeated. A short input is repeated once, so that a block may begin at any of

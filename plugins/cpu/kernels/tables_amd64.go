@@ -25,7 +25,8 @@ func avx2() *isa {
 			scoreMax: scoreMaxOf(lanes, scoreMaxNarrowAVX2), scoreBiasMax: scoreBiasMaxOf(lanes, scoreBiasMaxNarrowAVX2),
 			expSum: expSumOf(lanes, expSumNarrowAVX2), scaleRows: scaleRowsOf(lanes, scaleRowsNarrowAVX2),
 		},
-		transpose:  transposeOf(lanes, transposeAVX2),
+		transpose: transposeOf(lanes, transposeAVX2),
+		stream:    streamAVX2, storeFence: storeFence,
 		copyRows:   copyRowsOf(lanes, copyRowsAVX2),
 		reverse:    reverseOf(lanes, reverseAVX2),
 		dotRows:    dotRowsOf(dotRowsAVX2),
@@ -69,7 +70,8 @@ func avx512() *isa {
 			scoreMax: scoreMaxOf(lanes, scoreMaxNarrowAVX512), scoreBiasMax: scoreBiasMaxOf(lanes, scoreBiasMaxNarrowAVX512),
 			expSum: expSumOf(lanes, expSumNarrowAVX512), scaleRows: scaleRowsOf(lanes, scaleRowsNarrowAVX512),
 		},
-		transpose:  transposeOf(lanes, transposeAVX512),
+		transpose: transposeOf(lanes, transposeAVX512),
+		stream:    streamAVX512, storeFence: storeFence,
 		copyRows:   copyRowsOf(lanes, copyRowsAVX512),
 		reverse:    reverseOf(lanes, reverseAVX512),
 		dotRows:    dotRowsOf(dotRowsAVX512),
@@ -121,7 +123,7 @@ func amx() *isa {
 	s := avx512bf16()
 	s.name = "amx"
 	s.tiles, s.tileRow, s.blockRowsOut = tilesAMX, tileRowAMX, blockRowsAMX
-	s.tilePanel, s.storeFence = tilePanelAMX, storeFence
+	s.tilePanel = tilePanelAMX
 	s.split = &splitAMX
 	if cpu.X86.HasAMXInt8 {
 		s.integerFormats = signedIntegers(multiplyIntegersAMX)

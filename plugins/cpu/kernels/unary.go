@@ -193,16 +193,18 @@ const elementGrain = 1 << 14 // fewer elements are not worth a task
 
 // UnaryF32 is dst[i] = op(src[i]); dst may be src.
 func UnaryF32(p *Pool, op UnaryOp, dst, src []float32) {
-	split(p, len(src), elementGrain, unaryRows{p.isa, op, dst[:len(src)], src})
+	split(p, len(src), elementGrain, unaryRows{newOutput(p, dst[:len(src)], src), op, src})
 }
 
 type unaryRows struct {
-	s        *isa
-	op       UnaryOp
-	dst, src []float32
+	output[float32]
+	op  UnaryOp
+	src []float32
 }
 
-func (u *unaryRows) do(lo, hi, _ int) { u.s.apply(u.op, u.dst[lo:hi], u.src[lo:hi]) }
+func (u *unaryRows) do(lo, hi, worker int) {
+	u.each(lo, hi, worker, func(dst []float32, lo, hi int) { u.p.isa.apply(u.op, dst, u.src[lo:hi]) })
+}
 
 // mapping applies f to ranges of elements.
 type mapping[D, S any] struct {

@@ -8,7 +8,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genCopy writes the routines that transpose, reverse and copy, the conversions from and to f16 and bf16, and the matrix-vector product.
+// genCopy writes the routines that transpose, reverse, copy and stream, the conversions from and to f16 and bf16, and the matrix-vector product.
 func genCopy(v vec) {
 	transpose(v)
 	widen(v)
@@ -16,6 +16,30 @@ func genCopy(v vec) {
 	dotRows(v)
 	copyRows(v)
 	reverse(v)
+	stream(v)
+}
+
+// stream copies cache lines by stores that bypass the caches.
+func stream(v vec) {
+	name := "stream" + v.name
+	TEXT(name, NOSPLIT, "func(dst, src *uint8, next, after uintptr, lines int)")
+	Doc(name+" copies 64*lines bytes by non-temporal stores, and brings as many from the addresses next and after into the L1 cache,", "whether or not there is memory; dst is aligned to 64 bytes, lines > 0. See storeFence.")
+	Pragma("noescape")
+	dst, src, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("lines"), GP64())
+	next, after := Load(Param("next"), GP64()), Load(Param("after"), GP64())
+	Label("loop")
+	PREFETCHT0(Mem{Base: next})
+	PREFETCHT0(Mem{Base: after})
+	for at := 0; at < 64; at += v.bytes() {
+		VMOVNTPS(v.load(Mem{Base: src, Disp: at}), Mem{Base: dst, Disp: at})
+	}
+	for _, p := range []Register{src, dst, next, after} {
+		ADDQ(Imm(64), p)
+	}
+	DECQ(n)
+	JNE(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
 }
 
 func reverse(v vec) {
