@@ -16,7 +16,11 @@ func genPacked(v vec) {
 		{"Q8_0", 32, 34, 2, q8_0, (*wideDot).q8_0}, {"Q4_0", 32, 18, 2, q4_0, (*wideDot).q4_0},
 		{"Q4_K", 256, 144, 1, q4_K, (*wideDot).q4_K}, {"Q6_K", 256, 210, 1, q6_K, (*wideDot).q6_K},
 	} {
-		v.packedDot(f)
+		if v.wide() {
+			v.packedDot(f)
+		} else {
+			v.dotAVX2(f)
+		}
 		v.packedDecode(f)
 	}
 	if v.wide() {
@@ -33,9 +37,9 @@ func genPacked(v vec) {
 type packedFormat struct {
 	name          string
 	values, bytes int
-	unroll        int // blocks in an iteration of the loop
-	body          func(p *packedBlock)
-	wide          func(p *wideDot) // for products with AVX-512, in place of body
+	unroll        int                  // blocks in an iteration of the loop
+	body          func(p *packedBlock) // for decoders
+	wide          func(p *wideDot)     // for products with AVX-512; avx2FloatRows has those for AVX2
 }
 
 // packedBlock says where a block lies and what happens with its values.
@@ -47,8 +51,6 @@ type packedBlock struct {
 	// group handles the values of a group, the first of which has index i: floats that are exact before scaling. scale loads their scale. If
 	// j > 0, minimum j-1 in room is to be subtracted from the scaled values.
 	group func(i int, values []VecVirtual, scale func(dst Register), j int)
-	// minimums handles the minimums of 8 groups of 32 values. If it is nil, they go to room.
-	minimums func(m VecVirtual)
 }
 
 // at returns the address of byte i of the block.
@@ -193,12 +195,7 @@ func (p *packedBlock) scalesAndMinimums() VecVirtual {
 }
 
 func q4_K(p *packedBlock) {
-	m := p.scalesAndMinimums()
-	if p.minimums != nil {
-		p.minimums(m)
-	} else {
-		VMOVUPS(m, p.room.Offset(64))
-	}
+	VMOVUPS(p.scalesAndMinimums(), p.room.Offset(64))
 	for c := range 4 {
 		var low, high []VecVirtual
 		for i := 0; i < 32; i += p.lanes {
@@ -278,21 +275,19 @@ func (p *packedBlock) constants(f packedFormat) {
 	}
 }
 
-// packedDot writes the product of a matrix of packed weights and a vector.
+const packedDotDoc = "blocks is the number of blocks in a row. sums[j] is the sum of x[32*j : 32*j+32]. lead, gap and stride may be 0. rows, blocks > 0."
+
+// packedDot writes the product of a matrix of packed weights and a vector, for AVX-512.
 func (v vec) packedDot(f packedFormat) {
 	name := "dot" + f.name + v.name
 	TEXT(name, NOSPLIT, "func("+fmt.Sprintf(dotArgs, "*byte")+"x, sums, half *float32, blocks int)")
-	Doc(name+dotDoc, "blocks is the number of blocks in a row. sums[j] is the sum of x[32*j : 32*j+32]. lead, gap and stride may be 0. rows, blocks > 0.")
+	Doc(name+dotDoc, packedDotDoc)
 	Pragma("noescape")
 	half, px, n := Load(Param("half"), GP64()), GP64(), GP64()
 	w := gp64s()
 	p := &packedBlock{vec: v, half: half, room: AllocLocal(128)}
 	wide := &wideDot{packedBlock: p, px: px, values: f.values}
-	if v.wide() {
-		wide.wideConstants(f.name)
-	} else {
-		p.constants(f)
-	}
+	wide.wideConstants(f.name)
 	hasMinimums := f.name == "Q4_K"
 	var ps Register
 	var acc, low [dotStreams]VecVirtual
@@ -305,19 +300,6 @@ func (v vec) packedDot(f packedFormat) {
 	if hasMinimums {
 		ps = GP64()
 	}
-	block, row := 0, 0
-	p.group = func(i int, values []VecVirtual, scale func(Register), _ int) {
-		at := func(k int) Mem { return Mem{Base: px, Disp: 4 * (block*f.values + i + k*v.lanes)} }
-		t := values[0]
-		VMULPS(at(0), t, t)
-		for k, x := range values[1:] {
-			VFMADD231PS(at(k+1), x, t)
-		}
-		s := v.reg()
-		scale(s)
-		VFMADD231PS(s, t, acc[row])
-	}
-	p.minimums = func(m VecVirtual) { VFMADD231PS(Mem{Base: ps, Disp: 32 * block}, m, low[row]) }
 	Label("row")
 	w.start(n)
 	MOVQ(arg("x"), px)
@@ -332,16 +314,12 @@ func (v vec) packedDot(f packedFormat) {
 		}
 	}
 	unrolled(n, f.unroll, func(blocks int) {
-		for block = range blocks {
+		for block := range blocks {
 			p.off = block * f.bytes
-			for row = range w {
+			for row := range w {
 				p.w = w[row]
-				if v.wide() {
-					wide.row, wide.block, wide.acc, wide.low, wide.ps = row, block, acc[row], low[row], ps
-					f.wide(wide)
-				} else {
-					f.body(p)
-				}
+				wide.row, wide.block, wide.acc, wide.low, wide.ps = row, block, acc[row], low[row], ps
+				f.wide(wide)
 			}
 		}
 		w.prefetch(blocks * f.bytes)
@@ -354,7 +332,7 @@ func (v vec) packedDot(f packedFormat) {
 	var sums [dotStreams]Register
 	for i := range sums {
 		sum := v.lane(acc[i])
-		if v.wide() && (f.name == "Q4_0" || f.name == "Q4_K") {
+		if f.name == "Q4_0" || f.name == "Q4_K" {
 			VMULSS(f32(1.0/16), sum.AsX(), sum.AsX())
 		}
 		if hasMinimums {
