@@ -131,17 +131,21 @@ func (p wordProduct) write() {
 		for q := range run.quads {
 			VMOVDQU(Mem{Base: b, Disp: 64 * (column + q)}, Y12)
 			VMOVDQU(Mem{Base: b, Disp: 64*(column+q) + 32}, Y13)
-			for r := range 4 {
-				VPBROADCASTD(Mem{Base: a, Index: at, Scale: uint8(p.group / 4), Disp: r*p.group + 4*(first+q)}, Y14)
-				if q == 0 && !run.excess {
-					VPMADDUBSW(Y14, Y12, acc(r, 0))
-					VPMADDUBSW(Y14, Y13, acc(r, 1))
-					continue
+			for r := 0; r < 4; r += 2 { // two rows at a time, so that additions are further from the products that they need
+				x := []VecPhysical{Y14, Y15}
+				for i := range x {
+					VPBROADCASTD(Mem{Base: a, Index: at, Scale: uint8(p.group / 4), Disp: (r+i)*p.group + 4*(first+q)}, x[i])
 				}
-				VPMADDUBSW(Y14, Y12, Y15)
-				VPADDW(Y15, acc(r, 0), acc(r, 0))
-				VPMADDUBSW(Y14, Y13, Y14)
-				VPADDW(Y14, acc(r, 1), acc(r, 1))
+				sums := []VecPhysical{Y10, Y14, Y11, Y15}
+				if q == 0 && !run.excess {
+					sums = []VecPhysical{acc(r, 0), acc(r, 1), acc(r+1, 0), acc(r+1, 1)}
+				}
+				for i := range sums {
+					VPMADDUBSW(x[i/2], []VecPhysical{Y12, Y13}[i%2], sums[i])
+				}
+				for i := 0; i < 4 && (q > 0 || run.excess); i++ {
+					VPADDW(sums[i], acc(r+i/2, i%2), acc(r+i/2, i%2))
+				}
 			}
 		}
 		first, column = first+run.quads, column+run.quads
