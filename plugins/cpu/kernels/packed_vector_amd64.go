@@ -42,22 +42,6 @@ func init() {
 	}
 }
 
-// dotStreams is the number of rows of weights that the routines for few rows of activations read at once. The rows are gap bytes apart in
-// memory, and their results lead elements apart.
-const dotStreams = 4
-
-// eachStream calls f for the rows of a product. In the first call, stream i reads the rows from i*lead on, each stream a quarter of the rows.
-// Up to three rows are left over. In the call for them, which begins at row at, lead and gap are 0, so that all streams read the same row.
-func eachStream(rows, stride int, f func(at, lead, gap, rows int)) {
-	lead := rows / dotStreams
-	if lead > 0 {
-		f(0, lead, lead*stride, lead)
-	}
-	if at := lead * dotStreams; at < rows {
-		f(at, 0, 0, rows-at)
-	}
-}
-
 // dotHalvesOf adapts a routine for rows of whole vectors. For rows of other lengths, what it returns does nothing and reports false.
 func dotHalvesOf(lanes int, f func(dst *float32, lead int, w *uint16, gap, stride, rows int, x *float32, vectors int),
 ) func(dst []float32, w []uint16, ld int, x []float32) bool {

@@ -41,6 +41,7 @@ func neon() *isa {
 		sum:        sumOf(lanes, sumNEON), sumSquares: sumSquaresOf(lanes, sumSquaresNEON),
 		normalize: normalizeOf(lanes, normalizeNEON),
 		strips:    stripsInGo(),
+		packed:    packedNEON(),
 		fmaLoop:   fmaLoopNEON,
 	}).setElementwise(unaryNEON, binaryNEON, compareNEON, testNEON, bitsNEON, nil, nil).setCasts(castNEON, nil).setStencilsInGo().setIntegersInGo()
 }

@@ -213,14 +213,19 @@ func (f *neonFunc) pool() poolName { return poolName(f.name + "Constants") }
 
 // A constant is stored in the routine's pool, twice if it fills two registers at once.
 type constant struct {
-	bits  uint32
+	lanes [4]uint32
 	twice bool
 }
 
+func sameLanes(bits uint32) [4]uint32 { return [4]uint32{bits, bits, bits, bits} }
+
 // bits returns a read-only constant in one register. It is loaded where it is used, since the load pipes are otherwise idle.
-func (f *neonFunc) bits(bits uint32) vreg {
+func (f *neonFunc) bits(bits uint32) vreg { return f.lanes(sameLanes(bits)) }
+
+// lanes is bits for different lanes.
+func (f *neonFunc) lanes(l [4]uint32) vreg {
 	r := f.reg()
-	f.ins("FMOVQ %v(%v), F%v", constant{bits, false}, f.poolReg, r)
+	f.ins("FMOVQ %v(%v), F%v", constant{l, false}, f.poolReg, r)
 	return r
 }
 
@@ -230,7 +235,7 @@ func (f *neonFunc) float(x float64) vreg { return f.bits(math.Float32bits(float3
 // ownBits and ownFloat return constants that may be overwritten.
 func (f *neonFunc) ownBits(bits uint32) vec8 {
 	v := f.pair()
-	f.ins("FLDPQ %v(%v), (F%v, F%v)", constant{bits, true}, f.poolReg, v[0], v[1])
+	f.ins("FLDPQ %v(%v), (F%v, F%v)", constant{sameLanes(bits), true}, f.poolReg, v[0], v[1])
 	return v
 }
 
