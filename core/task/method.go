@@ -10,7 +10,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// A Method is the signature of a method, as tasks are compared with it.
+// A Method is the signature of a method of an artifact. Tasks check it against their description.
 type Method struct {
 	Name            string
 	Syms            ir.Syms
@@ -23,10 +23,10 @@ type Value struct {
 	Type ir.Type
 }
 
-// Methods are those of an artifact.
+// Methods lists the methods of an artifact.
 type Methods []Method
 
-// Taking finds the method of a name, which must take exactly the given inputs.
+// Taking returns the method with the given name. It is an error if there is none, or if its inputs are not exactly the given ones.
 func (all Methods) Taking(name string, inputs ...string) (*Method, error) {
 	i := slices.IndexFunc(all, func(m Method) bool { return m.Name == name })
 	if i < 0 {
@@ -45,21 +45,21 @@ func (all Methods) Taking(name string, inputs ...string) (*Method, error) {
 	return m, nil
 }
 
-// Bad is the error of a method that a task cannot use.
+// Bad returns the error for a method that a task cannot use.
 func (m *Method) Bad(format string, args ...any) error {
 	return fmt.Errorf("the task does not fit method %s: "+format, append([]any{m.Name}, args...)...)
 }
 
-// Shape is what a task allows the dims of a value to be. The nil Shape allows any; a scalar's is Shape{}.
+// A Shape gives the sizes that a task allows for each dim of a value. A nil Shape allows any shape; Shape{} allows only scalars.
 type Shape []Sizes
 
-// Sizes is what a task allows one dim to be.
+// Sizes is the range of sizes that a task allows for one dim.
 type Sizes struct{ Min, Max int64 }
 
-// AnySize allows a dim to be what it is.
+// AnySize allows every size.
 var AnySize = Sizes{0, ir.MaxDim}
 
-// Exactly allows one size.
+// Exactly allows only size n.
 func Exactly(n int) Sizes { return Sizes{int64(n), int64(n)} }
 
 func (s Sizes) String() string {
@@ -69,12 +69,13 @@ func (s Sizes) String() string {
 	return fmt.Sprintf("%d..%d", s.Min, s.Max)
 }
 
-// Input finds an input, which must have the given type for all values of the symbols.
+// Input returns the type of an input. It is an error if the input does not have element type d and shape want for all values of the
+// symbols.
 func (m *Method) Input(name string, d dtype.DType, want Shape) (ir.Type, error) {
 	return m.value(m.Inputs, "input", name, d, want)
 }
 
-// Output finds an output, which must have the given type for all values of the symbols.
+// Output is like Input for an output.
 func (m *Method) Output(name string, d dtype.DType, want Shape) (ir.Type, error) {
 	return m.value(m.Outputs, "output", name, d, want)
 }
@@ -101,8 +102,8 @@ func (m *Method) value(list []Value, what, name string, d dtype.DType, want Shap
 	return t, m.Bad("%s %s is %v; want %v%s", what, name, t, d, strings.ReplaceAll(fmt.Sprint([]Sizes(want)), " ", ","))
 }
 
-// TakesEvery reports that a dim takes every size from min to max: it is a bare symbol, so that none in between is left out, or the
-// one size there is.
+// TakesEvery reports whether a dim can have every size from min to max. It must be constant or a bare symbol: an expression such as
+// 2*N would leave sizes out.
 func (m *Method) TakesEvery(d ir.Dim, min, max int64) bool {
 	one := ir.Shape{d}
 	bare := one.IsStatic() || slices.ContainsFunc(m.Syms, func(x ir.Sym) bool { return one.Equal(ir.Shape{ir.Named(x.Name)}) })

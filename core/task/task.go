@@ -20,60 +20,60 @@ import (
 var CodeSpec = diag.Define("RLX4050", "bad task description", `
 The artifact's task description is damaged, or uses a feature that this version does not know. Compile the model again.`)
 
-// A Task describes one task of one model. Its kind's type has JSON tags with the keys of Fields.
+// A Task describes one task of one model. The type has JSON tags with the same keys as Fields.
 type Task interface {
-	// Kind is the name that the kind is registered under.
+	// Kind returns the name under which the kind is registered.
 	Kind() string
-	// Fields lists the fields that the artifact stores, by ascending key, with pointers into the description. They are
-	// part of the file format.
+	// Fields lists the fields that the artifact stores, sorted by key, with pointers into the description. They are part of the
+	// file format.
 	Fields() []Field
-	// Validate checks a description that was read from a file, so that code that uses it cannot divide by zero, index
-	// out of range or allocate without bound. The error is a *diag.Error with CodeSpec.
+	// Validate checks a description that was read from a file. It protects the code that uses the description from dividing by
+	// zero, indexing out of range and unbounded allocation. The error is a *diag.Error with CodeSpec.
 	Validate() error
-	// Check compares a valid description with the methods that it names. Runtimes do not check their types again, so
-	// every size that the task depends on must fit for all values of the symbols. Errors are those of Methods and
-	// Method.
+	// Check compares a valid description with the methods that it names. Runtimes do not check the types again, so every size that
+	// the task depends on must fit for all values of the symbols. Errors come from Methods and Method.
 	Check(m Methods) error
-	// CheckInput checks the elements of an input of a run if wrong values would do harm inside the model. v has the
-	// input's type; its bytes need not be aligned. The error says which element is wrong and what is allowed.
+	// CheckInput checks the elements of an input if wrong values would do harm inside the model. v has the type of the input; its
+	// bytes need not be aligned. The error gives the wrong element and the allowed values.
 	CheckInput(method, input string, v tensor.Tensor) error
-	// String is one line for people: what goes in, and how much of it.
+	// String describes the inputs of the task and their sizes in one line.
 	String() string
 }
 
-// Attached is a Task that uses attachments of the artifact. An attachment is a weight of type u8[n] that no method
-// reads: the bytes of a file.
+// Attached is a Task that uses attachments of the artifact. An attachment is a file, stored as a weight of type u8[n] that no
+// method reads.
 type Attached interface {
 	Task
-	// Attachments are their names, which a reader compares with the artifact's weights.
+	// Attachments returns their names. A reader checks that the artifact has weights with these names.
 	Attachments() []string
 }
 
-// Lenient is a Task some of whose inputs may be left out of a run.
+// Lenient is a Task with inputs that a run may leave out.
 type Lenient interface {
 	Task
-	// Default is the value of all elements of an input that is left out; ok is false if it must be given. The shape
-	// follows from the inputs that are given.
+	// Default returns the value for all elements of an input that a run leaves out. ok is false if the input is required. The shape
+	// follows from the other inputs.
 	Default(method, input string) (value float64, ok bool)
 }
 
-// A Field is one field of a description.
+// A Field is one field of the description of a task.
 type Field struct {
 	Key string
-	// Value is where the value is: a *bool, *int, *int32, *float64, *string, *[]byte, *[]int or *[]string; a []float64,
-	// which has as many elements in every description of the kind; or a []Field, a map. Integers travel as 32 bits.
+	// Value points to the value: a *bool, *int, *int32, *float64, *string, *[]byte, *[]int or *[]string. It may also be a
+	// []float64, whose length is the same in every description of the kind, or a []Field for a nested map. Integers are stored as
+	// 32 bits.
 	Value any
-	// Max is the most bytes of a *string or *[]byte, and the most items of a list; 0: 512. Strings in lists have at
-	// most 512 bytes.
+	// Max is the maximum length of a *string or *[]byte in bytes, or the maximum number of items of a list. 0 means 512. Strings in
+	// lists have at most 512 bytes.
 	Max int
-	// Added marks a field that is newer than version 1.0 of the format. It is left out if it has its zero value, and
-	// artifacts without it load. Value is a pointer.
+	// Added marks a field that was added after version 1.0 of the format. Its zero value is not stored, and artifacts without it
+	// load. Value must be a pointer.
 	Added bool
 }
 
 var registered = map[string]func() Task{}
 
-// Register adds a kind of task; empty makes a description to be filled in from its fields.
+// Register adds a kind of task. empty returns a description whose fields a reader then fills in.
 func Register(kind string, empty func() Task) struct{} {
 	if kind == "" || kind == "kind" || registered[kind] != nil {
 		panic("BUG: a task cannot be called " + kind + ", or two are")
@@ -82,7 +82,7 @@ func Register(kind string, empty func() Task) struct{} {
 	return struct{}{}
 }
 
-// New makes a description without values. The error names the kinds that are known.
+// New returns an empty description of a registered kind. The error lists the registered kinds.
 func New(kind string) (Task, error) {
 	empty, ok := registered[kind]
 	if !ok {

@@ -7,18 +7,18 @@ import (
 	"image/color"
 )
 
-// frame is the frame header of a JPEG (ITU T.81, section B.2.2): how the image is divided into blocks of 8 x 8 samples.
+// A frame holds what we need of the frame header of a JPEG (ITU T.81, section B.2.2).
 type frame struct {
 	progressive bool
 	h, v        []int // sampling factors of the components
 }
 
-// exifPrefix stands in front of the TIFF structure in a JPEG, and by mistake in some PNGs.
+// exifPrefix precedes the TIFF structure in a JPEG. Some writers put it into PNGs, too, by mistake.
 const exifPrefix = "Exif\x00\x00"
 
-// jpegHeader reads the segments before the image data: the orientation tag (1 to 8; 1, upright, where there is no valid one)
-// and the frame header. The tag sits in the first directory of the TIFF structure in the APP1 segment (Exif 2.3, sections
-// 4.5 and 4.6).
+// jpegHeader reads the orientation tag and the frame header from the segments before the image data. The tag is in the first
+// directory of the TIFF structure in segment APP1 (Exif 2.3, sections 4.5 and 4.6). orientation is 1 to 8; without a valid tag it
+// is 1, upright.
 func jpegHeader(data []byte) (orientation int, f frame) {
 	orientation = 1
 	if !bytes.HasPrefix(data, []byte("\xff\xd8")) {
@@ -49,8 +49,9 @@ func jpegHeader(data []byte) (orientation int, f frame) {
 	return orientation, f
 }
 
-// jpegBytes is what image/jpeg allocates for the pixels, and at its peak: one byte a sample, four more in a progressive file,
-// whose coefficients are kept to the end. Turning the image takes turnBytes more a pixel.
+// jpegBytes returns the number of bytes that image/jpeg allocates for the pixels, and the peak while it decodes and we turn the
+// image. A sample takes one byte, and four more in a progressive file, whose coefficients are kept to the end. Turning takes
+// turnBytes a pixel.
 func jpegBytes(cfg image.Config, header []byte) (pixels, peak int64, orientation int) {
 	orientation, f := jpegHeader(header)
 	w, h := int64(cfg.Width), int64(cfg.Height)
@@ -77,18 +78,18 @@ func jpegBytes(cfg image.Config, header []byte) (pixels, peak int64, orientation
 	return pixels, peak, orientation
 }
 
-// pngOrientation watches the bytes of a PNG go by and takes the orientation from its eXIf chunk (PNG, third edition, section 11.3.5.3), which may stand
-// behind the pixels.
+// A pngOrientation parses the chunks of a PNG while it is read, to find the orientation in chunk eXIf (PNG, third edition, section
+// 11.3.5.3). The chunk may come after the pixels.
 type pngOrientation struct {
-	value int    // 1 to 8; 0: none so far
-	chunk []byte // length and type of the chunk at hand; of an eXIf chunk its data, too
-	want  int    // bytes that chunk will have
-	skip  int64  // bytes to pass over before the next one
+	value int    // 1 to 8, or 0 before the chunk was found
+	chunk []byte // header of the current chunk: length and type. For an eXIf chunk the data follow.
+	want  int    // bytes that chunk must have before it can be parsed
+	skip  int64  // bytes to skip before the next chunk
 }
 
 const (
 	pngSignature, pngHead, pngChecksum = 8, 8, 4
-	maxExif                            = 1 << 16 // bytes of a chunk that are looked at: as many as a JPEG's segment has
+	maxExif                            = 1 << 16 // bytes read of an eXIf chunk; a segment of a JPEG has no more
 )
 
 func newPNGOrientation() *pngOrientation { return &pngOrientation{want: pngHead, skip: pngSignature} }
@@ -151,10 +152,10 @@ func tiffOrientation(tiff []byte) int {
 	return 1
 }
 
-// turnBytes is what orient allocates for a pixel.
+// turnBytes is the number of bytes that orient allocates per pixel.
 const turnBytes = 8
 
-// orient turns img so that it is upright; orientation says where row 0 and column 0 of the stored image belong.
+// orient turns img upright. orientation is the value of the EXIF tag.
 func orient(img image.Image, orientation int) image.Image {
 	if orientation <= 1 || orientation > 8 {
 		return img

@@ -1,5 +1,4 @@
-// Package imaging is what tasks that see need of images: it decodes them as they are displayed, reads their pixels as
-// RGB, and resizes.
+// Package imaging decodes images upright, reads their pixels as RGB, and resizes them for tasks such as segmentation.
 package imaging
 
 import (
@@ -24,26 +23,26 @@ and 1 GiB for the file. Convert it to PNG or JPEG, or make it smaller.`)
 const (
 	maxPixels  = 1 << 28
 	maxDecoded = 1 << 30  // bytes of the pixels in memory
-	maxSide    = 1 << 20  // a resize keeps a few words for each position along a side
+	maxSide    = 1 << 20  // a resize stores a few words for each position along a side
 	maxFile    = 1 << 30  // bytes
-	maxHeader  = 32 << 20 // bytes before the size of the image: colour profiles and the like
-	// maxPixelsPerByte is above what any PNG (1 bit a pixel, deflate at 1032:1) can reach: a file that claims more than
-	// this cannot hold its pixels, and is refused before they are allocated.
+	maxHeader  = 32 << 20 // bytes before the size of the image, such as colour profiles
+	// maxPixelsPerByte exceeds what any PNG can reach (1 bit a pixel, deflate at 1032:1). A file that claims more pixels cannot
+	// contain them, and is refused before memory is allocated.
 	maxPixelsPerByte = 8 * 1040
 )
 
-// Limits bound what Decode takes, beside its own limits. The zero value adds none.
+// Limits bounds what Decode accepts, in addition to the limits of the package. The zero value adds none.
 type Limits struct {
-	FileSize int64 // bytes that the reader will give, where that is known
-	Pixels   int64 // of the image; 0 means 2^28
-	// Fits, where not nil, is asked before pixels are allocated; bytes is what decoding needs at its peak. It is asked once more for what
-	// turning a PNG takes beside that, which only its end may tell. An error ends decoding and is returned.
+	FileSize int64 // size of the file in bytes, if known
+	Pixels   int64 // number of pixels; 0 means 2^28
+	// Fits, if not nil, is called before pixels are allocated, with the peak number of bytes that decoding needs. It is called
+	// again if a PNG must be turned, which only the end of the file may tell, with the additional bytes. Decode returns its error.
 	Fits func(bytes int64) error
 }
 
-// Decode reads a PNG or JPEG of at most 2^28 pixels and 1 GiB of decoded pixels, turned the way its EXIF orientation
-// says it is displayed. The file is decoded as it is read: what the header claims is checked first, and the file itself is
-// never held in memory. name is what errors call it. Errors are *diag.Error with CodeImage, or that of Fits.
+// Decode reads a PNG or JPEG of at most 2^28 pixels and 1 GiB of decoded pixels, and turns it upright as its EXIF orientation says.
+// It decodes while it reads, checks the size in the header first, and never holds the whole file in memory. Errors are *diag.Error
+// with CodeImage and subject name, or come from Fits.
 func Decode(name string, r io.Reader, lim Limits) (image.Image, error) {
 	in := &source{r: r, left: maxFile}
 	bad := func(format string, args ...any) (image.Image, error) {
@@ -52,7 +51,7 @@ func Decode(name string, r io.Reader, lim Limits) (image.Image, error) {
 		}
 		return nil, diag.New(CodeImage, name, format, args...)
 	}
-	var header bytes.Buffer // as far as the size of the image
+	var header bytes.Buffer // the bytes up to the size of the image
 	head := io.TeeReader(io.LimitReader(in, maxHeader), &header)
 	sig := make([]byte, 8)
 	n, _ := io.ReadFull(head, sig)
@@ -120,7 +119,7 @@ func Decode(name string, r io.Reader, lim Limits) (image.Image, error) {
 	return orient(img, orientation), nil
 }
 
-// source reads at most left bytes and keeps the first error that is not the end of the file.
+// A source reads at most left bytes and keeps the first error other than io.EOF.
 type source struct {
 	r    io.Reader
 	left int64
@@ -140,15 +139,15 @@ func (s *source) Read(p []byte) (int, error) {
 	if err != nil && err != io.EOF {
 		var pe *fs.PathError
 		if errors.As(err, &pe) {
-			err = pe.Err // the subject names the path already
+			err = pe.Err // the subject has the path already
 		}
 		s.err = fmt.Errorf("cannot be read: %w", err)
 	}
 	return n, err
 }
 
-// unreadable says what is wrong with a file that a decoder refuses: it is damaged, or of a form that the decoder lacks,
-// such as 12 bits a sample. The bare "unexpected EOF" of a truncated file is replaced.
+// unreadable describes why the decoder refused a file: it is damaged, or uses a feature that the decoder lacks, such as 12-bit
+// samples. It replaces the bare "unexpected EOF" of a truncated file.
 func unreadable(err error) error {
 	var p png.UnsupportedError
 	var j jpeg.UnsupportedError
@@ -165,8 +164,8 @@ func whole(err error) error {
 	return err
 }
 
-// pngBytes is what image/png allocates for the pixels, and at its peak: an interlaced image is put together from seven
-// images that have as many pixels in all.
+// pngBytes returns the number of bytes that image/png allocates for the pixels, and the peak while it decodes. An interlaced image
+// takes twice as much, because it is put together from seven smaller ones.
 func pngBytes(cfg image.Config, header []byte) (pixels, peak int64) {
 	per := int64(4)
 	switch cfg.ColorModel {
@@ -189,12 +188,12 @@ func pngBytes(cfg image.Config, header []byte) (pixels, peak int64) {
 	return pixels, pixels
 }
 
-// RGBRow returns a function that reads row y as interleaved R, G, B on the 0..255 scale; 16-bit samples keep their
-// fractions. Transparency is dropped, not blended: colours are the stored ones, as in PIL's convert("RGB").
+// RGBRow returns a function that reads row y as interleaved R, G, B from 0 to 255. 16-bit samples keep their fractions.
+// Transparency is dropped, not blended, as by PIL's convert("RGB").
 func RGBRow(img image.Image) func(y int, dst []float32) {
 	b := img.Bounds()
 	switch m := img.(type) {
-	case *image.RGBA: // how PNG without transparency arrives: alpha is 255 everywhere
+	case *image.RGBA: // from a PNG without transparency: alpha is 255 everywhere
 		if m.Opaque() {
 			return func(y int, dst []float32) { rgb8(dst, m.Pix[m.PixOffset(b.Min.X, b.Min.Y+y):]) }
 		}
@@ -230,7 +229,7 @@ func rgb8(dst []float32, pix []byte) {
 	}
 }
 
-// straight is c without premultiplication. color.NRGBA64Model would lose the colour under alpha 0.
+// straight returns c without premultiplied alpha. color.NRGBA64Model would lose the colour of pixels with alpha 0.
 func straight(c color.Color) color.NRGBA64 {
 	switch c := c.(type) {
 	case color.NRGBA:
@@ -241,7 +240,7 @@ func straight(c color.Color) color.NRGBA64 {
 	return color.NRGBA64Model.Convert(c).(color.NRGBA64)
 }
 
-// NRGBA copies img as opaque 8-bit RGB with its upper left corner at (0,0).
+// NRGBA returns a copy of img as opaque 8-bit RGB with its upper left corner at (0,0).
 func NRGBA(img image.Image) *image.NRGBA {
 	w, h := img.Bounds().Dx(), img.Bounds().Dy()
 	out := image.NewNRGBA(image.Rect(0, 0, w, h))

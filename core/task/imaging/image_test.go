@@ -36,7 +36,7 @@ func decodePNG(t *testing.T, img image.Image) image.Image {
 	return out
 }
 
-// pixels are the RGB values of an image, plane by plane.
+// pixels returns the RGB values of an image, plane by plane.
 func pixels(img image.Image) []float32 {
 	w, h := img.Bounds().Dx(), img.Bounds().Dy()
 	out, line, row := make([]float32, 3*w*h), make([]float32, 3*w), imaging.RGBRow(img)
@@ -49,8 +49,8 @@ func pixels(img image.Image) []float32 {
 	return out
 }
 
-// Every kind of PNG becomes RGB as PIL's convert("RGB") makes it: grey is repeated, palettes are looked up, transparency is
-// dropped and the colour under it kept, 16 bits become 8.
+// TestColours checks that every kind of PNG becomes the same RGB as by PIL's convert("RGB"): grey is repeated, palettes are looked
+// up, transparency is dropped, and 16 bits become 8.
 func TestColours(t *testing.T) {
 	r := image.Rect(0, 0, 2, 1)
 	gray := image.NewGray(r)
@@ -101,7 +101,7 @@ func encodeJPEG(t *testing.T, img image.Image) []byte {
 	return b.Bytes()
 }
 
-// exif is a TIFF structure whose second entry is the orientation.
+// exif returns a TIFF structure whose second entry is the orientation.
 func exif(order binary.ByteOrder, orientation int) []byte {
 	tiff := []byte("II*\x00")
 	if order == binary.BigEndian {
@@ -114,21 +114,21 @@ func exif(order binary.ByteOrder, orientation int) []byte {
 		u16(0x0112), u16(3), u32(1), u16(uint16(orientation)), u16(0), u32(0))
 }
 
-// withOrientation puts an EXIF segment behind the first marker of a JPEG.
+// withOrientation inserts an EXIF segment after the first marker of a JPEG.
 func withOrientation(jpg []byte, order binary.ByteOrder, orientation int) []byte {
 	body := append([]byte("Exif\x00\x00"), exif(order, orientation)...)
 	head := append([]byte{0xff, 0xd8, 0xff, 0xe1}, byte((len(body)+2)>>8), byte(len(body)+2))
 	return bytes.Join([][]byte{head, body, jpg[2:]}, nil)
 }
 
-// chunk is one of a PNG.
+// chunk returns a chunk of a PNG.
 func chunk(kind string, data []byte) []byte {
 	body := append([]byte(kind), data...)
 	out := binary.BigEndian.AppendUint32(nil, uint32(len(data)))
 	return binary.BigEndian.AppendUint32(append(out, body...), crc32.ChecksumIEEE(body))
 }
 
-// withChunk puts a chunk behind the first one of a PNG, or in front of the last.
+// withChunk inserts a chunk after the first chunk of a PNG, or before the last.
 func withChunk(png []byte, kind string, data []byte, last bool) []byte {
 	at := 8 + 12 + 13 // the signature, and IHDR
 	if last {
@@ -137,7 +137,8 @@ func withChunk(png []byte, kind string, data []byte, last bool) []byte {
 	return slices.Concat(png[:at], chunk(kind, data), png[at:])
 }
 
-// The corners end up where the EXIF standard says: by orientation, the place of the stored upper left and upper right.
+// TestOrientation checks the positions of the corners. The table gives, for each orientation, the place of the stored upper left
+// and upper right corners.
 func TestOrientation(t *testing.T) {
 	img := image.NewRGBA(image.Rect(0, 0, 48, 32))
 	corner := map[string]color.RGBA{"TL": {255, 0, 0, 255}, "TR": {0, 255, 0, 255}, "BL": {0, 0, 255, 255}, "BR": {255, 255, 255, 255}}
@@ -172,7 +173,8 @@ func TestOrientation(t *testing.T) {
 	}
 }
 
-// TestTurned: a PNG is shown as Pillow's ImageOps.exif_transpose shows it (bench/goldens/images.py). A chunk that is damaged is an error, one that says nothing is not.
+// TestTurned compares turned PNGs with Pillow's ImageOps.exif_transpose (bench/goldens/images.py). A damaged chunk is an error; a
+// chunk without an orientation is not.
 func TestTurned(t *testing.T) {
 	turned, err := os.ReadFile("testdata/turned.png")
 	if err != nil {
@@ -221,7 +223,8 @@ func TestJPEG(t *testing.T) {
 	}
 }
 
-// TestCMYK: inks become RGB as PIL's convert("RGB") makes them (bench/goldens/images.py), turned or not. Four components that do not say what they are make an error.
+// TestCMYK compares CMYK images, turned or not, with PIL's convert("RGB") (bench/goldens/images.py). Four components without a
+// colour space are an error.
 func TestCMYK(t *testing.T) {
 	jpg, err := os.ReadFile("testdata/cmyk.jpg")
 	if err != nil {
@@ -229,7 +232,7 @@ func TestCMYK(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		data []byte
-		at   [2]image.Point // of the left and the right colour
+		at   [2]image.Point // pixels of the left and the right colour
 	}{
 		"stored": {jpg, [2]image.Point{{3, 3}, {12, 3}}},
 		"turned": {withOrientation(jpg, binary.BigEndian, 6), [2]image.Point{{3, 3}, {3, 12}}},
@@ -257,7 +260,8 @@ func TestCMYK(t *testing.T) {
 	}
 }
 
-// TestBicubic: an image becomes larger and smaller as in Pillow (bench/goldens/images.py), but for the rounding of values near a half. PyTorch, whose weights have 16 bits, is 1 off in 0.6 % of the values.
+// TestBicubic compares resized images with Pillow (bench/goldens/images.py), except for rounding near a half. PyTorch, whose
+// weights have 16 bits, is off by 1 in 0.6 % of the values.
 func TestBicubic(t *testing.T) {
 	read := func(name string) image.Image {
 		f, err := os.Open("testdata/" + name)
@@ -291,7 +295,7 @@ func TestBicubic(t *testing.T) {
 	}
 }
 
-// claim makes a valid PNG header for w x h grey pixels without the pixels.
+// claim returns a valid PNG header for w x h grey pixels, without the pixels.
 func claim(w, h uint32) []byte {
 	var b bytes.Buffer
 	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 1, 1))); err != nil {
@@ -337,7 +341,7 @@ func TestImageRefused(t *testing.T) {
 	}
 }
 
-// zeros is a reader without an end, such as /dev/zero.
+// zeros is a reader that never ends, such as /dev/zero.
 type zeros struct{ given int }
 
 func (z *zeros) Read(p []byte) (int, error) {
@@ -346,13 +350,13 @@ func (z *zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A source without an end is left at once where it is no image, and in the end where it goes on as one.
+// TestEndlessImage checks that an endless source is refused early if it is no image, and at the limit if it looks like one.
 func TestEndlessImage(t *testing.T) {
 	z := &zeros{}
 	if _, err := imaging.Decode("/dev/zero", z, imaging.Limits{}); !errors.Is(err, imaging.CodeImage) || z.given > 1<<16 {
 		t.Errorf("%v after %d bytes", err, z.given)
 	}
-	segments := func() io.Reader { // comments that never come to the size
+	segments := func() io.Reader { // comments, never the size
 		segment := append([]byte{0xff, 0xfe, 0xff, 0xff}, make([]byte, 65533)...)
 		parts := []io.Reader{strings.NewReader("\xff\xd8")}
 		for range 1000 {
@@ -376,7 +380,7 @@ func TestEndlessImage(t *testing.T) {
 	}
 }
 
-// interlaced is a PNG of zeros in seven passes.
+// interlaced returns a PNG of zeros in seven passes.
 func interlaced(t *testing.T, w, h int) []byte {
 	t.Helper()
 	var b, z bytes.Buffer
@@ -393,14 +397,13 @@ func interlaced(t *testing.T, w, h int) []byte {
 	return slices.Concat(b.Bytes()[:8], chunk("IHDR", append(ihdr, 16, 6, 0, 0, 1)), chunk("IDAT", z.Bytes()), chunk("IEND", nil))
 }
 
-// What Fits is told is what decoding allocates.
+// TestImageMemory compares the bytes passed to Fits with what decoding allocates.
 func TestImageMemory(t *testing.T) {
 	const w, h = 2000, 1500
 	r := image.Rect(0, 0, w, h)
-	nrgba, wide := image.NewNRGBA(r), image.NewNRGBA64(r) // transparent: they stay what they are
+	nrgba, wide := image.NewNRGBA(r), image.NewNRGBA64(r) // transparent images keep their type
 	colour, grey := encodeJPEG(t, image.NewNRGBA(r)), encodeJPEG(t, image.NewGray(r))
-	// The same image data under a progressive header, as a scan of the first coefficient: it means something else, and is
-	// decoded all the same.
+	// The same image data as a scan of the first coefficients of a progressive file. The pixels differ, but the file decodes.
 	progressive := bytes.Clone(colour)
 	progressive[bytes.Index(progressive, []byte{0xff, 0xc0, 0, 17})+1] = 0xc2
 	progressive[bytes.Index(progressive, []byte{0xff, 0xda, 0, 12})+12] = 0
@@ -443,7 +446,7 @@ func TestImageMemory(t *testing.T) {
 	}
 }
 
-// interlacedHeader claims 16384 x 16384 pixels of 8 bytes.
+// interlacedHeader returns a header that claims 16384 x 16384 pixels of 8 bytes.
 func interlacedHeader(t *testing.T) []byte {
 	b := interlaced(t, 1, 1)
 	binary.BigEndian.PutUint32(b[16:], 16384)
@@ -452,7 +455,7 @@ func interlacedHeader(t *testing.T) []byte {
 	return b
 }
 
-// FuzzDecode: whatever is accepted can be read and resized.
+// FuzzDecode reads and resizes every image that Decode accepts.
 func FuzzDecode(f *testing.F) {
 	var b bytes.Buffer
 	img := image.NewGray(image.Rect(0, 0, 8, 5))

@@ -2,22 +2,22 @@ package imaging
 
 import "math"
 
-// Taps are the source positions and weights that make up one destination position: First and those after it.
+// Taps lists the source positions that contribute to one destination position: First and the ones after it, one for each weight.
 type Taps struct {
 	First  int
 	Weight []float32 // sums to 1
 }
 
-// Bilinear returns the taps of a linear resize from in to out samples, pixel centres at half-integers (what PyTorch calls
-// align_corners=false). With antialias the triangle widens by the scale when shrinking, so every source sample counts;
-// without it only the two nearest do. Taps beyond the edge are dropped and the rest renormalised, which for two taps is the
-// same as repeating the edge sample.
+// Bilinear returns the taps of a linear resize from in to out samples. Pixel centres are at half-integers, which PyTorch calls
+// align_corners=false. With antialias, the triangle widens by the scale when shrinking, and every source sample counts; without it,
+// only the two nearest do. Taps beyond the edge are dropped and the others renormalised. For two taps this equals repeating the
+// edge.
 func Bilinear(in, out int, antialias bool) []Taps {
 	return taps(in, out, antialias, 1, func(x float64) float64 { return max(0, 1-math.Abs(x)) })
 }
 
-// Bicubic is Bilinear with Keys' cubic of a = -0.5 for the triangle (Keys 1981, doi:10.1109/TASSP.1981.1163711), as in Pillow, and in PyTorch with antialias.
-// Some weights are negative, so values may leave the range of the samples.
+// Bicubic is like Bilinear with Keys' cubic, a = -0.5, in place of the triangle (Keys 1981, doi:10.1109/TASSP.1981.1163711). Pillow
+// uses it, and PyTorch with antialias. Some weights are negative, so results may exceed the range of the samples.
 func Bicubic(in, out int, antialias bool) []Taps {
 	const a = -0.5
 	return taps(in, out, antialias, 2, func(x float64) float64 {
@@ -31,7 +31,7 @@ func Bicubic(in, out int, antialias bool) []Taps {
 	})
 }
 
-// taps are those of a filter whose value is 0 further than reach source samples from the centre.
+// taps returns the taps of a filter that is 0 beyond reach source samples from its centre.
 func taps(in, out int, antialias bool, reach float64, filter func(float64) float64) []Taps {
 	scale := float64(in) / float64(out)
 	wider := 1.0
@@ -58,7 +58,7 @@ func taps(in, out int, antialias bool, reach float64, filter func(float64) float
 	return all
 }
 
-// ResizeRow computes dst from src by xs; both hold channels interleaved values per position.
+// ResizeRow computes the row dst from the row src by the taps xs. Both have channels interleaved values per position.
 func ResizeRow(dst, src []float32, xs []Taps, channels int) {
 	for x, t := range xs {
 		for c := range channels {
@@ -73,10 +73,9 @@ func ResizeRow(dst, src []float32, xs []Taps, channels int) {
 	}
 }
 
-// Resize resizes an image whose rows are delivered by row (srcW positions of channels values) from srcH rows to len(ys)
-// rows of len(xs) positions. It holds the destination and one row, however large the source is: each source row is
-// resized horizontally and added to the destination rows it belongs to. With round, values are rounded to whole numbers
-// from 0 to 255 after either direction.
+// Resize resizes an image of srcH rows to len(ys) rows of len(xs) positions. row reads a source row: srcW positions of channels
+// values. Each source row is resized horizontally and then added to the destination rows that it contributes to, so Resize holds
+// only the destination and one row. With round, values are rounded to whole numbers from 0 to 255 after each direction.
 func Resize(srcW, srcH, channels int, xs, ys []Taps, round bool, row func(y int, dst []float32)) []float32 {
 	width := len(xs) * channels
 	dst, src, narrow := make([]float32, width*len(ys)), make([]float32, srcW*channels), make([]float32, width)
@@ -86,7 +85,7 @@ func Resize(srcW, srcH, channels int, xs, ys []Taps, round bool, row func(y int,
 			from++
 		}
 		if from == len(ys) || ys[from].First > y {
-			continue // no destination row needs it
+			continue // no destination row uses it
 		}
 		row(y, src)
 		ResizeRow(narrow, src, xs, channels)

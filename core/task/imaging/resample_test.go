@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Without antialiasing the taps are PyTorch's formula for align_corners=false: the source position is clamped at 0, its
-// two neighbours are weighted by the fraction, and the right one is clamped at the last sample.
+// TestBilinearAgainstInterpolate compares taps without antialiasing with PyTorch's formula for align_corners=false: the source
+// position is clamped at 0, its two neighbours are weighted by the fraction, and the right one is clamped at the last sample.
 func TestBilinearAgainstInterpolate(t *testing.T) {
 	for _, size := range [][2]int{{64, 256}, {256, 384}, {202, 303}, {256, 100}, {3, 7}, {7, 3}, {1, 9}, {9, 1}, {5, 5}, {1000, 3}} {
 		in, out := size[0], size[1]
@@ -29,7 +29,8 @@ func TestBilinearAgainstInterpolate(t *testing.T) {
 	}
 }
 
-// Antialiased taps follow the definition: a triangle as wide as the scale, normalised over the samples inside.
+// TestBilinearAntialias compares antialiased taps with the definition: a triangle as wide as the scale, normalised over the samples
+// inside.
 func TestBilinearAntialias(t *testing.T) {
 	for _, size := range [][2]int{{384, 256}, {303, 202}, {1000, 7}, {100, 99}, {256, 256}, {10, 25}} {
 		in, out := size[0], size[1]
@@ -55,7 +56,7 @@ func TestBilinearAntialias(t *testing.T) {
 	}
 }
 
-// Resizing row by row equals the double sum over all samples, in both directions and for several channels.
+// TestResize compares Resize with the double sum over all samples, in both directions and for several channels.
 func TestResize(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, s := range []struct{ w, h, ow, oh int }{{9, 7, 4, 3}, {4, 3, 9, 7}, {9, 3, 4, 8}, {5, 5, 5, 5}, {1, 1, 3, 2}, {30, 40, 1, 1}} {

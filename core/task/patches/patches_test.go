@@ -9,13 +9,13 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/ir"
-	_ "github.com/rlx-go/rlx/core/op" // that methods consist of
+	_ "github.com/rlx-go/rlx/core/op" // registers the ops of the methods
 	"github.com/rlx-go/rlx/core/task"
 	"github.com/rlx-go/rlx/core/task/patches"
 	"github.com/rlx-go/rlx/core/task/tasktest"
 )
 
-// published is the description of Qwen3-VL.
+// published returns the description of Qwen3-VL.
 func published() *patches.Task {
 	half := [3]float64{0.5, 0.5, 0.5}
 	return &patches.Task{Method: "patch_embed", PixelsInput: "pixel_values", Embeddings: "embeddings", Patch: 16, Frames: 2, Merge: 2,
@@ -24,7 +24,8 @@ func published() *patches.Task {
 
 func TestFields(t *testing.T) { tasktest.Fields(t, patches.Kind) }
 
-// TestGrid: the sizes of smart_resize in Transformers 5.23 (models/qwen2_vl), for images from one pixel to more than the largest area.
+// TestGrid compares grids with smart_resize in Transformers 5.23 (models/qwen2_vl), for images from one pixel to more than the
+// largest area.
 func TestGrid(t *testing.T) {
 	for _, c := range [][4]int{ // width, height, rows, columns
 		{1, 1, 16, 16}, {5, 3, 14, 22}, {15, 15, 16, 16}, {256, 256, 16, 16}, {257, 255, 16, 16}, {384, 303, 18, 24}, {240, 80, 10, 28}, {80, 48, 14, 22},
@@ -53,11 +54,12 @@ func TestGrid(t *testing.T) {
 	}
 }
 
-// TestRows: pixel (x,y) of an image is where the definition says: blocks, lines of patches in a block, channels, equal frames, lines of pixels.
+// TestRows checks the place of each pixel in the rows: blocks, lines of patches in a block, channels, equal frames, lines of
+// pixels.
 func TestRows(t *testing.T) {
 	task := published()
 	task.Patch, task.Merge, task.Frames, task.MinPixels = 2, 2, 3, 1
-	task.Mean, task.Std = [3]float64{}, [3]float64{1. / 255, 1. / 255, 1. / 255} // values stay as they are
+	task.Mean, task.Std = [3]float64{}, [3]float64{1. / 255, 1. / 255, 1. / 255} // values do not change
 	img := image.NewNRGBA(image.Rect(5, 7, 5+12, 7+8))
 	for y := range 8 {
 		for x := range 12 {
@@ -78,7 +80,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestCheck: a task fits the method that it names.
+// TestCheck checks that a task accepts only methods that fit.
 func TestCheck(t *testing.T) {
 	const graph = "graph patch_embed\nsym N = 1..65536\npixel_values = input : f32[N,1536]\ne = reduce_sum pixel_values {axes=[1],keep_dims=true} : f32[N,1]\nreturn embeddings=e\n"
 	for name, c := range map[string]struct {
@@ -119,7 +121,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestValidate: values that would divide by zero, or allocate without bound, are refused.
+// TestValidate checks that values are refused which would divide by zero or allocate without bound.
 func TestValidate(t *testing.T) {
 	if err := published().Validate(); err != nil {
 		t.Fatal(err)

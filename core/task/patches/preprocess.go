@@ -8,17 +8,17 @@ import (
 	"github.com/rlx-go/rlx/core/task/imaging"
 )
 
-// maxRatio is the most by which one side may be longer than the other.
+// maxRatio is the maximum ratio of the longer side to the shorter.
 const maxRatio = 200
 
-// Grid is the number of rows and columns of patches that an image of w x h pixels has once it is resized: its sides become the nearest multiples of a
-// block's, and its area is brought between MinPixels and MaxPixels. The error is a *diag.Error with CodeImage.
+// Grid returns the number of rows and columns of patches of a resized image of w x h pixels. Resizing rounds the sides to multiples
+// of a block and brings the area between MinPixels and MaxPixels. The error is a *diag.Error with CodeImage.
 func (t *Task) Grid(w, h int) (rows, columns int, err error) {
 	width, height, block := float64(w), float64(h), float64(t.Patch*t.Merge)
 	if max(width, height) > maxRatio*min(width, height) {
 		return 0, 0, diag.New(CodeImage, "image", "has %d x %d pixels; one side may be %d times as long as the other", w, h, maxRatio)
 	}
-	down, across := math.RoundToEven(height/block), math.RoundToEven(width/block) // in blocks, halves as Python rounds them
+	down, across := math.RoundToEven(height/block), math.RoundToEven(width/block) // in blocks; ties round to even, as in Python
 	switch area := down * across * block * block; {
 	case area > float64(t.MaxPixels):
 		shrink := math.Sqrt(height * width / float64(t.MaxPixels))
@@ -33,15 +33,15 @@ func (t *Task) Grid(w, h int) (rows, columns int, err error) {
 	return int(down) * t.Merge, int(across) * t.Merge, nil
 }
 
-// Bytes is the memory that Rows needs for a grid.
+// Bytes returns the number of bytes that Rows allocates for a grid.
 func (t *Task) Bytes(rows, columns int) int64 {
 	n := int64(rows) * int64(columns)
 	return 4 * n * int64(t.row()+3*t.Patch*t.Patch) // the result and the resized image
 }
 
-// Rows makes the rows [rows*columns, 3*Frames*Patch*Patch] of an image, as the published image processor does: bicubic resizing with antialiasing to 8 bits,
-// (value/255 - Mean) / Std. A row is (channel, frame, y, x), with equal frames. Rows follow each other by block, and inside a block line by line. The error
-// is that of Grid.
+// Rows returns the rows [rows*columns, 3*Frames*Patch*Patch] of an image. It computes what the published image processor does:
+// bicubic resizing with antialiasing to 8 bits, then (value/255 - Mean) / Std. A row has order (channel, frame, y, x), with equal
+// frames. Rows are sorted by block, and inside a block line by line. The error is that of Grid.
 func (t *Task) Rows(img image.Image) (values []float32, rows, columns int, err error) {
 	w, h := img.Bounds().Dx(), img.Bounds().Dy()
 	if rows, columns, err = t.Grid(w, h); err != nil {

@@ -1,5 +1,5 @@
-// Package patches is the task "patches": an image in, an embedding of each of its patches out. Vision encoders that take images of any size begin like
-// this (Qwen2-VL, arXiv:2409.12191).
+// Package patches implements the task "patches", which turns an image into embeddings of its patches. Vision encoders for images of
+// any size begin with it (Qwen2-VL, arXiv:2409.12191).
 package patches
 
 import (
@@ -12,40 +12,40 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// CodeImage is reported for an image that has no patches.
+// CodeImage is reported for an image that cannot be divided into patches.
 var CodeImage = diag.Define("RLX3032", "the image cannot be divided into patches", `
 One side of the image is more than 200 times as long as the other, or the image has more patches than the model was compiled for. Crop it or make it smaller.`)
 
-// Kind is how an artifact names the task.
+// Kind is the name of the task in artifacts.
 const Kind = "patches"
 
 var _ = task.Register(Kind, func() task.Task { return &Task{} })
 
-// Task describes an embedding of patches to the runtime. It is plain data and travels in the artifact. One method makes
+// Task describes an embedding of patches. The artifact stores it. One method computes
 //
 //	PixelsInput f32 [n,3*Frames*Patch*Patch] -> Embeddings f32 [n,width]
 //
-// where a row is a patch, and n takes every value from Merge*Merge to MaxPatches.
+// Each row is a patch, and n can have every value from Merge*Merge to MaxPatches.
 type Task struct {
 	Method      string `json:"method"`       // "patch_embed"
 	PixelsInput string `json:"pixels_input"` // "pixel_values"
 	Embeddings  string `json:"embeddings"`   // "embeddings"
 
 	Patch      int `json:"patch"`       // side of a patch in pixels
-	Frames     int `json:"frames"`      // of a patch; of a still image they are equal
-	Merge      int `json:"merge"`       // side of a block in patches: the patches of a block follow each other
+	Frames     int `json:"frames"`      // frames in a patch; all equal for a still image
+	Merge      int `json:"merge"`       // side of a block in patches; the patches of a block are adjacent rows
 	MinPixels  int `json:"min_pixels"`  // smaller images are enlarged
 	MaxPixels  int `json:"max_pixels"`  // larger images are shrunk
-	MaxPatches int `json:"max_patches"` // of a run
+	MaxPatches int `json:"max_patches"` // per run
 
 	Mean [3]float64 `json:"mean"` // of R, G, B from 0 to 1
 	Std  [3]float64 `json:"std"`
 }
 
-// Kind is that of the task.
+// Kind returns Kind.
 func (t *Task) Kind() string { return Kind }
 
-// Fields are in the order of their keys.
+// Fields lists the fields, sorted by key.
 func (t *Task) Fields() []task.Field {
 	return []task.Field{
 		{Key: "embeddings", Value: &t.Embeddings}, {Key: "frames", Value: &t.Frames}, {Key: "max_patches", Value: &t.MaxPatches},
@@ -59,7 +59,7 @@ func (t *Task) String() string {
 	return fmt.Sprintf("an image of any size (%d to %d px inside), in patches of %d x %d", t.MinPixels, t.MaxPixels, t.Patch, t.Patch)
 }
 
-// Limits of what Validate accepts.
+// Limits that Validate enforces.
 const (
 	maxPatch   = 1 << 10
 	maxFrames  = 1 << 6
@@ -68,8 +68,8 @@ const (
 	maxPatches = 1 << 20
 )
 
-// Validate checks a description that came from a file, so that nothing below divides by zero, indexes out of range, or allocates without bound. The error
-// is a *diag.Error with task.CodeSpec.
+// Validate checks a description that was read from a file. It excludes division by zero, indexes out of range and unbounded
+// allocation. The error is a *diag.Error with task.CodeSpec.
 func (t *Task) Validate() error {
 	bad := func(format string, args ...any) error { return diag.New(task.CodeSpec, "task "+Kind, format, args...) }
 	for field, name := range map[string]string{"method": t.Method, "pixels_input": t.PixelsInput, "embeddings": t.Embeddings} {
@@ -99,7 +99,7 @@ func (t *Task) Validate() error {
 	return nil
 }
 
-// row is the number of values of a patch.
+// row returns the number of values of a patch.
 func (t *Task) row() int { return 3 * t.Frames * t.Patch * t.Patch }
 
 // Check compares the task with the method that it names.
@@ -125,5 +125,5 @@ func (t *Task) Check(m task.Methods) error {
 	return nil
 }
 
-// CheckInput accepts all pixels.
+// CheckInput accepts every value.
 func (t *Task) CheckInput(string, string, tensor.Tensor) error { return nil }

@@ -51,7 +51,8 @@ func (s *Task) Check(m task.Methods) error {
 	return s.checkPrompts(image, prompt, made, task.Exactly(1))
 }
 
-// checkPrompts compares the task with a method that takes so many prompts in a run; made is the type of the embedding.
+// checkPrompts compares the task with a method that takes a number of prompts in the range prompts. made is the type of the
+// embedding.
 func (s *Task) checkPrompts(image, prompt *task.Method, made ir.Type, prompts task.Sizes) error {
 	two := task.Exactly(2)
 	tokens, low := task.Exactly(s.Tokens), task.Sizes{Min: 1, Max: MaxSize}
@@ -69,7 +70,7 @@ func (s *Task) checkPrompts(image, prompt *task.Method, made ir.Type, prompts ta
 	if !points.Shape[:2].Equal(labels.Shape) {
 		return prompt.Bad("%s is %v and %s is %v; want one number of points", s.PointsInput, points, s.LabelsInput, labels)
 	}
-	// One point and padding are the fewest.
+	// The smallest prompt is one point and padding.
 	if n := points.Shape[1]; !prompt.TakesEvery(n, 2, int64(s.MaxPoints)) {
 		lo, hi := prompt.Syms.Bounds(n)
 		return prompt.Bad("%s is %v, %d to %d points; the task gives 2 to %d", s.PointsInput, points, lo, hi, s.MaxPoints)
@@ -84,13 +85,13 @@ func (s *Task) checkPrompts(image, prompt *task.Method, made ir.Type, prompts ta
 	return nil
 }
 
-// Default is the value of the input that a run may leave out: a mask of NaN is none.
+// Default returns NaN for the mask. A mask of NaN means that there is none.
 func (s *Task) Default(method, input string) (value float64, ok bool) {
 	return math.NaN(), s.MaskInput != "" && method == s.PromptMethod && input == s.MaskInput
 }
 
-// CheckInput compares the labels of a prompt with those that the task knows: inside the model an unknown one would be the index of
-// a row that is not there. A mask that has NaN here and there would be taken for none, or for one with holes.
+// CheckInput checks labels and masks. The model uses a label as an index, so an unknown one would be out of range. A mask with some
+// NaN elements would be taken for no mask, or for one with holes.
 func (s *Task) CheckInput(method, input string, v tensor.Tensor) error {
 	switch {
 	case (method == s.PromptMethod || method == s.BatchMethod) && input == s.LabelsInput:

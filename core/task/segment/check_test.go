@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
-// check compares a task with the methods of graphs.
+// check compares a task with the methods in the texts.
 func check(t *testing.T, s *segment.Task, texts ...string) error {
 	t.Helper()
 	var methods task.Methods
@@ -38,7 +38,7 @@ func check(t *testing.T, s *segment.Task, texts ...string) error {
 	return err
 }
 
-// TestCheckNames: a task names methods, inputs and outputs that exist, of sizes that are its own.
+// TestCheckNames checks that methods, inputs and outputs exist under the names in the task, with the sizes in the task.
 func TestCheckNames(t *testing.T) {
 	for name, change := range map[string]func(*segment.Task){
 		"image method":      func(s *segment.Task) { s.ImageMethod = "encode" },
@@ -67,7 +67,7 @@ func TestCheckNames(t *testing.T) {
 	}
 }
 
-// TestCheckTypes: every size and element type that the task depends on is compared with the methods.
+// TestCheckTypes checks that every size and element type that the task depends on is compared with the methods.
 func TestCheckTypes(t *testing.T) {
 	if err := check(t, tinymodel.SmallTask(), tinymodel.Image, tinymodel.Prompt); err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestCheckTypes(t *testing.T) {
 	}
 }
 
-// TestCheckEmbedding: nothing gives the symbols in the type of an embedding a value.
+// TestCheckEmbedding checks that the type of an embedding may not have symbols, because no input gives them a value.
 func TestCheckEmbedding(t *testing.T) {
 	const sized = "graph image\nsym N = 1..1\npixels = input : f32[1,3,8,8]\ne = iota : f32[N]\nreturn embeddings=e\n"
 	prompt := strings.NewReplacer("embeddings = input : f32[1]", "embeddings = input : f32[N]", "expand embeddings", "iota {axis=1}").Replace(tinymodel.Prompt)
@@ -126,7 +126,7 @@ func TestCheckEmbedding(t *testing.T) {
 	}
 }
 
-// TestCheckEmpty: masks without rows or columns, always or for some value of a symbol, are no masks.
+// TestCheckEmpty checks that masks must have rows and columns for all values of the symbols.
 func TestCheckEmpty(t *testing.T) {
 	const sized = "m = expand embeddings : f32[1,4,3,5]\nq = reduce_max m {axes=[2,3]} : f32[1,4]"
 	for _, c := range []struct{ syms, shape string }{
@@ -140,7 +140,7 @@ func TestCheckEmpty(t *testing.T) {
 	}
 }
 
-// TestCheckInput: labels are those of the task; what else a run is given is not looked at.
+// TestCheckInput checks that labels must be those of the task, and that other inputs are accepted.
 func TestCheckInput(t *testing.T) {
 	s := tinymodel.SmallTask()
 	labels := append(make([]byte, 1), tensor.Bytes([]int32{1, -1, 0, 2, 3})...)[1:] // not aligned
@@ -159,7 +159,7 @@ func TestCheckInput(t *testing.T) {
 	}
 }
 
-// masked is the small task with masks of 3x3 and a method for up to 6 prompts, and the texts of these methods.
+// masked returns the small task with masks of 3x3, and the texts of its prompt method and of a method for up to 6 prompts.
 func masked() (s *segment.Task, prompt, batch string) {
 	s = tinymodel.SmallTask()
 	s.MaskInput, s.MaskSide, s.BatchMethod, s.MaxPrompts = "mask", 3, "batch", 6
@@ -168,7 +168,7 @@ func masked() (s *segment.Task, prompt, batch string) {
 	return s, prompt, batch
 }
 
-// TestCheckMasked: the mask that the prompt method takes, and the method that takes several prompts.
+// TestCheckMasked checks the mask input of the prompt method, and the method for several prompts.
 func TestCheckMasked(t *testing.T) {
 	s, prompt, batch := masked()
 	if err := check(t, s, tinymodel.Image, prompt, batch); err != nil {
@@ -209,7 +209,7 @@ func TestCheckMasked(t *testing.T) {
 	}
 }
 
-// TestCheckMask: a mask is finite, or NaN throughout, which a run that leaves it out has.
+// TestCheckMask checks that a mask must be finite, or NaN throughout, which stands for a mask that is left out.
 func TestCheckMask(t *testing.T) {
 	s, _, _ := masked()
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))

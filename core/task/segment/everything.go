@@ -10,16 +10,16 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// Everything holds the parameters for finding all objects of an image. They are the masks of a grid of points, except
-// masks that are poor, unstable, or nearly the same as a better one (Kirillov et al., arXiv:2304.02643, section 4).
+// Everything holds the parameters for finding all objects of an image. A grid of points gives masks; those that are poor, unstable,
+// or nearly equal to a better one are dropped (Kirillov et al., arXiv:2304.02643, section 4).
 type Everything struct {
 	Side         int     // points of the grid in each direction, 1 to 128
-	MinIoU       float64 // least quality that the model predicts
-	MinStability float64 // least IoU of the masks at thresholds one above and one below the task's
-	MaxOverlap   float64 // largest IoU of the boxes of two kept masks
+	MinIoU       float64 // lowest predicted quality
+	MinStability float64 // lowest IoU between the masks at thresholds one above and one below the task's
+	MaxOverlap   float64 // highest IoU of the boxes of two masks that are kept
 }
 
-// EverythingDefault is what the model's authors use.
+// EverythingDefault holds the values that the authors of the model use.
 var EverythingDefault = Everything{32, 0.88, 0.95, 0.7}
 
 // Validate checks the values. The error is a *diag.Error with CodePrompt.
@@ -35,7 +35,7 @@ func (o Everything) Validate() error {
 	return nil
 }
 
-// Points are the centres of the grid's cells in an image of w x h pixels, row by row.
+// Points returns the centres of the cells of the grid in an image of w x h pixels, row by row.
 func (o Everything) Points(w, h int) (out []Point) {
 	n := float64(o.Side)
 	for i := range o.Side * o.Side {
@@ -44,21 +44,21 @@ func (o Everything) Points(w, h int) (out []Point) {
 	return out
 }
 
-// Region is a mask among all of an image.
+// A Region is one of the masks of an image.
 type Region struct {
-	Label     int     `json:"label"` // its value in the label image, from 1
-	Area      int     `json:"area"`  // pixels of the mask; in the label image smaller ones lie on top of it
-	Box       [4]int  `json:"box"`   // x0, y0, x1, y1 in pixels; x1 and y1 are past it
-	IoU       float32 `json:"iou"`   // quality that the model predicts
+	Label     int     `json:"label"` // value in the label image, from 1
+	Area      int     `json:"area"`  // pixels of the mask; smaller masks may cover some of them in the label image
+	Box       [4]int  `json:"box"`   // x0, y0, x1, y1 in pixels; x1 and y1 are exclusive
+	IoU       float32 `json:"iou"`   // quality predicted by the model
 	Stability float32 `json:"stability"`
-	Point     Point   `json:"-"` // that found it
-	Token     int     `json:"-"` // number of the mask among those of the point
+	Point     Point   `json:"-"` // point that gave the mask
+	Token     int     `json:"-"` // index of the mask among those of the point
 }
 
-// Candidates are the masks of one point that are good enough, of logits [Tokens,h,w] and qualities [Tokens]. Areas and
-// boxes are estimates, from the logits as they are; the boxes are those of the image.
+// Candidates returns the masks of one point that are good enough. logits has shape [Tokens,h,w], iou [Tokens]. Areas and boxes are
+// estimates at the resolution of the logits; boxes are scaled to the image.
 func (s *Task) Candidates(logits []float32, h, w int, iou []float32, g Geometry, o Everything, at Point) (out []Region) {
-	cover := func(scaled, n int) int { return min(n, (scaled*n+s.Size-1)/s.Size) } // that the image fills
+	cover := func(scaled, n int) int { return min(n, (scaled*n+s.Size-1)/s.Size) } // logits that the image covers
 	cw, ch := cover(g.ScaledW, w), cover(g.ScaledH, h)
 	threshold := float32(s.Threshold)
 	for t := s.BestFirst; t <= s.BestLast; t++ {
@@ -85,7 +85,7 @@ func (s *Task) Candidates(logits []float32, h, w int, iou []float32, g Geometry,
 		if area == 0 || stability < o.MinStability {
 			continue
 		}
-		px := func(v, n, scaled, size int) int { // of the logits to that of the image
+		px := func(v, n, scaled, size int) int { // converts a position from logits to the image
 			return min(size, int(math.Round(float64(v)*float64(s.Size)/float64(n)*float64(size)/float64(scaled))))
 		}
 		out = append(out, Region{
@@ -96,7 +96,7 @@ func (s *Task) Candidates(logits []float32, h, w int, iou []float32, g Geometry,
 	return out
 }
 
-// Distinct drops regions whose box is nearly that of a better one, and numbers the others from 1, the largest first.
+// Distinct drops each region whose box nearly equals that of a better region, and numbers the others from 1, the largest first.
 func (o Everything) Distinct(all []Region) (out []Region) {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b Region) int { return cmp.Compare(b.IoU, a.IoU) })
@@ -112,7 +112,7 @@ func (o Everything) Distinct(all []Region) (out []Region) {
 	return out
 }
 
-// overlap is the area that two boxes share over the area that either covers.
+// overlap returns the IoU of two boxes: the area of their intersection divided by that of their union.
 func overlap(a, b [4]int) float64 {
 	side := func(a0, a1, b0, b1 int) float64 { return float64(max(0, min(a1, b1)-max(a0, b0))) }
 	area := func(b [4]int) float64 { return float64(b[2]-b[0]) * float64(b[3]-b[1]) }
@@ -120,7 +120,8 @@ func overlap(a, b [4]int) float64 {
 	return both / max(area(a)+area(b)-both, 1)
 }
 
-// Draw draws a region into a label image, of logits [Tokens,h,w] of its point, and sets its area and box to those of the mask.
+// Draw draws a region into a label image, and sets its area and box to those of the mask. logits [Tokens,h,w] are those of its
+// point.
 func (s *Task) Draw(labels *image.Gray16, r *Region, logits []float32, h, w int, g Geometry) {
 	m := s.upscale(logits[r.Token*h*w:][:h*w], h, w, g)
 	r.Area, r.Box = 0, [4]int{g.Width, g.Height, 0, 0}

@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/task/segment"
 )
 
-// logitsOf are those of one mask [h,w]: v inside the box, -v outside.
+// logitsOf returns the logits [h,w] of one mask: v inside the box, -v outside.
 func logitsOf(h, w int, v float32, x0, y0, x1, y1 int) (out []float32) {
 	for i := range h * w {
 		if y, x := i/w, i%w; x >= x0 && x < x1 && y >= y0 && y < y1 {
@@ -21,17 +21,18 @@ func logitsOf(h, w int, v float32, x0, y0, x1, y1 int) (out []float32) {
 	return out
 }
 
-// small is a task of two masks, both of which may be the best, for a square of 16 pixels.
+// small returns a task with two masks, either of which may be the best, for a square of 16 pixels.
 func small() *segment.Task {
 	s := segment.New(16, 4)
 	s.Tokens, s.BestFirst, s.BestLast = 2, 0, 1
 	return s
 }
 
-// TestCandidates: masks are kept that are predicted well, do not depend on the threshold and are not empty; boxes are those of the image.
+// TestCandidates checks that masks are kept if they have a high predicted quality, hardly depend on the threshold and are not
+// empty, and that boxes are in pixels of the image.
 func TestCandidates(t *testing.T) {
 	s, o := small(), segment.Everything{Side: 2, MinIoU: 0.5, MinStability: 0.9, MaxOverlap: 0.7}
-	g := s.Geometry(32, 16) // 16 x 8 in the square, and so 8 x 4 logits of 8 x 8
+	g := s.Geometry(32, 16) // 16 x 8 in the square, so 8 x 4 of the 8 x 8 logits
 	nan := float32(math.NaN())
 	for name, c := range map[string]struct {
 		first []float32
@@ -55,12 +56,12 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-// TestDistinct: of regions with nearly one box the best is kept; the largest is number 1.
+// TestDistinct checks that the best of several regions with nearly equal boxes is kept, and that the largest region is number 1.
 func TestDistinct(t *testing.T) {
 	o := segment.Everything{MaxOverlap: 0.7}
 	got := o.Distinct([]segment.Region{
-		{Box: [4]int{0, 0, 10, 10}, Area: 90, IoU: 0.8}, {Box: [4]int{0, 0, 10, 9}, Area: 80, IoU: 0.9}, // 0.9 of each other
-		{Box: [4]int{0, 0, 10, 6}, Area: 60, IoU: 0.7}, // 0.67 of the second
+		{Box: [4]int{0, 0, 10, 10}, Area: 90, IoU: 0.8}, {Box: [4]int{0, 0, 10, 9}, Area: 80, IoU: 0.9}, // their IoU is 0.9
+		{Box: [4]int{0, 0, 10, 6}, Area: 60, IoU: 0.7}, // IoU 0.67 with the second
 		{Box: [4]int{20, 20, 40, 40}, Area: 300, IoU: 0.6},
 	})
 	if len(got) != 3 || got[0].Area != 300 || got[1].Area != 80 || got[2].Area != 60 || got[0].Label != 1 || got[2].Label != 3 {
@@ -68,7 +69,7 @@ func TestDistinct(t *testing.T) {
 	}
 }
 
-// TestDraw: a region has its label in the image, and the area and box of its mask there.
+// TestDraw checks that the image has the label of a region, and that the region has the area and box of its mask.
 func TestDraw(t *testing.T) {
 	s := small()
 	g := s.Geometry(16, 16)

@@ -30,7 +30,7 @@ func load(t *testing.T, path string) image.Image {
 	return img
 }
 
-// The pixel values that the reference pipeline made of the two images. One step of 1/255 is about 0.017 there.
+// TestPreprocess compares pixel values with those of the reference pipeline for two images. A step of 1/255 is about 0.017.
 func TestPreprocess(t *testing.T) {
 	for name, bound := range map[string]float64{"scene1": 1e-5, "coins": 1e-5} {
 		want := tensortest.Golden(t, demo+"golden.safetensors:"+name+".pixel_values")
@@ -72,7 +72,7 @@ func goldens(t *testing.T) map[string]goldenCase {
 	return all
 }
 
-// The reference's logits become the reference's masks.
+// TestPostprocess checks that the logits of the reference give the masks of the reference.
 func TestPostprocess(t *testing.T) {
 	for name, c := range goldens(t) {
 		logits := tensortest.Golden(t, demo+"golden.safetensors:"+name+".low_res_masks") // mask tokens 1 to 3

@@ -9,23 +9,22 @@ import (
 	"github.com/rlx-go/rlx/core/task/imaging"
 )
 
-// Mask is one mask at the size of the image.
+// A Mask is a mask of the size of the image.
 type Mask struct {
-	Token int         // number of the mask among the model's outputs
-	IoU   float32     // quality the model predicts for it
+	Token int         // index of the mask among the outputs of the model
+	IoU   float32     // quality predicted by the model
 	Image *image.Gray // 255 inside, 0 outside
 }
 
-// The values of --mask beside numbers.
+// Values of the parameter which of Postprocess, beside numbers.
 const (
 	MaskBest = "best" // the highest predicted IoU among masks BestFirst to BestLast
 	MaskAll  = "all"
 )
 
-// Postprocess makes masks of the logits [Tokens,h,w] and the predicted qualities iou [Tokens]. which is MaskBest, MaskAll
-// or the number of a mask. The logits are resized bilinearly (half-pixel centres, no antialiasing) to the square, cropped to
-// the image inside it, resized in the same way to the image, and compared with Threshold. Errors are *diag.Error with
-// CodeMask or CodeNoBest.
+// Postprocess turns the logits [Tokens,h,w] and the predicted qualities iou [Tokens] into masks. which is MaskBest, MaskAll or the
+// number of a mask. The logits are resized to the square bilinearly (half-pixel centres, no antialiasing), cropped to the image
+// inside it, resized in the same way to the image, and compared with Threshold. Errors are *diag.Error with CodeMask or CodeNoBest.
 func (s *Task) Postprocess(logits []float32, h, w int, iou []float32, g Geometry, which string) ([]Mask, error) {
 	if len(logits) != s.Tokens*h*w || len(iou) != s.Tokens || h < 1 || w < 1 {
 		panic(fmt.Sprintf("BUG: %d logits of %d x %d and %d qualities for %d masks", len(logits), h, w, len(iou), s.Tokens))
@@ -41,8 +40,8 @@ func (s *Task) Postprocess(logits []float32, h, w int, iou []float32, g Geometry
 	return out, nil
 }
 
-// MaskBytes is what Postprocess needs beside the logits for one use of which, at its peak: every mask it gives, and for one of
-// them the logits at the size of the square and at the width of the image.
+// MaskBytes returns the peak number of bytes that Postprocess needs in addition to the logits: every mask that it returns and, for
+// one of them, the logits at the size of the square and at the width of the image.
 func (s *Task) MaskBytes(g Geometry, which string) int64 {
 	n := int64(1)
 	if which == MaskAll {
@@ -51,7 +50,7 @@ func (s *Task) MaskBytes(g Geometry, which string) int64 {
 	return n*int64(g.Width)*int64(g.Height) + 4*int64(g.ScaledH)*(int64(g.ScaledW)+int64(g.Width))
 }
 
-// CheckMask reports whether which is one that Postprocess accepts, so that a command can say so before it runs the model.
+// CheckMask checks that Postprocess accepts which. A command calls it before it runs the model.
 func (s *Task) CheckMask(which string) error {
 	if which == MaskBest || which == MaskAll {
 		return nil
@@ -89,7 +88,7 @@ func (s *Task) choose(which string, iou []float32) ([]int, error) {
 	return []int{t}, nil
 }
 
-// upscale makes the mask of one token. Only the part of the square that the image covers is ever computed.
+// upscale returns the mask of one token. It computes only the part of the square that the image covers.
 func (s *Task) upscale(logits []float32, h, w int, g Geometry) *image.Gray {
 	crop := func(y int, dst []float32) { copy(dst, logits[y*w:][:w]) }
 	square := imaging.Resize(w, h, 1, imaging.Bilinear(w, s.Size, false)[:g.ScaledW], imaging.Bilinear(h, s.Size, false)[:g.ScaledH], false, crop)
@@ -102,7 +101,7 @@ func (s *Task) upscale(logits []float32, h, w int, g Geometry) *image.Gray {
 	}
 	for y, t := range ys {
 		row := out.Pix[y*out.Stride:][:g.Width]
-		if len(t.Weight) == 2 { // almost every row; without line in between it takes half the time
+		if len(t.Weight) == 2 { // almost every row; this loop takes half the time of the general one
 			a, b := wide[t.First*g.Width:][:len(row)], wide[(t.First+1)*g.Width:][:len(row)]
 			wa, wb := t.Weight[0], t.Weight[1]
 			for x := range row {

@@ -16,14 +16,14 @@ var (
 	background = color.NRGBA{220, 50, 50, 255}
 )
 
-// Overlay draws mask (of the image's size) and prompts over the image: the mask tinted and outlined, foreground points as
-// green discs, background points as red ones, the box as a green frame.
+// Overlay draws mask, which has the size of the image, and the prompts over the image. The mask is tinted and outlined. Foreground
+// points are green discs, background points red ones, and the box is a green frame.
 func Overlay(img image.Image, mask *image.Gray, p Prompts) *image.NRGBA {
 	out := imaging.NRGBA(img)
 	w, h := out.Rect.Dx(), out.Rect.Dy()
-	unit := max(1, float64(max(w, h))/400) // line width: as visible in a large image as in a small one
+	unit := max(1, float64(max(w, h))/400) // line width, proportional to the image
 	in := func(x, y int) bool { return x >= 0 && y >= 0 && x < w && y < h && mask.Pix[y*mask.Stride+x] != 0 }
-	reach := int(math.Ceil(unit)) // width of the outline, which is inside the mask
+	reach := int(math.Ceil(unit)) // width of the outline, which lies inside the mask
 	for y := range h {
 		for x := range w {
 			if !in(x, y) {
@@ -55,7 +55,7 @@ func Overlay(img image.Image, mask *image.Gray, p Prompts) *image.NRGBA {
 	return out
 }
 
-// blend mixes share a of c into a pixel.
+// blend mixes c into a pixel with weight a.
 func blend(img *image.NRGBA, x, y int, c color.NRGBA, a float64) {
 	p := img.Pix[y*img.Stride+4*x:][:3]
 	for i, v := range [3]uint8{c.R, c.G, c.B} {
@@ -63,7 +63,7 @@ func blend(img *image.NRGBA, x, y int, c color.NRGBA, a float64) {
 	}
 }
 
-// span calls each for the pixels whose centres lie in the rectangle.
+// span calls each for the pixels whose centres lie in a rectangle.
 func span(img *image.NRGBA, x0, y0, x1, y1 float64, each func(x, y int)) {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	for y := max(0, int(math.Ceil(y0-0.5))); y < h && float64(y)+0.5 <= y1; y++ {

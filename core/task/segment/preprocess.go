@@ -8,12 +8,12 @@ import (
 
 // Geometry relates an image to the square input of a model.
 type Geometry struct {
-	Width, Height    int // of the image
-	ScaledW, ScaledH int // of the image inside the square, at its upper left
+	Width, Height    int // size of the image
+	ScaledW, ScaledH int // size of the scaled image, which lies at the upper left of the square
 	Size             int // side of the square
 }
 
-// Geometry is the position of an image of w x h pixels in the square.
+// Geometry returns the position of an image of w x h pixels in the square.
 func (s *Task) Geometry(w, h int) Geometry {
 	g := Geometry{Width: w, Height: h, Size: s.Size}
 	g.ScaledW, g.ScaledH = s.Size, s.Size
@@ -25,13 +25,13 @@ func (s *Task) Geometry(w, h int) Geometry {
 	return g
 }
 
-// scaledSide is side*size/longest to the nearest pixel, halves up, and at least one.
+// scaledSide returns side*size/longest rounded to the nearest pixel, halves up, and at least 1.
 func scaledSide(side, longest, size int) int {
 	return max(1, int(float64(side)*float64(size)/float64(longest)+0.5))
 }
 
-// Preprocess makes the input tensor [1,3,Size,Size] (f32, planes R, G, B) of an image: scaled by the resize rule,
-// (value - Mean) / Std on the 0..255 scale, zeros to the right and below.
+// Preprocess returns the input tensor [1,3,Size,Size] for an image: f32, planes R, G, B. The image is scaled by the resize rule and
+// normalised as (value - Mean) / Std with values from 0 to 255; the square is filled with zeros to the right and below.
 func (s *Task) Preprocess(img image.Image) ([]float32, Geometry) {
 	b := img.Bounds()
 	g := s.Geometry(b.Dx(), b.Dy())

@@ -17,19 +17,19 @@ type Point struct {
 	Foreground bool
 }
 
-// Box is a prompt box in pixels of the image, X0 < X1 and Y0 < Y1.
+// Box is a prompt box in pixels of the image. X0 < X1 and Y0 < Y1.
 type Box struct{ X0, Y0, X1, Y1 float64 }
 
-// Prompts are what the user points at.
+// Prompts are the hints of the user for one mask.
 type Prompts struct {
 	Points []Point
 	Box    *Box // may be nil
-	// Mask is a first guess of the mask, which the model improves: logits [side,side], side being Task.MaskSide. They are what the model gives
-	// for a mask (Task.MasksOutput), or what Task.MaskLogits makes of a picture. nil: none.
+	// Mask is a first guess that the model improves, as logits [side,side] with side Task.MaskSide. Use the logits of an earlier
+	// mask (Task.MasksOutput) or the result of Task.MaskLogits. nil means no guess.
 	Mask []float32
 }
 
-// ParsePoint reads "X,Y" or "X,Y,0|1"; 1, the default, is foreground. Errors are *diag.Error with CodePrompt.
+// ParsePoint parses "X,Y" or "X,Y,0|1"; 1, the default, means foreground. Errors are *diag.Error with CodePrompt.
 func ParsePoint(s string) (Point, error) {
 	v, ok := numbers(s)
 	if !ok || len(v) != 2 && (len(v) != 3 || v[2] != 0 && v[2] != 1) {
@@ -38,7 +38,7 @@ func ParsePoint(s string) (Point, error) {
 	return Point{v[0], v[1], len(v) == 2 || v[2] == 1}, nil
 }
 
-// ParseBox reads "X0,Y0,X1,Y1". Errors are *diag.Error with CodePrompt.
+// ParseBox parses "X0,Y0,X1,Y1". Errors are *diag.Error with CodePrompt.
 func ParseBox(s string) (Box, error) {
 	v, ok := numbers(s)
 	if !ok || len(v) != 4 {
@@ -59,9 +59,9 @@ func numbers(s string) ([]float64, bool) {
 	return out, true
 }
 
-// Prompt makes the points [1,N,2] (f32, x then y in pixels of the square) and labels [1,N] (i32) of p: the points, then
-// the corners of the box, or a padding point where there is no box. Errors are *diag.Error with CodePrompt: no prompt, one
-// outside the image, an empty box, more than MaxPoints. A mask alone is no prompt; see MaskPrompt for it.
+// Prompt returns the points [1,N,2] (f32, x and y in pixels of the square) and the labels [1,N] (i32) of p. The corners of the box
+// follow the points; without a box, a padding point does. Errors are *diag.Error with CodePrompt: there is no point and no box, one
+// is outside the image, the box is empty, or there are more than MaxPoints. Prompt ignores the mask; see MaskPrompt.
 func (s *Task) Prompt(p Prompts, g Geometry) (points []float32, labels []int32, err error) {
 	if len(p.Points) == 0 && p.Box == nil {
 		return nil, nil, diag.New(CodePrompt, "", "no prompt").WithHint("give at least one point or a box")
@@ -79,7 +79,7 @@ func (s *Task) Prompt(p Prompts, g Geometry) (points []float32, labels []int32, 
 	}
 	for _, pt := range p.Points {
 		name := fmt.Sprintf("point %g,%g", pt.X, pt.Y)
-		if !(pt.X >= 0 && pt.X < float64(g.Width) && pt.Y >= 0 && pt.Y < float64(g.Height)) { // true for NaN
+		if !(pt.X >= 0 && pt.X < float64(g.Width) && pt.Y >= 0 && pt.Y < float64(g.Height)) { // also rejects NaN
 			return nil, nil, diag.New(CodePrompt, name, "is outside the image, which has %d x %d pixels; the last is %d,%d", g.Width, g.Height, g.Width-1, g.Height-1)
 		}
 		label := s.Labels.Background
@@ -108,8 +108,8 @@ func (s *Task) Prompt(p Prompts, g Geometry) (points []float32, labels []int32, 
 	return points, labels, nil
 }
 
-// MaskPrompt makes the mask [1,1,side,side] of a prompt that has one. Errors are *diag.Error with CodePrompt: the model takes no masks,
-// or none of this size.
+// MaskPrompt returns the mask [1,1,side,side] of p, which must have one. Errors are *diag.Error with CodePrompt: the model takes no
+// masks, or masks of another size.
 func (s *Task) MaskPrompt(p Prompts) ([]float32, error) {
 	if s.MaskInput == "" {
 		return nil, diag.New(CodePrompt, "mask", "the model takes points and boxes only: its checkpoint has no weights for masks")
@@ -120,12 +120,12 @@ func (s *Task) MaskPrompt(p Prompts) ([]float32, error) {
 	return p.Mask, nil
 }
 
-// certain is the logit of a pixel that a picture of a mask shows inside, and the negative of one outside. A sigmoid makes 0.9999 of it, and the
-// logits that models give are about as large.
+// certain is the logit of a white pixel of a mask; a black one has -certain. Its sigmoid is 0.9999, and logits of models have about
+// this magnitude.
 const certain = 10
 
-// MaskLogits makes a mask prompt of a picture of a mask as large as the image, such as one that the model gave: white is inside, black
-// outside. It is scaled as the image is. The error is a *diag.Error with CodePrompt: the sizes differ.
+// MaskLogits turns a picture of a mask into a mask prompt. White is inside and black outside, as in the masks of Postprocess. It is
+// scaled as the image is. The error is a *diag.Error with CodePrompt if the sizes of mask and image differ.
 func (s *Task) MaskLogits(mask image.Image, g Geometry) ([]float32, error) {
 	if b := mask.Bounds(); b.Dx() != g.Width || b.Dy() != g.Height {
 		return nil, diag.New(CodePrompt, "mask", "has %d x %d pixels, and the image %d x %d; they must be equal", b.Dx(), b.Dy(), g.Width, g.Height)

@@ -1,4 +1,4 @@
-// Package segment is the task "segment": promptable segmentation, an image and prompts in, masks out.
+// Package segment implements the task "segment": promptable segmentation, which turns an image and prompts into masks.
 package segment
 
 import (
@@ -23,73 +23,73 @@ Every predicted IoU is NaN, so no mask is the best. --mask N selects a mask by n
 produced a NaN.`)
 )
 
-// Kind is how an artifact names the task.
+// Kind is the name of the task in artifacts.
 const Kind = "segment"
 
 var _ = task.Register(Kind, func() task.Task { return &Task{} })
 
-// Task describes promptable segmentation to the runtime. It is plain data and travels in the artifact.
+// Task describes promptable segmentation. The artifact stores it.
 //
 // One method turns the square image into an embedding, another turns the embedding and the prompts into masks:
 //
 //	image f32 [1,3,Size,Size]                                        -> Embedding
 //	Embedding, points f32 [1,N,2], labels i32 [1,N], 1<=N<=MaxPoints -> masks f32 [1,Tokens,h,w] (logits), iou f32 [1,Tokens]
 //
-// PromptMethod may also take a mask f32 [1,1,MaskSide,MaskSide], logits, of which NaN throughout means that there is
-// none: a run may leave it out. A third method may do the same for P prompts of one image, 1<=P<=MaxPrompts, each with
-// as many points and without a mask.
+// PromptMethod may also take a mask f32 [1,1,MaskSide,MaskSide] of logits. NaN throughout means no mask, and a run may leave the
+// input out. A third method may take P prompts for one image, 1<=P<=MaxPrompts, each with the same number of points and without a
+// mask.
 type Task struct {
 	ImageMethod string `json:"image_method"` // "encode"
 	ImageInput  string `json:"image_input"`  // "image"
 	Embedding   string `json:"embedding"`    // output of ImageMethod, "embeddings"
 
 	PromptMethod   string `json:"prompt_method"`        // "decode"
-	EmbeddingInput string `json:"embedding_input"`      // input of PromptMethod fed from Embedding
+	EmbeddingInput string `json:"embedding_input"`      // input of PromptMethod that takes Embedding
 	PointsInput    string `json:"points_input"`         // "points"
 	LabelsInput    string `json:"labels_input"`         // "labels"
 	MasksOutput    string `json:"masks_output"`         // "low_res_masks"
 	IoUOutput      string `json:"iou_output"`           // "iou"
-	MaskInput      string `json:"mask_input,omitempty"` // "mask"; empty if there is none
-	MaskSide       int    `json:"mask_side,omitempty"`  // of the mask, and 0 without one
+	MaskInput      string `json:"mask_input,omitempty"` // "mask"; empty if the model takes no masks
+	MaskSide       int    `json:"mask_side,omitempty"`  // side of the mask in logits; 0 without MaskInput
 
-	BatchMethod string `json:"batch_method,omitempty"` // "decode_batch"; empty if there is none
-	MaxPrompts  int    `json:"max_prompts,omitempty"`  // of a run of it, and 0 without one
+	BatchMethod string `json:"batch_method,omitempty"` // "decode_batch"; empty if there is no such method
+	MaxPrompts  int    `json:"max_prompts,omitempty"`  // prompts in one run of BatchMethod; 0 without it
 
 	Size   int        `json:"size"`   // side of the square input in pixels
 	Resize string     `json:"resize"` // ResizeLongestSide
 	Pad    string     `json:"pad"`    // PadBottomRight
-	Mean   [3]float64 `json:"mean"`   // of R, G, B on the 0..255 scale
+	Mean   [3]float64 `json:"mean"`   // of R, G, B, from 0 to 255
 	Std    [3]float64 `json:"std"`
 
 	Labels    Labels  `json:"labels"`
 	MaxPoints int     `json:"max_points"` // upper bound of N, padding and box corners included
 	Tokens    int     `json:"tokens"`     // masks that PromptMethod returns
-	BestFirst int     `json:"best_first"` // "best" is chosen among masks BestFirst..BestLast
+	BestFirst int     `json:"best_first"` // "best" is chosen among masks BestFirst to BestLast
 	BestLast  int     `json:"best_last"`
-	Threshold float64 `json:"threshold"` // a logit above it is inside the mask
+	Threshold float64 `json:"threshold"` // a pixel is inside the mask if its logit is larger
 }
 
-// Labels are the codes in the labels tensor.
+// Labels holds the codes of the labels tensor.
 type Labels struct {
 	Background int32 `json:"background"`
 	Foreground int32 `json:"foreground"`
 	BoxStart   int32 `json:"box_start"` // upper left corner
 	BoxEnd     int32 `json:"box_end"`   // lower right corner
-	Pad        int32 `json:"pad"`       // a point (0,0) with it goes last when there is no box
+	Pad        int32 `json:"pad"`       // label of a point (0,0) that goes last if there is no box
 }
 
-// The values of Task.Resize and Task.Pad.
+// Values of Task.Resize and Task.Pad.
 const (
-	// ResizeLongestSide scales the longest side to Size, the other in proportion and to the nearest pixel, bilinearly with
-	// antialiasing, first in x and then in y, rounding to 8 bits after each. This is what Pillow does, and so what the
-	// published models were trained and measured with; the rounding makes our input equal to theirs.
+	// ResizeLongestSide scales the longest side to Size, and the other in proportion to the nearest pixel. It is bilinear with
+	// antialiasing, first in x and then in y, rounded to 8 bits after each. Pillow does this, and the published models were trained
+	// and evaluated with it; with the rounding our input equals theirs.
 	ResizeLongestSide = "longest_side"
-	// PadBottomRight fills the square to the right and below with zeros, after normalisation.
+	// PadBottomRight fills the square with zeros to the right and below, after normalisation.
 	PadBottomRight = "bottom_right"
 )
 
-// New is the description of a model that follows the Segment Anything conventions; size is the side of its square
-// input in pixels, maxPoints the upper bound of the number of points.
+// New returns the description of a model that follows the Segment Anything conventions. size is the side of its square input in
+// pixels, maxPoints the maximum number of points.
 func New(size, maxPoints int) *Task {
 	return &Task{
 		ImageMethod: "encode", ImageInput: "image", Embedding: "embeddings",
@@ -102,10 +102,10 @@ func New(size, maxPoints int) *Task {
 	}
 }
 
-// Kind is that of the task.
+// Kind returns Kind.
 func (s *Task) Kind() string { return Kind }
 
-// Fields are in the order of their keys.
+// Fields lists the fields, sorted by key.
 func (s *Task) Fields() []task.Field {
 	l := &s.Labels
 	return []task.Field{
@@ -133,18 +133,18 @@ func (s *Task) String() string {
 	return fmt.Sprintf("an image of any size (%d px inside), %s, up to %d prompt tokens", s.Size, prompts, s.MaxPoints)
 }
 
-// MaxSize bounds Task.Size and the height and width of the masks' logits, in pixels.
+// MaxSize bounds Task.Size and the height and width of mask logits, in pixels.
 const MaxSize = 1 << 14
 
-// Limits of what Validate accepts.
+// Limits that Validate enforces.
 const (
 	maxPoints  = 1 << 16
 	maxPrompts = 1 << 12
 	maxTokens  = 64
 )
 
-// Validate checks a description that came from a file, so that nothing below divides by zero, indexes out of range, or
-// allocates without bound. The error is a *diag.Error with task.CodeSpec.
+// Validate checks a description that was read from a file. It excludes division by zero, indexes out of range and unbounded
+// allocation. The error is a *diag.Error with task.CodeSpec.
 func (s *Task) Validate() error {
 	bad := func(format string, args ...any) error { return diag.New(task.CodeSpec, "task "+Kind, format, args...) }
 	for field, name := range map[string]string{

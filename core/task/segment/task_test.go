@@ -90,7 +90,7 @@ func TestParse(t *testing.T) {
 func TestChoose(t *testing.T) {
 	s := segment.New(8, 8)
 	g := s.Geometry(8, 4)
-	logits := []float32{1, -1, 2, -2} // one value for each mask
+	logits := []float32{1, -1, 2, -2} // one for each mask
 	nan := float32(math.NaN())
 	for name, tc := range map[string]struct {
 		which string
@@ -156,7 +156,7 @@ func TestOverlay(t *testing.T) {
 		t.Fatalf("bounds %v", out.Bounds())
 	}
 	for at, is := range map[image.Point]func(c color.NRGBA) bool{
-		{35, 15}: func(c color.NRGBA) bool { return c == color.NRGBA{0, 0, 0, 255} },       // the photo
+		{35, 15}: func(c color.NRGBA) bool { return c == color.NRGBA{0, 0, 0, 255} },       // the image
 		{20, 20}: func(c color.NRGBA) bool { return c.B > 100 && c.R < 30 },                // tint
 		{10, 20}: func(c color.NRGBA) bool { return c == color.NRGBA{255, 255, 255, 255} }, // outline
 		{5, 5}:   func(c color.NRGBA) bool { return c.G > 150 && c.R < 100 },               // foreground disc
@@ -212,7 +212,7 @@ func TestValidate(t *testing.T) {
 
 func TestFields(t *testing.T) { tasktest.Fields(t, segment.Kind) }
 
-// TestMaskLogits: white is a high logit, black a low one, and so is what the image does not cover.
+// TestMaskLogits checks that white gives a high logit, and that black and the part outside the image give low ones.
 func TestMaskLogits(t *testing.T) {
 	s := segment.New(64, 4)
 	s.MaskInput, s.MaskSide = "mask", 16
@@ -232,7 +232,7 @@ func TestMaskLogits(t *testing.T) {
 			want = 10
 		}
 		if i/16 < 8 && (i%16 == 7 || i%16 == 8) {
-			want *= 0.75 // at the edge, one eighth is from the other side
+			want *= 0.75 // at the edge, one eighth comes from the other side
 		}
 		if v != want {
 			t.Fatalf("logit %d,%d is %v; want %v", i%16, i/16, v, want)

@@ -1,4 +1,4 @@
-// Package tasktest has the test that every kind of task calls.
+// Package tasktest tests the fields of a kind of task. The test of every kind calls it.
 package tasktest
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/rlx-go/rlx/core/task"
 )
 
-// Fields checks the fields of a registered kind: their keys ascend, every exported field of the description is among them, and JSON calls
-// them the same.
+// Fields checks the fields of a registered kind: their keys are sorted, include every exported field of the description, and equal
+// the keys in JSON.
 func Fields(t *testing.T, kind string) {
 	t.Helper()
 	full, back := Full(t, kind), empty(t, kind)
@@ -25,7 +25,7 @@ func Fields(t *testing.T, kind string) {
 	}
 }
 
-// Full is a description of a kind whose values all differ.
+// Full returns a description of a kind in which every value is different.
 func Full(t *testing.T, kind string) task.Task {
 	t.Helper()
 	x, n := empty(t, kind), 0
@@ -51,7 +51,7 @@ func encoded(t *testing.T, v any) json.RawMessage {
 	return b
 }
 
-// fill sets all fields in v and counts them.
+// fill sets all fields of v to different values. n counts them.
 func fill(v reflect.Value, n *int) {
 	*n++
 	switch v.Kind() {
@@ -106,7 +106,7 @@ func keys(t *testing.T, fields []task.Field, object json.RawMessage, under strin
 	}
 }
 
-// move copies values from one description's fields to another's.
+// move copies the values of the fields of one description to those of another.
 func move(to, from []task.Field) {
 	for i, f := range from {
 		switch v := f.Value.(type) {
