@@ -67,7 +67,8 @@ func (t *Task) Check(m task.Methods) error {
 	return t.checkDraft(m, f, ids)
 }
 
-// checkSequences checks what a method takes and gives of n sequences, of which inputs and outputs have an axis each, and returns how many tokens a run has.
+// checkSequences checks the inputs and outputs of a method for n sequences, each with the leading dims in each. It returns the
+// number of tokens per run, which is a dim of the ids.
 func (t *Task) checkSequences(f *task.Method, n task.Sizes, each task.Shape) (tokens ir.Dim, err error) {
 	in, out := t.Inputs, t.Outputs
 	with := func(s ...task.Sizes) task.Shape { return slices.Concat(task.Shape{}, each, s) }
@@ -123,7 +124,8 @@ func (t *Task) checkSequences(f *task.Method, n task.Sizes, each task.Shape) (to
 	return tokens, nil
 }
 
-// checkDraft compares the methods that draft tokens with the task; f is the one that checks the drafts, of tokens ids.
+// checkDraft compares the methods that draft tokens with the task. f is the method that checks the drafts; tokens is its number of
+// ids.
 func (t *Task) checkDraft(m task.Methods, f *task.Method, tokens ir.Dim) error {
 	d, one := &t.Draft, task.Exactly(1)
 	rows := task.Shape{one, task.AnySize}
@@ -171,7 +173,7 @@ func (t *Task) checkDraft(m task.Methods, f *task.Method, tokens ir.Dim) error {
 	return nil
 }
 
-// CheckPrompt compares tokens that come after seen others with the vocabulary and the context. The error matches CodePrompt or
+// CheckPrompt checks tokens that follow seen others against the vocabulary and the context. The error matches CodePrompt or
 // CodeContext.
 func (t *Task) CheckPrompt(ids []int, seen int) error {
 	for i, id := range ids {
@@ -190,20 +192,20 @@ func (t *Task) CheckPrompt(ids []int, seen int) error {
 	return nil
 }
 
-// TooLong is the error of a prompt that exceeds the context.
+// TooLong returns the error for a prompt of n tokens that exceeds the context.
 func (t *Task) TooLong(n int) error {
 	return diag.New(CodeContext, "prompt", "has %d tokens; the context has %d", n, t.Context).WithHint(goOn)
 }
 
-// Full is the error of a text for which the context is too small: done of n tokens were generated.
+// Full returns the error for a context that was full after done of n tokens were generated.
 func (t *Task) Full(done, n int) error {
 	return diag.New(CodeContext, "context", "its %d tokens are full after %d of %d generated ones", t.Context, done, n).WithHint(goOn)
 }
 
 const goOn = "give a shorter prompt, generate less, or compile the model with a larger context (rlxc --context N)"
 
-// CheckInput compares ids with the vocabulary, and the other inputs with what the method can take: a wrong value would end a run that
-// has begun to change the state.
+// CheckInput checks ids against the vocabulary, and the ranges of the other inputs. Otherwise a run could fail after it began to
+// change the state.
 func (t *Task) CheckInput(method, input string, v tensor.Tensor) error {
 	if method != "" && method == t.Batch.Move {
 		if n := int32(binary.NativeEndian.Uint32(v.Data)); n < 0 || int(n) >= t.Batch.Sequences {

@@ -12,7 +12,7 @@ import (
 	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
-// check compares a task with graphs.
+// check compares a task with the methods in graphs.
 func check(t *testing.T, about *text.Task, graphs ...string) error {
 	t.Helper()
 	var all task.Methods
@@ -33,7 +33,7 @@ func check(t *testing.T, about *text.Task, graphs ...string) error {
 	return about.Check(all)
 }
 
-// TestCheckDraft: methods that draft fit the task, and none that differs in a name, a type or a size.
+// TestCheckDraft checks that methods which draft tokens must match the task in names, types and sizes.
 func TestCheckDraft(t *testing.T) {
 	about := tinymodel.TextTask()
 	all := strings.Join([]string{tinymodel.WithDraft(about, tinymodel.Extend), tinymodel.Draft, tinymodel.Rewind}, "\x00")
@@ -63,7 +63,7 @@ func TestCheckDraft(t *testing.T) {
 	}
 }
 
-// TestCheck: the model fits its task, and none that differs in a name, a type or a size.
+// TestCheck checks that a method must match the task in names, types and sizes.
 func TestCheck(t *testing.T) {
 	const constant = "x = cast input_ids {to=f32} : f32[1,T]"
 	for _, c := range []struct {
@@ -112,7 +112,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckBatch: a method for several sequences fits the task, and none that differs in a size.
+// TestCheckBatch checks that a method for several sequences must match the task in sizes.
 func TestCheckBatch(t *testing.T) {
 	about := tinymodel.TextTask()
 	about.Batch = text.Batch{Method: "several", Count: "count", Sequences: 3, Move: "move", From: "from", To: "to"}
@@ -164,7 +164,7 @@ return logits=logits, token=token, logprob=logprob
 	}
 }
 
-// TestCheckSlide: a method that makes room fits the task, with a method that counts what was dropped.
+// TestCheckSlide checks a method that makes room in a full state, and the input for the number of dropped rows.
 func TestCheckSlide(t *testing.T) {
 	const slide = "graph slide\nfirst = input : i32[]\nreturn done=first\n"
 	counts := strings.NewReplacer("position = input : i32[]", "position = input : i32[]\ndropped = input : i32[]\nrow = sub position, dropped : i32[]", "r1, position", "r1, row").Replace(tinymodel.Extend)
@@ -186,7 +186,7 @@ func TestCheckSlide(t *testing.T) {
 	}
 }
 
-// TestCheckInput: values that would end a run half way.
+// TestCheckInput checks that values are refused which would end a run halfway.
 func TestCheckInput(t *testing.T) {
 	f32 := func(x float64) []byte { return tensor.Bytes([]float32{float32(x)}) }
 	i32 := func(x int32) []byte { return tensor.Bytes([]int32{x}) }

@@ -1,4 +1,4 @@
-// Package text is the task "text": token ids in, the next token out, with a cache that is kept from run to run.
+// Package text implements the task "text": a method maps token ids to the next token, and keeps a cache in a state from run to run.
 package text
 
 import (
@@ -23,14 +23,14 @@ Allowed are: --temperature 0 (always the most probable token) or more; --top-k 0
 (0 and 1 are off); --min-p 0 (off) to 1; --repeat-penalty 0 or more (0 and 1 are off).`)
 )
 
-// Kind is how an artifact names the task.
+// Kind is the name of the task in artifacts.
 const Kind = "text"
 
 var _ = task.Register(Kind, func() task.Task { return &Task{} })
 
-// Task describes text generation to the runtime. It is plain data and travels in the artifact.
+// Task describes text generation. The artifact stores it.
 //
-// One method appends 1 to Chunk tokens to what a state has seen, and chooses the token that follows the last of them:
+// One method appends 1 to Chunk tokens to the tokens in a state, and chooses the token that follows the last of them:
 //
 //	input_ids i64[1,T], position i32[] (tokens seen before), temperature f32[], top_k i32[], top_p f32[], min_p f32[],
 //	repeat_penalty f32[], recent i64[R] (tokens that repeat_penalty applies to), seed u32[2], step u32[2] ->
@@ -42,33 +42,34 @@ type Task struct {
 	Method  string  `json:"method"` // "extend"
 	Inputs  Inputs  `json:"inputs"`
 	Outputs Outputs `json:"outputs"`
-	// Batch is how several sequences are continued at a time; the zero value says that one is.
+	// Batch describes a method for several sequences at a time. The zero value means that there is none.
 	Batch Batch `json:"batch"`
-	// Draft is how a head drafts tokens that the model then checks, many in one run; the zero value says that there is none.
+	// Draft describes a head that drafts tokens, which the model then checks together in one run. The zero value means that there
+	// is none.
 	Draft Draft `json:"draft"`
-	// Slide is how a full state makes room, where the model sees a window of the last tokens alone; the zero value says
-	// that it cannot.
+	// Slide describes how to make room in a full state, for models that attend to a window of the last tokens. The zero value means
+	// that a full state stays full.
 	Slide Slide `json:"slide"`
 
-	Vocabulary int `json:"vocabulary"` // ids are less
-	Context    int `json:"context"`    // rows of a state: tokens that it holds
-	Chunk      int `json:"chunk"`      // tokens of one run
-	Window     int `json:"window"`     // tokens that repeat_penalty may apply to
+	Vocabulary int `json:"vocabulary"` // ids are less than this
+	Context    int `json:"context"`    // rows of a state: the maximum number of tokens in it
+	Chunk      int `json:"chunk"`      // maximum number of tokens per run
+	Window     int `json:"window"`     // maximum number of tokens that repeat_penalty applies to
 
-	// Tokenizer and ChatTemplate are names of attachments: a tokenizer.json as the Hugging Face library tokenizers
-	// writes it, and a Jinja template that makes a prompt of a conversation. Empty: there is none.
+	// Tokenizer and ChatTemplate name attachments: a tokenizer.json of the Hugging Face library tokenizers, and a Jinja template
+	// that turns a conversation into a prompt. They are empty if the artifact has none.
 	Tokenizer    string `json:"tokenizer"`
 	ChatTemplate string `json:"chat_template"`
 	// BOS and EOS are the texts of the tokens that templates call bos_token and eos_token.
 	BOS string `json:"bos"`
 	EOS string `json:"eos"`
-	// End are ids that end a text.
+	// End lists the ids that end a text.
 	End []int `json:"end"`
-	// Sampling is what the model's authors recommend.
+	// Sampling holds the parameters that the authors of the model recommend.
 	Sampling Sampling `json:"sampling"`
 }
 
-// Inputs are the names of the method's inputs.
+// Inputs holds the names of the inputs of the method.
 type Inputs struct {
 	IDs           string `json:"input_ids"`
 	MinP          string `json:"min_p"`
@@ -82,15 +83,15 @@ type Inputs struct {
 	TopP          string `json:"top_p"`
 }
 
-// Outputs are the names of the method's outputs. It may have others.
+// Outputs holds the names of the outputs of the method. It may have others.
 type Outputs struct {
 	LogProb string `json:"logprob"`
 	Logits  string `json:"logits"`
 	Token   string `json:"token"`
 }
 
-// Draft describes a head that predicts one token more from the model's last hidden state. Its keys and values are in
-// the same states as the model's.
+// Draft describes a head that predicts one more token from the last hidden state of the model. It keeps its keys and values in the
+// states of the model.
 //
 //	Method: Hidden f32[1,T,W], input_ids i64[1,T] (the tokens that follow those of Hidden), position i32[] ->
 //	Token i32[1] (the most probable one after the last), Hidden f32[1,1,W] (to go on with)
@@ -100,17 +101,17 @@ type Draft struct {
 	Hidden   string `json:"hidden"`
 	LogProbs string `json:"logprobs"`
 	Method   string `json:"method"`
-	// Rewind is a method that replaces the states that do not go by position, so that what a run did to them can be
-	// undone: an input is called as its state, with StatePrefix before. Empty if there are no such states.
+	// Rewind names a method that replaces the states without positions, to undo the changes of a run. An input has the name of its
+	// state after StatePrefix. Empty if there are no such states.
 	Rewind string `json:"rewind"`
 	Token  string `json:"token"`
 }
 
-// Batch describes a method that is as Task.Method for the first B sequences of a state, each of its own length, B from
-// 1 to Sequences: input_ids i64[B,T], position i32[B], recent i64[B,R] and step u32[B,2], and likewise the outputs. It
-// takes Count i32[B] too, the tokens of each that count, 1 to T.
+// Batch describes a method like Task.Method for the first B sequences of a state, B from 1 to Sequences, each with its own length.
+// Its inputs are input_ids i64[B,T], position i32[B], recent i64[B,R] and step u32[B,2]; outputs have the axis B likewise. It also
+// takes Count i32[B], the number of valid tokens of each sequence, 1 to T.
 //
-//	Move: From i32[], To i32[] (copies what the state has of one sequence over what it has of another)
+// Move: From i32[], To i32[] (copies one sequence of the state over another)
 type Batch struct {
 	Count     string `json:"count"`
 	From      string `json:"from"`
@@ -120,32 +121,33 @@ type Batch struct {
 	To        string `json:"to"`
 }
 
-// Slide describes a method that moves the last Keep rows of a full state to its front.
+// Slide describes a method that moves the last Keep rows of a full state to the front.
 //
 //	Method: First i32[] (the first of these rows)
-//	Task.Method takes Dropped i32[] too: how many rows were dropped so far. Position goes on counting the tokens.
+//
+// Task.Method then takes Dropped i32[] too, the number of rows dropped so far. Position still counts all tokens.
 type Slide struct {
 	Dropped string `json:"dropped"`
 	First   string `json:"first"`
-	Keep    int    `json:"keep"` // less than Context; a run of up to Chunk tokens fits after them
+	Keep    int    `json:"keep"` // less than Context; Chunk more tokens fit after these rows
 	Method  string `json:"method"`
 }
 
-// StatePrefix is put before the name of a state that an input of Draft.Rewind replaces.
+// StatePrefix precedes the name of a state in the name of the input of Draft.Rewind that replaces it.
 const StatePrefix = "new."
 
-// Sampling is how a token is drawn. The zero value chooses the most probable one.
+// Sampling holds the parameters for drawing a token. The zero value chooses the most probable one.
 type Sampling struct {
-	Temperature float64 `json:"temperature"` // logits are divided by it; 0: the most probable token, always
-	TopK        int     `json:"top_k"`       // only among so many of the most probable; 0: all
-	TopP        float64 `json:"top_p"`       // only among the most probable that have this probability together; 0 and 1: all
-	MinP        float64 `json:"min_p"`       // only among those that have this part of the largest probability; 0: all
-	// RepeatPenalty divides positive logits of tokens that were seen, and multiplies negative ones; 0 and 1: off. Of
-	// the context, the last Task.Window tokens count.
+	Temperature float64 `json:"temperature"` // divides the logits; 0 always chooses the most probable token
+	TopK        int     `json:"top_k"`       // chooses among the TopK most probable tokens; 0 means all
+	TopP        float64 `json:"top_p"`       // chooses among the most probable tokens whose probabilities add up to TopP; 0 and 1 mean all
+	MinP        float64 `json:"min_p"`       // chooses among tokens with at least MinP times the highest probability; 0 means all
+	// RepeatPenalty divides positive logits, and multiplies negative ones, of tokens that are among the last Task.Window of the
+	// context. 0 and 1 switch it off.
 	RepeatPenalty float64 `json:"repeat_penalty"`
 }
 
-// New is the description of a model whose method extend has the names above.
+// New returns the description of a model whose method extend has the names above.
 func New(vocabulary, context, chunk, window int) *Task {
 	return &Task{
 		Method: "extend",
@@ -156,13 +158,13 @@ func New(vocabulary, context, chunk, window int) *Task {
 	}
 }
 
-// Kind is that of the task.
+// Kind returns Kind.
 func (t *Task) Kind() string { return Kind }
 
 // maxEnd bounds Task.End.
 const maxEnd = 64
 
-// Fields are in the order of their keys.
+// Fields lists the fields, sorted by key.
 func (t *Task) Fields() []task.Field {
 	in, out, b, d, s, w := &t.Inputs, &t.Outputs, &t.Batch, &t.Draft, &t.Sampling, &t.Slide
 	return []task.Field{
@@ -197,7 +199,7 @@ func (t *Task) Fields() []task.Field {
 	}
 }
 
-// Attachments are the names of the attachments that the description refers to.
+// Attachments returns the names of the attachments that the description refers to.
 func (t *Task) Attachments() []string {
 	return slices.DeleteFunc([]string{t.Tokenizer, t.ChatTemplate}, func(s string) bool { return s == "" })
 }
@@ -214,10 +216,10 @@ func (t *Task) String() string {
 	return fmt.Sprintf("%s of up to %d tokens, continued", with, t.Context)
 }
 
-// Slides reports that a full state makes room for more tokens.
+// Slides reports whether a full state makes room for more tokens.
 func (t *Task) Slides() bool { return t.Slide.Method != "" }
 
-// Most is how many tokens a sequence may have.
+// Most returns the maximum number of tokens of a sequence.
 func (t *Task) Most() int {
 	if t.Slides() {
 		return maxContext
@@ -225,7 +227,7 @@ func (t *Task) Most() int {
 	return t.Context
 }
 
-// Limits of what Validate accepts.
+// Limits that Validate enforces.
 const (
 	maxVocabulary = 1 << 24
 	maxContext    = 1 << 30
@@ -234,7 +236,7 @@ const (
 	maxSequences  = 1 << 10
 )
 
-// Validate checks a description that came from a file. The error is a *diag.Error with task.CodeSpec.
+// Validate checks a description that was read from a file. The error is a *diag.Error with task.CodeSpec.
 func (t *Task) Validate() error {
 	bad := func(format string, args ...any) error { return diag.New(task.CodeSpec, "task "+Kind, format, args...) }
 	names := func(fields []task.Field, under string) error {

@@ -5,13 +5,13 @@ import (
 	"fmt"
 )
 
-// blocks reads the blocks that may stand anywhere; the name has been read.
+// blocks maps the name of a block to its parser, which is called after the name was read. It lacks the blocks in inner.
 var blocks map[string]func(*parser) (stmt, error)
 
-// inner are those that only stand within others.
+// inner lists the blocks that may occur only within others.
 var inner = []string{"elif", "else", "endif", "endfor", "endset", "endmacro", "endfilter", "endgeneration", "endwith"}
 
-func init() { // they refer to the parser, which refers to them
+func init() { // not in the declaration: these functions refer to the parser, which refers to blocks
 	blocks = map[string]func(*parser) (stmt, error){
 		"if": (*parser).ifBlock, "for": (*parser).forBlock, "set": (*parser).setBlock, "macro": (*parser).macroBlock,
 		"filter": (*parser).filterBlock, "generation": (*parser).generationBlock,
@@ -75,7 +75,7 @@ func (p *parser) ifBlock() (stmt, error) {
 	}, p.want(end, "%}")
 }
 
-// targets are the names that for and set assign to.
+// targets reads the names that a for or set block assigns to.
 func (p *parser) targets() ([]string, error) {
 	paren := p.accept(op, "(")
 	var out []string
@@ -95,7 +95,7 @@ func (p *parser) targets() ([]string, error) {
 	return out, nil
 }
 
-// assign gives a value to a name, or its items to several.
+// assign assigns a value to a name, or the items of a value to several names.
 func (r *run) assign(f *frame, names []string, v value) error {
 	if err := r.made(32); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (p *parser) forBlock() (stmt, error) {
 	if err != nil {
 		return nil, err
 	}
-	over, err := p.or() // if is the loop's
+	over, err := p.or() // an if after it filters the loop
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +204,7 @@ func (p *parser) forBlock() (stmt, error) {
 	}, p.want(end, "%}")
 }
 
-// setBlock is {% set NAME = VALUE %}, {% set NAMESPACE.NAME = VALUE %} or {% set NAME %}...{% endset %}.
+// setBlock reads {% set NAME = VALUE %}, {% set NAMESPACE.NAME = VALUE %} or {% set NAME %}...{% endset %}.
 func (p *parser) setBlock() (stmt, error) {
 	names, err := p.targets()
 	if err != nil {
@@ -247,8 +247,8 @@ func (p *parser) setBlock() (stmt, error) {
 	}, err
 }
 
-// captured reads filters up to the end of the tag and a body up to the tag stop, and gives what applies the filters to the body's output. Where a filter
-// has begun, the first has no | before it.
+// captured reads filters up to the end of the tag, and a body up to the tag stop. It returns a function that applies the filters to
+// the output of the body. With begun, the first filter has no | before it, as in {% filter upper %}.
 func (p *parser) captured(begun bool, stop string) (func(r *run, f *frame) (value, error), error) {
 	type use struct {
 		fn   filter
@@ -301,7 +301,7 @@ func (p *parser) filterBlock() (stmt, error) {
 	}, err
 }
 
-// generationBlock marks what the model has written, which matters in training only.
+// generationBlock reads the block around text that the model wrote. It matters only in training, so the body is rendered as it is.
 func (p *parser) generationBlock() (stmt, error) {
 	if err := p.want(end, "%}"); err != nil {
 		return nil, err
@@ -385,5 +385,5 @@ func (p *parser) macroBlock() (stmt, error) {
 	}, p.want(end, "%}")
 }
 
-// missing is an argument that was not given.
+// missing stands for an argument that was not given.
 type missing struct{}

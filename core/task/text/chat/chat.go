@@ -1,8 +1,8 @@
-// Package chat turns a conversation into a prompt with a model's chat template, which is Jinja as the library Transformers runs it: the
-// blocks for, if, set, macro, filter and generation, with trim_blocks and lstrip_blocks, and in a sandbox.
+// Package chat turns a conversation into a prompt with the chat template of a model. Templates are written in Jinja, as the library
+// Transformers runs it: the blocks for, if, set, macro, filter and generation, with trim_blocks and lstrip_blocks, in a sandbox.
 //
-// A template is part of a checkpoint, which may come from anybody. So evaluation counts its steps and the bytes that it makes, and a
-// template that takes too many of either is an error.
+// A template is part of a checkpoint, which may come from anybody. Rendering counts steps and allocated bytes, and fails if a
+// template takes too many of either.
 package chat
 
 import (
@@ -20,13 +20,13 @@ var (
 	CodeRender   = code.ChatRender
 )
 
-// Bounds of a template.
+// Limits of templates.
 const (
 	MaxSource = 1 << 18  // bytes
-	maxSteps  = 5e6      // evaluations of an expression or a statement in one rendering
-	maxBytes  = 64 << 20 // made in one rendering
-	maxDepth  = 64       // of nested blocks and expressions
-	maxCalls  = 32       // of macros within macros
+	maxSteps  = 5e6      // evaluations of expressions and statements in one rendering
+	maxBytes  = 64 << 20 // bytes of values and output in one rendering
+	maxDepth  = 64       // nested blocks and expressions
+	maxCalls  = 32       // nested calls of macros
 )
 
 // A Message is one turn of a conversation.
@@ -35,22 +35,23 @@ type Message struct {
 	Content string
 }
 
-// Input is what a template is applied to.
+// Input holds the arguments of a template.
 type Input struct {
 	Messages []Message
-	// AddGenerationPrompt ends the prompt with what introduces the model's turn.
+	// AddGenerationPrompt appends the text that introduces the turn of the model.
 	AddGenerationPrompt bool
 	BOS, EOS            string // the special tokens that templates call bos_token and eos_token
-	// Variables are what a template takes beside these, such as enable_thinking: nil, bool, int, float64, string, []any or map[string]any.
+	// Variables holds further arguments, such as enable_thinking. Values are nil, bool, int, float64, string, []any or
+	// map[string]any.
 	Variables map[string]any
-	// Now is what strftime_now formats; zero: the present.
+	// Now is the time that strftime_now formats; the zero value means the present.
 	Now time.Time
 }
 
 // Template is a chat template. It is safe for concurrent use.
 type Template struct{ body []stmt }
 
-// Parse reads a template. An error is a *diag.Error with CodeTemplate.
+// Parse parses a template. An error is a *diag.Error with CodeTemplate.
 func Parse(source string) (*Template, error) {
 	if len(source) > MaxSource {
 		return nil, diag.New(CodeTemplate, "chat template", "has %d bytes; at most %d are allowed", len(source), MaxSource)
@@ -62,7 +63,7 @@ func Parse(source string) (*Template, error) {
 	return &Template{body}, nil
 }
 
-// Render gives the prompt. An error is a *diag.Error with CodeRender.
+// Render returns the prompt. An error is a *diag.Error with CodeRender.
 func (t *Template) Render(in Input) (string, error) {
 	r := &run{now: in.Now, steps: maxSteps, bytes: maxBytes}
 	if r.now.IsZero() {
@@ -79,7 +80,7 @@ func (t *Template) Render(in Input) (string, error) {
 	for name, f := range globals {
 		top.vars[name] = f
 	}
-	top.vars["tools"], top.vars["documents"] = nil, nil // Transformers gives them too
+	top.vars["tools"], top.vars["documents"] = nil, nil // Transformers defines them, too
 	for _, name := range slices.Sorted(maps.Keys(in.Variables)) {
 		v, err := fromGo(in.Variables[name], 0)
 		if err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// now is when the templates of the cases were applied.
+// now is the time at which the reference rendered the cases.
 var now = time.Date(2024, 7, 3, 9, 5, 0, 0, time.UTC)
 
-// peerCases checks what bench/chat/compare.py wrote.
+// peerCases runs the cases in a file that bench/chat/compare.py wrote.
 func peerCases(t *testing.T, path string) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -59,10 +59,10 @@ func peerCases(t *testing.T, path string) {
 	}
 }
 
-// What Transformers makes of the same templates.
+// TestTemplates compares prompts with those of Transformers.
 func TestTemplates(t *testing.T) { peerCases(t, "testdata/cases.json") }
 
-// TestPeer is TestTemplates for other templates.
+// TestPeer is like TestTemplates for the templates in the file RLX_CHAT_CASES.
 func TestPeer(t *testing.T) {
 	path := os.Getenv("RLX_CHAT_CASES")
 	if path == "" {
@@ -105,7 +105,7 @@ func TestErrors(t *testing.T) {
 		{"{{ strftime_now('%Q') }}", CodeRender, "%Q is not supported"},
 		{"{% for i in range(1000000) %}{% endfor %}", CodeRender, "more than 100000 numbers"},
 
-		// Hostile ones.
+		// Hostile templates.
 		{"{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}", CodeRender, "it takes too"},
 		{"{% set ns = namespace(x='aaaa') %}{% for i in range(100) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}", CodeRender, "too much memory"},
 		{"{{ 'aaaa' * 10000000000 }}", CodeRender, "too much memory"},

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// tuple is one expression, or several with commas, which are a list.
+// tuple reads one expression, or several with commas, which make a tuple.
 func (p *parser) tuple() (expr, error) {
 	first, err := p.expression()
 	if err != nil || p.peek().kind != op || p.peek().text != "," {
@@ -42,7 +42,7 @@ func listOf(items []expr, tuple bool) expr {
 	}
 }
 
-// node counts each evaluation.
+// node wraps e to count each evaluation.
 func node(e expr) expr {
 	return func(r *run, f *frame) (value, error) {
 		if err := r.step(); err != nil {
@@ -54,7 +54,7 @@ func node(e expr) expr {
 
 func constant(v value) expr { return node(func(*run, *frame) (value, error) { return v, nil }) }
 
-// expression is A if B else C.
+// expression reads A if B else C.
 func (p *parser) expression() (expr, error) {
 	if err := p.enter(); err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (p *parser) and() (expr, error) {
 	return p.shortcut("and", p.not, false)
 }
 
-// shortcut is a chain of or, or of and: its value is that of the first operand which decides.
+// shortcut reads a chain of operands joined by or, or by and. The first operand whose truth equals decides gives the value.
 func (p *parser) shortcut(word string, operand func() (expr, error), decides bool) (expr, error) {
 	first, err := operand()
 	all := []expr{first}
@@ -175,7 +175,7 @@ func (p *parser) comparison() (expr, error) {
 	}), nil
 }
 
-// binary is a chain of operators of one rank.
+// binary reads a chain of operators of equal precedence.
 func (p *parser) binary(operand func() (expr, error), ops ...string) (expr, error) {
 	e, err := operand()
 	for n := 0; err == nil && p.peek().kind == op && slices.Contains(ops, p.peek().text); n++ {
@@ -193,7 +193,7 @@ func (p *parser) binary(operand func() (expr, error), ops ...string) (expr, erro
 			}
 			return r.arithmetic(word, a, b)
 		})
-		if n > 10*maxDepth { // a chain evaluates as deep as it is long
+		if n > 10*maxDepth { // evaluation recurses once for each operator
 			return nil, errors.New("an expression has too many operators")
 		}
 	}

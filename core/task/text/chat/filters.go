@@ -11,12 +11,12 @@ import (
 	"unicode"
 )
 
-// A filter is what follows |, or a test, which gives a bool.
+// A filter is a function after |, or a test, which returns a bool.
 type filter func(r *run, v value, a args) (value, error)
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// where selects items.
+// where returns the items for which keep is true.
 func (r *run) where(items []value, keep func(value) (bool, error)) (out []value, err error) {
 	for _, v := range items {
 		if err := r.step(); err != nil {
@@ -33,7 +33,7 @@ func (r *run) where(items []value, keep func(value) (bool, error)) (out []value,
 	return out, r.made(16 * len(out))
 }
 
-// ofString is a filter that changes the text of a value.
+// ofString returns a filter that maps the text of a value.
 func ofString(f func(string) string) filter {
 	return func(r *run, v value, a args) (value, error) {
 		s, err := r.show(v)
@@ -76,7 +76,7 @@ func otherwise(_ *run, v value, a args) (value, error) {
 	return v, nil
 }
 
-// end is first or last.
+// endOf returns the filter first or last.
 func endOf(last bool) filter {
 	return func(r *run, v value, a args) (value, error) {
 		items, err := r.items(v)
@@ -111,7 +111,7 @@ func (r *run) path(v value, attr value) (value, error) {
 	return v, nil
 }
 
-// selecting is select, reject, selectattr or rejectattr.
+// selecting returns the filter select, reject, selectattr or rejectattr.
 func selecting(byAttr, want bool) filter {
 	return func(r *run, v value, a args) (value, error) {
 		if !truth(v) {
@@ -151,7 +151,7 @@ func selecting(byAttr, want bool) filter {
 	}
 }
 
-// mapped is map: an attribute, or a filter, of each item.
+// mapped implements the filter map, which returns an attribute of each item or applies a filter to it.
 func mapped(r *run, v value, a args) (value, error) {
 	if !truth(v) {
 		return &list{}, nil
@@ -190,7 +190,7 @@ func mapped(r *run, v value, a args) (value, error) {
 	return r.list(out)
 }
 
-// sorted sorts items, by an attribute if one is given, without regard to case unless case_sensitive.
+// sorted implements the filter sort. It sorts items, or an attribute of them, and ignores case unless case_sensitive is set.
 func sorted(r *run, v value, a args) (value, error) {
 	var reverse, sensitive, attr value = false, false, nil
 	if err := a.take([]string{"reverse", "case_sensitive", "attribute"}, &reverse, &sensitive, &attr); err != nil {
@@ -274,7 +274,7 @@ func tojson(r *run, v value, a args) (value, error) {
 	return b.String(), nil
 }
 
-// indented puts spaces before each line but the first.
+// indented implements the filter indent, which puts spaces before each line, but not before the first unless asked to.
 func indented(r *run, v value, a args) (value, error) {
 	var width, first, blank value = 4, false, false
 	if err := a.take([]string{"width", "first", "blank"}, &width, &first, &blank); err != nil {
@@ -393,7 +393,7 @@ func rounded(_ *run, v value, a args) (value, error) {
 	return round(f*math.Pow10(n)) / math.Pow10(n), nil
 }
 
-// extreme is min or max.
+// extreme returns the filter min or max.
 func extreme(sign int) filter {
 	return func(r *run, v value, a args) (value, error) {
 		items, err := r.items(v)
@@ -416,7 +416,7 @@ func extreme(sign int) filter {
 
 var filters map[string]filter
 
-func init() { // some look others up
+func init() { // not in the declaration: some filters look up others
 	text := func(r *run, v value, a args) (value, error) {
 		s, err := r.show(v)
 		return s, errors.Join(err, a.take(nil))
@@ -512,15 +512,15 @@ func escaped(r *run, v value, a args) (value, error) {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "'", "&#39;", `"`, "&#34;").Replace(s), err
 }
 
-// is makes a test without arguments.
+// is returns a test without arguments.
 func is(f func(v value) bool) filter {
 	return func(_ *run, v value, a args) (value, error) { return f(v), a.take(nil) }
 }
 
-// isType tests for a type.
+// isType tests the type of a value.
 func isType[T any](v value) bool { _, ok := v.(T); return ok }
 
-// compared is a test with one operand.
+// compared returns a test with one operand.
 func compared(op string) filter {
 	return func(r *run, v value, a args) (value, error) {
 		var other value
@@ -531,7 +531,7 @@ func compared(op string) filter {
 	}
 }
 
-// remainder is odd or even.
+// remainder returns the test odd or even.
 func remainder(want int) filter {
 	return func(_ *run, v value, a args) (value, error) {
 		_, i, whole, ok := numeric(v)

@@ -10,7 +10,7 @@ import (
 
 const maxRange = 100_000 // as in Jinja's sandbox
 
-// globals are the functions that every template has.
+// globals holds the functions that every template can call.
 var globals = map[string]function{
 	"range":     rangeOf,
 	"namespace": func(r *run, a args) (value, error) { d, err := dictOf(r, a); return namespace{d}, err },
@@ -68,7 +68,7 @@ func rangeOf(r *run, a args) (value, error) {
 	return r.list(out)
 }
 
-// dictOf makes a mapping of arguments by name, in the order of their names, after those of a mapping.
+// dictOf implements dict: it returns the items of the mappings in a, followed by the keyword arguments, sorted by name.
 func dictOf(r *run, a args) (*dict, error) {
 	d := newDict()
 	for _, v := range a.list {
@@ -86,7 +86,7 @@ func dictOf(r *run, a args) (*dict, error) {
 	return d, r.made(64 * len(d.keys))
 }
 
-// strftime formats the time of the run as that function of C.
+// strftime formats the time of the run like the C function of this name.
 func (r *run) strftime(format string) (value, error) {
 	layouts := map[byte]string{'d': "02", 'm': "01", 'Y': "2006", 'y': "06", 'b': "Jan", 'B': "January", 'a': "Mon", 'A': "Monday", 'H': "15", 'I': "03",
 		'M': "04", 'S': "05", 'p': "PM", 'j': "002", 'e': "_2", 'F': "2006-01-02", 'T': "15:04:05", 'D': "01/02/06", 'R': "15:04", 'Z': "MST", 'z': "-0700"}
@@ -157,7 +157,7 @@ var dictMethods = map[string]func(r *run, d *dict, a args) (value, error){
 
 type stringMethod func(r *run, s string, a args) (value, error)
 
-// mapping is a method without arguments that gives a string.
+// mapping returns a method without arguments that maps a string.
 func mapping(f func(string) string) stringMethod {
 	return func(r *run, s string, a args) (value, error) {
 		if err := a.take(nil); err != nil {
@@ -167,14 +167,14 @@ func mapping(f func(string) string) stringMethod {
 	}
 }
 
-// class is a method that reports whether all characters, of which there must be some, are of a kind.
+// class returns a method that reports whether a string is not empty and is true for all its characters.
 func class(is func(rune) bool) stringMethod {
 	return func(_ *run, s string, a args) (value, error) {
 		return s != "" && strings.IndexFunc(s, func(c rune) bool { return !is(c) }) < 0, a.take(nil)
 	}
 }
 
-// stripping is strip, lstrip or rstrip.
+// stripping returns the method strip, lstrip or rstrip.
 func stripping(left, right bool) stringMethod {
 	return func(r *run, s string, a args) (value, error) {
 		var chars value
@@ -210,7 +210,7 @@ func stripped(r *run, s string, chars value, left, right bool) (value, error) {
 	return s, nil
 }
 
-// affix is startswith or endswith.
+// affix returns the method startswith or endswith.
 func affix(has func(s, affix string) bool) stringMethod {
 	return func(_ *run, s string, a args) (value, error) {
 		var v value
@@ -234,7 +234,7 @@ func affix(has func(s, affix string) bool) stringMethod {
 	}
 }
 
-// withString is a method that takes one string.
+// withString returns a method that takes one string.
 func withString(f func(r *run, s, t string) (value, error)) stringMethod {
 	return func(r *run, s string, a args) (value, error) {
 		var v value
@@ -385,7 +385,7 @@ func splitString(s, sep string, n int, right bool) []string {
 	return all
 }
 
-// fields splits at white space, at most n times if n is not negative.
+// fields splits s at white space, at most n times unless n is negative.
 func fields(s string, n int, right bool) []string {
 	if n < 0 {
 		return strings.Fields(s)

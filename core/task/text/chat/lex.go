@@ -10,12 +10,12 @@ import (
 type kind int
 
 const (
-	text   kind = iota // between tags
+	text   kind = iota // outside tags
 	begin              // {{ or {%
 	end                // }} or %}
 	name               // also keywords
-	str                // unquoted
-	number             // not parsed
+	str                // without quotes
+	number             // as written
 	op
 	eof
 )
@@ -26,7 +26,7 @@ type token struct {
 	line int
 }
 
-// lexer divides a template into tokens. White space around tags goes as trim_blocks and lstrip_blocks say.
+// A lexer divides a template into tokens. It drops white space around tags as trim_blocks and lstrip_blocks do.
 type lexer struct {
 	in     string
 	at     int
@@ -37,7 +37,7 @@ type lexer struct {
 func lex(source string) ([]token, error) {
 	source = strings.ReplaceAll(strings.ReplaceAll(source, "\r\n", "\n"), "\r", "\n")
 	l := &lexer{in: strings.TrimSuffix(source, "\n"), line: 1}
-	fresh := true // whether the text begins a line
+	fresh := true // whether the text begins at the start of a line
 	for l.at < len(l.in) {
 		open := l.open()
 		body := l.in[l.at:open]
@@ -74,7 +74,7 @@ func lex(source string) ([]token, error) {
 	return l.tokens, nil
 }
 
-// open is where the next tag begins.
+// open returns the position of the next tag.
 func (l *lexer) open() int {
 	for i := l.at; i+1 < len(l.in); i++ {
 		if l.in[i] == '{' && strings.IndexByte("{%#", l.in[i+1]) >= 0 {
@@ -95,7 +95,7 @@ func (l *lexer) skip(to int) {
 	l.at = to
 }
 
-// after passes over the white space behind a tag that ends with mark.
+// after skips the white space after a tag that ends with mark.
 func (l *lexer) after(block bool, mark byte) {
 	switch {
 	case mark == '-':

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// numeric gives a number as a float, and whether it is whole.
+// numeric returns the value of a number as a float and, if it is whole, as an int.
 func numeric(v value) (f float64, i int, whole, ok bool) {
 	switch v := v.(type) {
 	case bool:
@@ -187,7 +187,7 @@ func float(op string, a, b float64) (value, error) {
 	return m, nil
 }
 
-// equal compares values as == of Python does.
+// equal compares values like == in Python.
 func (r *run) equal(a, b value, depth int) (bool, error) {
 	if err := r.step(); err != nil {
 		return false, err
@@ -245,7 +245,7 @@ func (r *run) equal(a, b value, depth int) (bool, error) {
 	return false, nil
 }
 
-// order compares numbers, or strings.
+// order compares two numbers or two strings.
 func (r *run) order(a, b value) (int, error) {
 	if err := known(a, b); err != nil {
 		return 0, err
@@ -302,7 +302,7 @@ func (r *run) contains(in, v value) (bool, error) {
 	return false, fmt.Errorf("%s has no items", typeName(in))
 }
 
-// attribute is v.name: a method, or an item of a mapping.
+// attribute evaluates v.name, which is a method or an item of a mapping.
 func (r *run) attribute(v value, name string) (value, error) {
 	switch v := v.(type) {
 	case undefined:
@@ -325,7 +325,7 @@ func (r *run) attribute(v value, name string) (value, error) {
 	case string:
 		if m, ok := stringMethods[name]; ok {
 			return function(func(r *run, a args) (value, error) {
-				if err := r.made(len(v)); err != nil { // about what it takes to look through it
+				if err := r.made(len(v)); err != nil { // about the cost of searching it
 					return nil, err
 				}
 				out, err := m(r, v, a)
@@ -339,7 +339,7 @@ func (r *run) attribute(v value, name string) (value, error) {
 	return undefined(name), nil
 }
 
-// item is v[i].
+// item evaluates v[i].
 func (r *run) item(v, i value) (value, error) {
 	switch v := v.(type) {
 	case undefined:
@@ -375,7 +375,7 @@ func (r *run) item(v, i value) (value, error) {
 	return undefined("an item"), nil
 }
 
-// slice is v[start:stop:step] of Python.
+// slice evaluates v[start:stop:step] as Python does.
 func (r *run) slice(v value, at [3]value) (value, error) {
 	if err := known(v); err != nil {
 		return nil, err

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// parser makes closures of tokens.
+// A parser turns tokens into closures.
 type parser struct {
 	tokens []token
 	at     int
 	depth  int
-	loops  int // for blocks around
+	loops  int // number of enclosing for blocks
 }
 
 func parse(source string) (body []stmt, err error) {
@@ -40,7 +40,7 @@ func (p *parser) next() token {
 	return t
 }
 
-// accept takes a token if it is the one.
+// accept consumes the next token if it has the given kind and text.
 func (p *parser) accept(k kind, text string) bool {
 	if t := p.peek(); t.kind != k || t.text != text {
 		return false
@@ -73,7 +73,7 @@ func (t token) String() string {
 	return strconv.Quote(t.text)
 }
 
-// enter bounds how deep blocks and expressions nest; the caller calls leave.
+// enter limits the nesting of blocks and expressions. The caller must call leave.
 func (p *parser) enter() error {
 	if p.depth++; p.depth > maxDepth {
 		return fmt.Errorf("nests deeper than %d levels", maxDepth)
@@ -83,7 +83,8 @@ func (p *parser) enter() error {
 
 func (p *parser) leave() { p.depth-- }
 
-// body reads up to a block that only has a meaning within another one, and gives its name. The name is consumed, the rest is not.
+// body reads statements up to a block in inner, and returns the name of that block, which it consumes. At the end of the template
+// stop is empty.
 func (p *parser) body() (out []stmt, stop string, err error) {
 	if err := p.enter(); err != nil {
 		return nil, "", err
@@ -143,12 +144,12 @@ func (p *parser) body() (out []stmt, stop string, err error) {
 	}
 }
 
-// located is an error that says in which line it happened.
+// A located error has the number of its line in the message.
 type located struct{ error }
 
 func (l located) Unwrap() error { return l.error }
 
-// until reads a body that ends with one of the blocks, and gives which.
+// until reads a body that must end with one of the given blocks, and returns the name of the block.
 func (p *parser) until(stops ...string) ([]stmt, string, error) {
 	body, stop, err := p.body()
 	if err == nil && !slices.Contains(stops, stop) {

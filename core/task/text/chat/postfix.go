@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// postfix reads attributes, items and calls.
+// postfix reads attributes, items and calls after an expression.
 func (p *parser) postfix(e expr) (expr, error) {
 	for n := 0; ; n++ {
 		if n > 10*maxDepth {
@@ -79,7 +79,7 @@ func item(object, index expr) expr {
 	})
 }
 
-// subscript is [INDEX] or [START:STOP:STEP].
+// subscript reads INDEX] or START:STOP:STEP] after the opening bracket.
 func (p *parser) subscript(object expr) (expr, error) {
 	var parts [3]expr
 	n := 0
@@ -122,7 +122,7 @@ func (p *parser) subscript(object expr) (expr, error) {
 	}), nil
 }
 
-// call reads arguments behind an opening parenthesis.
+// call reads arguments after the opening parenthesis.
 func (p *parser) call() (func(*run, *frame) (args, error), error) {
 	var list []expr
 	keys := map[string]expr{}
@@ -175,10 +175,10 @@ func (p *parser) call() (func(*run, *frame) (args, error), error) {
 	}, nil
 }
 
-// noArgs are the arguments of a filter or test without parentheses.
+// noArgs returns the arguments of a filter or test without parentheses.
 func noArgs(*run, *frame) (args, error) { return args{}, nil }
 
-// filtered reads filters and tests.
+// filtered reads filters and tests after an expression.
 func (p *parser) filtered(e expr) (expr, error) {
 	for n := 0; ; n++ {
 		if n > 10*maxDepth {
@@ -228,7 +228,7 @@ func (p *parser) filtered(e expr) (expr, error) {
 					return !truth(v), err
 				}
 			}
-		case p.accept(op, "("): // the result of a filter is called
+		case p.accept(op, "("): // calls the result of the filter
 			return nil, errors.New("calling the result of a filter is not supported")
 		default:
 			return e, nil
@@ -236,7 +236,7 @@ func (p *parser) filtered(e expr) (expr, error) {
 	}
 }
 
-// word is any name, also a keyword, such as the test in.
+// word reads a name, including keywords: some, such as in, are also tests.
 func (p *parser) word() (string, error) {
 	t := p.next()
 	if t.kind != name {
@@ -245,7 +245,7 @@ func (p *parser) word() (string, error) {
 	return t.text, nil
 }
 
-// filter reads a filter behind |.
+// filter reads a filter after |.
 func (p *parser) filter() (filter, func(*run, *frame) (args, error), error) {
 	word, err := p.word()
 	if err != nil {

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// run is one rendering.
+// A run is the state of one rendering.
 type run struct {
 	out   []byte
 	now   time.Time
-	steps int // left
-	bytes int // left
-	calls int // macros in progress
+	steps int // that may still be made
+	bytes int // that may still be allocated
+	calls int // macros that have not returned
 }
 
-// An expr evaluates an expression, a stmt runs a statement.
+// An expr evaluates an expression; a stmt executes a statement.
 type (
 	expr func(r *run, f *frame) (value, error)
 	stmt func(r *run, f *frame) (signal, error)
 )
 
-// signal is how a statement ends.
+// A signal tells how a statement ended.
 type signal int
 
 const (
@@ -30,7 +30,7 @@ const (
 	nextIteration
 )
 
-// frame is a scope. The body of a loop and of a macro have one of their own; if has none.
+// A frame is a scope. Bodies of loops and macros have their own; bodies of if do not.
 type frame struct {
 	vars map[string]value
 	up   *frame
@@ -47,7 +47,7 @@ func (f *frame) get(name string) value {
 	return undefined(name)
 }
 
-// step counts evaluations.
+// step counts an evaluation. It fails if the limit is reached.
 func (r *run) step() error {
 	if r.steps--; r.steps < 0 {
 		return errors.New("it takes too many steps")
@@ -55,7 +55,7 @@ func (r *run) step() error {
 	return nil
 }
 
-// made counts bytes of values and of output. Values are not counted down when they are no longer used.
+// made counts n bytes of values or output. Values that are no longer used still count.
 func (r *run) made(n int) error {
 	if n > r.bytes {
 		r.bytes = 0
@@ -65,7 +65,7 @@ func (r *run) made(n int) error {
 	return nil
 }
 
-// string counts a new string.
+// string counts a new string and returns it.
 func (r *run) string(s string) (value, error) { return s, r.made(len(s)) }
 
 func (r *run) list(items []value) (value, error) { return &list{items: items}, r.made(16 * len(items)) }
@@ -82,7 +82,7 @@ func (r *run) block(body []stmt, f *frame) (signal, error) {
 	return goOn, nil
 }
 
-// capture gives the output of f, which is not written.
+// capture returns the output of f instead of writing it.
 func (r *run) capture(f func() error) (value, error) {
 	outer := r.out
 	r.out = nil
@@ -100,7 +100,7 @@ func (r *run) write(s string) error {
 	return nil
 }
 
-// items are what a loop goes over.
+// items returns the items that a loop over v visits.
 func (r *run) items(v value) ([]value, error) {
 	switch v := v.(type) {
 	case *list:

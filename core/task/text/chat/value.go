@@ -11,18 +11,18 @@ import (
 	"unicode"
 )
 
-// value is nil, undefined, bool, int, float64, string, *list, *dict, *namespace, *loop or function.
+// A value is nil, undefined, bool, int, float64, string, *list, *dict, *namespace, *loop or function.
 type value any
 
-// undefined is what a name or an item that does not exist gives.
+// undefined is the value of a name or item that does not exist.
 type undefined string
 
 type list struct {
 	items []value
-	tuple bool // it prints as one
+	tuple bool // printed as a tuple
 }
 
-// dict keeps the order of its keys, as Python does.
+// A dict keeps its keys in insertion order, as in Python.
 type dict struct {
 	keys  []string
 	items map[string]value
@@ -37,19 +37,19 @@ func (d *dict) set(key string, v value) {
 	d.items[key] = v
 }
 
-// namespace is a dict that set may change.
+// A namespace is a dict that set may change.
 type namespace struct{ *dict }
 
-// function is a macro, a method with its object, or a global function.
+// A function is a global function, a macro, or a method bound to its object.
 type function func(r *run, args args) (value, error)
 
-// args are those of a call.
+// args holds the arguments of a call.
 type args struct {
 	list []value
 	keys map[string]value
 }
 
-// take moves arguments into places by position and name; missing ones stay as they are.
+// take stores the arguments into variables, by position or name. Variables without an argument keep their values.
 func (a args) take(names []string, into ...*value) error {
 	if len(a.list) > len(into) {
 		return fmt.Errorf("takes %d arguments; found %d", len(into), len(a.list))
@@ -67,7 +67,7 @@ func (a args) take(names []string, into ...*value) error {
 	return nil
 }
 
-// fromGo makes a value of Go's types.
+// fromGo converts a Go value.
 func fromGo(v any, depth int) (value, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("is nested deeper than %d levels", maxDepth)
@@ -141,7 +141,7 @@ func typeName(v value) string {
 	return "a function"
 }
 
-// show is what {{ v }} prints: str(v) of Python.
+// show returns the text that {{ v }} prints, like str(v) in Python.
 func (r *run) show(v value) (string, error) {
 	switch v := v.(type) {
 	case string:
@@ -263,7 +263,7 @@ func stringRepr(b *strings.Builder, s string) {
 	b.WriteRune(quote)
 }
 
-// toJSON is json.dumps of Python without escapes for characters beyond ASCII.
+// toJSON writes v like json.dumps in Python with ensure_ascii=False.
 func (r *run) toJSON(b *strings.Builder, v value, indent string, depth int, sorted bool) error {
 	if err := r.made(16 + depth*len(indent)); err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// added is a token that is found in the text before the model sees it.
+// An added token is found in the text before the model encodes the rest.
 type added struct {
 	id                         int32
 	content                    string
@@ -14,11 +14,12 @@ type added struct {
 	normalized, special        bool
 }
 
-// matcher finds added tokens, at each place the longest. Tokens have at most maxAdded bytes, which bounds the time for each place.
+// A matcher finds added tokens, at each position the longest. Tokens have at most maxAdded bytes, which bounds the time per
+// position.
 type matcher struct {
-	first  [256]int32 // node after one byte; 0: none
+	first  [256]int32 // node for each first byte; 0 if no token begins with it
 	next   map[uint64]int32
-	ends   []int32 // by node: index into tokens plus one; 0: no token ends here
+	ends   []int32 // for each node: index into tokens plus one, or 0 if no token ends there
 	tokens []added
 }
 
@@ -51,7 +52,7 @@ func (m *matcher) add(pattern string, a added) {
 	}
 }
 
-// find gives the longest token at the first place from start on that has one.
+// find returns the first added token at or after start, and the longest of several that begin there.
 func (m *matcher) find(text string, start int) (token *added, from, to int) {
 	for from = start; from < len(text); from++ {
 		at := m.first[text[from]]
@@ -71,8 +72,8 @@ func (m *matcher) find(text string, start int) (token *added, from, to int) {
 	return nil, 0, 0
 }
 
-// split calls token for every added token of the text and part for what is between them, with its offset. A token that strips takes the
-// white space beside it.
+// split calls token for every added token of the text, and part for the text between them with its offset. The white space beside a
+// token that strips it is dropped.
 func (m *matcher) split(text string, token func(id int32), part func(start int, text string) error) error {
 	done, runEnd := 0, 0
 	for at := 0; len(m.tokens) > 0; {
@@ -88,7 +89,7 @@ func (m *matcher) split(text string, token func(id int32), part func(start int, 
 			from = done + len(strings.TrimRightFunc(text[done:from], unicode.IsSpace))
 		}
 		if a.rstrip {
-			if to >= runEnd { // each run of white space is measured once
+			if to >= runEnd { // measures each run of white space once
 				runEnd = len(text) - len(strings.TrimLeftFunc(text[to:], unicode.IsSpace))
 			}
 			to = max(to, runEnd)
@@ -117,7 +118,7 @@ func startsWithWord(s string) bool {
 	return n > 0 && isWord(r)
 }
 
-// isWord is \w of Unicode Technical Standard 18, annex C.
+// isWord reports whether r matches \w as defined by Unicode Technical Standard 18, annex C.
 func isWord(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.Nl, unicode.Other_Alphabetic, unicode.M, unicode.Nd, unicode.Pc, unicode.Join_Control)
 }

@@ -8,15 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// bpe is the model: byte pair encoding of one piece of text.
+// bpe is a byte pair encoding model. It encodes pieces of text.
 type bpe struct {
 	vocab  map[string]int32
 	merges map[pair]merge
 
-	prefix, suffix string // of characters that do not begin or do end a piece
-	unk            int32  // -1: unknown characters are dropped
-	fuseUnk        bool   // a run of unknown characters is one token
-	whole          bool   // a piece that is a token needs no merges
+	prefix, suffix string // before each character but the first of a piece, and after the last one
+	unk            int32  // -1 drops unknown characters
+	fuseUnk        bool   // joins a run of unknown characters to one token
+	whole          bool   // a piece that is itself a token is not merged
 	bytes          [256]int32
 	byteFallback   bool
 
@@ -26,7 +26,7 @@ type bpe struct {
 
 const (
 	cacheBits = 13
-	maxCached = 64 // bytes of a piece
+	maxCached = 64 // maximum length of a piece in bytes
 )
 
 type cached struct {
@@ -38,14 +38,14 @@ type pair struct{ a, b int32 }
 
 type merge struct{ rank, to int32 }
 
-// scratch is reused from piece to piece.
+// scratch is reused for all pieces of a text.
 type scratch struct {
 	ids   []int32
 	syms  []symbol
 	queue queue
 }
 
-// encode appends the ids of a piece.
+// encode appends the ids of a piece to out.
 func (m *bpe) encode(out []int, text string, s *scratch) []int {
 	if m.whole {
 		if id, ok := m.vocab[text]; ok {
@@ -74,10 +74,10 @@ func appendIDs(out []int, ids []int32) []int {
 	return out
 }
 
-// characters sets s.ids to the tokens of single characters.
+// characters sets s.ids to the tokens of the characters of text.
 func (m *bpe) characters(text string, s *scratch) {
 	s.ids = s.ids[:0]
-	unknown := false // an unknown token waits, because more characters may join it
+	unknown := false // an unknown token is pending, because fuseUnk may extend it
 	for i, r := range text {
 		end := i + utf8.RuneLen(r)
 		c := text[i:end]
@@ -120,10 +120,10 @@ func (m *bpe) hasBytes(c string) bool {
 	return true
 }
 
-// byteToken is how byte fallback writes a byte.
+// byteToken returns the token that stands for a byte in byte fallback.
 func byteToken(b byte) string { return fmt.Sprintf("<0x%02X>", b) }
 
-// merge joins pairs of neighbours in s.ids, always the leftmost one of lowest rank.
+// merge joins adjacent pairs in s.ids: always one of the lowest rank, and of these the leftmost.
 func (m *bpe) merge(s *scratch) {
 	if len(s.ids) <= 16 {
 		m.mergeShort(s)
@@ -132,9 +132,9 @@ func (m *bpe) merge(s *scratch) {
 	}
 }
 
-// mergeShort looks at all pairs again after each merge, which is quadratic but has no overhead.
+// mergeShort scans all pairs after each merge. That is quadratic, but fastest for short pieces.
 func (m *bpe) mergeShort(s *scratch) {
-	var found [16]merge // of element i and the next
+	var found [16]merge // merge of element i and the next
 	for i := range len(s.ids) - 1 {
 		found[i] = m.lookup(s.ids[i], s.ids[i+1])
 	}
@@ -171,8 +171,8 @@ func (m *bpe) lookup(a, b int32) merge {
 	return merge{none, 0}
 }
 
-// symbol is an element of a doubly linked list.
-type symbol struct{ id, prev, next int32 } // id -1: it was joined to its left neighbour
+// A symbol is an element of a doubly linked list.
+type symbol struct{ id, prev, next int32 } // id is -1 after it was joined to its left neighbour
 
 type candidate struct {
 	rank, at, to int32
@@ -183,7 +183,7 @@ func (c candidate) before(d candidate) bool {
 	return c.rank < d.rank || c.rank == d.rank && c.at < d.at
 }
 
-// queue is a binary heap. Package container/heap would allocate for every element.
+// queue is a binary heap. Package container/heap would allocate an interface value for every element.
 type queue []candidate
 
 func (q *queue) push(c candidate) {
@@ -220,7 +220,7 @@ func (q *queue) pop() candidate {
 	return top
 }
 
-// mergeLong takes pairs from a heap: n log n.
+// mergeLong takes pairs from a heap, in O(n log n).
 func (m *bpe) mergeLong(s *scratch) {
 	s.syms, s.queue = s.syms[:0], s.queue[:0]
 	for i, id := range s.ids {
@@ -244,7 +244,7 @@ func (m *bpe) mergeLong(s *scratch) {
 		c := s.queue.pop()
 		left := &s.syms[c.at]
 		if left.id != c.pair.a || left.next < 0 || s.syms[left.next].id != c.pair.b {
-			continue // a merge since then took one of the two
+			continue // an earlier merge used one of the two
 		}
 		right := &s.syms[left.next]
 		left.id, left.next, right.id = c.to, right.next, -1

@@ -6,25 +6,25 @@ import (
 	"unicode/utf8"
 )
 
-// A decoder is a chain of steps that tokens flow through. Most steps see whole tokens; after those that join tokens (Fuse, ByteLevel)
-// all text is one token, which arrives in fragments.
+// A decoder passes tokens through a chain of steps. Most steps see whole tokens. After a step that joins all tokens (Fuse,
+// ByteLevel), the whole text is one token, which arrives in fragments.
 type decoder struct {
 	t           *Tokenizer
 	skipSpecial bool
-	steps       []step // those that hold something back
+	steps       []step // from the last to the first
 	first       sink
 }
 
-// sink takes a fragment of a token; last says that the token ends with it.
+// A sink takes a fragment of a token. last marks the last fragment.
 type sink func(s string, last bool)
 
-// A step gets fragments by put; flush is the end of the text, before which put need not pass on everything.
+// A step maps fragments of tokens. put may hold text back, which flush passes on at the end of the text.
 type step interface {
 	put(s string, last bool)
 	flush()
 }
 
-// decoderSpec makes a step; eager steps pass text on as soon as it is likely to be final.
+// A decoderSpec returns a step that writes to out. An eager step, for Stream, passes text on as early as possible.
 type decoderSpec func(eager bool, out sink) step
 
 func (t *Tokenizer) decoder(skipSpecial, eager bool, out func(string)) *decoder {
@@ -63,23 +63,23 @@ type Stream struct {
 	out strings.Builder
 }
 
-// Stream starts a text; skipSpecial leaves special tokens out.
+// Stream starts decoding a text. skipSpecial leaves out special tokens.
 func (t *Tokenizer) Stream(skipSpecial bool) *Stream {
 	s := &Stream{}
 	s.d = t.decoder(skipSpecial, true, func(text string) { s.out.WriteString(text) })
 	return s
 }
 
-// Next gives the text that the token completes: whole characters, or nothing while the bytes of one are incomplete.
+// Next returns the text that the token completes. It returns whole characters only, and keeps the bytes of an incomplete one.
 //
-// All results of Next and Flush together are what Decode gives, but for byte fallback in a text with invalid UTF-8: Decode replaces a whole
-// run of byte tokens, of which Next may have given valid characters already.
+// The results of Next and Flush together equal that of Decode, except for byte fallback in a text with invalid UTF-8. Decode
+// replaces a whole run of byte tokens, of which Next may already have returned valid characters.
 func (s *Stream) Next(id int) string {
 	s.d.push(id)
 	return s.take()
 }
 
-// Flush ends the text and gives what was held back.
+// Flush ends the text and returns the bytes that were held back.
 func (s *Stream) Flush() string {
 	s.d.flush()
 	return s.take()
@@ -91,7 +91,7 @@ func (s *Stream) take() string {
 	return text
 }
 
-// perToken is a step that maps each token for itself; n counts tokens.
+// perToken is a step that maps each token separately. n is the number of tokens before it.
 type perToken struct {
 	f    func(n int, token string) string
 	out  sink
@@ -133,7 +133,7 @@ func (j *spacer) put(s string, _ bool) {
 
 func (j *spacer) flush() { j.out("", true) }
 
-// fuse makes one token of all.
+// fuse joins all tokens to one.
 type fuse struct{ out sink }
 
 func fuseTokens(_ bool, out sink) step { return fuse{out} }
@@ -141,11 +141,12 @@ func fuseTokens(_ bool, out sink) step { return fuse{out} }
 func (f fuse) put(s string, _ bool) { f.out(s, false) }
 func (f fuse) flush()               { f.out("", true) }
 
-// byteJoiner undoes byteLevel and makes one token of all. A token with any other character stands for its own bytes.
+// byteJoiner undoes byteLevel and joins all tokens to one. A token with a character outside the table of byteLevel stands for its
+// own bytes.
 type byteJoiner struct {
 	out  sink
-	part string // of a token
-	tail []byte // an incomplete character
+	part string // fragments of the current token
+	tail []byte // bytes of an incomplete character
 }
 
 func joinBytes(_ bool, out sink) step { return &byteJoiner{out: out} }
@@ -177,8 +178,8 @@ func (j *byteJoiner) flush() {
 	j.out(text, true)
 }
 
-// lossy replaces invalid UTF-8 as Rust and the WHATWG do: U+FFFD for the longest beginning of a valid sequence, or else for one byte.
-// Unless final, an incomplete sequence at the end is returned as rest.
+// lossy replaces invalid UTF-8 as Rust and the WHATWG do: the longest prefix of a valid sequence, or else one byte, becomes U+FFFD.
+// Unless final, it returns an incomplete sequence at the end as rest.
 func lossy(b []byte, final bool) (text string, rest []byte) {
 	var out strings.Builder
 	for len(b) > 0 {
@@ -200,10 +201,10 @@ func lossy(b []byte, final bool) (text string, rest []byte) {
 	return out.String(), nil
 }
 
-// incomplete reports whether b is the beginning of a valid sequence, but not one.
+// incomplete reports whether b is a proper prefix of a valid sequence.
 func incomplete(b []byte) bool { return !utf8.FullRune(b) }
 
-// fallback turns tokens like <0xE2> into bytes. A run of them that is not valid UTF-8 gives one U+FFFD for each byte.
+// fallback turns tokens such as <0xE2> into bytes. Each byte of a run that is not valid UTF-8 becomes U+FFFD.
 type fallback struct {
 	eager bool
 	out   sink
@@ -232,7 +233,7 @@ func (f *fallback) put(s string, last bool) {
 	f.out(token, true)
 }
 
-// characters passes on the whole characters at the front of the run, and what can no longer become one.
+// characters passes on the complete characters at the front of the run. A byte that cannot be part of one becomes U+FFFD.
 func (f *fallback) characters() {
 	for len(f.run) > 0 && utf8.FullRune(f.run) {
 		r, n := utf8.DecodeRune(f.run)
@@ -256,14 +257,14 @@ func (f *fallback) end() {
 
 func (f *fallback) flush() { f.end() }
 
-// stripper removes up to left and right times a character at the ends of each token.
+// stripper removes char from the ends of each token, at most left times in front and right times at the end.
 type stripper struct {
 	char        string
 	left, right int
 	out         sink
 	removed     int
 	begun       bool
-	held        string // at most right of the characters, which may be the last ones
+	held        string // at most right times char, which may be the end of the token
 }
 
 func stripTokens(char rune, left, right int) decoderSpec {
@@ -292,7 +293,8 @@ func (p *stripper) put(s string, last bool) {
 
 func (p *stripper) flush() {}
 
-// replaceTokens replaces a string in each token. Where the token comes in fragments, what may be the beginning of the string is held back.
+// replaceTokens replaces a string in each token. If a token arrives in fragments, the end of a fragment that may begin the string
+// is held back.
 func replaceTokens(old, with string) decoderSpec {
 	return func(_ bool, out sink) step { return &replacer{old: old, with: with, out: out} }
 }

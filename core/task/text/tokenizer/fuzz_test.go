@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzEncode looks for text on which Encode fails, or on which decoding is not valid UTF-8 or differs between Decode and Stream.
+// FuzzEncode looks for text on which Encode fails, decoded text is not valid UTF-8, or Decode and Stream differ.
 func FuzzEncode(f *testing.F) {
 	var toks []*Tokenizer
 	for _, folder := range folders {
@@ -43,7 +43,7 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// FuzzParse looks for a tokenizer.json that makes Parse, Encode or Decode panic, or take unbounded time or memory.
+// FuzzParse looks for a tokenizer.json on which Parse, Encode or Decode panics, or takes unbounded time or memory.
 func FuzzParse(f *testing.F) {
 	for _, part := range parts {
 		f.Add([]byte(tiny(part)), "a <x> b")

@@ -10,19 +10,19 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// piece is a part of the text on its way to the model.
+// A piece is a part of the text.
 type piece struct {
 	text  string
-	first bool // it begins with the first character of the text that Encode was given
+	first bool // whether it begins with the first character of the text given to Encode
 }
 
-// normalizer changes the characters of a piece.
+// A normalizer changes the characters of a piece.
 type normalizer func(p piece, l *limit) (piece, error)
 
-// limit bounds what a hostile tokenizer can do with a text.
+// limit bounds the memory and time that a hostile tokenizer can use for a text.
 type limit struct {
-	bytes int       // of one normalised piece
-	until time.Time // for regular expressions that backtrack
+	bytes int       // maximum length of a normalised piece
+	until time.Time // deadline for regular expressions, which may backtrack
 }
 
 func newLimit(text int) *limit {
@@ -36,7 +36,7 @@ func (l *limit) size(n int) error {
 	return nil
 }
 
-// plain makes a normalizer of a function that does not remove the beginning of a text.
+// plain returns a normalizer that applies f, which must not remove the beginning of a text.
 func plain(f func(string) string) normalizer {
 	return func(p piece, l *limit) (piece, error) {
 		p.text = f(p.text)
@@ -55,7 +55,7 @@ func inOrder(list []normalizer) normalizer {
 	}
 }
 
-// prependText puts text in front, unless there is nothing.
+// prependText puts prefix in front of a piece that is not empty.
 func prependText(prefix string) normalizer {
 	return plain(func(s string) string {
 		if s == "" {
@@ -100,17 +100,17 @@ func strip(left, right bool) normalizer {
 
 func form(f norm.Form) normalizer { return plain(f.String) }
 
-// lowercase maps each character alone, without regard to its neighbours.
+// lowercase maps each character separately, whatever its neighbours are.
 var lowercase = plain(func(s string) string {
 	return strings.ReplaceAll(strings.Map(func(r rune) rune {
-		if r == 'İ' { // the only one whose lower case is two characters
+		if r == 'İ' { // the only character whose lower case has two characters
 			return r
 		}
 		return unicode.ToLower(r)
 	}, s), "İ", "i̇")
 })
 
-// stripAccents removes marks. The library's table of marks is older: those that Unicode 10 or later added stay there.
+// stripAccents removes marks. The library's table of marks is older: it keeps those that were added in Unicode 10 or later.
 var stripAccents = plain(func(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.M, r) {
@@ -120,7 +120,7 @@ var stripAccents = plain(func(s string) string {
 	}, s)
 })
 
-// nmt is the cleaning of SentencePiece's NMT rules: control characters go, other kinds of space become spaces.
+// nmt implements the NMT rules of SentencePiece: it removes control characters, and turns other kinds of space into spaces.
 var nmt = plain(func(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -133,7 +133,7 @@ var nmt = plain(func(s string) string {
 	}, s)
 })
 
-// byteLevel writes each byte as the printable character that GPT-2 chose for it.
+// byteLevel maps each byte to the printable character that GPT-2 uses for it.
 var byteLevel = plain(func(s string) string { return string(appendByteLevel(nil, s)) })
 
 func appendByteLevel(out []byte, s string) []byte {
@@ -143,7 +143,8 @@ func appendByteLevel(out []byte, s string) []byte {
 	return out
 }
 
-// byteChars and charBytes are GPT-2's table: printable characters of Latin-1 stand for themselves, the others for U+0100 and following.
+// byteChars and charBytes are GPT-2's table. Printable characters of Latin-1 stand for themselves, other bytes map to U+0100 and
+// above.
 var byteChars, charBytes = func() (chars [256]string, bytes map[rune]byte) {
 	bytes = map[rune]byte{}
 	other := rune(0x100)

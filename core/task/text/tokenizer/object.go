@@ -9,15 +9,15 @@ import (
 	"strconv"
 )
 
-// object is a JSON object of which every key must be asked for.
+// An object is a JSON object whose keys must all be read; done reports keys that were not.
 type object struct {
 	what   string
 	fields map[string]any
 	used   map[string]bool
-	err    error // the first that a method met
+	err    error // first error of any method
 }
 
-// asObject gives nil for null.
+// asObject returns nil for null.
 func asObject(what string, v any) (*object, error) {
 	switch v := v.(type) {
 	case nil:
@@ -31,7 +31,7 @@ func asObject(what string, v any) (*object, error) {
 	return nil, fmt.Errorf("%s is not an object", what)
 }
 
-// done gives the first error, or names a key that nobody asked for.
+// done returns the first error, or an error that names a key which was not read.
 func (o *object) done() error {
 	if o.err != nil {
 		return o.err
@@ -56,7 +56,7 @@ func (o *object) fail(key, want string) {
 	}
 }
 
-// str is a string; one that is null or absent is the default.
+// str returns a string, or the default if it is null or absent.
 func (o *object) str(key, otherwise string) string {
 	v, _ := o.take(key)
 	if v == nil {
@@ -95,7 +95,7 @@ func (o *object) integer(key string, otherwise, most int) int {
 	return int(i)
 }
 
-// pattern is {"String": "..."} or {"Regex": "..."}.
+// pattern reads {"String": "..."} or {"Regex": "..."}.
 func (o *object) pattern() (pattern, error) {
 	v, _ := o.take("pattern")
 	p, err := asObject(o.what+": pattern", v)

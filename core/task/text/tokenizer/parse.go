@@ -14,17 +14,17 @@ import (
 	"github.com/rlx-go/rlx/internal/strictjson"
 )
 
-// MaxFile is the most bytes that a tokenizer.json may have.
+// MaxFile is the maximum size of a tokenizer.json in bytes.
 const MaxFile = 256 << 20 // the largest published ones have 35 MB
 
 const (
 	maxID     = 1<<22 - 1
 	maxToken  = 1 << 16 // bytes
 	maxParts  = 64      // steps of a sequence
-	maxValues = 1 << 16 // of one part of the file other than vocabulary, merges and added tokens
+	maxValues = 1 << 16 // values in a part of the file other than vocabulary, merges and added tokens
 )
 
-// Parse reads a tokenizer.json. Errors are *diag.Error with CodeFile or CodeFeature.
+// Parse parses a tokenizer.json. Errors are *diag.Error with CodeFile or CodeFeature.
 func Parse(json []byte) (*Tokenizer, error) {
 	if len(json) > MaxFile {
 		return nil, diag.New(CodeFile, "", "has %d bytes; at most %d are allowed", len(json), MaxFile)
@@ -40,7 +40,7 @@ func Parse(json []byte) (*Tokenizer, error) {
 	return t, nil
 }
 
-// feature is what makes an error one of CodeFeature.
+// A feature is an unsupported feature. Parse turns it into an error with CodeFeature.
 type feature struct{ string }
 
 func (f feature) Error() string { return f.string }
@@ -121,7 +121,7 @@ func parse(json []byte) (*Tokenizer, error) {
 	return t, t.addTokens(list)
 }
 
-// addTokens fills the tables by id and the matchers.
+// addTokens fills the tables indexed by id, and the matchers.
 func (t *Tokenizer) addTokens(list []added) error {
 	size := int32(0)
 	for _, id := range t.model.vocab {

@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// tiny is a small tokenizer with one part replaced: `"normalizer": {...}`.
+// tiny returns a small tokenizer with one part replaced, given as `"normalizer": {...}`.
 func tiny(part string) string {
 	doc := `"added_tokens": [{"id": 6, "content": "<x>", "lstrip": true, "special": true}], "normalizer": null, "pre_tokenizer": null,
 "post_processor": null, "decoder": null, "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, " ": 3, "▁": 4, "▁a": 5}, "merges": ["a b", "▁ a"]}`

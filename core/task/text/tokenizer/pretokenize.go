@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// splitter divides a piece into those that the model sees, none of them empty.
+// A splitter divides a piece into smaller ones for the model. It emits no empty piece.
 type splitter func(p piece, l *limit, emit func(piece) error) error
 
 func whole(p piece, _ *limit, emit func(piece) error) error {
@@ -26,12 +26,12 @@ func chain(list []splitter) splitter {
 	}
 }
 
-// pattern divides text into matches and what is between them, in order and without gaps. Empty spans may occur.
+// A pattern divides text into matches and the text between them, in order and without gaps. Spans may be empty.
 type pattern interface {
 	spans(text string, l *limit, each func(start, end int, match bool) error) error
 }
 
-// literal is a pattern that matches one string.
+// A literal is a pattern that matches one string.
 type literal string
 
 func (p literal) spans(text string, _ *limit, each func(start, end int, match bool) error) error {
@@ -82,7 +82,7 @@ func (is chars) spans(text string, _ *limit, each func(start, end int, match boo
 	return nil
 }
 
-// words is \w+|[^\w\s]+; what is between is white space.
+// words matches \w+|[^\w\s]+. The rest is white space.
 type words struct{}
 
 func (words) spans(text string, _ *limit, each func(start, end int, match bool) error) error {
@@ -112,7 +112,7 @@ func (words) spans(text string, _ *limit, each func(start, end int, match bool) 
 	return each(start, len(text), was != 0)
 }
 
-// behaviour says what becomes of the matches of a Split.
+// A behaviour tells what happens to the matches of a Split.
 type behaviour int
 
 const (
@@ -132,12 +132,12 @@ type span struct {
 	match      bool
 }
 
-// splitBy divides at the matches of a pattern; invert swaps the matches and what is between them.
+// splitBy returns a splitter that divides at the matches of pat, or between them with invert.
 func splitBy(pat pattern, b behaviour, invert bool) splitter {
 	return func(p piece, l *limit, emit func(piece) error) error {
-		var held span // the last one, which the next may join
+		var held span // the last span, which the next may extend
 		some := false
-		was := false // whether the last one was a match
+		was := false // whether the last span was a match
 		out := func(s span) error {
 			if s.start == s.end {
 				return nil
@@ -178,7 +178,7 @@ func splitBy(pat pattern, b behaviour, invert bool) splitter {
 // gpt2 is the regular expression of the pre-tokenizer ByteLevel.
 const gpt2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
-// byteLevelSplit divides text with the pattern, if it is given, and writes bytes as characters.
+// byteLevelSplit divides text by pat, unless it is nil, and maps bytes to characters as byteLevel does.
 func byteLevelSplit(pat pattern, addSpace bool) splitter {
 	encode := func(p piece, emit func(piece) error) error {
 		p.text = string(appendByteLevel(make([]byte, 0, 2*len(p.text)), p.text))
@@ -196,8 +196,8 @@ func byteLevelSplit(pat pattern, addSpace bool) splitter {
 	}
 }
 
-// metaspace writes spaces as another character, "▁". scheme says where one is put in front: "always", "never", or "first", which is
-// the beginning of the whole text.
+// metaspace replaces spaces by mark, which usually is "▁". scheme says when a mark is put in front: "always", "never", or "first",
+// which means only at the beginning of the whole text.
 func metaspace(mark, scheme string, split bool) splitter {
 	parts := whole
 	if split {

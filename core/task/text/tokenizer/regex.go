@@ -14,17 +14,17 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// regex is a regular expression in the syntax of Oniguruma, which the Hugging Face library uses.
+// A regex is a regular expression in the syntax of Oniguruma, which the Hugging Face library uses.
 type regex struct{ re *regexp2.Regexp }
 
 const (
 	maxPattern    = 4096
 	maxRepeat     = 1000
 	maxGroupDepth = 50
-	matchTimeout  = 5 * time.Second // a match that takes longer belongs to an expression that backtracks without end
+	matchTimeout  = 5 * time.Second // a slower match indicates catastrophic backtracking
 )
 
-// compileRegex allows what means the same in Oniguruma and in regexp2, or can be rewritten. Errors are plain and name the construct.
+// compileRegex accepts constructs that mean the same in Oniguruma and regexp2, or can be rewritten. Errors name the construct.
 func compileRegex(expr string) (*regex, error) {
 	if len(expr) > maxPattern {
 		return nil, fmt.Errorf("has %d bytes; at most %d are allowed", len(expr), maxPattern)
@@ -43,12 +43,12 @@ func compileRegex(expr string) (*regex, error) {
 	return &regex{re}, nil
 }
 
-// translator copies a regular expression from in to out, one construct at a time.
+// A translator copies a regular expression from in to out, one construct at a time.
 type translator struct {
 	in    string
 	at    int
 	out   strings.Builder
-	folds []bool // of the open groups: whether case is ignored
+	folds []bool // for each open group, whether it ignores case
 }
 
 func (x *translator) copy(n int) error {
@@ -76,7 +76,7 @@ func (x *translator) construct() error {
 		return x.copy(1)
 	case '{':
 		return x.interval()
-	case '^': // of each line, but not after the last line end
+	case '^': // Oniguruma's ^ matches at each line, but not after the last line end
 		x.out.WriteString(`(?:\A|^(?!\z))`)
 		x.at++
 		return nil
@@ -100,7 +100,7 @@ func (x *translator) group() error {
 	return fmt.Errorf("has a group %.4q that is not supported", x.in[x.at:])
 }
 
-// interval is {n}, {n,} or {n,m}; any other brace stands for itself.
+// interval reads {n}, {n,} or {n,m}. Any other brace stands for itself.
 func (x *translator) interval() error {
 	end := strings.IndexByte(x.in[x.at:], '}')
 	if end < 0 {
@@ -119,10 +119,10 @@ func (x *translator) interval() error {
 	return x.copy(end + 1)
 }
 
-// wordClass is \w of Oniguruma: also what is alphabetic without being a letter, and the digits and fractions of Latin-1.
+// wordClass is \w of Oniguruma. It includes alphabetic characters that are not letters, and the digits and fractions of Latin-1.
 const wordClass = `\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}` + "²³¹¼½¾Ⓐ-ⓩ🄰-🅉🅐-🅩🅰-🆉"
 
-// escape copies a backslash and what follows it.
+// escape copies a backslash and its operand.
 func (x *translator) escape(inClass bool) error {
 	if x.at+1 == len(x.in) {
 		return fmt.Errorf("ends with a backslash")
@@ -152,7 +152,7 @@ func (x *translator) escape(inClass bool) error {
 
 func isAlphanumeric(c byte) bool { return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// property is \p{NAME} or \P{NAME} with a general category or a script.
+// property reads \p{NAME} or \P{NAME} with a general category or a script.
 func (x *translator) property() error {
 	end := strings.IndexByte(x.in[x.at:], '}')
 	if !strings.HasPrefix(x.in[x.at+2:], "{") || end < 0 {
@@ -168,7 +168,7 @@ func (x *translator) property() error {
 	return x.copy(end + 1)
 }
 
-// codePoint is \xHH, \x{H...} or \uHHHH.
+// codePoint reads \xHH, \x{H...} or \uHHHH.
 func (x *translator) codePoint() error {
 	digits, n := x.in[x.at+2:], 2
 	if x.in[x.at+1] == 'u' {
@@ -190,14 +190,14 @@ func (x *translator) codePoint() error {
 		return fmt.Errorf("has the code point %.12q; allowed are hexadecimal digits of a character", digits[:n])
 	}
 	x.out.WriteString(regexp2.Escape(string(rune(v))))
-	if v == '-' || v == ']' || v == '^' { // Escape leaves what is special in classes only
+	if v == '-' || v == ']' || v == '^' { // Escape does not escape characters that are special only in classes
 		return fmt.Errorf("has %q as a code point; write it with a backslash", rune(v))
 	}
 	x.at += skip
 	return nil
 }
 
-// class is [...] without nested classes and intersections, which regexp2 would read differently.
+// class reads [...]. It refuses nested classes and intersections, which regexp2 would read differently.
 func (x *translator) class() error {
 	x.copy(1)
 	if x.has("^") {
@@ -236,7 +236,7 @@ func (r *regex) spans(text string, l *limit, each func(start, end int, match boo
 	err := r.re.FindRunesMatches([]rune(text), -1, func(m regexp2.MatchView) bool {
 		at, n, _ := m.GroupRange(0)
 		if n == 0 && at == last {
-			return true // Oniguruma does not match nothing right after a match
+			return true // Oniguruma does not match the empty string right after a match
 		}
 		last = at + n
 		start := advance(at)

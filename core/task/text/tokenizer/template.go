@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// template puts tokens around a text.
+// A template adds tokens before and after a text.
 type template struct{ before, after []int }
 
 func (p template) apply(ids []int) []int {
@@ -13,7 +13,7 @@ func (p template) apply(ids []int) []int {
 	return append(append(append(out, p.before...), ids...), p.after...)
 }
 
-// readPost reads a post-processor. What concerns pairs of texts and offsets is passed over.
+// readPost reads a post-processor. It ignores settings for pairs of texts and offsets.
 func (t *Tokenizer) readPost(o *object) error {
 	switch kind := o.str("type", ""); kind {
 	case "Sequence":
@@ -95,7 +95,7 @@ func readTemplate(o *object) (p template, err error) {
 	return p, err
 }
 
-// specialIDs reads the ids that a template's names stand for.
+// specialIDs returns the ids for each name in a template.
 func specialIDs(o *object) (map[string][]int, error) {
 	v, _ := o.take("special_tokens")
 	all, err := asObject(o.what+": special_tokens", v)

@@ -1,13 +1,12 @@
-// Package tokenizer turns text into token ids and back, as a tokenizer.json of the Hugging Face library "tokenizers"
-// says: byte pair encoding over bytes (Llama 3, Qwen, GPT-2) or over characters with byte fallback (Llama 2, Mistral,
+// Package tokenizer converts text to token ids and back, as described by a tokenizer.json of the Hugging Face library "tokenizers".
+// It implements byte pair encoding over bytes (Llama 3, Qwen, GPT-2) and over characters with byte fallback (Llama 2, Mistral,
 // Gemma).
 //
-// Ids and text are those of the library, version 0.23, with two exceptions. Regular expressions and normalisation see
-// characters that are newer than the Unicode version of Go's package unicode as unassigned. A special token that is
-// matched in normalised text is left out of decoded text when the others are; the library keeps those that the
-// normalizer changes.
+// Ids and text equal those of version 0.23 of the library, with two exceptions. Regular expressions and normalisation treat
+// characters that are newer than Go's package unicode as unassigned. When decoding leaves out special tokens, it also leaves out
+// those that were matched in normalised text; the library keeps the ones that its normalizer changes.
 //
-// A feature that this package does not know is an error of Parse, never ignored.
+// Parse refuses a feature that this package does not implement; it never ignores one.
 package tokenizer
 
 import (
@@ -32,8 +31,8 @@ message says which.`)
 
 // A Tokenizer is safe for concurrent use.
 type Tokenizer struct {
-	raw       matcher // added tokens that are looked for in the text itself
-	cooked    matcher // added tokens that are looked for in the normalised text
+	raw       matcher // added tokens that are matched in the text itself
+	cooked    matcher // added tokens that are matched in the normalised text
 	normalize normalizer
 	split     splitter
 	model     *bpe
@@ -43,14 +42,14 @@ type Tokenizer struct {
 	tokens  []string // by id
 	known   []bool
 	special []bool
-	ids     map[string]int32 // of added tokens; the others are in model.vocab
-	cooking map[int]string   // added tokens that are decoded to something else: what the normalizer makes of them
+	ids     map[string]int32 // of added tokens; the model has the others
+	cooking map[int]string   // normalised text of added tokens that decode to it
 }
 
-// Size is the least number of rows of an embedding that has one for every token: the largest id plus one.
+// Size returns the number of rows that an embedding needs for all tokens: the largest id plus one.
 func (t *Tokenizer) Size() int { return len(t.tokens) }
 
-// ID is the id of a token as the vocabulary writes it, for example "</s>".
+// ID returns the id of a token as it is written in the vocabulary, for example "</s>".
 func (t *Tokenizer) ID(token string) (id int, ok bool) {
 	if id, ok := t.ids[token]; ok {
 		return int(id), true
@@ -59,7 +58,7 @@ func (t *Tokenizer) ID(token string) (id int, ok bool) {
 	return int(v), ok
 }
 
-// Token is a token as the vocabulary writes it; ok is false if no token has the id.
+// Token returns the token with an id, as it is written in the vocabulary. ok is false if there is none.
 func (t *Tokenizer) Token(id int) (token string, ok bool) {
 	if id < 0 || id >= len(t.tokens) || !t.known[id] {
 		return "", false
@@ -67,12 +66,11 @@ func (t *Tokenizer) Token(id int) (token string, ok bool) {
 	return t.tokens[id], true
 }
 
-// Special reports whether the id is a special token's, such as an end token. Decoding can leave them out.
+// Special reports whether an id belongs to a special token, such as an end token. Decoding can leave these out.
 func (t *Tokenizer) Special(id int) bool { return id >= 0 && id < len(t.special) && t.special[id] }
 
-// Encode gives the ids of a text. special adds the tokens that the post-processor puts around a text, such as a begin
-// token. Special tokens that are written out in the text become their ids in any case. An error is a *diag.Error with
-// CodeText.
+// Encode returns the ids of a text. With special it adds the tokens that the post-processor puts around a text, such as a begin
+// token. Special tokens that occur in the text are always converted to their ids. An error is a *diag.Error with CodeText.
 func (t *Tokenizer) Encode(text string, special bool) ([]int, error) {
 	if i := invalid(text); i >= 0 {
 		return nil, diag.New(CodeText, "", "the text is not valid UTF-8 at byte %d", i).WithHint("convert it to UTF-8 first")
@@ -103,7 +101,7 @@ func invalid(text string) int {
 	return -1
 }
 
-// encoder is one call of Encode.
+// An encoder holds the state of one call of Encode.
 type encoder struct {
 	t     *Tokenizer
 	limit *limit
@@ -111,7 +109,7 @@ type encoder struct {
 	word  scratch
 }
 
-// text finds the added tokens, first in the text and then in what normalisation makes of the parts between them.
+// text finds the added tokens in the text, and then in the normalised text between them.
 func (e *encoder) text(text string) error {
 	e.ids = make([]int, 0, len(text)/3+8)
 	return e.t.raw.split(text, e.token, func(start int, part string) error {
@@ -135,8 +133,8 @@ func (e *encoder) piece(p piece) error {
 	return nil
 }
 
-// Decode gives the text of ids; skipSpecial leaves special tokens out. Ids that no token has are left out too. The
-// result is valid UTF-8: bytes that are not become U+FFFD.
+// Decode returns the text of ids. skipSpecial leaves out special tokens. Ids without a token are left out, too. The result is valid
+// UTF-8: invalid bytes become U+FFFD.
 func (t *Tokenizer) Decode(ids []int, skipSpecial bool) []byte {
 	var out strings.Builder
 	d := t.decoder(skipSpecial, false, func(s string) { out.WriteString(s) })

@@ -50,7 +50,7 @@ func readGoldens(t testing.TB, folder string) (*Tokenizer, goldenFile) {
 
 var folders = []string{"llama3", "llama2-metaspace", "llama2-prepend"}
 
-// The ids and texts are the Hugging Face library's.
+// TestGoldens compares ids and texts with those of the Hugging Face library.
 func TestGoldens(t *testing.T) {
 	for _, folder := range folders {
 		tok, f := readGoldens(t, folder)
