@@ -132,8 +132,45 @@ var windowFolds = [reduceCount]struct {
 	start float32
 }{Sum: {Add, 0}, Mean: {Add, 0}, ReduceMax: {Max, lowest[float32]()}, ReduceMin: {Min, highest[float32]()}, Prod: {Mul, 1}}
 
+// even reports whether all windows have the same size and lie in one plane, so that those of a line of the result are adjacent lines.
+func (g *WindowArgs) even() bool {
+	divides := func(axis int) bool { return g.In[axis] >= g.Out[axis] && g.In[axis]%g.Out[axis] == 0 }
+	return g.Adaptive && g.Inner == 1 && g.In[0] == g.Out[0] && divides(1) && divides(2)
+}
+
+// evenLines returns how many lines of the result are computed at a time if the windows are even.
+func (g *WindowArgs) evenLines() int { return max(1, 2048/g.In[2]) }
+
+// doEven is do for means of even windows. Lines may be short, so routines are called for several at a time.
+func (g *windowLines) doEven(lo, hi, worker int) {
+	s, sc := g.p.isa, g.p.scratch(worker)
+	high, wide, line, made := g.In[1]/g.Out[1], g.In[2]/g.Out[2], g.In[2], g.Out[2]
+	most := g.evenLines()
+	used, need := sc.used, sc.need
+	sum, count := sc.floats(most*line), sc.floats(most*made)
+	fillWith(count, float32(high*wide))
+	for ; lo < hi; lo += most {
+		n := min(most, hi-lo)
+		for i := range n {
+			x, to := g.src[(lo+i)*high*line:][:high*line], sum[i*line:][:line]
+			copy(to, x)
+			if high > 1 {
+				s.folds.rows[Sum](&to[0], &x[line], line, line, high-1)
+			}
+		}
+		dst := g.dst[lo*made : (lo+n)*made]
+		s.folds.each(&dst[0], &sum[0], wide, len(dst), 1)
+		s.binary[Div](dst, dst, count[:len(dst)])
+	}
+	sc.giveBack(used, need)
+}
+
 func (g *windowLines) do(lo, hi, worker int) {
 	s, sc := g.p.isa, g.p.scratch(worker)
+	if s.folds != nil && g.even() {
+		g.doEven(lo, hi, worker)
+		return
+	}
 	fold, start := s.binary[windowFolds[g.Op].by], windowFolds[g.Op].start
 	line, made := g.In[2]*g.Inner, g.Out[2]*g.Inner
 	before := 0
@@ -261,6 +298,9 @@ func (g *windowLines) across(s *isa, sc *scratch, fold func(dst, a, b []float32)
 func (g *WindowArgs) ScratchSize(p *Pool) ScratchSize {
 	if g.global() {
 		return ReduceScratch(g.Outer * volume(g.In))
+	}
+	if g.even() && p.isa.folds != nil {
+		return ScratchSize{Worker: floats(g.evenLines()*g.In[2], g.evenLines()*g.Out[2])}
 	}
 	made := g.Out[2] * g.Inner
 	return ScratchSize{Worker: floats(g.lineSize(), made, made)}
