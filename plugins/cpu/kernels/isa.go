@@ -51,7 +51,7 @@ type isa struct {
 	copyAt func(dst []float32, ldd int, src []float32, at []int, most int)
 	// reverse is dst[n-1-i] = src[i]; both have n elements.
 	reverse func(dst, src []float32)
-	// evens is dst[i] = src[2*i]; zip is dst[2*i] = a[i], dst[2*i+1] = b[i].
+	// evens is dst[i] = src[2*i], where dst may be src; zip is dst[2*i] = a[i], dst[2*i+1] = b[i].
 	evens func(dst, src []float32)
 	zip   func(dst, a, b []float32)
 	// stencil is dst[i] = bias + sum_t w[t]*src[at[t]+i]; stencilEach is bias[i] + sum_t w[place[t]+i]*src[at[t]+i].

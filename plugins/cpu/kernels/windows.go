@@ -267,6 +267,10 @@ func (g *windowLines) across(s *isa, sc *scratch, fold func(dst, a, b []float32)
 		}
 		return
 	}
+	if g.halves() {
+		g.halve(s, sc, fold, dst, line)
+		return
+	}
 	step := g.Stride[2]
 	for i := range sc.index {
 		sc.index[i] = int32(i * step)
@@ -279,9 +283,13 @@ func (g *windowLines) across(s *isa, sc *scratch, fold func(dst, a, b []float32)
 			if k == 0 {
 				to = dst
 			}
-			s.gatherRows(to, s.lanes, from, s.lanes*step, whole, sc.index[:])
-			for i := whole * s.lanes; i < len(dst); i++ {
-				to[i] = from[i*step]
+			if step == 2 {
+				s.evens(to, from)
+			} else {
+				s.gatherRows(to, s.lanes, from, s.lanes*step, whole, sc.index[:])
+				for i := whole * s.lanes; i < len(dst); i++ {
+					to[i] = from[i*step]
+				}
 			}
 			from = to
 		}
@@ -294,6 +302,32 @@ func (g *windowLines) across(s *isa, sc *scratch, fold func(dst, a, b []float32)
 	}
 }
 
+// halves reports whether windows along a line are adjacent and of 4, 8, 16 ... elements, so that folding neighbours again and again gives the
+// result.
+func (g *WindowArgs) halves() bool {
+	step := g.Stride[2]
+	return !g.Adaptive && g.Inner == 1 && step == g.Kernel[2] && step >= 4 && step&(step-1) == 0
+}
+
+// halve is across for such windows.
+func (g *windowLines) halve(s *isa, sc *scratch, fold func(dst, a, b []float32), dst, line []float32) {
+	n := len(dst) * g.Stride[2] / 2
+	used, need := sc.used, sc.need
+	evens, odds := sc.floats(n), sc.floats(n)
+	for from := line[:2*n]; n >= len(dst); n /= 2 {
+		to := evens[:n]
+		s.evens(odds[:n], from[1:])
+		s.evens(to, from) // may be in place
+		if n == len(dst) {
+			fold(dst, to, odds[:n])
+			break
+		}
+		fold(to, to, odds[:n])
+		from = to
+	}
+	sc.giveBack(used, need)
+}
+
 // ScratchSize returns what Windows needs for float32.
 func (g *WindowArgs) ScratchSize(p *Pool) ScratchSize {
 	if g.global() {
@@ -303,5 +337,9 @@ func (g *WindowArgs) ScratchSize(p *Pool) ScratchSize {
 		return ScratchSize{Worker: floats(g.evenLines()*g.In[2], g.evenLines()*g.Out[2])}
 	}
 	made := g.Out[2] * g.Inner
-	return ScratchSize{Worker: floats(g.lineSize(), made, made)}
+	r := ScratchSize{Worker: floats(g.lineSize(), made, made)}
+	if g.halves() {
+		r.Worker += floats(made*g.Stride[2]/2, made*g.Stride[2]/2)
+	}
+	return r
 }

@@ -45,3 +45,44 @@ func TestAdaptiveMean(t *testing.T) {
 		return dst
 	})
 }
+
+// TestWindowLines compares reductions of windows with strides along a line with the same one by one, in float64.
+func TestWindowLines(t *testing.T) {
+	r := rng(52)
+	eachPool(t, func(t *testing.T, p *Pool) {
+		for _, op := range []ReduceOp{ReduceMax, Mean} {
+			for _, c := range []struct{ w, kernel, stride, pad, out int }{
+				{4096, 4, 4, 0, 1024}, {71, 4, 4, 0, 17}, {67, 4, 4, 1, 17}, {64, 8, 8, 0, 8}, {37, 16, 16, 0, 2}, {13, 4, 4, 0, 4}, // the last windows are cut
+				{112, 3, 2, 1, 56}, {65, 2, 2, 0, 32}, {33, 5, 2, 2, 17}, {40, 3, 3, 0, 13}, {1, 2, 2, 1, 1},
+			} {
+				const lines = 3
+				g := WindowArgs{Op: op, Outer: lines, Inner: 1, In: [3]int{1, 1, c.w}, Out: [3]int{1, 1, c.out}, Kernel: [3]int{1, 1, c.kernel},
+					Stride: [3]int{1, 1, c.stride}, Pad: [3]int{0, 0, c.pad}}
+				x := randoms(r, lines*c.w)
+				x[len(x)/2], x[len(x)/3] = float32(math.Inf(1)), -1e38
+				want := make([]float64, lines*c.out)
+				for i := range want {
+					lo, hi := g.window(2, i%c.out)
+					if op == ReduceMax {
+						want[i] = math.Inf(-1)
+					}
+					for _, v := range x[i/c.out*c.w:][lo:hi] {
+						if op == ReduceMax {
+							want[i] = max(want[i], float64(v))
+						} else {
+							want[i] += float64(v) / float64(c.kernel)
+						}
+					}
+				}
+				dst, check := guarded(len(want))
+				Windows(p, g, dst, x)
+				what := fmt.Sprint(op, c)
+				check(t, what)
+				compare(t, what, dst, want, 1e-6, 1e-6)
+				if size := g.ScratchSize(p); size.Worker < 4*int64(p.workers[0].scratch.most) {
+					t.Errorf("%s takes %d bytes, more than %d", what, 4*p.workers[0].scratch.most, size.Worker)
+				}
+			}
+		}
+	})
+}
