@@ -7,30 +7,60 @@ package kernels
 //go:noescape
 func addIntoAVX2(dst *float32, a *float32, b *float32, blocks int)
 
+// addRestAVX2 is dst = f(a, b) over n < lanes floats; n > 0, dst may be a or b.
+//
+//go:noescape
+func addRestAVX2(dst *float32, a *float32, b *float32, n int)
+
 // subIntoAVX2 is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.
 //
 //go:noescape
 func subIntoAVX2(dst *float32, a *float32, b *float32, blocks int)
+
+// subRestAVX2 is dst = f(a, b) over n < lanes floats; n > 0, dst may be a or b.
+//
+//go:noescape
+func subRestAVX2(dst *float32, a *float32, b *float32, n int)
 
 // mulIntoAVX2 is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.
 //
 //go:noescape
 func mulIntoAVX2(dst *float32, a *float32, b *float32, blocks int)
 
+// mulRestAVX2 is dst = f(a, b) over n < lanes floats; n > 0, dst may be a or b.
+//
+//go:noescape
+func mulRestAVX2(dst *float32, a *float32, b *float32, n int)
+
 // divIntoAVX2 is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.
 //
 //go:noescape
 func divIntoAVX2(dst *float32, a *float32, b *float32, blocks int)
+
+// divRestAVX2 is dst = f(a, b) over n < lanes floats; n > 0, dst may be a or b.
+//
+//go:noescape
+func divRestAVX2(dst *float32, a *float32, b *float32, n int)
 
 // maxIntoAVX2 is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.
 //
 //go:noescape
 func maxIntoAVX2(dst *float32, a *float32, b *float32, blocks int)
 
+// maxRestAVX2 is dst = f(a, b) over n < lanes floats; n > 0, dst may be a or b.
+//
+//go:noescape
+func maxRestAVX2(dst *float32, a *float32, b *float32, n int)
+
 // minIntoAVX2 is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.
 //
 //go:noescape
 func minIntoAVX2(dst *float32, a *float32, b *float32, blocks int)
+
+// minRestAVX2 is dst = f(a, b) over n < lanes floats; n > 0, dst may be a or b.
+//
+//go:noescape
+func minRestAVX2(dst *float32, a *float32, b *float32, n int)
 
 // eqBytesAVX2 is dst = 1 where the comparison of a and b is true, else 0, over blocks*lanes elements; blocks > 0.
 //
@@ -343,30 +373,60 @@ func minF32Bf16AVX2(dst *uint16, a *uint16, b *float32, blocks int)
 //go:noescape
 func addIntoAVX512(dst *float32, a *float32, b *float32, blocks int)
 
+// addRestAVX512 is dst = f(a, b) over n < lanes floats; n > 0, dst may be a or b.
+//
+//go:noescape
+func addRestAVX512(dst *float32, a *float32, b *float32, n int)
+
 // subIntoAVX512 is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.
 //
 //go:noescape
 func subIntoAVX512(dst *float32, a *float32, b *float32, blocks int)
+
+// subRestAVX512 is dst = f(a, b) over n < lanes floats; n > 0, dst may be a or b.
+//
+//go:noescape
+func subRestAVX512(dst *float32, a *float32, b *float32, n int)
 
 // mulIntoAVX512 is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.
 //
 //go:noescape
 func mulIntoAVX512(dst *float32, a *float32, b *float32, blocks int)
 
+// mulRestAVX512 is dst = f(a, b) over n < lanes floats; n > 0, dst may be a or b.
+//
+//go:noescape
+func mulRestAVX512(dst *float32, a *float32, b *float32, n int)
+
 // divIntoAVX512 is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.
 //
 //go:noescape
 func divIntoAVX512(dst *float32, a *float32, b *float32, blocks int)
+
+// divRestAVX512 is dst = f(a, b) over n < lanes floats; n > 0, dst may be a or b.
+//
+//go:noescape
+func divRestAVX512(dst *float32, a *float32, b *float32, n int)
 
 // maxIntoAVX512 is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.
 //
 //go:noescape
 func maxIntoAVX512(dst *float32, a *float32, b *float32, blocks int)
 
+// maxRestAVX512 is dst = f(a, b) over n < lanes floats; n > 0, dst may be a or b.
+//
+//go:noescape
+func maxRestAVX512(dst *float32, a *float32, b *float32, n int)
+
 // minIntoAVX512 is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.
 //
 //go:noescape
 func minIntoAVX512(dst *float32, a *float32, b *float32, blocks int)
+
+// minRestAVX512 is dst = f(a, b) over n < lanes floats; n > 0, dst may be a or b.
+//
+//go:noescape
+func minRestAVX512(dst *float32, a *float32, b *float32, n int)
 
 // eqBytesAVX512 is dst = 1 where the comparison of a and b is true, else 0, over blocks*lanes elements; blocks > 0.
 //
@@ -696,6 +756,24 @@ var binaryAVX512 = map[string]func(dst, a, b *float32, blocks int){
 	"pow":       powIntoAVX512,
 	"remainder": remainderIntoAVX512,
 	"sub":       subIntoAVX512,
+}
+
+var binaryRestAVX2 = map[string]func(dst, a, b *float32, n int){
+	"add": addRestAVX2,
+	"div": divRestAVX2,
+	"max": maxRestAVX2,
+	"min": minRestAVX2,
+	"mul": mulRestAVX2,
+	"sub": subRestAVX2,
+}
+
+var binaryRestAVX512 = map[string]func(dst, a, b *float32, n int){
+	"add": addRestAVX512,
+	"div": divRestAVX512,
+	"max": maxRestAVX512,
+	"min": minRestAVX512,
+	"mul": mulRestAVX512,
+	"sub": subRestAVX512,
 }
 
 var bitsAVX2 = map[string]func(dst, a, b *uint8, blocks int){

@@ -21,6 +21,43 @@ loop:
 	VZEROUPPER
 	RET
 
+// func addRestAVX2(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX
+TEXT ·addRestAVX2(SB), NOSPLIT, $0-32
+	MOVQ       dst+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+16(FP), DX
+	XORQ       BX, BX
+	MOVQ       n+24(FP), SI
+	LEAQ       firstLanes<>+32(SB), DI
+	SHLQ       $0x02, SI
+	SUBQ       SI, DI
+	VMOVDQU    (DI), Y0
+	VMASKMOVPS (CX)(BX*1), Y0, Y1
+	VMASKMOVPS (DX)(BX*1), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (AX)(BX*1)
+	VZEROUPPER
+	RET
+
+DATA firstLanes<>+0(SB)/4, $0xffffffff
+DATA firstLanes<>+4(SB)/4, $0xffffffff
+DATA firstLanes<>+8(SB)/4, $0xffffffff
+DATA firstLanes<>+12(SB)/4, $0xffffffff
+DATA firstLanes<>+16(SB)/4, $0xffffffff
+DATA firstLanes<>+20(SB)/4, $0xffffffff
+DATA firstLanes<>+24(SB)/4, $0xffffffff
+DATA firstLanes<>+28(SB)/4, $0xffffffff
+DATA firstLanes<>+32(SB)/4, $0x00000000
+DATA firstLanes<>+36(SB)/4, $0x00000000
+DATA firstLanes<>+40(SB)/4, $0x00000000
+DATA firstLanes<>+44(SB)/4, $0x00000000
+DATA firstLanes<>+48(SB)/4, $0x00000000
+DATA firstLanes<>+52(SB)/4, $0x00000000
+DATA firstLanes<>+56(SB)/4, $0x00000000
+DATA firstLanes<>+60(SB)/4, $0x00000000
+GLOBL firstLanes<>(SB), RODATA|NOPTR, $64
+
 // func subIntoAVX2(dst *float32, a *float32, b *float32, blocks int)
 // Requires: AVX
 TEXT ·subIntoAVX2(SB), NOSPLIT, $0-32
@@ -37,6 +74,25 @@ loop:
 	ADDQ    $0x20, SI
 	DECQ    BX
 	JNE     loop
+	VZEROUPPER
+	RET
+
+// func subRestAVX2(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX
+TEXT ·subRestAVX2(SB), NOSPLIT, $0-32
+	MOVQ       dst+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+16(FP), DX
+	XORQ       BX, BX
+	MOVQ       n+24(FP), SI
+	LEAQ       firstLanes<>+32(SB), DI
+	SHLQ       $0x02, SI
+	SUBQ       SI, DI
+	VMOVDQU    (DI), Y0
+	VMASKMOVPS (CX)(BX*1), Y0, Y1
+	VMASKMOVPS (DX)(BX*1), Y0, Y2
+	VSUBPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (AX)(BX*1)
 	VZEROUPPER
 	RET
 
@@ -59,6 +115,25 @@ loop:
 	VZEROUPPER
 	RET
 
+// func mulRestAVX2(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX
+TEXT ·mulRestAVX2(SB), NOSPLIT, $0-32
+	MOVQ       dst+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+16(FP), DX
+	XORQ       BX, BX
+	MOVQ       n+24(FP), SI
+	LEAQ       firstLanes<>+32(SB), DI
+	SHLQ       $0x02, SI
+	SUBQ       SI, DI
+	VMOVDQU    (DI), Y0
+	VMASKMOVPS (CX)(BX*1), Y0, Y1
+	VMASKMOVPS (DX)(BX*1), Y0, Y2
+	VMULPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (AX)(BX*1)
+	VZEROUPPER
+	RET
+
 // func divIntoAVX2(dst *float32, a *float32, b *float32, blocks int)
 // Requires: AVX
 TEXT ·divIntoAVX2(SB), NOSPLIT, $0-32
@@ -75,6 +150,25 @@ loop:
 	ADDQ    $0x20, SI
 	DECQ    BX
 	JNE     loop
+	VZEROUPPER
+	RET
+
+// func divRestAVX2(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX
+TEXT ·divRestAVX2(SB), NOSPLIT, $0-32
+	MOVQ       dst+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+16(FP), DX
+	XORQ       BX, BX
+	MOVQ       n+24(FP), SI
+	LEAQ       firstLanes<>+32(SB), DI
+	SHLQ       $0x02, SI
+	SUBQ       SI, DI
+	VMOVDQU    (DI), Y0
+	VMASKMOVPS (CX)(BX*1), Y0, Y1
+	VMASKMOVPS (DX)(BX*1), Y0, Y2
+	VDIVPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (AX)(BX*1)
 	VZEROUPPER
 	RET
 
@@ -99,6 +193,27 @@ loop:
 	VZEROUPPER
 	RET
 
+// func maxRestAVX2(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX
+TEXT ·maxRestAVX2(SB), NOSPLIT, $0-32
+	MOVQ       dst+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+16(FP), DX
+	XORQ       BX, BX
+	MOVQ       n+24(FP), SI
+	LEAQ       firstLanes<>+32(SB), DI
+	SHLQ       $0x02, SI
+	SUBQ       SI, DI
+	VMOVDQU    (DI), Y0
+	VMASKMOVPS (CX)(BX*1), Y0, Y1
+	VMASKMOVPS (DX)(BX*1), Y0, Y2
+	VMAXPS     Y2, Y1, Y2
+	VCMPPS     $0x03, Y1, Y1, Y3
+	VBLENDVPS  Y3, Y1, Y2, Y1
+	VMASKMOVPS Y1, Y0, (AX)(BX*1)
+	VZEROUPPER
+	RET
+
 // func minIntoAVX2(dst *float32, a *float32, b *float32, blocks int)
 // Requires: AVX
 TEXT ·minIntoAVX2(SB), NOSPLIT, $0-32
@@ -117,6 +232,27 @@ loop:
 	ADDQ      $0x20, SI
 	DECQ      BX
 	JNE       loop
+	VZEROUPPER
+	RET
+
+// func minRestAVX2(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX
+TEXT ·minRestAVX2(SB), NOSPLIT, $0-32
+	MOVQ       dst+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+16(FP), DX
+	XORQ       BX, BX
+	MOVQ       n+24(FP), SI
+	LEAQ       firstLanes<>+32(SB), DI
+	SHLQ       $0x02, SI
+	SUBQ       SI, DI
+	VMOVDQU    (DI), Y0
+	VMASKMOVPS (CX)(BX*1), Y0, Y1
+	VMASKMOVPS (DX)(BX*1), Y0, Y2
+	VMINPS     Y2, Y1, Y2
+	VCMPPS     $0x03, Y1, Y1, Y3
+	VBLENDVPS  Y3, Y1, Y2, Y1
+	VMASKMOVPS Y1, Y0, (AX)(BX*1)
 	VZEROUPPER
 	RET
 
@@ -2137,6 +2273,25 @@ loop:
 	VZEROUPPER
 	RET
 
+// func addRestAVX512(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addRestAVX512(SB), NOSPLIT, $0-32
+	MOVQ      dst+0(FP), AX
+	MOVQ      a+8(FP), CX
+	MOVQ      b+16(FP), DX
+	XORQ      BX, BX
+	MOVQ      n+24(FP), SI
+	MOVQ      $+1, DI
+	SHLXQ     SI, DI, DI
+	DECQ      DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (CX)(BX*1), K1, Z0
+	VMOVUPS.Z (DX)(BX*1), K1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)(BX*1)
+	VZEROUPPER
+	RET
+
 // func subIntoAVX512(dst *float32, a *float32, b *float32, blocks int)
 // Requires: AVX, AVX512F
 TEXT ·subIntoAVX512(SB), NOSPLIT, $0-32
@@ -2153,6 +2308,25 @@ loop:
 	ADDQ    $0x40, SI
 	DECQ    BX
 	JNE     loop
+	VZEROUPPER
+	RET
+
+// func subRestAVX512(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·subRestAVX512(SB), NOSPLIT, $0-32
+	MOVQ      dst+0(FP), AX
+	MOVQ      a+8(FP), CX
+	MOVQ      b+16(FP), DX
+	XORQ      BX, BX
+	MOVQ      n+24(FP), SI
+	MOVQ      $+1, DI
+	SHLXQ     SI, DI, DI
+	DECQ      DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (CX)(BX*1), K1, Z0
+	VMOVUPS.Z (DX)(BX*1), K1, Z1
+	VSUBPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)(BX*1)
 	VZEROUPPER
 	RET
 
@@ -2175,6 +2349,25 @@ loop:
 	VZEROUPPER
 	RET
 
+// func mulRestAVX512(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·mulRestAVX512(SB), NOSPLIT, $0-32
+	MOVQ      dst+0(FP), AX
+	MOVQ      a+8(FP), CX
+	MOVQ      b+16(FP), DX
+	XORQ      BX, BX
+	MOVQ      n+24(FP), SI
+	MOVQ      $+1, DI
+	SHLXQ     SI, DI, DI
+	DECQ      DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (CX)(BX*1), K1, Z0
+	VMOVUPS.Z (DX)(BX*1), K1, Z1
+	VMULPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)(BX*1)
+	VZEROUPPER
+	RET
+
 // func divIntoAVX512(dst *float32, a *float32, b *float32, blocks int)
 // Requires: AVX, AVX512F
 TEXT ·divIntoAVX512(SB), NOSPLIT, $0-32
@@ -2191,6 +2384,25 @@ loop:
 	ADDQ    $0x40, SI
 	DECQ    BX
 	JNE     loop
+	VZEROUPPER
+	RET
+
+// func divRestAVX512(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·divRestAVX512(SB), NOSPLIT, $0-32
+	MOVQ      dst+0(FP), AX
+	MOVQ      a+8(FP), CX
+	MOVQ      b+16(FP), DX
+	XORQ      BX, BX
+	MOVQ      n+24(FP), SI
+	MOVQ      $+1, DI
+	SHLXQ     SI, DI, DI
+	DECQ      DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (CX)(BX*1), K1, Z0
+	VMOVUPS.Z (DX)(BX*1), K1, Z1
+	VDIVPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)(BX*1)
 	VZEROUPPER
 	RET
 
@@ -2215,6 +2427,27 @@ loop:
 	VZEROUPPER
 	RET
 
+// func maxRestAVX512(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·maxRestAVX512(SB), NOSPLIT, $0-32
+	MOVQ      dst+0(FP), AX
+	MOVQ      a+8(FP), CX
+	MOVQ      b+16(FP), DX
+	XORQ      BX, BX
+	MOVQ      n+24(FP), SI
+	MOVQ      $+1, DI
+	SHLXQ     SI, DI, DI
+	DECQ      DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (CX)(BX*1), K1, Z0
+	VMOVUPS.Z (DX)(BX*1), K1, Z1
+	VMAXPS    Z1, Z0, Z1
+	VCMPPS    $0x03, Z0, Z0, K2
+	VBLENDMPS Z0, Z1, K2, Z2
+	VMOVUPS   Z2, K1, (AX)(BX*1)
+	VZEROUPPER
+	RET
+
 // func minIntoAVX512(dst *float32, a *float32, b *float32, blocks int)
 // Requires: AVX, AVX512F
 TEXT ·minIntoAVX512(SB), NOSPLIT, $0-32
@@ -2233,6 +2466,27 @@ loop:
 	ADDQ      $0x40, SI
 	DECQ      BX
 	JNE       loop
+	VZEROUPPER
+	RET
+
+// func minRestAVX512(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·minRestAVX512(SB), NOSPLIT, $0-32
+	MOVQ      dst+0(FP), AX
+	MOVQ      a+8(FP), CX
+	MOVQ      b+16(FP), DX
+	XORQ      BX, BX
+	MOVQ      n+24(FP), SI
+	MOVQ      $+1, DI
+	SHLXQ     SI, DI, DI
+	DECQ      DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (CX)(BX*1), K1, Z0
+	VMOVUPS.Z (DX)(BX*1), K1, Z1
+	VMINPS    Z1, Z0, Z1
+	VCMPPS    $0x03, Z0, Z0, K2
+	VBLENDMPS Z0, Z1, K2, Z2
+	VMOVUPS   Z2, K1, (AX)(BX*1)
 	VZEROUPPER
 	RET
 

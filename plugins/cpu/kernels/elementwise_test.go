@@ -109,6 +109,46 @@ func testBinaryFloat(t *testing.T, p *Pool) {
 	}
 }
 
+// TestBinaryRest checks that the functions of one instruction or two give the same bits in the last elements, which do not fill a vector, as in a
+// whole vector, on special values, too. NaN may have any bits.
+func TestBinaryRest(t *testing.T) {
+	r := rng(6)
+	inf := float32(math.Inf(1))
+	special := []float32{float32(math.NaN()), inf, -inf, 0, float32(math.Copysign(0, -1)), 1e-40, math.MaxFloat32}
+	for _, name := range Features()[1:] {
+		p := newPool(t, 1, name)
+		for _, op := range []BinaryOp{Add, Sub, Mul, Div, Max, Min} {
+			for n := 1; n < 40; n++ {
+				a, b := randoms(r, n), randoms(r, n)
+				for _, x := range [][]float32{a, b} {
+					for range 1 + n/2 {
+						x[r.IntN(n)] = special[r.IntN(len(special))]
+					}
+				}
+				dst, check := guarded(n)
+				clear(dst)
+				p.isa.binary[op](dst, a, b)
+				inPlace := slices.Clone(b)
+				p.isa.binary[op](inPlace, a, inPlace)
+				for i, got := range dst {
+					whole := make([]float32, 16)
+					x, y := slices.Repeat(a[i:i+1], 16), slices.Repeat(b[i:i+1], 16)
+					p.isa.binary[op](whole, x, y)
+					for _, got := range []float32{got, inPlace[i]} {
+						if math.Float32bits(got) != math.Float32bits(whole[0]) && (got == got || whole[0] == whole[0]) {
+							t.Fatalf("%s: %v of %v and %v is %v at %d of %d, %v in a vector", name, op, a[i], b[i], got, i, n, whole[0])
+						}
+					}
+					if dst[i] != dst[i] {
+						dst[i] = 0 // check takes NaN for missing elements
+					}
+				}
+				check(t, op.String())
+			}
+		}
+	}
+}
+
 // TestDoubles compares the binary functions of floats with their formulas, on all pairs of special values and on values of all magnitudes.
 func TestDoubles(t *testing.T) {
 	r := rng(3)

@@ -260,7 +260,7 @@ type unaryRoutine struct {
 func (s *isa) setElementwise(unary map[string]unaryRoutine, binary map[string]func(dst, a, b *float32, blocks int),
 	compare map[string]func(dst *uint8, a, b *float32, blocks int), test map[string]func(dst *uint8, src *float32, blocks int),
 	bits map[string]func(dst, a, b *uint8, blocks int), half map[string]func(dst, a, b *uint16, blocks int),
-	mixed map[string]func(dst, a *uint16, b *float32, blocks int)) *isa {
+	mixed map[string]func(dst, a *uint16, b *float32, blocks int), rest map[string]func(dst, a, b *float32, n int)) *isa {
 	s.setElementwiseInGo()
 	for name, r := range unary {
 		op, ok := ParseUnary(name)
@@ -290,7 +290,11 @@ func (s *isa) setElementwise(unary map[string]unaryRoutine, binary map[string]fu
 		if !ok {
 			panic("BUG: " + s.name + " has a routine for " + name + ", which is not registered")
 		}
-		s.binary[op] = binaryOf(s.lanes, f, s.binary[op])
+		last := s.binary[op]
+		if r := rest[name]; r != nil {
+			last = func(dst, a, b []float32) { r(&dst[0], &a[0], &b[0], len(a)) }
+		}
+		s.binary[op] = binaryOf(s.lanes, f, last)
 		delete(s.slow, op)
 	}
 	for name, f := range compare {

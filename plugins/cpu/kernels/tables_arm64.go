@@ -43,7 +43,7 @@ func neon() *isa {
 		strips:    stripsInGo(),
 		packed:    packedNEON(),
 		fmaLoop:   fmaLoopNEON,
-	}).setElementwise(unaryNEON, binaryNEON, compareNEON, testNEON, bitsNEON, nil, nil).setCasts(castNEON, nil).setStencilsInGo().setIntegersInGo()
+	}).setElementwise(unaryNEON, binaryNEON, compareNEON, testNEON, bitsNEON, nil, nil, nil).setCasts(castNEON, nil).setStencilsInGo().setIntegersInGo()
 }
 
 // neonBF16 adds products of pairs of bfloat16.

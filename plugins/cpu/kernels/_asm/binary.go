@@ -10,6 +10,7 @@ import (
 func genBinary(v vec) {
 	for _, op := range v.arithmetic() {
 		v.binary(op.name, func(a VecVirtual, b Mem) VecVirtual { return op.f(a, b) })
+		v.binaryRest(op)
 	}
 	for i, name := range []string{"eq", "ne", "lt", "le", "gt", "ge"} {
 		v.compare(name, []uint8{0, 4, 17, 18, 30, 29}[i]) // quiet; false for NaN but ne
@@ -56,6 +57,22 @@ const cmpUnordered = 3
 
 func (v vec) binary(name string, f func(a VecVirtual, b Mem) VecVirtual) {
 	v.each("binary", name, "Into", "float32", "blocks*lanes floats", f)
+}
+
+// binaryRest writes the routine for the last elements of a row, which do not fill a vector.
+func (v vec) binaryRest(op floatFunction) {
+	name := symbol(op.name) + "Rest" + v.name
+	entries = append(entries, entry{"binaryRest", v.name, op.name, name})
+	TEXT(name, NOSPLIT, "func(dst, a, b *float32, n int)")
+	Doc(name + " is dst = f(a, b) over n < lanes floats; n > 0, dst may be a or b.")
+	Pragma("noescape")
+	dst, a, b := Load(Param("dst"), GP64()), Load(Param("a"), GP64()), Load(Param("b"), GP64())
+	at := GP64()
+	XORQ(at, at)
+	s := &sweep{v, at, v.first(Load(Param("n"), GP64()))}
+	s.store(op.f(s.load(a, nil), s.load(b, nil)), dst)
+	VZEROUPPER()
+	RET()
 }
 
 // each writes a routine that computes dst = f(a, b) for whole vectors.

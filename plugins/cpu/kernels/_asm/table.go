@@ -29,6 +29,7 @@ var elements = map[string]string{
 	"half":     "func(dst, a, b *uint16, blocks int)",
 	"integer":  "func(dst, a, b *uint8, blocks int) (zeros int)",
 
+	"binaryRest":   "func(dst, a, b *float32, n int)",
 	"halfMixed":    "func(dst, a *uint16, b *float32, blocks int)",
 	"schemeDot":    "func(dst *float32, w *byte, ld, rows int, x, scale, zero *float32, vectors int)",
 	"schemeDecode": "func(dst *float32, ldd int, w *byte, ld, rows int, scale, zero *float32, vectors int)",
