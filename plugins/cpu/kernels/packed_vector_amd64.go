@@ -32,7 +32,7 @@ func decodedBy(d dtype.DType, decode packedDecodeAsm) packedRoutines {
 }
 
 // prefetchesFar is 1 if products of few rows prefetch weights 4096 bytes ahead. Assembly reads it. It is 0 on AMD's processors: Zen 4 reads
-// packed weights faster with prefetches 1024 bytes ahead, and f16 a seventh faster without any.
+// packed weights faster with other prefetches (see nearBytes in _asm), and f16 a seventh faster without any.
 var prefetchesFar uint8 = 1
 
 func init() {

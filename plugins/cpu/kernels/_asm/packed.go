@@ -322,7 +322,7 @@ func (v vec) packedDot(f packedFormat) {
 				f.wide(wide)
 			}
 		}
-		w.prefetch(blocks * f.bytes)
+		w.prefetch(blocks*f.bytes, f.values == 32)
 		w.advance(blocks * f.bytes)
 		ADDQ(U32(uint32(4*blocks*f.values)), px)
 		if hasMinimums {

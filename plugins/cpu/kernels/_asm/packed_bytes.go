@@ -393,7 +393,7 @@ func byteDot(f integerFormat, v vec, body func(*byteBlock)) {
 				body(p)
 			}
 		}
-		w.prefetch(blocks * f.bytes)
+		w.prefetch(blocks*f.bytes, f.values == 32)
 		w.advance(blocks * f.bytes)
 		ADDQ(U32(uint32(blocks*f.values)), p.x)
 		if !f.lows {

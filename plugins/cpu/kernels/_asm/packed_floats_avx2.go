@@ -54,7 +54,7 @@ func (v vec) dotAVX2(f packedFormat) {
 			p.off = p.block * f.bytes
 			avx2FloatRows[f.name](p)
 		}
-		p.w.prefetch(blocks * f.bytes)
+		p.w.prefetch(blocks*f.bytes, f.values == 32)
 		p.w.advance(blocks * f.bytes)
 		ADDQ(U32(uint32(4*blocks*f.values)), p.px)
 		if p.ps != nil {

@@ -12,19 +12,25 @@ import (
 // streams in several pages at once, but stop at the end of a page, so a single stream keeps too few reads in flight.
 const dotStreams = 4
 
-// farBytes and nearBytes are the distances at which weights are prefetched. Intel's processors use farBytes, because their own prefetchers
-// stop at the end of a page. On AMD's, far prefetches would push the activations out of the first-level cache.
-const farBytes, nearBytes = 4096, 1024
+// farBytes, nearBytes and secondBytes are the distances at which weights are prefetched. Intel's processors use farBytes, because their own
+// prefetchers stop at the end of a page. On AMD's, far prefetches would push the activations out of the first-level cache. There, large blocks
+// are prefetched from nearBytes ahead to that cache, and small blocks, which take less time to multiply than to read, from secondBytes ahead to
+// the second-level cache only: more reads can be in flight there.
+const farBytes, nearBytes, secondBytes = 4096, 1024, 3072
 
-// prefetch writes prefetches of n bytes for each stream, near or far ahead of its pointer.
-func (p *streams) prefetch(n int) {
+// prefetch writes prefetches of n bytes for each stream, near or far ahead of its pointer. small says that blocks have 32 values.
+func (p *streams) prefetch(n int, small bool) {
 	prefetches++
 	near, end := fmt.Sprintf("near%d", prefetches), fmt.Sprintf("prefetched%d", prefetches)
 	ifNear(near)
-	p.prefetchAt(farBytes, n)
+	p.prefetchAt(PREFETCHT0, farBytes, n)
 	JMP(LabelRef(end))
 	Label(near)
-	p.prefetchAt(nearBytes, n)
+	if small {
+		p.prefetchAt(PREFETCHT1, secondBytes, n)
+	} else {
+		p.prefetchAt(PREFETCHT0, nearBytes, n)
+	}
 	Label(end)
 }
 
@@ -36,10 +42,10 @@ func ifNear(label string) {
 	JEQ(LabelRef(label))
 }
 
-func (p *streams) prefetchAt(ahead, n int) {
+func (p *streams) prefetchAt(prefetch func(Op), ahead, n int) {
 	for _, w := range p {
 		for i := 0; i < n; i += 64 {
-			PREFETCHT0(Mem{Base: w, Disp: ahead + i})
+			prefetch(Mem{Base: w, Disp: ahead + i})
 		}
 	}
 }
@@ -129,7 +135,7 @@ func (v vec) dotHalves(name string, widen func(Mem, Register)) {
 		}
 		if count > 1 { // only on Intel: these loops do little but read, which AMD's processors do faster without prefetches
 			ifNear("near")
-			p.prefetchAt(farBytes, count*v.bytes()/2)
+			p.prefetchAt(PREFETCHT0, farBytes, count*v.bytes()/2)
 			Label("near")
 		}
 		p.advance(count * v.bytes() / 2)
