@@ -9922,295 +9922,313 @@ prefetched33:
 	RET
 
 // func dotBytesQ4_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, FMA3, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
 TEXT ·dotBytesQ4_KVNNI(SB), NOSPLIT, $136-96
 	MOVQ         half+80(FP), AX
-	LEAQ         (SP), CX
-	LEAQ         64(SP), CX
+	LEAQ         (SP), AX
+	LEAQ         64(SP), AX
 	VPBROADCASTD c0f0f0f0f<>+0(SB), Y31
 	VPBROADCASTD cf0f0f0f0<>+0(SB), Y30
+	VMOVDQU32    sixesShifts<>+0(SB), X29
+	VMOVDQU32    sixesLow<>+0(SB), X28
+	VMOVDQU32    sixesHigh<>+0(SB), X27
+	VMOVUPS      sixteenthOdd<>+0(SB), Y26
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
+	MOVQ   w+16(FP), AX
+	MOVQ   gap+24(FP), SI
+	LEAQ   (AX)(SI*1), CX
+	LEAQ   (CX)(SI*1), DX
+	LEAQ   (DX)(SI*1), BX
+	MOVQ   blocks+88(FP), SI
+	MOVQ   SI, 128(SP)
+	MOVQ   x+48(FP), SI
+	MOVQ   dx+56(FP), DI
 	VXORPS Y0, Y0, Y0
 	VXORPS Y2, Y2, Y2
 	VXORPS Y4, Y4, Y4
 	VXORPS Y6, Y6, Y6
-	MOVQ   xs+64(FP), R9
+	MOVQ   xs+64(FP), R8
 	VXORPS Y1, Y1, Y1
 	VXORPS Y3, Y3, Y3
 	VXORPS Y5, Y5, Y5
 	VXORPS Y7, Y7, Y7
 
 each:
-	VMOVUPS          (R8), Y8
-	VMULPS           sixteenthOdd<>+0(SB), Y8, Y8
+	VMULPS           (DI), Y26, Y8
+	VMOVDQU          (AX), X9
+	VPSHUFD          $0xed, X9, X10
+	VPSRLVD          X29, X10, X10
+	VPANDD           X28, X10, X10
+	VPSHUFD          $0x84, X9, X11
+	VPSRLD           $0x02, X11, X11
+	VPTERNLOGD       $0xf8, X27, X11, X10
+	VPMOVZXBD        X10, Y11
+	VPSRLDQ          $0x08, X10, X10
+	VPMOVZXBD        X10, Y10
+	VCVTDQ2PS        Y11, Y11
+	VCVTDQ2PS        Y10, Y10
+	VCVTPH2PS        X9, X9
+	VBROADCASTSS     X9, Y12
+	VPSRLDQ          $0x04, X9, X9
+	VBROADCASTSS     X9, Y9
+	VMULPS           Y12, Y11, Y11
+	VMULPS           Y8, Y11, Y11
+	VMOVUPS          Y11, (SP)
+	VMULPS           Y9, Y10, Y10
+	VFMADD231PS      (R8), Y10, Y1
 	VMOVDQU          (CX), X9
 	VPSHUFD          $0xed, X9, X10
-	VPSRLVD          sixesShifts<>+0(SB), X10, X10
-	VPAND            sixesLow<>+0(SB), X10, X10
-	VPSHUFD          $0x84, X9, X9
-	VPSRLD           $0x02, X9, X9
-	VPAND            sixesHigh<>+0(SB), X9, X9
-	VPOR             X9, X10, X10
-	VPMOVZXBD        X10, Y9
+	VPSRLVD          X29, X10, X10
+	VPANDD           X28, X10, X10
+	VPSHUFD          $0x84, X9, X11
+	VPSRLD           $0x02, X11, X11
+	VPTERNLOGD       $0xf8, X27, X11, X10
+	VPMOVZXBD        X10, Y11
 	VPSRLDQ          $0x08, X10, X10
 	VPMOVZXBD        X10, Y10
-	VCVTDQ2PS        Y9, Y9
-	VCVTDQ2PS        Y10, Y10
-	MOVWQZX          (CX), R10
-	VMULPS.BCST      (AX)(R10*4), Y9, Y9
-	VMULPS           Y8, Y9, Y9
-	VMOVUPS          Y9, (SP)
-	MOVWQZX          2(CX), R10
-	VMULPS.BCST      (AX)(R10*4), Y10, Y10
-	VFMADD231PS      (R9), Y10, Y1
-	VMOVDQU          16(CX), Y9
-	VPANDD           Y31, Y9, Y10
-	VPXOR            Y11, Y11, Y11
-	VPDPBUSD         (DI), Y10, Y11
 	VCVTDQ2PS        Y11, Y11
-	VFMADD231PS.BCST (SP), Y11, Y0
-	VPANDD           Y30, Y9, Y9
-	VPXOR            Y10, Y10, Y10
-	VPDPBUSD         32(DI), Y9, Y10
 	VCVTDQ2PS        Y10, Y10
-	VFMADD231PS.BCST 4(SP), Y10, Y0
-	VMOVDQU          48(CX), Y9
-	VPANDD           Y31, Y9, Y10
-	VPXOR            Y11, Y11, Y11
-	VPDPBUSD         64(DI), Y10, Y11
-	VCVTDQ2PS        Y11, Y11
-	VFMADD231PS.BCST 8(SP), Y11, Y0
-	VPANDD           Y30, Y9, Y9
-	VPXOR            Y10, Y10, Y10
-	VPDPBUSD         96(DI), Y9, Y10
-	VCVTDQ2PS        Y10, Y10
-	VFMADD231PS.BCST 12(SP), Y10, Y0
-	VMOVDQU          80(CX), Y9
-	VPANDD           Y31, Y9, Y10
-	VPXOR            Y11, Y11, Y11
-	VPDPBUSD         128(DI), Y10, Y11
-	VCVTDQ2PS        Y11, Y11
-	VFMADD231PS.BCST 16(SP), Y11, Y0
-	VPANDD           Y30, Y9, Y9
-	VPXOR            Y10, Y10, Y10
-	VPDPBUSD         160(DI), Y9, Y10
-	VCVTDQ2PS        Y10, Y10
-	VFMADD231PS.BCST 20(SP), Y10, Y0
-	VMOVDQU          112(CX), Y9
-	VPANDD           Y31, Y9, Y10
-	VPXOR            Y11, Y11, Y11
-	VPDPBUSD         192(DI), Y10, Y11
-	VCVTDQ2PS        Y11, Y11
-	VFMADD231PS.BCST 24(SP), Y11, Y0
-	VPANDD           Y30, Y9, Y9
-	VPXOR            Y10, Y10, Y10
-	VPDPBUSD         224(DI), Y9, Y10
-	VCVTDQ2PS        Y10, Y10
-	VFMADD231PS.BCST 28(SP), Y10, Y0
+	VCVTPH2PS        X9, X9
+	VBROADCASTSS     X9, Y12
+	VPSRLDQ          $0x04, X9, X9
+	VBROADCASTSS     X9, Y9
+	VMULPS           Y12, Y11, Y11
+	VMULPS           Y8, Y11, Y11
+	VMOVUPS          Y11, 32(SP)
+	VMULPS           Y9, Y10, Y10
+	VFMADD231PS      (R8), Y10, Y3
 	VMOVDQU          (DX), X9
 	VPSHUFD          $0xed, X9, X10
-	VPSRLVD          sixesShifts<>+0(SB), X10, X10
-	VPAND            sixesLow<>+0(SB), X10, X10
-	VPSHUFD          $0x84, X9, X9
-	VPSRLD           $0x02, X9, X9
-	VPAND            sixesHigh<>+0(SB), X9, X9
-	VPOR             X9, X10, X10
-	VPMOVZXBD        X10, Y9
+	VPSRLVD          X29, X10, X10
+	VPANDD           X28, X10, X10
+	VPSHUFD          $0x84, X9, X11
+	VPSRLD           $0x02, X11, X11
+	VPTERNLOGD       $0xf8, X27, X11, X10
+	VPMOVZXBD        X10, Y11
 	VPSRLDQ          $0x08, X10, X10
 	VPMOVZXBD        X10, Y10
-	VCVTDQ2PS        Y9, Y9
-	VCVTDQ2PS        Y10, Y10
-	MOVWQZX          (DX), R10
-	VMULPS.BCST      (AX)(R10*4), Y9, Y9
-	VMULPS           Y8, Y9, Y9
-	VMOVUPS          Y9, 32(SP)
-	MOVWQZX          2(DX), R10
-	VMULPS.BCST      (AX)(R10*4), Y10, Y10
-	VFMADD231PS      (R9), Y10, Y3
-	VMOVDQU          16(DX), Y9
-	VPANDD           Y31, Y9, Y10
-	VPXOR            Y11, Y11, Y11
-	VPDPBUSD         (DI), Y10, Y11
 	VCVTDQ2PS        Y11, Y11
-	VFMADD231PS.BCST 32(SP), Y11, Y2
-	VPANDD           Y30, Y9, Y9
-	VPXOR            Y10, Y10, Y10
-	VPDPBUSD         32(DI), Y9, Y10
 	VCVTDQ2PS        Y10, Y10
-	VFMADD231PS.BCST 36(SP), Y10, Y2
-	VMOVDQU          48(DX), Y9
-	VPANDD           Y31, Y9, Y10
-	VPXOR            Y11, Y11, Y11
-	VPDPBUSD         64(DI), Y10, Y11
-	VCVTDQ2PS        Y11, Y11
-	VFMADD231PS.BCST 40(SP), Y11, Y2
-	VPANDD           Y30, Y9, Y9
-	VPXOR            Y10, Y10, Y10
-	VPDPBUSD         96(DI), Y9, Y10
-	VCVTDQ2PS        Y10, Y10
-	VFMADD231PS.BCST 44(SP), Y10, Y2
-	VMOVDQU          80(DX), Y9
-	VPANDD           Y31, Y9, Y10
-	VPXOR            Y11, Y11, Y11
-	VPDPBUSD         128(DI), Y10, Y11
-	VCVTDQ2PS        Y11, Y11
-	VFMADD231PS.BCST 48(SP), Y11, Y2
-	VPANDD           Y30, Y9, Y9
-	VPXOR            Y10, Y10, Y10
-	VPDPBUSD         160(DI), Y9, Y10
-	VCVTDQ2PS        Y10, Y10
-	VFMADD231PS.BCST 52(SP), Y10, Y2
-	VMOVDQU          112(DX), Y9
-	VPANDD           Y31, Y9, Y10
-	VPXOR            Y11, Y11, Y11
-	VPDPBUSD         192(DI), Y10, Y11
-	VCVTDQ2PS        Y11, Y11
-	VFMADD231PS.BCST 56(SP), Y11, Y2
-	VPANDD           Y30, Y9, Y9
-	VPXOR            Y10, Y10, Y10
-	VPDPBUSD         224(DI), Y9, Y10
-	VCVTDQ2PS        Y10, Y10
-	VFMADD231PS.BCST 60(SP), Y10, Y2
+	VCVTPH2PS        X9, X9
+	VBROADCASTSS     X9, Y12
+	VPSRLDQ          $0x04, X9, X9
+	VBROADCASTSS     X9, Y9
+	VMULPS           Y12, Y11, Y11
+	VMULPS           Y8, Y11, Y11
+	VMOVUPS          Y11, 64(SP)
+	VMULPS           Y9, Y10, Y10
+	VFMADD231PS      (R8), Y10, Y5
 	VMOVDQU          (BX), X9
 	VPSHUFD          $0xed, X9, X10
-	VPSRLVD          sixesShifts<>+0(SB), X10, X10
-	VPAND            sixesLow<>+0(SB), X10, X10
-	VPSHUFD          $0x84, X9, X9
-	VPSRLD           $0x02, X9, X9
-	VPAND            sixesHigh<>+0(SB), X9, X9
-	VPOR             X9, X10, X10
-	VPMOVZXBD        X10, Y9
+	VPSRLVD          X29, X10, X10
+	VPANDD           X28, X10, X10
+	VPSHUFD          $0x84, X9, X11
+	VPSRLD           $0x02, X11, X11
+	VPTERNLOGD       $0xf8, X27, X11, X10
+	VPMOVZXBD        X10, Y11
 	VPSRLDQ          $0x08, X10, X10
 	VPMOVZXBD        X10, Y10
-	VCVTDQ2PS        Y9, Y9
-	VCVTDQ2PS        Y10, Y10
-	MOVWQZX          (BX), R10
-	VMULPS.BCST      (AX)(R10*4), Y9, Y9
-	VMULPS           Y8, Y9, Y9
-	VMOVUPS          Y9, 64(SP)
-	MOVWQZX          2(BX), R10
-	VMULPS.BCST      (AX)(R10*4), Y10, Y10
-	VFMADD231PS      (R9), Y10, Y5
-	VMOVDQU          16(BX), Y9
-	VPANDD           Y31, Y9, Y10
-	VPXOR            Y11, Y11, Y11
-	VPDPBUSD         (DI), Y10, Y11
 	VCVTDQ2PS        Y11, Y11
-	VFMADD231PS.BCST 64(SP), Y11, Y4
-	VPANDD           Y30, Y9, Y9
-	VPXOR            Y10, Y10, Y10
-	VPDPBUSD         32(DI), Y9, Y10
 	VCVTDQ2PS        Y10, Y10
-	VFMADD231PS.BCST 68(SP), Y10, Y4
-	VMOVDQU          48(BX), Y9
-	VPANDD           Y31, Y9, Y10
+	VCVTPH2PS        X9, X9
+	VBROADCASTSS     X9, Y12
+	VPSRLDQ          $0x04, X9, X9
+	VBROADCASTSS     X9, Y9
+	VMULPS           Y12, Y11, Y11
+	VMULPS           Y8, Y11, Y11
+	VMOVUPS          Y11, 96(SP)
+	VMULPS           Y9, Y10, Y10
+	VFMADD231PS      (R8), Y10, Y7
+	VMOVDQU          (SI), Y8
+	VMOVDQU          32(SI), Y9
+	VMOVDQU          16(AX), Y10
+	VPANDD           Y31, Y10, Y11
+	VPXOR            Y12, Y12, Y12
+	VPDPBUSD         Y8, Y11, Y12
+	VCVTDQ2PS        Y12, Y12
+	VFMADD231PS.BCST (SP), Y12, Y0
+	VPANDD           Y30, Y10, Y10
 	VPXOR            Y11, Y11, Y11
-	VPDPBUSD         64(DI), Y10, Y11
+	VPDPBUSD         Y9, Y10, Y11
 	VCVTDQ2PS        Y11, Y11
-	VFMADD231PS.BCST 72(SP), Y11, Y4
-	VPANDD           Y30, Y9, Y9
-	VPXOR            Y10, Y10, Y10
-	VPDPBUSD         96(DI), Y9, Y10
-	VCVTDQ2PS        Y10, Y10
-	VFMADD231PS.BCST 76(SP), Y10, Y4
-	VMOVDQU          80(BX), Y9
-	VPANDD           Y31, Y9, Y10
+	VFMADD231PS.BCST 4(SP), Y11, Y0
+	VMOVDQU          16(CX), Y10
+	VPANDD           Y31, Y10, Y11
+	VPXOR            Y12, Y12, Y12
+	VPDPBUSD         Y8, Y11, Y12
+	VCVTDQ2PS        Y12, Y12
+	VFMADD231PS.BCST 32(SP), Y12, Y2
+	VPANDD           Y30, Y10, Y10
 	VPXOR            Y11, Y11, Y11
-	VPDPBUSD         128(DI), Y10, Y11
+	VPDPBUSD         Y9, Y10, Y11
 	VCVTDQ2PS        Y11, Y11
-	VFMADD231PS.BCST 80(SP), Y11, Y4
-	VPANDD           Y30, Y9, Y9
-	VPXOR            Y10, Y10, Y10
-	VPDPBUSD         160(DI), Y9, Y10
-	VCVTDQ2PS        Y10, Y10
-	VFMADD231PS.BCST 84(SP), Y10, Y4
-	VMOVDQU          112(BX), Y9
-	VPANDD           Y31, Y9, Y10
+	VFMADD231PS.BCST 36(SP), Y11, Y2
+	VMOVDQU          16(DX), Y10
+	VPANDD           Y31, Y10, Y11
+	VPXOR            Y12, Y12, Y12
+	VPDPBUSD         Y8, Y11, Y12
+	VCVTDQ2PS        Y12, Y12
+	VFMADD231PS.BCST 64(SP), Y12, Y4
+	VPANDD           Y30, Y10, Y10
 	VPXOR            Y11, Y11, Y11
-	VPDPBUSD         192(DI), Y10, Y11
+	VPDPBUSD         Y9, Y10, Y11
 	VCVTDQ2PS        Y11, Y11
-	VFMADD231PS.BCST 88(SP), Y11, Y4
-	VPANDD           Y30, Y9, Y9
+	VFMADD231PS.BCST 68(SP), Y11, Y4
+	VMOVDQU          16(BX), Y10
+	VPANDD           Y31, Y10, Y11
+	VPXOR            Y12, Y12, Y12
+	VPDPBUSD         Y8, Y11, Y12
+	VCVTDQ2PS        Y12, Y12
+	VFMADD231PS.BCST 96(SP), Y12, Y6
+	VPANDD           Y30, Y10, Y8
 	VPXOR            Y10, Y10, Y10
-	VPDPBUSD         224(DI), Y9, Y10
+	VPDPBUSD         Y9, Y8, Y10
 	VCVTDQ2PS        Y10, Y10
-	VFMADD231PS.BCST 92(SP), Y10, Y4
-	VMOVDQU          (SI), X9
-	VPSHUFD          $0xed, X9, X10
-	VPSRLVD          sixesShifts<>+0(SB), X10, X10
-	VPAND            sixesLow<>+0(SB), X10, X10
-	VPSHUFD          $0x84, X9, X9
-	VPSRLD           $0x02, X9, X9
-	VPAND            sixesHigh<>+0(SB), X9, X9
-	VPOR             X9, X10, X10
-	VPMOVZXBD        X10, Y9
-	VPSRLDQ          $0x08, X10, X10
-	VPMOVZXBD        X10, Y10
-	VCVTDQ2PS        Y9, Y9
-	VCVTDQ2PS        Y10, Y10
-	MOVWQZX          (SI), R10
-	VMULPS.BCST      (AX)(R10*4), Y9, Y9
-	VMULPS           Y8, Y9, Y9
-	VMOVUPS          Y9, 96(SP)
-	MOVWQZX          2(SI), R10
-	VMULPS.BCST      (AX)(R10*4), Y10, Y10
-	VFMADD231PS      (R9), Y10, Y7
-	VMOVDQU          16(SI), Y8
-	VPANDD           Y31, Y8, Y9
+	VFMADD231PS.BCST 100(SP), Y10, Y6
+	VMOVDQU          64(SI), Y8
+	VMOVDQU          96(SI), Y9
+	VMOVDQU          48(AX), Y10
+	VPANDD           Y31, Y10, Y11
+	VPXOR            Y12, Y12, Y12
+	VPDPBUSD         Y8, Y11, Y12
+	VCVTDQ2PS        Y12, Y12
+	VFMADD231PS.BCST 8(SP), Y12, Y0
+	VPANDD           Y30, Y10, Y10
+	VPXOR            Y11, Y11, Y11
+	VPDPBUSD         Y9, Y10, Y11
+	VCVTDQ2PS        Y11, Y11
+	VFMADD231PS.BCST 12(SP), Y11, Y0
+	VMOVDQU          48(CX), Y10
+	VPANDD           Y31, Y10, Y11
+	VPXOR            Y12, Y12, Y12
+	VPDPBUSD         Y8, Y11, Y12
+	VCVTDQ2PS        Y12, Y12
+	VFMADD231PS.BCST 40(SP), Y12, Y2
+	VPANDD           Y30, Y10, Y10
+	VPXOR            Y11, Y11, Y11
+	VPDPBUSD         Y9, Y10, Y11
+	VCVTDQ2PS        Y11, Y11
+	VFMADD231PS.BCST 44(SP), Y11, Y2
+	VMOVDQU          48(DX), Y10
+	VPANDD           Y31, Y10, Y11
+	VPXOR            Y12, Y12, Y12
+	VPDPBUSD         Y8, Y11, Y12
+	VCVTDQ2PS        Y12, Y12
+	VFMADD231PS.BCST 72(SP), Y12, Y4
+	VPANDD           Y30, Y10, Y10
+	VPXOR            Y11, Y11, Y11
+	VPDPBUSD         Y9, Y10, Y11
+	VCVTDQ2PS        Y11, Y11
+	VFMADD231PS.BCST 76(SP), Y11, Y4
+	VMOVDQU          48(BX), Y10
+	VPANDD           Y31, Y10, Y11
+	VPXOR            Y12, Y12, Y12
+	VPDPBUSD         Y8, Y11, Y12
+	VCVTDQ2PS        Y12, Y12
+	VFMADD231PS.BCST 104(SP), Y12, Y6
+	VPANDD           Y30, Y10, Y8
 	VPXOR            Y10, Y10, Y10
-	VPDPBUSD         (DI), Y9, Y10
+	VPDPBUSD         Y9, Y8, Y10
 	VCVTDQ2PS        Y10, Y10
-	VFMADD231PS.BCST 96(SP), Y10, Y6
-	VPANDD           Y30, Y8, Y8
-	VPXOR            Y9, Y9, Y9
-	VPDPBUSD         32(DI), Y8, Y9
-	VCVTDQ2PS        Y9, Y9
-	VFMADD231PS.BCST 100(SP), Y9, Y6
-	VMOVDQU          48(SI), Y8
-	VPANDD           Y31, Y8, Y9
+	VFMADD231PS.BCST 108(SP), Y10, Y6
+	VMOVDQU          128(SI), Y8
+	VMOVDQU          160(SI), Y9
+	VMOVDQU          80(AX), Y10
+	VPANDD           Y31, Y10, Y11
+	VPXOR            Y12, Y12, Y12
+	VPDPBUSD         Y8, Y11, Y12
+	VCVTDQ2PS        Y12, Y12
+	VFMADD231PS.BCST 16(SP), Y12, Y0
+	VPANDD           Y30, Y10, Y10
+	VPXOR            Y11, Y11, Y11
+	VPDPBUSD         Y9, Y10, Y11
+	VCVTDQ2PS        Y11, Y11
+	VFMADD231PS.BCST 20(SP), Y11, Y0
+	VMOVDQU          80(CX), Y10
+	VPANDD           Y31, Y10, Y11
+	VPXOR            Y12, Y12, Y12
+	VPDPBUSD         Y8, Y11, Y12
+	VCVTDQ2PS        Y12, Y12
+	VFMADD231PS.BCST 48(SP), Y12, Y2
+	VPANDD           Y30, Y10, Y10
+	VPXOR            Y11, Y11, Y11
+	VPDPBUSD         Y9, Y10, Y11
+	VCVTDQ2PS        Y11, Y11
+	VFMADD231PS.BCST 52(SP), Y11, Y2
+	VMOVDQU          80(DX), Y10
+	VPANDD           Y31, Y10, Y11
+	VPXOR            Y12, Y12, Y12
+	VPDPBUSD         Y8, Y11, Y12
+	VCVTDQ2PS        Y12, Y12
+	VFMADD231PS.BCST 80(SP), Y12, Y4
+	VPANDD           Y30, Y10, Y10
+	VPXOR            Y11, Y11, Y11
+	VPDPBUSD         Y9, Y10, Y11
+	VCVTDQ2PS        Y11, Y11
+	VFMADD231PS.BCST 84(SP), Y11, Y4
+	VMOVDQU          80(BX), Y10
+	VPANDD           Y31, Y10, Y11
+	VPXOR            Y12, Y12, Y12
+	VPDPBUSD         Y8, Y11, Y12
+	VCVTDQ2PS        Y12, Y12
+	VFMADD231PS.BCST 112(SP), Y12, Y6
+	VPANDD           Y30, Y10, Y8
 	VPXOR            Y10, Y10, Y10
-	VPDPBUSD         64(DI), Y9, Y10
+	VPDPBUSD         Y9, Y8, Y10
 	VCVTDQ2PS        Y10, Y10
-	VFMADD231PS.BCST 104(SP), Y10, Y6
-	VPANDD           Y30, Y8, Y8
-	VPXOR            Y9, Y9, Y9
-	VPDPBUSD         96(DI), Y8, Y9
-	VCVTDQ2PS        Y9, Y9
-	VFMADD231PS.BCST 108(SP), Y9, Y6
-	VMOVDQU          80(SI), Y8
-	VPANDD           Y31, Y8, Y9
+	VFMADD231PS.BCST 116(SP), Y10, Y6
+	VMOVDQU          192(SI), Y8
+	VMOVDQU          224(SI), Y9
+	VMOVDQU          112(AX), Y10
+	VPANDD           Y31, Y10, Y11
+	VPXOR            Y12, Y12, Y12
+	VPDPBUSD         Y8, Y11, Y12
+	VCVTDQ2PS        Y12, Y12
+	VFMADD231PS.BCST 24(SP), Y12, Y0
+	VPANDD           Y30, Y10, Y10
+	VPXOR            Y11, Y11, Y11
+	VPDPBUSD         Y9, Y10, Y11
+	VCVTDQ2PS        Y11, Y11
+	VFMADD231PS.BCST 28(SP), Y11, Y0
+	VMOVDQU          112(CX), Y10
+	VPANDD           Y31, Y10, Y11
+	VPXOR            Y12, Y12, Y12
+	VPDPBUSD         Y8, Y11, Y12
+	VCVTDQ2PS        Y12, Y12
+	VFMADD231PS.BCST 56(SP), Y12, Y2
+	VPANDD           Y30, Y10, Y10
+	VPXOR            Y11, Y11, Y11
+	VPDPBUSD         Y9, Y10, Y11
+	VCVTDQ2PS        Y11, Y11
+	VFMADD231PS.BCST 60(SP), Y11, Y2
+	VMOVDQU          112(DX), Y10
+	VPANDD           Y31, Y10, Y11
+	VPXOR            Y12, Y12, Y12
+	VPDPBUSD         Y8, Y11, Y12
+	VCVTDQ2PS        Y12, Y12
+	VFMADD231PS.BCST 88(SP), Y12, Y4
+	VPANDD           Y30, Y10, Y10
+	VPXOR            Y11, Y11, Y11
+	VPDPBUSD         Y9, Y10, Y11
+	VCVTDQ2PS        Y11, Y11
+	VFMADD231PS.BCST 92(SP), Y11, Y4
+	VMOVDQU          112(BX), Y10
+	VPANDD           Y31, Y10, Y11
+	VPXOR            Y12, Y12, Y12
+	VPDPBUSD         Y8, Y11, Y12
+	VCVTDQ2PS        Y12, Y12
+	VFMADD231PS.BCST 120(SP), Y12, Y6
+	VPANDD           Y30, Y10, Y8
 	VPXOR            Y10, Y10, Y10
-	VPDPBUSD         128(DI), Y9, Y10
+	VPDPBUSD         Y9, Y8, Y10
 	VCVTDQ2PS        Y10, Y10
-	VFMADD231PS.BCST 112(SP), Y10, Y6
-	VPANDD           Y30, Y8, Y8
-	VPXOR            Y9, Y9, Y9
-	VPDPBUSD         160(DI), Y8, Y9
-	VCVTDQ2PS        Y9, Y9
-	VFMADD231PS.BCST 116(SP), Y9, Y6
-	VMOVDQU          112(SI), Y8
-	VPANDD           Y31, Y8, Y9
-	VPXOR            Y10, Y10, Y10
-	VPDPBUSD         192(DI), Y9, Y10
-	VCVTDQ2PS        Y10, Y10
-	VFMADD231PS.BCST 120(SP), Y10, Y6
-	VPANDD           Y30, Y8, Y8
-	VPXOR            Y9, Y9, Y9
-	VPDPBUSD         224(DI), Y8, Y9
-	VCVTDQ2PS        Y9, Y9
-	VFMADD231PS.BCST 124(SP), Y9, Y6
+	VFMADD231PS.BCST 124(SP), Y10, Y6
 	CMPB             ·prefetchesFar+0(SB), $0x00
 	JEQ              near34
+	PREFETCHT0       4096(AX)
+	PREFETCHT0       4160(AX)
+	PREFETCHT0       4224(AX)
 	PREFETCHT0       4096(CX)
 	PREFETCHT0       4160(CX)
 	PREFETCHT0       4224(CX)
@@ -10220,12 +10238,12 @@ each:
 	PREFETCHT0       4096(BX)
 	PREFETCHT0       4160(BX)
 	PREFETCHT0       4224(BX)
-	PREFETCHT0       4096(SI)
-	PREFETCHT0       4160(SI)
-	PREFETCHT0       4224(SI)
 	JMP              prefetched34
 
 near34:
+	PREFETCHT0 1024(AX)
+	PREFETCHT0 1088(AX)
+	PREFETCHT0 1152(AX)
 	PREFETCHT0 1024(CX)
 	PREFETCHT0 1088(CX)
 	PREFETCHT0 1152(CX)
@@ -10235,18 +10253,15 @@ near34:
 	PREFETCHT0 1024(BX)
 	PREFETCHT0 1088(BX)
 	PREFETCHT0 1152(BX)
-	PREFETCHT0 1024(SI)
-	PREFETCHT0 1088(SI)
-	PREFETCHT0 1152(SI)
 
 prefetched34:
+	ADDQ         $0x00000090, AX
 	ADDQ         $0x00000090, CX
 	ADDQ         $0x00000090, DX
 	ADDQ         $0x00000090, BX
-	ADDQ         $0x00000090, SI
-	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000020, DI
 	ADDQ         $0x00000020, R8
-	ADDQ         $0x00000020, R9
 	DECQ         128(SP)
 	JNE          each
 	VSUBPS       Y1, Y0, Y0
@@ -10277,18 +10292,18 @@ prefetched34:
 	VADDPS       X4, X3, X3
 	VPERMILPS    $0x01, X3, X4
 	VADDSS       X4, X3, X3
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X3, (R8)
+	MOVQ         dst+0(FP), DI
+	MOVQ         lead+8(FP), SI
+	VMOVSS       X1, (DI)
+	LEAQ         (DI)(SI*4), DI
+	VMOVSS       X0, (DI)
+	LEAQ         (DI)(SI*4), DI
+	VMOVSS       X2, (DI)
+	LEAQ         (DI)(SI*4), DI
+	VMOVSS       X3, (DI)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
+	MOVQ         stride+32(FP), SI
+	ADDQ         SI, w+16(FP)
 	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
@@ -10311,16 +10326,6 @@ DATA cf0f0f0f0<>+52(SB)/4, $0xf0f0f0f0
 DATA cf0f0f0f0<>+56(SB)/4, $0xf0f0f0f0
 DATA cf0f0f0f0<>+60(SB)/4, $0xf0f0f0f0
 GLOBL cf0f0f0f0<>(SB), RODATA|NOPTR, $64
-
-DATA sixteenthOdd<>+0(SB)/4, $0x3f800000
-DATA sixteenthOdd<>+4(SB)/4, $0x3d800000
-DATA sixteenthOdd<>+8(SB)/4, $0x3f800000
-DATA sixteenthOdd<>+12(SB)/4, $0x3d800000
-DATA sixteenthOdd<>+16(SB)/4, $0x3f800000
-DATA sixteenthOdd<>+20(SB)/4, $0x3d800000
-DATA sixteenthOdd<>+24(SB)/4, $0x3f800000
-DATA sixteenthOdd<>+28(SB)/4, $0x3d800000
-GLOBL sixteenthOdd<>(SB), RODATA|NOPTR, $32
 
 DATA sixesShifts<>+0(SB)/4, $0x00000000
 DATA sixesShifts<>+4(SB)/4, $0x00000000
@@ -10351,6 +10356,16 @@ DATA sixesHigh<>+20(SB)/4, $0x30303030
 DATA sixesHigh<>+24(SB)/4, $0x00000000
 DATA sixesHigh<>+28(SB)/4, $0x30303030
 GLOBL sixesHigh<>(SB), RODATA|NOPTR, $32
+
+DATA sixteenthOdd<>+0(SB)/4, $0x3f800000
+DATA sixteenthOdd<>+4(SB)/4, $0x3d800000
+DATA sixteenthOdd<>+8(SB)/4, $0x3f800000
+DATA sixteenthOdd<>+12(SB)/4, $0x3d800000
+DATA sixteenthOdd<>+16(SB)/4, $0x3f800000
+DATA sixteenthOdd<>+20(SB)/4, $0x3d800000
+DATA sixteenthOdd<>+24(SB)/4, $0x3f800000
+DATA sixteenthOdd<>+28(SB)/4, $0x3d800000
+GLOBL sixteenthOdd<>(SB), RODATA|NOPTR, $32
 
 // func dotBytesQ5_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
@@ -10998,486 +11013,410 @@ prefetched35:
 	RET
 
 // func dotBytesQ6_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
+// Requires: AVX, AVX2, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, FMA3, MMX+
 TEXT ·dotBytesQ6_KVNNI(SB), NOSPLIT, $136-96
-	MOVQ half+80(FP), AX
-	LEAQ (SP), CX
-	LEAQ 64(SP), CX
+	MOVQ         half+80(FP), AX
+	LEAQ         (SP), AX
+	LEAQ         64(SP), AX
+	VPBROADCASTD c0f0f0f0f<>+0(SB), Y31
+	VPBROADCASTD c3f3f3f3f<>+0(SB), Y30
+	VMOVDQU32    laneOrder0<>+0(SB), Y29
+	VMOVDQU32    laneOrder1<>+0(SB), Y28
+	VMOVDQU32    laneOrder2<>+0(SB), Y27
+	VMOVDQU32    laneOrder3<>+0(SB), Y26
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
+	MOVQ   w+16(FP), AX
+	MOVQ   gap+24(FP), SI
+	LEAQ   (AX)(SI*1), CX
+	LEAQ   (CX)(SI*1), DX
+	LEAQ   (DX)(SI*1), BX
+	MOVQ   blocks+88(FP), SI
+	MOVQ   SI, 128(SP)
+	MOVQ   x+48(FP), SI
+	MOVQ   dx+56(FP), DI
+	MOVQ   excess+72(FP), R8
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
 each:
-	MOVWQZX      208(CX), R10
-	VBROADCASTSS (AX)(R10*4), Y5
-	VMOVDQU      192(CX), X4
-	VMOVUPS      (R8), Y6
-	VPMOVSXBD    X4, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMOVDQU      laneOrder4<>+0(SB), Y8
-	VPERMPS      Y6, Y8, Y8
-	VMULPS       Y8, Y7, Y7
-	VPSRLDQ      $0x08, X4, X4
-	VPMOVSXBD    X4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y5, Y4, Y4
-	VMOVDQU      laneOrder5<>+0(SB), Y5
-	VPERMPS      Y6, Y5, Y5
-	VMULPS       Y5, Y4, Y4
-	VMOVDQU      128(CX), Y5
-	VMOVDQU      (CX), Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPSLLW       $0x04, Y5, Y8
-	VPAND        c30303030<>+0(SB), Y8, Y8
-	VPOR         Y8, Y6, Y6
-	VMOVDQU      laneOrder0<>+0(SB), Y8
-	VPERMPS      Y7, Y8, Y8
-	VMOVDQU      (R9), Y9
-	VPDPBUSD     (DI), Y6, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y9, Y0
-	VMOVDQU      32(CX), Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPSLLW       $0x02, Y5, Y8
-	VPAND        c30303030<>+0(SB), Y8, Y8
-	VPOR         Y8, Y6, Y6
-	VMOVDQU      laneOrder1<>+0(SB), Y8
-	VPERMPS      Y7, Y8, Y8
-	VMOVDQU      32(R9), Y9
-	VPDPBUSD     32(DI), Y6, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y9, Y0
-	VMOVDQU      (CX), Y6
-	VPSRLW       $0x04, Y6, Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPAND        c30303030<>+0(SB), Y5, Y8
-	VPOR         Y8, Y6, Y6
-	VMOVDQU      laneOrder2<>+0(SB), Y8
-	VPERMPS      Y7, Y8, Y8
-	VMOVDQU      64(R9), Y9
-	VPDPBUSD     64(DI), Y6, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y9, Y0
-	VMOVDQU      32(CX), Y6
-	VPSRLW       $0x04, Y6, Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPSRLW       $0x02, Y5, Y5
-	VPAND        c30303030<>+0(SB), Y5, Y5
-	VPOR         Y5, Y6, Y6
-	VMOVDQU      laneOrder3<>+0(SB), Y5
-	VPERMPS      Y7, Y5, Y5
-	VMOVDQU      96(R9), Y7
-	VPDPBUSD     96(DI), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y0
-	VMOVDQU      160(CX), Y5
-	VMOVDQU      64(CX), Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPSLLW       $0x04, Y5, Y7
-	VPAND        c30303030<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VMOVDQU      laneOrder0<>+0(SB), Y7
-	VPERMPS      Y4, Y7, Y7
-	VMOVDQU      128(R9), Y8
-	VPDPBUSD     128(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y0
-	VMOVDQU      96(CX), Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPSLLW       $0x02, Y5, Y7
-	VPAND        c30303030<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VMOVDQU      laneOrder1<>+0(SB), Y7
-	VPERMPS      Y4, Y7, Y7
-	VMOVDQU      160(R9), Y8
-	VPDPBUSD     160(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y0
-	VMOVDQU      64(CX), Y6
-	VPSRLW       $0x04, Y6, Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPAND        c30303030<>+0(SB), Y5, Y7
-	VPOR         Y7, Y6, Y6
-	VMOVDQU      laneOrder2<>+0(SB), Y7
-	VPERMPS      Y4, Y7, Y7
-	VMOVDQU      192(R9), Y8
-	VPDPBUSD     192(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y0
-	VMOVDQU      96(CX), Y6
-	VPSRLW       $0x04, Y6, Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPSRLW       $0x02, Y5, Y5
-	VPAND        c30303030<>+0(SB), Y5, Y5
-	VPOR         Y5, Y6, Y6
-	VMOVDQU      laneOrder3<>+0(SB), Y5
-	VPERMPS      Y4, Y5, Y5
-	VMOVDQU      224(R9), Y4
-	VPDPBUSD     224(DI), Y6, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	MOVWQZX      208(DX), R10
-	VBROADCASTSS (AX)(R10*4), Y5
-	VMOVDQU      192(DX), X4
-	VMOVUPS      (R8), Y6
-	VPMOVSXBD    X4, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMOVDQU      laneOrder4<>+0(SB), Y8
-	VPERMPS      Y6, Y8, Y8
-	VMULPS       Y8, Y7, Y7
-	VPSRLDQ      $0x08, X4, X4
-	VPMOVSXBD    X4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y5, Y4, Y4
-	VMOVDQU      laneOrder5<>+0(SB), Y5
-	VPERMPS      Y6, Y5, Y5
-	VMULPS       Y5, Y4, Y4
-	VMOVDQU      128(DX), Y5
-	VMOVDQU      (DX), Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPSLLW       $0x04, Y5, Y8
-	VPAND        c30303030<>+0(SB), Y8, Y8
-	VPOR         Y8, Y6, Y6
-	VMOVDQU      laneOrder0<>+0(SB), Y8
-	VPERMPS      Y7, Y8, Y8
-	VMOVDQU      (R9), Y9
-	VPDPBUSD     (DI), Y6, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y9, Y1
-	VMOVDQU      32(DX), Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPSLLW       $0x02, Y5, Y8
-	VPAND        c30303030<>+0(SB), Y8, Y8
-	VPOR         Y8, Y6, Y6
-	VMOVDQU      laneOrder1<>+0(SB), Y8
-	VPERMPS      Y7, Y8, Y8
-	VMOVDQU      32(R9), Y9
-	VPDPBUSD     32(DI), Y6, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y9, Y1
-	VMOVDQU      (DX), Y6
-	VPSRLW       $0x04, Y6, Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPAND        c30303030<>+0(SB), Y5, Y8
-	VPOR         Y8, Y6, Y6
-	VMOVDQU      laneOrder2<>+0(SB), Y8
-	VPERMPS      Y7, Y8, Y8
-	VMOVDQU      64(R9), Y9
-	VPDPBUSD     64(DI), Y6, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y9, Y1
-	VMOVDQU      32(DX), Y6
-	VPSRLW       $0x04, Y6, Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPSRLW       $0x02, Y5, Y5
-	VPAND        c30303030<>+0(SB), Y5, Y5
-	VPOR         Y5, Y6, Y6
-	VMOVDQU      laneOrder3<>+0(SB), Y5
-	VPERMPS      Y7, Y5, Y5
-	VMOVDQU      96(R9), Y7
-	VPDPBUSD     96(DI), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y1
-	VMOVDQU      160(DX), Y5
-	VMOVDQU      64(DX), Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPSLLW       $0x04, Y5, Y7
-	VPAND        c30303030<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VMOVDQU      laneOrder0<>+0(SB), Y7
-	VPERMPS      Y4, Y7, Y7
-	VMOVDQU      128(R9), Y8
-	VPDPBUSD     128(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y1
-	VMOVDQU      96(DX), Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPSLLW       $0x02, Y5, Y7
-	VPAND        c30303030<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VMOVDQU      laneOrder1<>+0(SB), Y7
-	VPERMPS      Y4, Y7, Y7
-	VMOVDQU      160(R9), Y8
-	VPDPBUSD     160(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y1
-	VMOVDQU      64(DX), Y6
-	VPSRLW       $0x04, Y6, Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPAND        c30303030<>+0(SB), Y5, Y7
-	VPOR         Y7, Y6, Y6
-	VMOVDQU      laneOrder2<>+0(SB), Y7
-	VPERMPS      Y4, Y7, Y7
-	VMOVDQU      192(R9), Y8
-	VPDPBUSD     192(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y1
-	VMOVDQU      96(DX), Y6
-	VPSRLW       $0x04, Y6, Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPSRLW       $0x02, Y5, Y5
-	VPAND        c30303030<>+0(SB), Y5, Y5
-	VPOR         Y5, Y6, Y6
-	VMOVDQU      laneOrder3<>+0(SB), Y5
-	VPERMPS      Y4, Y5, Y5
-	VMOVDQU      224(R9), Y4
-	VPDPBUSD     224(DI), Y6, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	MOVWQZX      208(BX), R10
-	VBROADCASTSS (AX)(R10*4), Y5
-	VMOVDQU      192(BX), X4
-	VMOVUPS      (R8), Y6
-	VPMOVSXBD    X4, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMOVDQU      laneOrder4<>+0(SB), Y8
-	VPERMPS      Y6, Y8, Y8
-	VMULPS       Y8, Y7, Y7
-	VPSRLDQ      $0x08, X4, X4
-	VPMOVSXBD    X4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y5, Y4, Y4
-	VMOVDQU      laneOrder5<>+0(SB), Y5
-	VPERMPS      Y6, Y5, Y5
-	VMULPS       Y5, Y4, Y4
-	VMOVDQU      128(BX), Y5
-	VMOVDQU      (BX), Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPSLLW       $0x04, Y5, Y8
-	VPAND        c30303030<>+0(SB), Y8, Y8
-	VPOR         Y8, Y6, Y6
-	VMOVDQU      laneOrder0<>+0(SB), Y8
-	VPERMPS      Y7, Y8, Y8
-	VMOVDQU      (R9), Y9
-	VPDPBUSD     (DI), Y6, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y9, Y2
-	VMOVDQU      32(BX), Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPSLLW       $0x02, Y5, Y8
-	VPAND        c30303030<>+0(SB), Y8, Y8
-	VPOR         Y8, Y6, Y6
-	VMOVDQU      laneOrder1<>+0(SB), Y8
-	VPERMPS      Y7, Y8, Y8
-	VMOVDQU      32(R9), Y9
-	VPDPBUSD     32(DI), Y6, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y9, Y2
-	VMOVDQU      (BX), Y6
-	VPSRLW       $0x04, Y6, Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPAND        c30303030<>+0(SB), Y5, Y8
-	VPOR         Y8, Y6, Y6
-	VMOVDQU      laneOrder2<>+0(SB), Y8
-	VPERMPS      Y7, Y8, Y8
-	VMOVDQU      64(R9), Y9
-	VPDPBUSD     64(DI), Y6, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y9, Y2
-	VMOVDQU      32(BX), Y6
-	VPSRLW       $0x04, Y6, Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPSRLW       $0x02, Y5, Y5
-	VPAND        c30303030<>+0(SB), Y5, Y5
-	VPOR         Y5, Y6, Y6
-	VMOVDQU      laneOrder3<>+0(SB), Y5
-	VPERMPS      Y7, Y5, Y5
-	VMOVDQU      96(R9), Y7
-	VPDPBUSD     96(DI), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y2
-	VMOVDQU      160(BX), Y5
-	VMOVDQU      64(BX), Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPSLLW       $0x04, Y5, Y7
-	VPAND        c30303030<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VMOVDQU      laneOrder0<>+0(SB), Y7
-	VPERMPS      Y4, Y7, Y7
-	VMOVDQU      128(R9), Y8
-	VPDPBUSD     128(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y2
-	VMOVDQU      96(BX), Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPSLLW       $0x02, Y5, Y7
-	VPAND        c30303030<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VMOVDQU      laneOrder1<>+0(SB), Y7
-	VPERMPS      Y4, Y7, Y7
-	VMOVDQU      160(R9), Y8
-	VPDPBUSD     160(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y2
-	VMOVDQU      64(BX), Y6
-	VPSRLW       $0x04, Y6, Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPAND        c30303030<>+0(SB), Y5, Y7
-	VPOR         Y7, Y6, Y6
-	VMOVDQU      laneOrder2<>+0(SB), Y7
-	VPERMPS      Y4, Y7, Y7
-	VMOVDQU      192(R9), Y8
-	VPDPBUSD     192(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y2
-	VMOVDQU      96(BX), Y6
-	VPSRLW       $0x04, Y6, Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPSRLW       $0x02, Y5, Y5
-	VPAND        c30303030<>+0(SB), Y5, Y5
-	VPOR         Y5, Y6, Y6
-	VMOVDQU      laneOrder3<>+0(SB), Y5
-	VPERMPS      Y4, Y5, Y5
-	VMOVDQU      224(R9), Y4
-	VPDPBUSD     224(DI), Y6, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
-	MOVWQZX      208(SI), R10
-	VBROADCASTSS (AX)(R10*4), Y5
-	VMOVDQU      192(SI), X4
-	VMOVUPS      (R8), Y6
-	VPMOVSXBD    X4, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMOVDQU      laneOrder4<>+0(SB), Y8
-	VPERMPS      Y6, Y8, Y8
-	VMULPS       Y8, Y7, Y7
-	VPSRLDQ      $0x08, X4, X4
-	VPMOVSXBD    X4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y5, Y4, Y4
-	VMOVDQU      laneOrder5<>+0(SB), Y5
-	VPERMPS      Y6, Y5, Y5
-	VMULPS       Y5, Y4, Y4
-	VMOVDQU      128(SI), Y5
-	VMOVDQU      (SI), Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPSLLW       $0x04, Y5, Y8
-	VPAND        c30303030<>+0(SB), Y8, Y8
-	VPOR         Y8, Y6, Y6
-	VMOVDQU      laneOrder0<>+0(SB), Y8
-	VPERMPS      Y7, Y8, Y8
-	VMOVDQU      (R9), Y9
-	VPDPBUSD     (DI), Y6, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y9, Y3
-	VMOVDQU      32(SI), Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPSLLW       $0x02, Y5, Y8
-	VPAND        c30303030<>+0(SB), Y8, Y8
-	VPOR         Y8, Y6, Y6
-	VMOVDQU      laneOrder1<>+0(SB), Y8
-	VPERMPS      Y7, Y8, Y8
-	VMOVDQU      32(R9), Y9
-	VPDPBUSD     32(DI), Y6, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y9, Y3
-	VMOVDQU      (SI), Y6
-	VPSRLW       $0x04, Y6, Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPAND        c30303030<>+0(SB), Y5, Y8
-	VPOR         Y8, Y6, Y6
-	VMOVDQU      laneOrder2<>+0(SB), Y8
-	VPERMPS      Y7, Y8, Y8
-	VMOVDQU      64(R9), Y9
-	VPDPBUSD     64(DI), Y6, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y9, Y3
-	VMOVDQU      32(SI), Y6
-	VPSRLW       $0x04, Y6, Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPSRLW       $0x02, Y5, Y5
-	VPAND        c30303030<>+0(SB), Y5, Y5
-	VPOR         Y5, Y6, Y6
-	VMOVDQU      laneOrder3<>+0(SB), Y5
-	VPERMPS      Y7, Y5, Y5
-	VMOVDQU      96(R9), Y7
-	VPDPBUSD     96(DI), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y3
-	VMOVDQU      160(SI), Y5
-	VMOVDQU      64(SI), Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPSLLW       $0x04, Y5, Y7
-	VPAND        c30303030<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VMOVDQU      laneOrder0<>+0(SB), Y7
-	VPERMPS      Y4, Y7, Y7
-	VMOVDQU      128(R9), Y8
-	VPDPBUSD     128(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y3
-	VMOVDQU      96(SI), Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPSLLW       $0x02, Y5, Y7
-	VPAND        c30303030<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VMOVDQU      laneOrder1<>+0(SB), Y7
-	VPERMPS      Y4, Y7, Y7
-	VMOVDQU      160(R9), Y8
-	VPDPBUSD     160(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y3
-	VMOVDQU      64(SI), Y6
-	VPSRLW       $0x04, Y6, Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPAND        c30303030<>+0(SB), Y5, Y7
-	VPOR         Y7, Y6, Y6
-	VMOVDQU      laneOrder2<>+0(SB), Y7
-	VPERMPS      Y4, Y7, Y7
-	VMOVDQU      192(R9), Y8
-	VPDPBUSD     192(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y3
-	VMOVDQU      96(SI), Y6
-	VPSRLW       $0x04, Y6, Y6
-	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
-	VPSRLW       $0x02, Y5, Y5
-	VPAND        c30303030<>+0(SB), Y5, Y5
-	VPOR         Y5, Y6, Y6
-	VMOVDQU      laneOrder3<>+0(SB), Y5
-	VPERMPS      Y4, Y5, Y5
-	VMOVDQU      224(R9), Y4
-	VPDPBUSD     224(DI), Y6, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near36
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4160(CX)
-	PREFETCHT0   4224(CX)
-	PREFETCHT0   4288(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	PREFETCHT0   4224(DX)
-	PREFETCHT0   4288(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4160(BX)
-	PREFETCHT0   4224(BX)
-	PREFETCHT0   4288(BX)
-	PREFETCHT0   4096(SI)
-	PREFETCHT0   4160(SI)
-	PREFETCHT0   4224(SI)
-	PREFETCHT0   4288(SI)
-	JMP          prefetched36
+	VPMOVZXDQ     (DI), Z4
+	VMOVSLDUP     Z4, Z4
+	VPBROADCASTW  208(AX), Y6
+	VCVTPH2PS     Y6, Z6
+	VPMOVSXBD     192(AX), Z5
+	VCVTDQ2PS     Z5, Z5
+	VMULPS        Z6, Z5, Z5
+	VMULPS        Z4, Z5, Z5
+	VPBROADCASTW  208(CX), Y7
+	VCVTPH2PS     Y7, Z7
+	VPMOVSXBD     192(CX), Z6
+	VCVTDQ2PS     Z6, Z6
+	VMULPS        Z7, Z6, Z6
+	VMULPS        Z4, Z6, Z6
+	VPBROADCASTW  208(DX), Y8
+	VCVTPH2PS     Y8, Z8
+	VPMOVSXBD     192(DX), Z7
+	VCVTDQ2PS     Z7, Z7
+	VMULPS        Z8, Z7, Z7
+	VMULPS        Z4, Z7, Z7
+	VPBROADCASTW  208(BX), Y9
+	VCVTPH2PS     Y9, Z9
+	VPMOVSXBD     192(BX), Z8
+	VCVTDQ2PS     Z8, Z8
+	VMULPS        Z9, Z8, Z8
+	VMULPS        Z4, Z8, Z8
+	VEXTRACTF32X8 $0x01, Z5, Y4
+	VEXTRACTF32X8 $0x01, Z6, Y9
+	VEXTRACTF32X8 $0x01, Z7, Y10
+	VEXTRACTF32X8 $0x01, Z8, Y11
+	VMOVUPS       (SI), Y12
+	VMOVUPS       (R8), Y13
+	VMOVUPS       64(SI), Y14
+	VMOVUPS       64(R8), Y15
+	VMOVUPS       128(AX), Y16
+	VMOVUPS       (AX), Y17
+	VPSLLW        $0x04, Y16, Y19
+	VPTERNLOGD    $0xd8, Y31, Y17, Y19
+	VPANDD        Y30, Y19, Y19
+	VMOVAPS       Y13, Y18
+	VPDPBUSD      Y12, Y19, Y18
+	VCVTDQ2PS     Y18, Y18
+	VPERMPS       Y5, Y29, Y19
+	VFMADD231PS   Y19, Y18, Y0
+	VMOVAPS       Y16, Y16
+	VPSRLW        $0x04, Y17, Y17
+	VPTERNLOGD    $0xd8, Y31, Y17, Y16
+	VPANDD        Y30, Y16, Y16
+	VMOVAPS       Y15, Y17
+	VPDPBUSD      Y14, Y16, Y17
+	VCVTDQ2PS     Y17, Y17
+	VPERMPS       Y5, Y27, Y16
+	VFMADD231PS   Y16, Y17, Y0
+	VMOVUPS       128(CX), Y16
+	VMOVUPS       (CX), Y17
+	VPSLLW        $0x04, Y16, Y19
+	VPTERNLOGD    $0xd8, Y31, Y17, Y19
+	VPANDD        Y30, Y19, Y19
+	VMOVAPS       Y13, Y18
+	VPDPBUSD      Y12, Y19, Y18
+	VCVTDQ2PS     Y18, Y18
+	VPERMPS       Y6, Y29, Y19
+	VFMADD231PS   Y19, Y18, Y1
+	VMOVAPS       Y16, Y16
+	VPSRLW        $0x04, Y17, Y17
+	VPTERNLOGD    $0xd8, Y31, Y17, Y16
+	VPANDD        Y30, Y16, Y16
+	VMOVAPS       Y15, Y17
+	VPDPBUSD      Y14, Y16, Y17
+	VCVTDQ2PS     Y17, Y17
+	VPERMPS       Y6, Y27, Y16
+	VFMADD231PS   Y16, Y17, Y1
+	VMOVUPS       128(DX), Y16
+	VMOVUPS       (DX), Y17
+	VPSLLW        $0x04, Y16, Y19
+	VPTERNLOGD    $0xd8, Y31, Y17, Y19
+	VPANDD        Y30, Y19, Y19
+	VMOVAPS       Y13, Y18
+	VPDPBUSD      Y12, Y19, Y18
+	VCVTDQ2PS     Y18, Y18
+	VPERMPS       Y7, Y29, Y19
+	VFMADD231PS   Y19, Y18, Y2
+	VMOVAPS       Y16, Y16
+	VPSRLW        $0x04, Y17, Y17
+	VPTERNLOGD    $0xd8, Y31, Y17, Y16
+	VPANDD        Y30, Y16, Y16
+	VMOVAPS       Y15, Y17
+	VPDPBUSD      Y14, Y16, Y17
+	VCVTDQ2PS     Y17, Y17
+	VPERMPS       Y7, Y27, Y16
+	VFMADD231PS   Y16, Y17, Y2
+	VMOVUPS       128(BX), Y16
+	VMOVUPS       (BX), Y17
+	VPSLLW        $0x04, Y16, Y18
+	VPTERNLOGD    $0xd8, Y31, Y17, Y18
+	VPANDD        Y30, Y18, Y18
+	VMOVAPS       Y13, Y13
+	VPDPBUSD      Y12, Y18, Y13
+	VCVTDQ2PS     Y13, Y13
+	VPERMPS       Y8, Y29, Y12
+	VFMADD231PS   Y12, Y13, Y3
+	VMOVAPS       Y16, Y12
+	VPSRLW        $0x04, Y17, Y17
+	VPTERNLOGD    $0xd8, Y31, Y17, Y12
+	VPANDD        Y30, Y12, Y12
+	VMOVAPS       Y15, Y13
+	VPDPBUSD      Y14, Y12, Y13
+	VCVTDQ2PS     Y13, Y13
+	VPERMPS       Y8, Y27, Y12
+	VFMADD231PS   Y12, Y13, Y3
+	VMOVUPS       32(SI), Y12
+	VMOVUPS       32(R8), Y13
+	VMOVUPS       96(SI), Y14
+	VMOVUPS       96(R8), Y15
+	VMOVUPS       128(AX), Y16
+	VMOVUPS       32(AX), Y17
+	VPSLLW        $0x02, Y16, Y19
+	VPTERNLOGD    $0xd8, Y31, Y17, Y19
+	VPANDD        Y30, Y19, Y19
+	VMOVAPS       Y13, Y18
+	VPDPBUSD      Y12, Y19, Y18
+	VCVTDQ2PS     Y18, Y18
+	VPERMPS       Y5, Y28, Y19
+	VFMADD231PS   Y19, Y18, Y0
+	VPSRLW        $0x02, Y16, Y16
+	VPSRLW        $0x04, Y17, Y17
+	VPTERNLOGD    $0xd8, Y31, Y17, Y16
+	VPANDD        Y30, Y16, Y16
+	VMOVAPS       Y15, Y17
+	VPDPBUSD      Y14, Y16, Y17
+	VCVTDQ2PS     Y17, Y17
+	VPERMPS       Y5, Y26, Y5
+	VFMADD231PS   Y5, Y17, Y0
+	VMOVUPS       128(CX), Y5
+	VMOVUPS       32(CX), Y16
+	VPSLLW        $0x02, Y5, Y18
+	VPTERNLOGD    $0xd8, Y31, Y16, Y18
+	VPANDD        Y30, Y18, Y18
+	VMOVAPS       Y13, Y17
+	VPDPBUSD      Y12, Y18, Y17
+	VCVTDQ2PS     Y17, Y17
+	VPERMPS       Y6, Y28, Y18
+	VFMADD231PS   Y18, Y17, Y1
+	VPSRLW        $0x02, Y5, Y5
+	VPSRLW        $0x04, Y16, Y16
+	VPTERNLOGD    $0xd8, Y31, Y16, Y5
+	VPANDD        Y30, Y5, Y5
+	VMOVAPS       Y15, Y16
+	VPDPBUSD      Y14, Y5, Y16
+	VCVTDQ2PS     Y16, Y16
+	VPERMPS       Y6, Y26, Y5
+	VFMADD231PS   Y5, Y16, Y1
+	VMOVUPS       128(DX), Y5
+	VMOVUPS       32(DX), Y6
+	VPSLLW        $0x02, Y5, Y17
+	VPTERNLOGD    $0xd8, Y31, Y6, Y17
+	VPANDD        Y30, Y17, Y17
+	VMOVAPS       Y13, Y16
+	VPDPBUSD      Y12, Y17, Y16
+	VCVTDQ2PS     Y16, Y16
+	VPERMPS       Y7, Y28, Y17
+	VFMADD231PS   Y17, Y16, Y2
+	VPSRLW        $0x02, Y5, Y5
+	VPSRLW        $0x04, Y6, Y6
+	VPTERNLOGD    $0xd8, Y31, Y6, Y5
+	VPANDD        Y30, Y5, Y5
+	VMOVAPS       Y15, Y6
+	VPDPBUSD      Y14, Y5, Y6
+	VCVTDQ2PS     Y6, Y6
+	VPERMPS       Y7, Y26, Y5
+	VFMADD231PS   Y5, Y6, Y2
+	VMOVUPS       128(BX), Y5
+	VMOVUPS       32(BX), Y6
+	VPSLLW        $0x02, Y5, Y7
+	VPTERNLOGD    $0xd8, Y31, Y6, Y7
+	VPANDD        Y30, Y7, Y7
+	VMOVAPS       Y13, Y13
+	VPDPBUSD      Y12, Y7, Y13
+	VCVTDQ2PS     Y13, Y13
+	VPERMPS       Y8, Y28, Y7
+	VFMADD231PS   Y7, Y13, Y3
+	VPSRLW        $0x02, Y5, Y5
+	VPSRLW        $0x04, Y6, Y6
+	VPTERNLOGD    $0xd8, Y31, Y6, Y5
+	VPANDD        Y30, Y5, Y5
+	VMOVAPS       Y15, Y6
+	VPDPBUSD      Y14, Y5, Y6
+	VCVTDQ2PS     Y6, Y6
+	VPERMPS       Y8, Y26, Y5
+	VFMADD231PS   Y5, Y6, Y3
+	VMOVUPS       128(SI), Y5
+	VMOVUPS       128(R8), Y6
+	VMOVUPS       192(SI), Y7
+	VMOVUPS       192(R8), Y8
+	VMOVUPS       160(AX), Y12
+	VMOVUPS       64(AX), Y13
+	VPSLLW        $0x04, Y12, Y15
+	VPTERNLOGD    $0xd8, Y31, Y13, Y15
+	VPANDD        Y30, Y15, Y15
+	VMOVAPS       Y6, Y14
+	VPDPBUSD      Y5, Y15, Y14
+	VCVTDQ2PS     Y14, Y14
+	VPERMPS       Y4, Y29, Y15
+	VFMADD231PS   Y15, Y14, Y0
+	VMOVAPS       Y12, Y12
+	VPSRLW        $0x04, Y13, Y13
+	VPTERNLOGD    $0xd8, Y31, Y13, Y12
+	VPANDD        Y30, Y12, Y12
+	VMOVAPS       Y8, Y13
+	VPDPBUSD      Y7, Y12, Y13
+	VCVTDQ2PS     Y13, Y13
+	VPERMPS       Y4, Y27, Y12
+	VFMADD231PS   Y12, Y13, Y0
+	VMOVUPS       160(CX), Y12
+	VMOVUPS       64(CX), Y13
+	VPSLLW        $0x04, Y12, Y15
+	VPTERNLOGD    $0xd8, Y31, Y13, Y15
+	VPANDD        Y30, Y15, Y15
+	VMOVAPS       Y6, Y14
+	VPDPBUSD      Y5, Y15, Y14
+	VCVTDQ2PS     Y14, Y14
+	VPERMPS       Y9, Y29, Y15
+	VFMADD231PS   Y15, Y14, Y1
+	VMOVAPS       Y12, Y12
+	VPSRLW        $0x04, Y13, Y13
+	VPTERNLOGD    $0xd8, Y31, Y13, Y12
+	VPANDD        Y30, Y12, Y12
+	VMOVAPS       Y8, Y13
+	VPDPBUSD      Y7, Y12, Y13
+	VCVTDQ2PS     Y13, Y13
+	VPERMPS       Y9, Y27, Y12
+	VFMADD231PS   Y12, Y13, Y1
+	VMOVUPS       160(DX), Y12
+	VMOVUPS       64(DX), Y13
+	VPSLLW        $0x04, Y12, Y15
+	VPTERNLOGD    $0xd8, Y31, Y13, Y15
+	VPANDD        Y30, Y15, Y15
+	VMOVAPS       Y6, Y14
+	VPDPBUSD      Y5, Y15, Y14
+	VCVTDQ2PS     Y14, Y14
+	VPERMPS       Y10, Y29, Y15
+	VFMADD231PS   Y15, Y14, Y2
+	VMOVAPS       Y12, Y12
+	VPSRLW        $0x04, Y13, Y13
+	VPTERNLOGD    $0xd8, Y31, Y13, Y12
+	VPANDD        Y30, Y12, Y12
+	VMOVAPS       Y8, Y13
+	VPDPBUSD      Y7, Y12, Y13
+	VCVTDQ2PS     Y13, Y13
+	VPERMPS       Y10, Y27, Y12
+	VFMADD231PS   Y12, Y13, Y2
+	VMOVUPS       160(BX), Y12
+	VMOVUPS       64(BX), Y13
+	VPSLLW        $0x04, Y12, Y14
+	VPTERNLOGD    $0xd8, Y31, Y13, Y14
+	VPANDD        Y30, Y14, Y14
+	VMOVAPS       Y6, Y6
+	VPDPBUSD      Y5, Y14, Y6
+	VCVTDQ2PS     Y6, Y6
+	VPERMPS       Y11, Y29, Y5
+	VFMADD231PS   Y5, Y6, Y3
+	VMOVAPS       Y12, Y5
+	VPSRLW        $0x04, Y13, Y13
+	VPTERNLOGD    $0xd8, Y31, Y13, Y5
+	VPANDD        Y30, Y5, Y5
+	VMOVAPS       Y8, Y6
+	VPDPBUSD      Y7, Y5, Y6
+	VCVTDQ2PS     Y6, Y6
+	VPERMPS       Y11, Y27, Y5
+	VFMADD231PS   Y5, Y6, Y3
+	VMOVUPS       160(SI), Y5
+	VMOVUPS       160(R8), Y6
+	VMOVUPS       224(SI), Y7
+	VMOVUPS       224(R8), Y8
+	VMOVUPS       160(AX), Y12
+	VMOVUPS       96(AX), Y13
+	VPSLLW        $0x02, Y12, Y15
+	VPTERNLOGD    $0xd8, Y31, Y13, Y15
+	VPANDD        Y30, Y15, Y15
+	VMOVAPS       Y6, Y14
+	VPDPBUSD      Y5, Y15, Y14
+	VCVTDQ2PS     Y14, Y14
+	VPERMPS       Y4, Y28, Y15
+	VFMADD231PS   Y15, Y14, Y0
+	VPSRLW        $0x02, Y12, Y12
+	VPSRLW        $0x04, Y13, Y13
+	VPTERNLOGD    $0xd8, Y31, Y13, Y12
+	VPANDD        Y30, Y12, Y12
+	VMOVAPS       Y8, Y13
+	VPDPBUSD      Y7, Y12, Y13
+	VCVTDQ2PS     Y13, Y13
+	VPERMPS       Y4, Y26, Y4
+	VFMADD231PS   Y4, Y13, Y0
+	VMOVUPS       160(CX), Y4
+	VMOVUPS       96(CX), Y12
+	VPSLLW        $0x02, Y4, Y14
+	VPTERNLOGD    $0xd8, Y31, Y12, Y14
+	VPANDD        Y30, Y14, Y14
+	VMOVAPS       Y6, Y13
+	VPDPBUSD      Y5, Y14, Y13
+	VCVTDQ2PS     Y13, Y13
+	VPERMPS       Y9, Y28, Y14
+	VFMADD231PS   Y14, Y13, Y1
+	VPSRLW        $0x02, Y4, Y4
+	VPSRLW        $0x04, Y12, Y12
+	VPTERNLOGD    $0xd8, Y31, Y12, Y4
+	VPANDD        Y30, Y4, Y4
+	VMOVAPS       Y8, Y12
+	VPDPBUSD      Y7, Y4, Y12
+	VCVTDQ2PS     Y12, Y12
+	VPERMPS       Y9, Y26, Y4
+	VFMADD231PS   Y4, Y12, Y1
+	VMOVUPS       160(DX), Y4
+	VMOVUPS       96(DX), Y9
+	VPSLLW        $0x02, Y4, Y13
+	VPTERNLOGD    $0xd8, Y31, Y9, Y13
+	VPANDD        Y30, Y13, Y13
+	VMOVAPS       Y6, Y12
+	VPDPBUSD      Y5, Y13, Y12
+	VCVTDQ2PS     Y12, Y12
+	VPERMPS       Y10, Y28, Y13
+	VFMADD231PS   Y13, Y12, Y2
+	VPSRLW        $0x02, Y4, Y4
+	VPSRLW        $0x04, Y9, Y9
+	VPTERNLOGD    $0xd8, Y31, Y9, Y4
+	VPANDD        Y30, Y4, Y4
+	VMOVAPS       Y8, Y9
+	VPDPBUSD      Y7, Y4, Y9
+	VCVTDQ2PS     Y9, Y9
+	VPERMPS       Y10, Y26, Y4
+	VFMADD231PS   Y4, Y9, Y2
+	VMOVUPS       160(BX), Y4
+	VMOVUPS       96(BX), Y9
+	VPSLLW        $0x02, Y4, Y10
+	VPTERNLOGD    $0xd8, Y31, Y9, Y10
+	VPANDD        Y30, Y10, Y10
+	VMOVAPS       Y6, Y6
+	VPDPBUSD      Y5, Y10, Y6
+	VCVTDQ2PS     Y6, Y6
+	VPERMPS       Y11, Y28, Y5
+	VFMADD231PS   Y5, Y6, Y3
+	VPSRLW        $0x02, Y4, Y4
+	VPSRLW        $0x04, Y9, Y9
+	VPTERNLOGD    $0xd8, Y31, Y9, Y4
+	VPANDD        Y30, Y4, Y4
+	VMOVAPS       Y8, Y5
+	VPDPBUSD      Y7, Y4, Y5
+	VCVTDQ2PS     Y5, Y5
+	VPERMPS       Y11, Y26, Y4
+	VFMADD231PS   Y4, Y5, Y3
+	CMPB          ·prefetchesFar+0(SB), $0x00
+	JEQ           near36
+	PREFETCHT0    4096(AX)
+	PREFETCHT0    4160(AX)
+	PREFETCHT0    4224(AX)
+	PREFETCHT0    4288(AX)
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4160(CX)
+	PREFETCHT0    4224(CX)
+	PREFETCHT0    4288(CX)
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	PREFETCHT0    4096(BX)
+	PREFETCHT0    4160(BX)
+	PREFETCHT0    4224(BX)
+	PREFETCHT0    4288(BX)
+	JMP           prefetched36
 
 near36:
+	PREFETCHT0 1024(AX)
+	PREFETCHT0 1088(AX)
+	PREFETCHT0 1152(AX)
+	PREFETCHT0 1216(AX)
 	PREFETCHT0 1024(CX)
 	PREFETCHT0 1088(CX)
 	PREFETCHT0 1152(CX)
@@ -11490,19 +11429,15 @@ near36:
 	PREFETCHT0 1088(BX)
 	PREFETCHT0 1152(BX)
 	PREFETCHT0 1216(BX)
-	PREFETCHT0 1024(SI)
-	PREFETCHT0 1088(SI)
-	PREFETCHT0 1152(SI)
-	PREFETCHT0 1216(SI)
 
 prefetched36:
+	ADDQ         $0x000000d2, AX
 	ADDQ         $0x000000d2, CX
 	ADDQ         $0x000000d2, DX
 	ADDQ         $0x000000d2, BX
-	ADDQ         $0x000000d2, SI
-	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000100, R9
-	ADDQ         $0x00000020, R8
+	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000100, R8
+	ADDQ         $0x00000020, DI
 	DECQ         128(SP)
 	JNE          each
 	VEXTRACTF128 $0x01, Y0, X4
@@ -11529,22 +11464,40 @@ prefetched36:
 	VADDPS       X3, X2, X2
 	VPERMILPS    $0x01, X2, X3
 	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X4, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
+	MOVQ         dst+0(FP), DI
+	MOVQ         lead+8(FP), SI
+	VMOVSS       X4, (DI)
+	LEAQ         (DI)(SI*4), DI
+	VMOVSS       X0, (DI)
+	LEAQ         (DI)(SI*4), DI
+	VMOVSS       X1, (DI)
+	LEAQ         (DI)(SI*4), DI
+	VMOVSS       X2, (DI)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
+	MOVQ         stride+32(FP), SI
+	ADDQ         SI, w+16(FP)
 	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
+
+DATA c3f3f3f3f<>+0(SB)/4, $0x3f3f3f3f
+DATA c3f3f3f3f<>+4(SB)/4, $0x3f3f3f3f
+DATA c3f3f3f3f<>+8(SB)/4, $0x3f3f3f3f
+DATA c3f3f3f3f<>+12(SB)/4, $0x3f3f3f3f
+DATA c3f3f3f3f<>+16(SB)/4, $0x3f3f3f3f
+DATA c3f3f3f3f<>+20(SB)/4, $0x3f3f3f3f
+DATA c3f3f3f3f<>+24(SB)/4, $0x3f3f3f3f
+DATA c3f3f3f3f<>+28(SB)/4, $0x3f3f3f3f
+DATA c3f3f3f3f<>+32(SB)/4, $0x3f3f3f3f
+DATA c3f3f3f3f<>+36(SB)/4, $0x3f3f3f3f
+DATA c3f3f3f3f<>+40(SB)/4, $0x3f3f3f3f
+DATA c3f3f3f3f<>+44(SB)/4, $0x3f3f3f3f
+DATA c3f3f3f3f<>+48(SB)/4, $0x3f3f3f3f
+DATA c3f3f3f3f<>+52(SB)/4, $0x3f3f3f3f
+DATA c3f3f3f3f<>+56(SB)/4, $0x3f3f3f3f
+DATA c3f3f3f3f<>+60(SB)/4, $0x3f3f3f3f
+GLOBL c3f3f3f3f<>(SB), RODATA|NOPTR, $64
 
 DATA laneOrder0<>+0(SB)/4, $0x00000000
 DATA laneOrder0<>+4(SB)/4, $0x00000000

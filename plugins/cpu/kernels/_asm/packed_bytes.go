@@ -13,7 +13,7 @@ import (
 // genPackedBytes writes products of packed weights and a vector of bytes, for AVX2 and for AVX-512 with VNNI. Both use vectors of 32 bytes,
 // because a block of most formats has no more.
 func genPackedBytes(v vec) {
-	own := map[string]func(*byteBlock){"Q8_0": bytesOf8_0, "Q4_0": (*byteBlock).highNibbles, "Q4_K": (*byteBlock).sixteenfold4_K, "Q6_K": bytesOf6_K}
+	own := map[string]func(*byteBlock){"Q8_0": bytesOf8_0, "Q4_0": (*byteBlock).highNibbles, "Q4_K": (*byteBlock).sixteenfold4_K, "Q6_K": (*byteBlock).joined6_K}
 	if !v.wide() {
 		own = acrossRows
 	}
@@ -36,8 +36,11 @@ type byteBlock struct {
 	room                Mem        // 128 bytes of the stack
 	acc, lows           VecVirtual // of the row: sums of scaled products; sums of what is subtracted from them
 	row                 int
-	row0                VecVirtual // the activations of the block
-	excess, rowScale    VecVirtual // their excess and scale. All rows share these three
+	rows                [dotStreams]Register   // pointers to the rows: w is rows[row]
+	sum                 [dotStreams]VecVirtual // the acc of each row
+	scales              [dotStreams]VecVirtual // for q6_K: 16 scales of each row
+	row0                VecVirtual             // the activations of the block
+	excess, rowScale    VecVirtual             // their excess and scale. All rows share these three
 	across              rowsOfBlocks
 }
 
@@ -127,6 +130,16 @@ func bytesConstants(f integerFormat) {
 	case "Q4_K":
 		VPBROADCASTD(bytesConst(0x0f), Y31)
 		VPBROADCASTD(bytesConst(0xf0), Y30)
+		VMOVDQU32(dwords("sixesShifts", 0, 0, 0, 4), X29)
+		VMOVDQU32(dwords("sixesLow", 0x3f3f3f3f, 0x0f0f0f0f), X28)
+		VMOVDQU32(dwords("sixesHigh", 0, 0x30303030), X27)
+		VMOVUPS(dwords("sixteenthOdd", math.Float32bits(1), math.Float32bits(1.0/16)), Y26)
+	case "Q6_K":
+		VPBROADCASTD(bytesConst(0x0f), Y31)
+		VPBROADCASTD(bytesConst(0x3f), Y30)
+		for i, r := range []Register{Y29, Y28, Y27, Y26} {
+			VMOVDQU32(pairOrder(i), r)
+		}
 	case "Q4_0":
 		VMOVDQU32(nibbleTable("nibbleMasks", 0x0f0f0f0f, 0xf0f0f0f0), Y31)
 	}
@@ -166,47 +179,56 @@ func vpdpbusd(x Op, u, t VecVirtual) {
 }
 
 // sixteenfold4_K is the body of Q4_K, without shifts of nibbles. High nibbles stay in place, as 16 times their value, and the scale of their
-// activations is divided by 16.
+// activations is divided by 16. It unpacks the scales row by row. At the last row, it multiplies all rows, which share loaded activations.
 func (p *byteBlock) sixteenfold4_K() {
 	if p.row == 0 {
 		p.rowScale = YMM()
-		VMOVUPS(Mem{Base: p.dx}, p.rowScale)
-		VMULPS(dwords("sixteenthOdd", math.Float32bits(1), math.Float32bits(1.0/16)), p.rowScale, p.rowScale)
+		VMULPS(Mem{Base: p.dx}, Y26, p.rowScale)
 	}
 	// Dwords 1 to 3 of the block hold eight scales and eight minimums of 6 bits (see sixes). They are unpacked to the 16 bytes of bits.
-	raw, bits, upper, s, m, half := XMM(), XMM(), XMM(), YMM(), YMM(), GP64()
+	// Dword 0 holds the factors of both, as f16.
+	raw, bits, upper, s, m, d, low := XMM(), XMM(), XMM(), YMM(), YMM(), YMM(), YMM()
 	VMOVDQU(p.at(0), raw)
 	VPSHUFD(Imm(0xed), raw, bits) // dwords 1 3 2 3
-	VPSRLVD(dwords("sixesShifts", 0, 0, 0, 4), bits, bits)
-	VPAND(dwords("sixesLow", 0x3f3f3f3f, 0x0f0f0f0f), bits, bits)
+	VPSRLVD(X29, bits, bits)
+	VPANDD(X28, bits, bits)
 	VPSHUFD(Imm(0x84), raw, upper) // dwords 0 1 0 2
 	VPSRLD(Imm(2), upper, upper)
-	VPAND(dwords("sixesHigh", 0, 0x30303030), upper, upper)
-	VPOR(upper, bits, bits)
+	VPTERNLOGD(Imm(0xf8), X27, upper, bits) // bits | upper & X27
 	VPMOVZXBD(bits, s)
 	VPSRLDQ(Imm(8), bits, bits)
 	VPMOVZXBD(bits, m)
 	VCVTDQ2PS(s, s)
 	VCVTDQ2PS(m, m)
-	MOVWQZX(p.at(0), half)
-	VMULPS_BCST(Mem{Base: p.half, Index: half, Scale: 4}, s, s)
+	VCVTPH2PS(raw, raw)
+	VBROADCASTSS(raw, d)
+	VPSRLDQ(Imm(4), raw, raw)
+	VBROADCASTSS(raw, low)
+	VMULPS(d, s, s)
 	VMULPS(p.rowScale, s, s)
-	room := p.room.Offset(32 * p.row)
-	VMOVUPS(s, room)
-	half = GP64()
-	MOVWQZX(p.at(2), half)
-	VMULPS_BCST(Mem{Base: p.half, Index: half, Scale: 4}, m, m)
+	VMOVUPS(s, p.room.Offset(32*p.row))
+	VMULPS(low, m, m)
 	VFMADD231PS(Mem{Base: p.xs}, m, p.lows)
+	if p.row < dotStreams-1 {
+		return
+	}
 	for c := range 4 {
-		x := YMM()
-		VMOVDQU(p.at(16+32*c), x)
-		for h, mask := range []Register{Y31, Y30} {
-			u, t := YMM(), YMM()
-			VPANDD(mask, x, u)
-			VPXOR(t, t, t)
-			vpdpbusd(Mem{Base: p.x, Disp: 64*c + 32*h}, u, t)
-			VCVTDQ2PS(t, t)
-			VFMADD231PS_BCST(room.Offset(4*(2*c+h)), t, p.acc)
+		var in [2]VecVirtual
+		for h := range in {
+			in[h] = YMM()
+			VMOVDQU(Mem{Base: p.x, Disp: 64*c + 32*h}, in[h])
+		}
+		for row, w := range p.rows {
+			x := YMM()
+			VMOVDQU(Mem{Base: w, Disp: p.off + 16 + 32*c}, x)
+			for h, mask := range []Register{Y31, Y30} {
+				u, t := YMM(), YMM()
+				VPANDD(mask, x, u)
+				VPXOR(t, t, t)
+				vpdpbusd(in[h], u, t)
+				VCVTDQ2PS(t, t)
+				VFMADD231PS_BCST(p.room.Offset(32*row+4*(2*c+h)), t, p.sum[row])
+			}
 		}
 	}
 }
@@ -248,36 +270,67 @@ func laneOrder(n int, lane func(l int) int) Mem {
 	return laneOrders[n]
 }
 
-func bytesOf6_K(p *byteBlock) {
-	raw, d, dx := XMM(), p.broadcastHalf(208), YMM()
-	VMOVDQU(p.at(192), raw)
-	VMOVUPS(Mem{Base: p.dx}, dx)
-	var scale [2]VecVirtual
-	for h := range scale {
-		s, t, order := YMM(), YMM(), YMM()
-		if h == 1 {
-			VPSRLDQ(Imm(8), raw, raw)
-		}
-		VPMOVSXBD(raw, s)
-		VCVTDQ2PS(s, s)
-		VMULPS(d, s, s)
-		VMOVDQU(doubled(h), order)
-		VPERMPS(dx, order, t)
-		VMULPS(t, s, s)
-		scale[h] = s
+// joined6_K is the body of Q6_K. It computes the scales row by row. At the last row, it multiplies all rows, which share loaded activations.
+func (p *byteBlock) joined6_K() {
+	if p.row == 0 {
+		p.rowScale = ZMM()
+		VPMOVZXDQ(Mem{Base: p.dx}, p.rowScale) // each scale twice: the activations have one for 32 values
+		VMOVSLDUP(p.rowScale, p.rowScale)
 	}
+	s, d := ZMM(), ZMM()
+	VPBROADCASTW(p.at(208), d.AsY())
+	VCVTPH2PS(d.AsY(), d)
+	VPMOVSXBD(p.at(192), s)
+	VCVTDQ2PS(s, s)
+	VMULPS(d, s, s)
+	VMULPS(p.rowScale, s, s)
+	p.scales[p.row] = s
+	if p.row < dotStreams-1 {
+		return
+	}
+	var upperScales [dotStreams]VecVirtual
+	for row := range upperScales {
+		upperScales[row] = YMM()
+		VEXTRACTF32X8(Imm(1), p.scales[row], upperScales[row])
+	}
+	order := []Register{Y29, Y28, Y27, Y26}
 	for h := range 2 {
-		high := YMM()
-		VMOVDQU(p.at(128+32*h), high)
-		for j := range 4 {
-			x := YMM()
-			VMOVDQU(p.at(64*h+32*(j%2)), x)
-			q, upper := masked(shiftRight(x, j/2*4), 15), masked(shiftRight(high, 2*j-4), 0x30)
-			VPOR(upper, q, q)
-			s := YMM()
-			VMOVDQU(pairOrder(j), s)
-			VPERMPS(scale[h], s, s)
-			p.add(p.sums(q, 128*h+32*j), s)
+		for part := range 2 { // values j = part have low nibbles, those of j = part+2 the high nibbles of the same bytes
+			var in, excess [2]VecVirtual
+			for k := range in {
+				in[k], excess[k] = YMM(), YMM()
+				at := 128*h + 32*(part+2*k)
+				VMOVUPS(Mem{Base: p.x, Disp: at}, in[k])
+				VMOVUPS(Mem{Base: p.products, Disp: at}, excess[k])
+			}
+			for row, w := range p.rows {
+				high, nibbles := YMM(), YMM()
+				VMOVUPS(Mem{Base: w, Disp: p.off + 128 + 32*h}, high)
+				VMOVUPS(Mem{Base: w, Disp: p.off + 64*h + 32*part}, nibbles)
+				for k := range in {
+					j := part + 2*k
+					q, t, s := YMM(), YMM(), YMM()
+					if shift := 4 - 2*j; shift == 0 {
+						VMOVAPS(high, q)
+					} else {
+						q = shiftRight(high, -shift)
+					}
+					if k == 1 {
+						VPSRLW(Imm(4), nibbles, nibbles)
+					}
+					VPTERNLOGD(Imm(0xd8), Y31, nibbles, q) // bits of Y31 from nibbles, others from q
+					VPANDD(Y30, q, q)
+					VMOVAPS(excess[k], t)
+					vpdpbusd(in[k], q, t)
+					VCVTDQ2PS(t, t)
+					scales := p.scales[row].AsY()
+					if h == 1 {
+						scales = upperScales[row]
+					}
+					VPERMPS(scales, order[j], s)
+					VFMADD231PS(s, t, p.sum[row])
+				}
+			}
 		}
 	}
 }
@@ -355,6 +408,7 @@ func byteDot(f integerFormat, v vec, body func(*byteBlock)) {
 	if f.values == 32 {
 		unroll = 2
 	}
+	p.rows, p.sum = w, acc
 	if p.vnni {
 		bytesConstants(f)
 	}
