@@ -17,8 +17,11 @@ func Packed(d dtype.DType, b []byte) Weights { return Weights{byte: b, kind: d} 
 type packedRoutines struct {
 	// dot sets dst[r] to the dot product of x and row r of w. Rows start stride bytes apart. sums[i] is the sum of x[32*i : 32*i+32];
 	// types that subtract a minimum from their values need it. nil if products widen the weights first.
-	dot    func(dst []float32, w []byte, stride int, x, sums []float32)
-	decode func(dst []float32, w []byte)
+	dot func(dst []float32, w []byte, stride int, x, sums []float32)
+	// arrange sets dst to the activations in the order and with the factors that dot takes. It returns false if dot cannot take them. nil if
+	// dot takes activations as they are.
+	arrange func(dst, x []float32) bool
+	decode  func(dst []float32, w []byte)
 }
 
 // f16Values returns the value of every f16. Routines look up the scales of blocks in it, because a load takes less time than a conversion.
@@ -44,7 +47,8 @@ func (g *GemmArgs) dotsPacked(s *isa, batch int) bool {
 // d*sum(x*q) - m*sum(x). Below the limit neither sum overflows. (Pool.packedLimit is something else: a limit on memory.)
 const packedLimit = 0x1p100
 
-// gemvPacked computes a product that dotsPacked accepts. It returns false, and leaves C as it is, if groupSums returns false for a row of A.
+// gemvPacked computes a product that dotsPacked accepts. It returns false, and leaves C as it is, if groupSums or arrange returns false for a
+// row of A.
 func gemvPacked(p *Pool, g *GemmArgs) bool {
 	groups := g.K / 32
 	p.shared.reset()
@@ -54,7 +58,17 @@ func gemvPacked(p *Pool, g *GemmArgs) bool {
 			return false
 		}
 	}
-	split(p, g.N, gemvStrip, packedStrips{p, g, sums})
+	strips := packedStrips{p, *g, sums}
+	if arrange := p.isa.packed[g.B.kind].arrange; arrange != nil {
+		x := p.shared.floats(g.M * g.K)
+		for m := range g.M {
+			if !arrange(x[m*g.K:][:g.K], g.A[m*g.LDA:][:g.K]) {
+				return false
+			}
+		}
+		strips.g.A, strips.g.LDA = x, g.K
+	}
+	split(p, g.N, gemvStrip, strips)
 	return true
 }
 
@@ -76,14 +90,31 @@ func groupSums(sums, x []float32) bool {
 	return most < math.Float32bits(packedLimit/32)
 }
 
+// arrangeQuads arranges activations for products in which each lane of a vector holds four weights, in bytes: of 64 activations, it puts first
+// those of the lowest bytes, then those of the second bytes, and so on. It divides them by 1, 256, 65536 and 65536, the factors by which such
+// products multiply the weights. It returns false if the largest magnitude is so small that quotients would lose bits.
+func arrangeQuads(dst, x []float32) bool {
+	var most uint32
+	for len(x) >= 64 {
+		d, v := (*[64]float32)(dst), (*[64]float32)(x)
+		for l := range 16 {
+			a, b, c, e := v[4*l], v[4*l+1], v[4*l+2], v[4*l+3]
+			d[l], d[16+l], d[32+l], d[48+l] = a, b*0x1p-8, c*0x1p-16, e*0x1p-16
+			most = max(most, 2*math.Float32bits(a), 2*math.Float32bits(b), 2*math.Float32bits(c), 2*math.Float32bits(e)) // without the sign
+		}
+		dst, x = dst[64:], x[64:]
+	}
+	return most == 0 || most >= 2*math.Float32bits(0x1p-100)
+}
+
 type packedStrips struct {
 	p    *Pool
-	g    *GemmArgs
+	g    GemmArgs
 	sums []float32 // [M, K/32], from groupSums
 }
 
 func (x *packedStrips) do(lo, hi, _ int) {
-	g, groups := x.g, x.g.K/32
+	g, groups := &x.g, x.g.K/32
 	dot := x.p.isa.packed[g.B.kind].dot
 	g.eachStrip(lo, hi, func(m int, dst []float32, w []byte, stride int) {
 		dot(dst, w, stride, g.A[m*g.LDA:][:g.K], x.sums[m*groups:][:groups])

@@ -3845,10 +3845,9 @@ blocks:
 // Requires: AVX, AVX512F, MMX+
 TEXT ·dotQ4_0AVX512(SB), NOSPLIT, $128-80
 	MOVQ    half+64(FP), AX
-	VBROADCASTSS c000000f0<>+0(SB), Z30
-	VBROADCASTSS c4b000000<>+0(SB), Z29
-	VBROADCASTSS c4b000080<>+0(SB), Z28
 	VMOVUPS sixteenfoldQ4_0<>+0(SB), Z31
+	VBROADCASTSS c3d800000<>+0(SB), Z30
+	VBROADCASTSS cc3080000<>+0(SB), Z29
 
 row:
 	MOVQ   w+16(FP), BX
@@ -3868,70 +3867,66 @@ row:
 blocks:
 	VMOVUPS          (CX), Z4
 	VMOVUPS          64(CX), Z5
-	VPMOVZXBD        2(BX), Z6
-	VPERMPS          Z31, Z6, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VMULPS           Z4, Z7, Z7
-	VFMADD231PS      Z5, Z6, Z7
+	VMULPS           Z29, Z5, Z6
+	VFNMADD231PS     Z30, Z5, Z4
+	VPMOVZXBD        2(BX), Z7
+	VPERMPS          Z31, Z7, Z8
+	VCVTDQ2PS        Z7, Z7
+	VFMADD213PS      Z6, Z5, Z7
+	VFMADD231PS      Z4, Z8, Z7
 	MOVWQZX          (BX), R9
 	VFMADD231PS.BCST (AX)(R9*4), Z7, Z0
-	VPMOVZXBD        2(SI), Z6
-	VPERMPS          Z31, Z6, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VMULPS           Z4, Z7, Z7
-	VFMADD231PS      Z5, Z6, Z7
+	VPMOVZXBD        2(SI), Z7
+	VPERMPS          Z31, Z7, Z8
+	VCVTDQ2PS        Z7, Z7
+	VFMADD213PS      Z6, Z5, Z7
+	VFMADD231PS      Z4, Z8, Z7
 	MOVWQZX          (SI), R9
 	VFMADD231PS.BCST (AX)(R9*4), Z7, Z1
-	VPMOVZXBD        2(DI), Z6
-	VPERMPS          Z31, Z6, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VMULPS           Z4, Z7, Z7
-	VFMADD231PS      Z5, Z6, Z7
+	VPMOVZXBD        2(DI), Z7
+	VPERMPS          Z31, Z7, Z8
+	VCVTDQ2PS        Z7, Z7
+	VFMADD213PS      Z6, Z5, Z7
+	VFMADD231PS      Z4, Z8, Z7
 	MOVWQZX          (DI), R9
 	VFMADD231PS.BCST (AX)(R9*4), Z7, Z2
-	VPMOVZXBD        2(R8), Z6
-	VPERMPS          Z31, Z6, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VMULPS           Z4, Z7, Z7
-	VFMADD231PS      Z5, Z6, Z7
+	VPMOVZXBD        2(R8), Z7
+	VPERMPS          Z31, Z7, Z8
+	VCVTDQ2PS        Z7, Z7
+	VFMADD213PS      Z6, Z5, Z7
+	VFMADD231PS      Z4, Z8, Z7
 	MOVWQZX          (R8), R9
 	VFMADD231PS.BCST (AX)(R9*4), Z7, Z3
 	VMOVUPS          128(CX), Z4
 	VMOVUPS          192(CX), Z5
-	VPMOVZXBD        20(BX), Z6
-	VPERMPS          Z31, Z6, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VMULPS           Z4, Z7, Z7
-	VFMADD231PS      Z5, Z6, Z7
+	VMULPS           Z29, Z5, Z6
+	VFNMADD231PS     Z30, Z5, Z4
+	VPMOVZXBD        20(BX), Z7
+	VPERMPS          Z31, Z7, Z8
+	VCVTDQ2PS        Z7, Z7
+	VFMADD213PS      Z6, Z5, Z7
+	VFMADD231PS      Z4, Z8, Z7
 	MOVWQZX          18(BX), R9
 	VFMADD231PS.BCST (AX)(R9*4), Z7, Z0
-	VPMOVZXBD        20(SI), Z6
-	VPERMPS          Z31, Z6, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VMULPS           Z4, Z7, Z7
-	VFMADD231PS      Z5, Z6, Z7
+	VPMOVZXBD        20(SI), Z7
+	VPERMPS          Z31, Z7, Z8
+	VCVTDQ2PS        Z7, Z7
+	VFMADD213PS      Z6, Z5, Z7
+	VFMADD231PS      Z4, Z8, Z7
 	MOVWQZX          18(SI), R9
 	VFMADD231PS.BCST (AX)(R9*4), Z7, Z1
-	VPMOVZXBD        20(DI), Z6
-	VPERMPS          Z31, Z6, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VMULPS           Z4, Z7, Z7
-	VFMADD231PS      Z5, Z6, Z7
+	VPMOVZXBD        20(DI), Z7
+	VPERMPS          Z31, Z7, Z8
+	VCVTDQ2PS        Z7, Z7
+	VFMADD213PS      Z6, Z5, Z7
+	VFMADD231PS      Z4, Z8, Z7
 	MOVWQZX          18(DI), R9
 	VFMADD231PS.BCST (AX)(R9*4), Z7, Z2
-	VPMOVZXBD        20(R8), Z6
-	VPERMPS          Z31, Z6, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VMULPS           Z4, Z7, Z7
-	VFMADD231PS      Z5, Z6, Z7
+	VPMOVZXBD        20(R8), Z7
+	VPERMPS          Z31, Z7, Z8
+	VCVTDQ2PS        Z7, Z7
+	VFMADD213PS      Z6, Z5, Z7
+	VFMADD231PS      Z4, Z8, Z7
 	MOVWQZX          18(R8), R9
 	VFMADD231PS.BCST (AX)(R9*4), Z7, Z3
 	CMPB             ·prefetchesFar+0(SB), $0x00
@@ -3964,36 +3959,34 @@ rest:
 each:
 	VMOVUPS          (CX), Z4
 	VMOVUPS          64(CX), Z5
-	VPMOVZXBD        2(BX), Z6
-	VPERMPS          Z31, Z6, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VMULPS           Z4, Z7, Z7
-	VFMADD231PS      Z5, Z6, Z7
+	VMULPS           Z29, Z5, Z6
+	VFNMADD231PS     Z30, Z5, Z4
+	VPMOVZXBD        2(BX), Z7
+	VPERMPS          Z31, Z7, Z8
+	VCVTDQ2PS        Z7, Z7
+	VFMADD213PS      Z6, Z5, Z7
+	VFMADD231PS      Z4, Z8, Z7
 	MOVWQZX          (BX), R9
 	VFMADD231PS.BCST (AX)(R9*4), Z7, Z0
-	VPMOVZXBD        2(SI), Z6
-	VPERMPS          Z31, Z6, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VMULPS           Z4, Z7, Z7
-	VFMADD231PS      Z5, Z6, Z7
+	VPMOVZXBD        2(SI), Z7
+	VPERMPS          Z31, Z7, Z8
+	VCVTDQ2PS        Z7, Z7
+	VFMADD213PS      Z6, Z5, Z7
+	VFMADD231PS      Z4, Z8, Z7
 	MOVWQZX          (SI), R9
 	VFMADD231PS.BCST (AX)(R9*4), Z7, Z1
-	VPMOVZXBD        2(DI), Z6
-	VPERMPS          Z31, Z6, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VMULPS           Z4, Z7, Z7
-	VFMADD231PS      Z5, Z6, Z7
+	VPMOVZXBD        2(DI), Z7
+	VPERMPS          Z31, Z7, Z8
+	VCVTDQ2PS        Z7, Z7
+	VFMADD213PS      Z6, Z5, Z7
+	VFMADD231PS      Z4, Z8, Z7
 	MOVWQZX          (DI), R9
 	VFMADD231PS.BCST (AX)(R9*4), Z7, Z2
-	VPMOVZXBD        2(R8), Z6
-	VPERMPS          Z31, Z6, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VMULPS           Z4, Z7, Z7
-	VFMADD231PS      Z5, Z6, Z7
+	VPMOVZXBD        2(R8), Z7
+	VPERMPS          Z31, Z7, Z8
+	VCVTDQ2PS        Z7, Z7
+	VFMADD213PS      Z6, Z5, Z7
+	VFMADD231PS      Z4, Z8, Z7
 	MOVWQZX          (R8), R9
 	VFMADD231PS.BCST (AX)(R9*4), Z7, Z3
 	CMPB             ·prefetchesFar+0(SB), $0x00
@@ -4073,60 +4066,6 @@ end:
 	VZEROUPPER
 	RET
 
-DATA c000000f0<>+0(SB)/4, $0x000000f0
-DATA c000000f0<>+4(SB)/4, $0x000000f0
-DATA c000000f0<>+8(SB)/4, $0x000000f0
-DATA c000000f0<>+12(SB)/4, $0x000000f0
-DATA c000000f0<>+16(SB)/4, $0x000000f0
-DATA c000000f0<>+20(SB)/4, $0x000000f0
-DATA c000000f0<>+24(SB)/4, $0x000000f0
-DATA c000000f0<>+28(SB)/4, $0x000000f0
-DATA c000000f0<>+32(SB)/4, $0x000000f0
-DATA c000000f0<>+36(SB)/4, $0x000000f0
-DATA c000000f0<>+40(SB)/4, $0x000000f0
-DATA c000000f0<>+44(SB)/4, $0x000000f0
-DATA c000000f0<>+48(SB)/4, $0x000000f0
-DATA c000000f0<>+52(SB)/4, $0x000000f0
-DATA c000000f0<>+56(SB)/4, $0x000000f0
-DATA c000000f0<>+60(SB)/4, $0x000000f0
-GLOBL c000000f0<>(SB), RODATA|NOPTR, $64
-
-DATA c4b000000<>+0(SB)/4, $0x4b000000
-DATA c4b000000<>+4(SB)/4, $0x4b000000
-DATA c4b000000<>+8(SB)/4, $0x4b000000
-DATA c4b000000<>+12(SB)/4, $0x4b000000
-DATA c4b000000<>+16(SB)/4, $0x4b000000
-DATA c4b000000<>+20(SB)/4, $0x4b000000
-DATA c4b000000<>+24(SB)/4, $0x4b000000
-DATA c4b000000<>+28(SB)/4, $0x4b000000
-DATA c4b000000<>+32(SB)/4, $0x4b000000
-DATA c4b000000<>+36(SB)/4, $0x4b000000
-DATA c4b000000<>+40(SB)/4, $0x4b000000
-DATA c4b000000<>+44(SB)/4, $0x4b000000
-DATA c4b000000<>+48(SB)/4, $0x4b000000
-DATA c4b000000<>+52(SB)/4, $0x4b000000
-DATA c4b000000<>+56(SB)/4, $0x4b000000
-DATA c4b000000<>+60(SB)/4, $0x4b000000
-GLOBL c4b000000<>(SB), RODATA|NOPTR, $64
-
-DATA c4b000080<>+0(SB)/4, $0x4b000080
-DATA c4b000080<>+4(SB)/4, $0x4b000080
-DATA c4b000080<>+8(SB)/4, $0x4b000080
-DATA c4b000080<>+12(SB)/4, $0x4b000080
-DATA c4b000080<>+16(SB)/4, $0x4b000080
-DATA c4b000080<>+20(SB)/4, $0x4b000080
-DATA c4b000080<>+24(SB)/4, $0x4b000080
-DATA c4b000080<>+28(SB)/4, $0x4b000080
-DATA c4b000080<>+32(SB)/4, $0x4b000080
-DATA c4b000080<>+36(SB)/4, $0x4b000080
-DATA c4b000080<>+40(SB)/4, $0x4b000080
-DATA c4b000080<>+44(SB)/4, $0x4b000080
-DATA c4b000080<>+48(SB)/4, $0x4b000080
-DATA c4b000080<>+52(SB)/4, $0x4b000080
-DATA c4b000080<>+56(SB)/4, $0x4b000080
-DATA c4b000080<>+60(SB)/4, $0x4b000080
-GLOBL c4b000080<>(SB), RODATA|NOPTR, $64
-
 DATA sixteenfoldQ4_0<>+0(SB)/4, $0xc3000000
 DATA sixteenfoldQ4_0<>+4(SB)/4, $0xc2e00000
 DATA sixteenfoldQ4_0<>+8(SB)/4, $0xc2c00000
@@ -4162,6 +4101,24 @@ DATA c3d800000<>+52(SB)/4, $0x3d800000
 DATA c3d800000<>+56(SB)/4, $0x3d800000
 DATA c3d800000<>+60(SB)/4, $0x3d800000
 GLOBL c3d800000<>(SB), RODATA|NOPTR, $64
+
+DATA cc3080000<>+0(SB)/4, $0xc3080000
+DATA cc3080000<>+4(SB)/4, $0xc3080000
+DATA cc3080000<>+8(SB)/4, $0xc3080000
+DATA cc3080000<>+12(SB)/4, $0xc3080000
+DATA cc3080000<>+16(SB)/4, $0xc3080000
+DATA cc3080000<>+20(SB)/4, $0xc3080000
+DATA cc3080000<>+24(SB)/4, $0xc3080000
+DATA cc3080000<>+28(SB)/4, $0xc3080000
+DATA cc3080000<>+32(SB)/4, $0xc3080000
+DATA cc3080000<>+36(SB)/4, $0xc3080000
+DATA cc3080000<>+40(SB)/4, $0xc3080000
+DATA cc3080000<>+44(SB)/4, $0xc3080000
+DATA cc3080000<>+48(SB)/4, $0xc3080000
+DATA cc3080000<>+52(SB)/4, $0xc3080000
+DATA cc3080000<>+56(SB)/4, $0xc3080000
+DATA cc3080000<>+60(SB)/4, $0xc3080000
+GLOBL cc3080000<>(SB), RODATA|NOPTR, $64
 
 // func decodeQ4_0AVX512(dst *float32, w *byte, half *float32, blocks int)
 // Requires: AVX, AVX512F
@@ -4212,10 +4169,10 @@ GLOBL signedNibbles<>(SB), RODATA|NOPTR, $64
 // Requires: AVX, AVX2, AVX512F, FMA3, MMX+
 TEXT ·dotQ4_KAVX512(SB), NOSPLIT, $128-80
 	MOVQ    half+64(FP), AX
+	VMOVUPS sixteenfoldQ4_K<>+0(SB), Z31
 	VBROADCASTSS c000000f0<>+0(SB), Z30
 	VBROADCASTSS c4b000000<>+0(SB), Z29
 	VBROADCASTSS c4b000000<>+0(SB), Z28
-	VMOVUPS sixteenfoldQ4_K<>+0(SB), Z31
 
 row:
 	MOVQ   w+16(FP), BX
@@ -4738,6 +4695,42 @@ DATA sixteenfoldQ4_K<>+56(SB)/4, $0x43600000
 DATA sixteenfoldQ4_K<>+60(SB)/4, $0x43700000
 GLOBL sixteenfoldQ4_K<>(SB), RODATA|NOPTR, $64
 
+DATA c000000f0<>+0(SB)/4, $0x000000f0
+DATA c000000f0<>+4(SB)/4, $0x000000f0
+DATA c000000f0<>+8(SB)/4, $0x000000f0
+DATA c000000f0<>+12(SB)/4, $0x000000f0
+DATA c000000f0<>+16(SB)/4, $0x000000f0
+DATA c000000f0<>+20(SB)/4, $0x000000f0
+DATA c000000f0<>+24(SB)/4, $0x000000f0
+DATA c000000f0<>+28(SB)/4, $0x000000f0
+DATA c000000f0<>+32(SB)/4, $0x000000f0
+DATA c000000f0<>+36(SB)/4, $0x000000f0
+DATA c000000f0<>+40(SB)/4, $0x000000f0
+DATA c000000f0<>+44(SB)/4, $0x000000f0
+DATA c000000f0<>+48(SB)/4, $0x000000f0
+DATA c000000f0<>+52(SB)/4, $0x000000f0
+DATA c000000f0<>+56(SB)/4, $0x000000f0
+DATA c000000f0<>+60(SB)/4, $0x000000f0
+GLOBL c000000f0<>(SB), RODATA|NOPTR, $64
+
+DATA c4b000000<>+0(SB)/4, $0x4b000000
+DATA c4b000000<>+4(SB)/4, $0x4b000000
+DATA c4b000000<>+8(SB)/4, $0x4b000000
+DATA c4b000000<>+12(SB)/4, $0x4b000000
+DATA c4b000000<>+16(SB)/4, $0x4b000000
+DATA c4b000000<>+20(SB)/4, $0x4b000000
+DATA c4b000000<>+24(SB)/4, $0x4b000000
+DATA c4b000000<>+28(SB)/4, $0x4b000000
+DATA c4b000000<>+32(SB)/4, $0x4b000000
+DATA c4b000000<>+36(SB)/4, $0x4b000000
+DATA c4b000000<>+40(SB)/4, $0x4b000000
+DATA c4b000000<>+44(SB)/4, $0x4b000000
+DATA c4b000000<>+48(SB)/4, $0x4b000000
+DATA c4b000000<>+52(SB)/4, $0x4b000000
+DATA c4b000000<>+56(SB)/4, $0x4b000000
+DATA c4b000000<>+60(SB)/4, $0x4b000000
+GLOBL c4b000000<>(SB), RODATA|NOPTR, $64
+
 // func decodeQ4_KAVX512(dst *float32, w *byte, half *float32, blocks int)
 // Requires: AVX, AVX2, AVX512F
 TEXT ·decodeQ4_KAVX512(SB), NOSPLIT, $128-32
@@ -4889,16 +4882,23 @@ DATA nibbles<>+60(SB)/4, $0x41700000
 GLOBL nibbles<>(SB), RODATA|NOPTR, $64
 
 // func dotQ6_KAVX512(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *float32, sums *float32, half *float32, blocks int)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·dotQ6_KAVX512(SB), NOSPLIT, $128-80
 	MOVQ    half+64(FP), AX
-	VBROADCASTSS c0000000f<>+0(SB), Z31
+	VBROADCASTSS c0f0f0f0f<>+0(SB), Z31
 	VBROADCASTSS c0000003f<>+0(SB), Z30
 	VBROADCASTSS c4b000000<>+0(SB), Z29
 	VBROADCASTSS c4b000020<>+0(SB), Z28
-	VBROADCASTSS c000000ff<>+0(SB), Z27
-	VBROADCASTSS c000003f0<>+0(SB), Z26
-	VBROADCASTSS c4b000200<>+0(SB), Z25
+	VBROADCASTSS c00003f00<>+0(SB), Z27
+	VMOVUPS leftShifts<>+0(SB), Z26
+	VMOVUPS rightShifts<>+0(SB), Z25
+	VBROADCASTSS c4b002000<>+0(SB), Z24
+	VBROADCASTSS c4b200000<>+0(SB), Z23
+	VBROADCASTSS c003f0000<>+0(SB), Z22
+	VMOVUPS fourfold0<>+0(SB), Z21
+	VMOVUPS fourfold1<>+0(SB), Z20
+	VMOVUPS fourfold2<>+0(SB), Z19
+	VMOVUPS fourfold3<>+0(SB), Z18
 
 row:
 	MOVQ   w+16(FP), BX
@@ -4914,485 +4914,389 @@ row:
 	VPXORD Z3, Z3, Z3
 
 each:
-	VPMOVSXBD        192(BX), Z4
-	VCVTDQ2PS        Z4, Z4
-	MOVWQZX          208(BX), R9
-	VBROADCASTSS     (AX)(R9*4), Z5
-	VMULPS           Z5, Z4, Z4
-	VMULPS           sixteenthScales<>+0(SB), Z4, Z4
-	VMOVUPS          Z4, (SP)
-	VPMOVZXBD        128(BX), Z4
-	VPSLLD           $0x04, Z4, Z5
-	VPSLLD           $0x02, Z4, Z4
-	VPMOVZXBD        (BX), Z6
-	VMOVAPS          Z6, Z7
-	VPTERNLOGD       $0xe4, Z31, Z5, Z6
-	VPTERNLOGD       $0xe4, Z27, Z5, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VPTERNLOGD       $0xea, Z29, Z26, Z7
-	VSUBPS           Z25, Z7, Z7
-	VMULPS           (CX), Z6, Z6
-	VFMADD231PS.BCST (SP), Z6, Z0
-	VMULPS           256(CX), Z7, Z7
-	VFMADD231PS.BCST 16(SP), Z7, Z0
-	VPMOVZXBD        32(BX), Z5
-	VMOVAPS          Z5, Z6
-	VPTERNLOGD       $0xe4, Z31, Z4, Z5
-	VPTERNLOGD       $0xe4, Z27, Z4, Z6
-	VPTERNLOGD       $0xea, Z29, Z30, Z5
-	VSUBPS           Z28, Z5, Z5
-	VPTERNLOGD       $0xea, Z29, Z26, Z6
-	VSUBPS           Z25, Z6, Z6
-	VMULPS           128(CX), Z5, Z5
-	VFMADD231PS.BCST 8(SP), Z5, Z0
-	VMULPS           384(CX), Z6, Z6
-	VFMADD231PS.BCST 24(SP), Z6, Z0
-	VPMOVZXBD        144(BX), Z4
-	VPSLLD           $0x04, Z4, Z5
-	VPSLLD           $0x02, Z4, Z4
-	VPMOVZXBD        16(BX), Z6
-	VMOVAPS          Z6, Z7
-	VPTERNLOGD       $0xe4, Z31, Z5, Z6
-	VPTERNLOGD       $0xe4, Z27, Z5, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VPTERNLOGD       $0xea, Z29, Z26, Z7
-	VSUBPS           Z25, Z7, Z7
-	VMULPS           64(CX), Z6, Z6
-	VFMADD231PS.BCST 4(SP), Z6, Z0
-	VMULPS           320(CX), Z7, Z7
-	VFMADD231PS.BCST 20(SP), Z7, Z0
-	VPMOVZXBD        48(BX), Z5
-	VMOVAPS          Z5, Z6
-	VPTERNLOGD       $0xe4, Z31, Z4, Z5
-	VPTERNLOGD       $0xe4, Z27, Z4, Z6
-	VPTERNLOGD       $0xea, Z29, Z30, Z5
-	VSUBPS           Z28, Z5, Z5
-	VPTERNLOGD       $0xea, Z29, Z26, Z6
-	VSUBPS           Z25, Z6, Z6
-	VMULPS           192(CX), Z5, Z5
-	VFMADD231PS.BCST 12(SP), Z5, Z0
-	VMULPS           448(CX), Z6, Z6
-	VFMADD231PS.BCST 28(SP), Z6, Z0
-	VPMOVZXBD        160(BX), Z4
-	VPSLLD           $0x04, Z4, Z5
-	VPSLLD           $0x02, Z4, Z4
-	VPMOVZXBD        64(BX), Z6
-	VMOVAPS          Z6, Z7
-	VPTERNLOGD       $0xe4, Z31, Z5, Z6
-	VPTERNLOGD       $0xe4, Z27, Z5, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VPTERNLOGD       $0xea, Z29, Z26, Z7
-	VSUBPS           Z25, Z7, Z7
-	VMULPS           512(CX), Z6, Z6
-	VFMADD231PS.BCST 32(SP), Z6, Z0
-	VMULPS           768(CX), Z7, Z7
-	VFMADD231PS.BCST 48(SP), Z7, Z0
-	VPMOVZXBD        96(BX), Z5
-	VMOVAPS          Z5, Z6
-	VPTERNLOGD       $0xe4, Z31, Z4, Z5
-	VPTERNLOGD       $0xe4, Z27, Z4, Z6
-	VPTERNLOGD       $0xea, Z29, Z30, Z5
-	VSUBPS           Z28, Z5, Z5
-	VPTERNLOGD       $0xea, Z29, Z26, Z6
-	VSUBPS           Z25, Z6, Z6
-	VMULPS           640(CX), Z5, Z5
-	VFMADD231PS.BCST 40(SP), Z5, Z0
-	VMULPS           896(CX), Z6, Z6
-	VFMADD231PS.BCST 56(SP), Z6, Z0
-	VPMOVZXBD        176(BX), Z4
-	VPSLLD           $0x04, Z4, Z5
-	VPSLLD           $0x02, Z4, Z4
-	VPMOVZXBD        80(BX), Z6
-	VMOVAPS          Z6, Z7
-	VPTERNLOGD       $0xe4, Z31, Z5, Z6
-	VPTERNLOGD       $0xe4, Z27, Z5, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VPTERNLOGD       $0xea, Z29, Z26, Z7
-	VSUBPS           Z25, Z7, Z7
-	VMULPS           576(CX), Z6, Z6
-	VFMADD231PS.BCST 36(SP), Z6, Z0
-	VMULPS           832(CX), Z7, Z7
-	VFMADD231PS.BCST 52(SP), Z7, Z0
-	VPMOVZXBD        112(BX), Z5
-	VMOVAPS          Z5, Z6
-	VPTERNLOGD       $0xe4, Z31, Z4, Z5
-	VPTERNLOGD       $0xe4, Z27, Z4, Z6
-	VPTERNLOGD       $0xea, Z29, Z30, Z5
-	VSUBPS           Z28, Z5, Z5
-	VPTERNLOGD       $0xea, Z29, Z26, Z6
-	VSUBPS           Z25, Z6, Z6
-	VMULPS           704(CX), Z5, Z5
-	VFMADD231PS.BCST 44(SP), Z5, Z0
-	VMULPS           960(CX), Z6, Z6
-	VFMADD231PS.BCST 60(SP), Z6, Z0
-	VPMOVSXBD        192(SI), Z4
-	VCVTDQ2PS        Z4, Z4
-	MOVWQZX          208(SI), R9
-	VBROADCASTSS     (AX)(R9*4), Z5
-	VMULPS           Z5, Z4, Z4
-	VMULPS           sixteenthScales<>+0(SB), Z4, Z4
-	VMOVUPS          Z4, (SP)
-	VPMOVZXBD        128(SI), Z4
-	VPSLLD           $0x04, Z4, Z5
-	VPSLLD           $0x02, Z4, Z4
-	VPMOVZXBD        (SI), Z6
-	VMOVAPS          Z6, Z7
-	VPTERNLOGD       $0xe4, Z31, Z5, Z6
-	VPTERNLOGD       $0xe4, Z27, Z5, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VPTERNLOGD       $0xea, Z29, Z26, Z7
-	VSUBPS           Z25, Z7, Z7
-	VMULPS           (CX), Z6, Z6
-	VFMADD231PS.BCST (SP), Z6, Z1
-	VMULPS           256(CX), Z7, Z7
-	VFMADD231PS.BCST 16(SP), Z7, Z1
-	VPMOVZXBD        32(SI), Z5
-	VMOVAPS          Z5, Z6
-	VPTERNLOGD       $0xe4, Z31, Z4, Z5
-	VPTERNLOGD       $0xe4, Z27, Z4, Z6
-	VPTERNLOGD       $0xea, Z29, Z30, Z5
-	VSUBPS           Z28, Z5, Z5
-	VPTERNLOGD       $0xea, Z29, Z26, Z6
-	VSUBPS           Z25, Z6, Z6
-	VMULPS           128(CX), Z5, Z5
-	VFMADD231PS.BCST 8(SP), Z5, Z1
-	VMULPS           384(CX), Z6, Z6
-	VFMADD231PS.BCST 24(SP), Z6, Z1
-	VPMOVZXBD        144(SI), Z4
-	VPSLLD           $0x04, Z4, Z5
-	VPSLLD           $0x02, Z4, Z4
-	VPMOVZXBD        16(SI), Z6
-	VMOVAPS          Z6, Z7
-	VPTERNLOGD       $0xe4, Z31, Z5, Z6
-	VPTERNLOGD       $0xe4, Z27, Z5, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VPTERNLOGD       $0xea, Z29, Z26, Z7
-	VSUBPS           Z25, Z7, Z7
-	VMULPS           64(CX), Z6, Z6
-	VFMADD231PS.BCST 4(SP), Z6, Z1
-	VMULPS           320(CX), Z7, Z7
-	VFMADD231PS.BCST 20(SP), Z7, Z1
-	VPMOVZXBD        48(SI), Z5
-	VMOVAPS          Z5, Z6
-	VPTERNLOGD       $0xe4, Z31, Z4, Z5
-	VPTERNLOGD       $0xe4, Z27, Z4, Z6
-	VPTERNLOGD       $0xea, Z29, Z30, Z5
-	VSUBPS           Z28, Z5, Z5
-	VPTERNLOGD       $0xea, Z29, Z26, Z6
-	VSUBPS           Z25, Z6, Z6
-	VMULPS           192(CX), Z5, Z5
-	VFMADD231PS.BCST 12(SP), Z5, Z1
-	VMULPS           448(CX), Z6, Z6
-	VFMADD231PS.BCST 28(SP), Z6, Z1
-	VPMOVZXBD        160(SI), Z4
-	VPSLLD           $0x04, Z4, Z5
-	VPSLLD           $0x02, Z4, Z4
-	VPMOVZXBD        64(SI), Z6
-	VMOVAPS          Z6, Z7
-	VPTERNLOGD       $0xe4, Z31, Z5, Z6
-	VPTERNLOGD       $0xe4, Z27, Z5, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VPTERNLOGD       $0xea, Z29, Z26, Z7
-	VSUBPS           Z25, Z7, Z7
-	VMULPS           512(CX), Z6, Z6
-	VFMADD231PS.BCST 32(SP), Z6, Z1
-	VMULPS           768(CX), Z7, Z7
-	VFMADD231PS.BCST 48(SP), Z7, Z1
-	VPMOVZXBD        96(SI), Z5
-	VMOVAPS          Z5, Z6
-	VPTERNLOGD       $0xe4, Z31, Z4, Z5
-	VPTERNLOGD       $0xe4, Z27, Z4, Z6
-	VPTERNLOGD       $0xea, Z29, Z30, Z5
-	VSUBPS           Z28, Z5, Z5
-	VPTERNLOGD       $0xea, Z29, Z26, Z6
-	VSUBPS           Z25, Z6, Z6
-	VMULPS           640(CX), Z5, Z5
-	VFMADD231PS.BCST 40(SP), Z5, Z1
-	VMULPS           896(CX), Z6, Z6
-	VFMADD231PS.BCST 56(SP), Z6, Z1
-	VPMOVZXBD        176(SI), Z4
-	VPSLLD           $0x04, Z4, Z5
-	VPSLLD           $0x02, Z4, Z4
-	VPMOVZXBD        80(SI), Z6
-	VMOVAPS          Z6, Z7
-	VPTERNLOGD       $0xe4, Z31, Z5, Z6
-	VPTERNLOGD       $0xe4, Z27, Z5, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VPTERNLOGD       $0xea, Z29, Z26, Z7
-	VSUBPS           Z25, Z7, Z7
-	VMULPS           576(CX), Z6, Z6
-	VFMADD231PS.BCST 36(SP), Z6, Z1
-	VMULPS           832(CX), Z7, Z7
-	VFMADD231PS.BCST 52(SP), Z7, Z1
-	VPMOVZXBD        112(SI), Z5
-	VMOVAPS          Z5, Z6
-	VPTERNLOGD       $0xe4, Z31, Z4, Z5
-	VPTERNLOGD       $0xe4, Z27, Z4, Z6
-	VPTERNLOGD       $0xea, Z29, Z30, Z5
-	VSUBPS           Z28, Z5, Z5
-	VPTERNLOGD       $0xea, Z29, Z26, Z6
-	VSUBPS           Z25, Z6, Z6
-	VMULPS           704(CX), Z5, Z5
-	VFMADD231PS.BCST 44(SP), Z5, Z1
-	VMULPS           960(CX), Z6, Z6
-	VFMADD231PS.BCST 60(SP), Z6, Z1
-	VPMOVSXBD        192(DI), Z4
-	VCVTDQ2PS        Z4, Z4
-	MOVWQZX          208(DI), R9
-	VBROADCASTSS     (AX)(R9*4), Z5
-	VMULPS           Z5, Z4, Z4
-	VMULPS           sixteenthScales<>+0(SB), Z4, Z4
-	VMOVUPS          Z4, (SP)
-	VPMOVZXBD        128(DI), Z4
-	VPSLLD           $0x04, Z4, Z5
-	VPSLLD           $0x02, Z4, Z4
-	VPMOVZXBD        (DI), Z6
-	VMOVAPS          Z6, Z7
-	VPTERNLOGD       $0xe4, Z31, Z5, Z6
-	VPTERNLOGD       $0xe4, Z27, Z5, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VPTERNLOGD       $0xea, Z29, Z26, Z7
-	VSUBPS           Z25, Z7, Z7
-	VMULPS           (CX), Z6, Z6
-	VFMADD231PS.BCST (SP), Z6, Z2
-	VMULPS           256(CX), Z7, Z7
-	VFMADD231PS.BCST 16(SP), Z7, Z2
-	VPMOVZXBD        32(DI), Z5
-	VMOVAPS          Z5, Z6
-	VPTERNLOGD       $0xe4, Z31, Z4, Z5
-	VPTERNLOGD       $0xe4, Z27, Z4, Z6
-	VPTERNLOGD       $0xea, Z29, Z30, Z5
-	VSUBPS           Z28, Z5, Z5
-	VPTERNLOGD       $0xea, Z29, Z26, Z6
-	VSUBPS           Z25, Z6, Z6
-	VMULPS           128(CX), Z5, Z5
-	VFMADD231PS.BCST 8(SP), Z5, Z2
-	VMULPS           384(CX), Z6, Z6
-	VFMADD231PS.BCST 24(SP), Z6, Z2
-	VPMOVZXBD        144(DI), Z4
-	VPSLLD           $0x04, Z4, Z5
-	VPSLLD           $0x02, Z4, Z4
-	VPMOVZXBD        16(DI), Z6
-	VMOVAPS          Z6, Z7
-	VPTERNLOGD       $0xe4, Z31, Z5, Z6
-	VPTERNLOGD       $0xe4, Z27, Z5, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VPTERNLOGD       $0xea, Z29, Z26, Z7
-	VSUBPS           Z25, Z7, Z7
-	VMULPS           64(CX), Z6, Z6
-	VFMADD231PS.BCST 4(SP), Z6, Z2
-	VMULPS           320(CX), Z7, Z7
-	VFMADD231PS.BCST 20(SP), Z7, Z2
-	VPMOVZXBD        48(DI), Z5
-	VMOVAPS          Z5, Z6
-	VPTERNLOGD       $0xe4, Z31, Z4, Z5
-	VPTERNLOGD       $0xe4, Z27, Z4, Z6
-	VPTERNLOGD       $0xea, Z29, Z30, Z5
-	VSUBPS           Z28, Z5, Z5
-	VPTERNLOGD       $0xea, Z29, Z26, Z6
-	VSUBPS           Z25, Z6, Z6
-	VMULPS           192(CX), Z5, Z5
-	VFMADD231PS.BCST 12(SP), Z5, Z2
-	VMULPS           448(CX), Z6, Z6
-	VFMADD231PS.BCST 28(SP), Z6, Z2
-	VPMOVZXBD        160(DI), Z4
-	VPSLLD           $0x04, Z4, Z5
-	VPSLLD           $0x02, Z4, Z4
-	VPMOVZXBD        64(DI), Z6
-	VMOVAPS          Z6, Z7
-	VPTERNLOGD       $0xe4, Z31, Z5, Z6
-	VPTERNLOGD       $0xe4, Z27, Z5, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VPTERNLOGD       $0xea, Z29, Z26, Z7
-	VSUBPS           Z25, Z7, Z7
-	VMULPS           512(CX), Z6, Z6
-	VFMADD231PS.BCST 32(SP), Z6, Z2
-	VMULPS           768(CX), Z7, Z7
-	VFMADD231PS.BCST 48(SP), Z7, Z2
-	VPMOVZXBD        96(DI), Z5
-	VMOVAPS          Z5, Z6
-	VPTERNLOGD       $0xe4, Z31, Z4, Z5
-	VPTERNLOGD       $0xe4, Z27, Z4, Z6
-	VPTERNLOGD       $0xea, Z29, Z30, Z5
-	VSUBPS           Z28, Z5, Z5
-	VPTERNLOGD       $0xea, Z29, Z26, Z6
-	VSUBPS           Z25, Z6, Z6
-	VMULPS           640(CX), Z5, Z5
-	VFMADD231PS.BCST 40(SP), Z5, Z2
-	VMULPS           896(CX), Z6, Z6
-	VFMADD231PS.BCST 56(SP), Z6, Z2
-	VPMOVZXBD        176(DI), Z4
-	VPSLLD           $0x04, Z4, Z5
-	VPSLLD           $0x02, Z4, Z4
-	VPMOVZXBD        80(DI), Z6
-	VMOVAPS          Z6, Z7
-	VPTERNLOGD       $0xe4, Z31, Z5, Z6
-	VPTERNLOGD       $0xe4, Z27, Z5, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VPTERNLOGD       $0xea, Z29, Z26, Z7
-	VSUBPS           Z25, Z7, Z7
-	VMULPS           576(CX), Z6, Z6
-	VFMADD231PS.BCST 36(SP), Z6, Z2
-	VMULPS           832(CX), Z7, Z7
-	VFMADD231PS.BCST 52(SP), Z7, Z2
-	VPMOVZXBD        112(DI), Z5
-	VMOVAPS          Z5, Z6
-	VPTERNLOGD       $0xe4, Z31, Z4, Z5
-	VPTERNLOGD       $0xe4, Z27, Z4, Z6
-	VPTERNLOGD       $0xea, Z29, Z30, Z5
-	VSUBPS           Z28, Z5, Z5
-	VPTERNLOGD       $0xea, Z29, Z26, Z6
-	VSUBPS           Z25, Z6, Z6
-	VMULPS           704(CX), Z5, Z5
-	VFMADD231PS.BCST 44(SP), Z5, Z2
-	VMULPS           960(CX), Z6, Z6
-	VFMADD231PS.BCST 60(SP), Z6, Z2
-	VPMOVSXBD        192(R8), Z4
-	VCVTDQ2PS        Z4, Z4
-	MOVWQZX          208(R8), R9
-	VBROADCASTSS     (AX)(R9*4), Z5
-	VMULPS           Z5, Z4, Z4
-	VMULPS           sixteenthScales<>+0(SB), Z4, Z4
-	VMOVUPS          Z4, (SP)
-	VPMOVZXBD        128(R8), Z4
-	VPSLLD           $0x04, Z4, Z5
-	VPSLLD           $0x02, Z4, Z4
-	VPMOVZXBD        (R8), Z6
-	VMOVAPS          Z6, Z7
-	VPTERNLOGD       $0xe4, Z31, Z5, Z6
-	VPTERNLOGD       $0xe4, Z27, Z5, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VPTERNLOGD       $0xea, Z29, Z26, Z7
-	VSUBPS           Z25, Z7, Z7
-	VMULPS           (CX), Z6, Z6
-	VFMADD231PS.BCST (SP), Z6, Z3
-	VMULPS           256(CX), Z7, Z7
-	VFMADD231PS.BCST 16(SP), Z7, Z3
-	VPMOVZXBD        32(R8), Z5
-	VMOVAPS          Z5, Z6
-	VPTERNLOGD       $0xe4, Z31, Z4, Z5
-	VPTERNLOGD       $0xe4, Z27, Z4, Z6
-	VPTERNLOGD       $0xea, Z29, Z30, Z5
-	VSUBPS           Z28, Z5, Z5
-	VPTERNLOGD       $0xea, Z29, Z26, Z6
-	VSUBPS           Z25, Z6, Z6
-	VMULPS           128(CX), Z5, Z5
-	VFMADD231PS.BCST 8(SP), Z5, Z3
-	VMULPS           384(CX), Z6, Z6
-	VFMADD231PS.BCST 24(SP), Z6, Z3
-	VPMOVZXBD        144(R8), Z4
-	VPSLLD           $0x04, Z4, Z5
-	VPSLLD           $0x02, Z4, Z4
-	VPMOVZXBD        16(R8), Z6
-	VMOVAPS          Z6, Z7
-	VPTERNLOGD       $0xe4, Z31, Z5, Z6
-	VPTERNLOGD       $0xe4, Z27, Z5, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VPTERNLOGD       $0xea, Z29, Z26, Z7
-	VSUBPS           Z25, Z7, Z7
-	VMULPS           64(CX), Z6, Z6
-	VFMADD231PS.BCST 4(SP), Z6, Z3
-	VMULPS           320(CX), Z7, Z7
-	VFMADD231PS.BCST 20(SP), Z7, Z3
-	VPMOVZXBD        48(R8), Z5
-	VMOVAPS          Z5, Z6
-	VPTERNLOGD       $0xe4, Z31, Z4, Z5
-	VPTERNLOGD       $0xe4, Z27, Z4, Z6
-	VPTERNLOGD       $0xea, Z29, Z30, Z5
-	VSUBPS           Z28, Z5, Z5
-	VPTERNLOGD       $0xea, Z29, Z26, Z6
-	VSUBPS           Z25, Z6, Z6
-	VMULPS           192(CX), Z5, Z5
-	VFMADD231PS.BCST 12(SP), Z5, Z3
-	VMULPS           448(CX), Z6, Z6
-	VFMADD231PS.BCST 28(SP), Z6, Z3
-	VPMOVZXBD        160(R8), Z4
-	VPSLLD           $0x04, Z4, Z5
-	VPSLLD           $0x02, Z4, Z4
-	VPMOVZXBD        64(R8), Z6
-	VMOVAPS          Z6, Z7
-	VPTERNLOGD       $0xe4, Z31, Z5, Z6
-	VPTERNLOGD       $0xe4, Z27, Z5, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VPTERNLOGD       $0xea, Z29, Z26, Z7
-	VSUBPS           Z25, Z7, Z7
-	VMULPS           512(CX), Z6, Z6
-	VFMADD231PS.BCST 32(SP), Z6, Z3
-	VMULPS           768(CX), Z7, Z7
-	VFMADD231PS.BCST 48(SP), Z7, Z3
-	VPMOVZXBD        96(R8), Z5
-	VMOVAPS          Z5, Z6
-	VPTERNLOGD       $0xe4, Z31, Z4, Z5
-	VPTERNLOGD       $0xe4, Z27, Z4, Z6
-	VPTERNLOGD       $0xea, Z29, Z30, Z5
-	VSUBPS           Z28, Z5, Z5
-	VPTERNLOGD       $0xea, Z29, Z26, Z6
-	VSUBPS           Z25, Z6, Z6
-	VMULPS           640(CX), Z5, Z5
-	VFMADD231PS.BCST 40(SP), Z5, Z3
-	VMULPS           896(CX), Z6, Z6
-	VFMADD231PS.BCST 56(SP), Z6, Z3
-	VPMOVZXBD        176(R8), Z4
-	VPSLLD           $0x04, Z4, Z5
-	VPSLLD           $0x02, Z4, Z4
-	VPMOVZXBD        80(R8), Z6
-	VMOVAPS          Z6, Z7
-	VPTERNLOGD       $0xe4, Z31, Z5, Z6
-	VPTERNLOGD       $0xe4, Z27, Z5, Z7
-	VPTERNLOGD       $0xea, Z29, Z30, Z6
-	VSUBPS           Z28, Z6, Z6
-	VPTERNLOGD       $0xea, Z29, Z26, Z7
-	VSUBPS           Z25, Z7, Z7
-	VMULPS           576(CX), Z6, Z6
-	VFMADD231PS.BCST 36(SP), Z6, Z3
-	VMULPS           832(CX), Z7, Z7
-	VFMADD231PS.BCST 52(SP), Z7, Z3
-	VPMOVZXBD        112(R8), Z5
-	VMOVAPS          Z5, Z6
-	VPTERNLOGD       $0xe4, Z31, Z4, Z5
-	VPTERNLOGD       $0xe4, Z27, Z4, Z6
-	VPTERNLOGD       $0xea, Z29, Z30, Z5
-	VSUBPS           Z28, Z5, Z5
-	VPTERNLOGD       $0xea, Z29, Z26, Z6
-	VSUBPS           Z25, Z6, Z6
-	VMULPS           704(CX), Z5, Z5
-	VFMADD231PS.BCST 44(SP), Z5, Z3
-	VMULPS           960(CX), Z6, Z6
-	VFMADD231PS.BCST 60(SP), Z6, Z3
-	CMPB             ·prefetchesFar+0(SB), $0x00
-	JEQ              near12
-	PREFETCHT0       4096(BX)
-	PREFETCHT0       4160(BX)
-	PREFETCHT0       4224(BX)
-	PREFETCHT0       4288(BX)
-	PREFETCHT0       4096(SI)
-	PREFETCHT0       4160(SI)
-	PREFETCHT0       4224(SI)
-	PREFETCHT0       4288(SI)
-	PREFETCHT0       4096(DI)
-	PREFETCHT0       4160(DI)
-	PREFETCHT0       4224(DI)
-	PREFETCHT0       4288(DI)
-	PREFETCHT0       4096(R8)
-	PREFETCHT0       4160(R8)
-	PREFETCHT0       4224(R8)
-	PREFETCHT0       4288(R8)
-	JMP              prefetched12
+	MOVWQZX         208(BX), R9
+	VBROADCASTSS    (AX)(R9*4), Z5
+	VPMOVSXBD       192(BX), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS          Z5, Z4, Z4
+	VMOVUPS         (BX), Z5
+	VBROADCASTI64X4 128(BX), Z6
+	VPSLLVW         Z26, Z6, Z7
+	VPTERNLOGD      $0xd8, Z31, Z5, Z7
+	VMOVAPS         Z7, Z8
+	VPTERNLOGD      $0xea, Z29, Z30, Z8
+	VSUBPS          Z28, Z8, Z8
+	VMULPS          (CX), Z8, Z8
+	VMOVAPS         Z7, Z9
+	VPTERNLOGD      $0xea, Z29, Z27, Z9
+	VSUBPS          Z24, Z9, Z9
+	VFMADD231PS     64(CX), Z9, Z8
+	VMOVAPS         Z7, Z9
+	VPTERNLOGD      $0xea, Z29, Z22, Z9
+	VSUBPS          Z23, Z9, Z9
+	VFMADD231PS     128(CX), Z9, Z8
+	VPSRLD          $0x08, Z7, Z7
+	VPTERNLOGD      $0xea, Z29, Z22, Z7
+	VSUBPS          Z23, Z7, Z7
+	VFMADD231PS     192(CX), Z7, Z8
+	VPERMPS         Z4, Z21, Z7
+	VFMADD231PS     Z7, Z8, Z0
+	VPSRLVW         Z25, Z6, Z6
+	VPSRLW          $0x04, Z5, Z5
+	VPTERNLOGD      $0xd8, Z31, Z5, Z6
+	VMOVAPS         Z6, Z5
+	VPTERNLOGD      $0xea, Z29, Z30, Z5
+	VSUBPS          Z28, Z5, Z5
+	VMULPS          256(CX), Z5, Z5
+	VMOVAPS         Z6, Z7
+	VPTERNLOGD      $0xea, Z29, Z27, Z7
+	VSUBPS          Z24, Z7, Z7
+	VFMADD231PS     320(CX), Z7, Z5
+	VMOVAPS         Z6, Z7
+	VPTERNLOGD      $0xea, Z29, Z22, Z7
+	VSUBPS          Z23, Z7, Z7
+	VFMADD231PS     384(CX), Z7, Z5
+	VPSRLD          $0x08, Z6, Z6
+	VPTERNLOGD      $0xea, Z29, Z22, Z6
+	VSUBPS          Z23, Z6, Z6
+	VFMADD231PS     448(CX), Z6, Z5
+	VPERMPS         Z4, Z20, Z6
+	VFMADD231PS     Z6, Z5, Z0
+	VMOVUPS         64(BX), Z5
+	VBROADCASTI64X4 160(BX), Z6
+	VPSLLVW         Z26, Z6, Z7
+	VPTERNLOGD      $0xd8, Z31, Z5, Z7
+	VMOVAPS         Z7, Z8
+	VPTERNLOGD      $0xea, Z29, Z30, Z8
+	VSUBPS          Z28, Z8, Z8
+	VMULPS          512(CX), Z8, Z8
+	VMOVAPS         Z7, Z9
+	VPTERNLOGD      $0xea, Z29, Z27, Z9
+	VSUBPS          Z24, Z9, Z9
+	VFMADD231PS     576(CX), Z9, Z8
+	VMOVAPS         Z7, Z9
+	VPTERNLOGD      $0xea, Z29, Z22, Z9
+	VSUBPS          Z23, Z9, Z9
+	VFMADD231PS     640(CX), Z9, Z8
+	VPSRLD          $0x08, Z7, Z7
+	VPTERNLOGD      $0xea, Z29, Z22, Z7
+	VSUBPS          Z23, Z7, Z7
+	VFMADD231PS     704(CX), Z7, Z8
+	VPERMPS         Z4, Z19, Z7
+	VFMADD231PS     Z7, Z8, Z0
+	VPSRLVW         Z25, Z6, Z6
+	VPSRLW          $0x04, Z5, Z5
+	VPTERNLOGD      $0xd8, Z31, Z5, Z6
+	VMOVAPS         Z6, Z5
+	VPTERNLOGD      $0xea, Z29, Z30, Z5
+	VSUBPS          Z28, Z5, Z5
+	VMULPS          768(CX), Z5, Z5
+	VMOVAPS         Z6, Z7
+	VPTERNLOGD      $0xea, Z29, Z27, Z7
+	VSUBPS          Z24, Z7, Z7
+	VFMADD231PS     832(CX), Z7, Z5
+	VMOVAPS         Z6, Z7
+	VPTERNLOGD      $0xea, Z29, Z22, Z7
+	VSUBPS          Z23, Z7, Z7
+	VFMADD231PS     896(CX), Z7, Z5
+	VPSRLD          $0x08, Z6, Z6
+	VPTERNLOGD      $0xea, Z29, Z22, Z6
+	VSUBPS          Z23, Z6, Z6
+	VFMADD231PS     960(CX), Z6, Z5
+	VPERMPS         Z4, Z18, Z4
+	VFMADD231PS     Z4, Z5, Z0
+	MOVWQZX         208(SI), R9
+	VBROADCASTSS    (AX)(R9*4), Z5
+	VPMOVSXBD       192(SI), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS          Z5, Z4, Z4
+	VMOVUPS         (SI), Z5
+	VBROADCASTI64X4 128(SI), Z6
+	VPSLLVW         Z26, Z6, Z7
+	VPTERNLOGD      $0xd8, Z31, Z5, Z7
+	VMOVAPS         Z7, Z8
+	VPTERNLOGD      $0xea, Z29, Z30, Z8
+	VSUBPS          Z28, Z8, Z8
+	VMULPS          (CX), Z8, Z8
+	VMOVAPS         Z7, Z9
+	VPTERNLOGD      $0xea, Z29, Z27, Z9
+	VSUBPS          Z24, Z9, Z9
+	VFMADD231PS     64(CX), Z9, Z8
+	VMOVAPS         Z7, Z9
+	VPTERNLOGD      $0xea, Z29, Z22, Z9
+	VSUBPS          Z23, Z9, Z9
+	VFMADD231PS     128(CX), Z9, Z8
+	VPSRLD          $0x08, Z7, Z7
+	VPTERNLOGD      $0xea, Z29, Z22, Z7
+	VSUBPS          Z23, Z7, Z7
+	VFMADD231PS     192(CX), Z7, Z8
+	VPERMPS         Z4, Z21, Z7
+	VFMADD231PS     Z7, Z8, Z1
+	VPSRLVW         Z25, Z6, Z6
+	VPSRLW          $0x04, Z5, Z5
+	VPTERNLOGD      $0xd8, Z31, Z5, Z6
+	VMOVAPS         Z6, Z5
+	VPTERNLOGD      $0xea, Z29, Z30, Z5
+	VSUBPS          Z28, Z5, Z5
+	VMULPS          256(CX), Z5, Z5
+	VMOVAPS         Z6, Z7
+	VPTERNLOGD      $0xea, Z29, Z27, Z7
+	VSUBPS          Z24, Z7, Z7
+	VFMADD231PS     320(CX), Z7, Z5
+	VMOVAPS         Z6, Z7
+	VPTERNLOGD      $0xea, Z29, Z22, Z7
+	VSUBPS          Z23, Z7, Z7
+	VFMADD231PS     384(CX), Z7, Z5
+	VPSRLD          $0x08, Z6, Z6
+	VPTERNLOGD      $0xea, Z29, Z22, Z6
+	VSUBPS          Z23, Z6, Z6
+	VFMADD231PS     448(CX), Z6, Z5
+	VPERMPS         Z4, Z20, Z6
+	VFMADD231PS     Z6, Z5, Z1
+	VMOVUPS         64(SI), Z5
+	VBROADCASTI64X4 160(SI), Z6
+	VPSLLVW         Z26, Z6, Z7
+	VPTERNLOGD      $0xd8, Z31, Z5, Z7
+	VMOVAPS         Z7, Z8
+	VPTERNLOGD      $0xea, Z29, Z30, Z8
+	VSUBPS          Z28, Z8, Z8
+	VMULPS          512(CX), Z8, Z8
+	VMOVAPS         Z7, Z9
+	VPTERNLOGD      $0xea, Z29, Z27, Z9
+	VSUBPS          Z24, Z9, Z9
+	VFMADD231PS     576(CX), Z9, Z8
+	VMOVAPS         Z7, Z9
+	VPTERNLOGD      $0xea, Z29, Z22, Z9
+	VSUBPS          Z23, Z9, Z9
+	VFMADD231PS     640(CX), Z9, Z8
+	VPSRLD          $0x08, Z7, Z7
+	VPTERNLOGD      $0xea, Z29, Z22, Z7
+	VSUBPS          Z23, Z7, Z7
+	VFMADD231PS     704(CX), Z7, Z8
+	VPERMPS         Z4, Z19, Z7
+	VFMADD231PS     Z7, Z8, Z1
+	VPSRLVW         Z25, Z6, Z6
+	VPSRLW          $0x04, Z5, Z5
+	VPTERNLOGD      $0xd8, Z31, Z5, Z6
+	VMOVAPS         Z6, Z5
+	VPTERNLOGD      $0xea, Z29, Z30, Z5
+	VSUBPS          Z28, Z5, Z5
+	VMULPS          768(CX), Z5, Z5
+	VMOVAPS         Z6, Z7
+	VPTERNLOGD      $0xea, Z29, Z27, Z7
+	VSUBPS          Z24, Z7, Z7
+	VFMADD231PS     832(CX), Z7, Z5
+	VMOVAPS         Z6, Z7
+	VPTERNLOGD      $0xea, Z29, Z22, Z7
+	VSUBPS          Z23, Z7, Z7
+	VFMADD231PS     896(CX), Z7, Z5
+	VPSRLD          $0x08, Z6, Z6
+	VPTERNLOGD      $0xea, Z29, Z22, Z6
+	VSUBPS          Z23, Z6, Z6
+	VFMADD231PS     960(CX), Z6, Z5
+	VPERMPS         Z4, Z18, Z4
+	VFMADD231PS     Z4, Z5, Z1
+	MOVWQZX         208(DI), R9
+	VBROADCASTSS    (AX)(R9*4), Z5
+	VPMOVSXBD       192(DI), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS          Z5, Z4, Z4
+	VMOVUPS         (DI), Z5
+	VBROADCASTI64X4 128(DI), Z6
+	VPSLLVW         Z26, Z6, Z7
+	VPTERNLOGD      $0xd8, Z31, Z5, Z7
+	VMOVAPS         Z7, Z8
+	VPTERNLOGD      $0xea, Z29, Z30, Z8
+	VSUBPS          Z28, Z8, Z8
+	VMULPS          (CX), Z8, Z8
+	VMOVAPS         Z7, Z9
+	VPTERNLOGD      $0xea, Z29, Z27, Z9
+	VSUBPS          Z24, Z9, Z9
+	VFMADD231PS     64(CX), Z9, Z8
+	VMOVAPS         Z7, Z9
+	VPTERNLOGD      $0xea, Z29, Z22, Z9
+	VSUBPS          Z23, Z9, Z9
+	VFMADD231PS     128(CX), Z9, Z8
+	VPSRLD          $0x08, Z7, Z7
+	VPTERNLOGD      $0xea, Z29, Z22, Z7
+	VSUBPS          Z23, Z7, Z7
+	VFMADD231PS     192(CX), Z7, Z8
+	VPERMPS         Z4, Z21, Z7
+	VFMADD231PS     Z7, Z8, Z2
+	VPSRLVW         Z25, Z6, Z6
+	VPSRLW          $0x04, Z5, Z5
+	VPTERNLOGD      $0xd8, Z31, Z5, Z6
+	VMOVAPS         Z6, Z5
+	VPTERNLOGD      $0xea, Z29, Z30, Z5
+	VSUBPS          Z28, Z5, Z5
+	VMULPS          256(CX), Z5, Z5
+	VMOVAPS         Z6, Z7
+	VPTERNLOGD      $0xea, Z29, Z27, Z7
+	VSUBPS          Z24, Z7, Z7
+	VFMADD231PS     320(CX), Z7, Z5
+	VMOVAPS         Z6, Z7
+	VPTERNLOGD      $0xea, Z29, Z22, Z7
+	VSUBPS          Z23, Z7, Z7
+	VFMADD231PS     384(CX), Z7, Z5
+	VPSRLD          $0x08, Z6, Z6
+	VPTERNLOGD      $0xea, Z29, Z22, Z6
+	VSUBPS          Z23, Z6, Z6
+	VFMADD231PS     448(CX), Z6, Z5
+	VPERMPS         Z4, Z20, Z6
+	VFMADD231PS     Z6, Z5, Z2
+	VMOVUPS         64(DI), Z5
+	VBROADCASTI64X4 160(DI), Z6
+	VPSLLVW         Z26, Z6, Z7
+	VPTERNLOGD      $0xd8, Z31, Z5, Z7
+	VMOVAPS         Z7, Z8
+	VPTERNLOGD      $0xea, Z29, Z30, Z8
+	VSUBPS          Z28, Z8, Z8
+	VMULPS          512(CX), Z8, Z8
+	VMOVAPS         Z7, Z9
+	VPTERNLOGD      $0xea, Z29, Z27, Z9
+	VSUBPS          Z24, Z9, Z9
+	VFMADD231PS     576(CX), Z9, Z8
+	VMOVAPS         Z7, Z9
+	VPTERNLOGD      $0xea, Z29, Z22, Z9
+	VSUBPS          Z23, Z9, Z9
+	VFMADD231PS     640(CX), Z9, Z8
+	VPSRLD          $0x08, Z7, Z7
+	VPTERNLOGD      $0xea, Z29, Z22, Z7
+	VSUBPS          Z23, Z7, Z7
+	VFMADD231PS     704(CX), Z7, Z8
+	VPERMPS         Z4, Z19, Z7
+	VFMADD231PS     Z7, Z8, Z2
+	VPSRLVW         Z25, Z6, Z6
+	VPSRLW          $0x04, Z5, Z5
+	VPTERNLOGD      $0xd8, Z31, Z5, Z6
+	VMOVAPS         Z6, Z5
+	VPTERNLOGD      $0xea, Z29, Z30, Z5
+	VSUBPS          Z28, Z5, Z5
+	VMULPS          768(CX), Z5, Z5
+	VMOVAPS         Z6, Z7
+	VPTERNLOGD      $0xea, Z29, Z27, Z7
+	VSUBPS          Z24, Z7, Z7
+	VFMADD231PS     832(CX), Z7, Z5
+	VMOVAPS         Z6, Z7
+	VPTERNLOGD      $0xea, Z29, Z22, Z7
+	VSUBPS          Z23, Z7, Z7
+	VFMADD231PS     896(CX), Z7, Z5
+	VPSRLD          $0x08, Z6, Z6
+	VPTERNLOGD      $0xea, Z29, Z22, Z6
+	VSUBPS          Z23, Z6, Z6
+	VFMADD231PS     960(CX), Z6, Z5
+	VPERMPS         Z4, Z18, Z4
+	VFMADD231PS     Z4, Z5, Z2
+	MOVWQZX         208(R8), R9
+	VBROADCASTSS    (AX)(R9*4), Z5
+	VPMOVSXBD       192(R8), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS          Z5, Z4, Z4
+	VMOVUPS         (R8), Z5
+	VBROADCASTI64X4 128(R8), Z6
+	VPSLLVW         Z26, Z6, Z7
+	VPTERNLOGD      $0xd8, Z31, Z5, Z7
+	VMOVAPS         Z7, Z8
+	VPTERNLOGD      $0xea, Z29, Z30, Z8
+	VSUBPS          Z28, Z8, Z8
+	VMULPS          (CX), Z8, Z8
+	VMOVAPS         Z7, Z9
+	VPTERNLOGD      $0xea, Z29, Z27, Z9
+	VSUBPS          Z24, Z9, Z9
+	VFMADD231PS     64(CX), Z9, Z8
+	VMOVAPS         Z7, Z9
+	VPTERNLOGD      $0xea, Z29, Z22, Z9
+	VSUBPS          Z23, Z9, Z9
+	VFMADD231PS     128(CX), Z9, Z8
+	VPSRLD          $0x08, Z7, Z7
+	VPTERNLOGD      $0xea, Z29, Z22, Z7
+	VSUBPS          Z23, Z7, Z7
+	VFMADD231PS     192(CX), Z7, Z8
+	VPERMPS         Z4, Z21, Z7
+	VFMADD231PS     Z7, Z8, Z3
+	VPSRLVW         Z25, Z6, Z6
+	VPSRLW          $0x04, Z5, Z5
+	VPTERNLOGD      $0xd8, Z31, Z5, Z6
+	VMOVAPS         Z6, Z5
+	VPTERNLOGD      $0xea, Z29, Z30, Z5
+	VSUBPS          Z28, Z5, Z5
+	VMULPS          256(CX), Z5, Z5
+	VMOVAPS         Z6, Z7
+	VPTERNLOGD      $0xea, Z29, Z27, Z7
+	VSUBPS          Z24, Z7, Z7
+	VFMADD231PS     320(CX), Z7, Z5
+	VMOVAPS         Z6, Z7
+	VPTERNLOGD      $0xea, Z29, Z22, Z7
+	VSUBPS          Z23, Z7, Z7
+	VFMADD231PS     384(CX), Z7, Z5
+	VPSRLD          $0x08, Z6, Z6
+	VPTERNLOGD      $0xea, Z29, Z22, Z6
+	VSUBPS          Z23, Z6, Z6
+	VFMADD231PS     448(CX), Z6, Z5
+	VPERMPS         Z4, Z20, Z6
+	VFMADD231PS     Z6, Z5, Z3
+	VMOVUPS         64(R8), Z5
+	VBROADCASTI64X4 160(R8), Z6
+	VPSLLVW         Z26, Z6, Z7
+	VPTERNLOGD      $0xd8, Z31, Z5, Z7
+	VMOVAPS         Z7, Z8
+	VPTERNLOGD      $0xea, Z29, Z30, Z8
+	VSUBPS          Z28, Z8, Z8
+	VMULPS          512(CX), Z8, Z8
+	VMOVAPS         Z7, Z9
+	VPTERNLOGD      $0xea, Z29, Z27, Z9
+	VSUBPS          Z24, Z9, Z9
+	VFMADD231PS     576(CX), Z9, Z8
+	VMOVAPS         Z7, Z9
+	VPTERNLOGD      $0xea, Z29, Z22, Z9
+	VSUBPS          Z23, Z9, Z9
+	VFMADD231PS     640(CX), Z9, Z8
+	VPSRLD          $0x08, Z7, Z7
+	VPTERNLOGD      $0xea, Z29, Z22, Z7
+	VSUBPS          Z23, Z7, Z7
+	VFMADD231PS     704(CX), Z7, Z8
+	VPERMPS         Z4, Z19, Z7
+	VFMADD231PS     Z7, Z8, Z3
+	VPSRLVW         Z25, Z6, Z6
+	VPSRLW          $0x04, Z5, Z5
+	VPTERNLOGD      $0xd8, Z31, Z5, Z6
+	VMOVAPS         Z6, Z5
+	VPTERNLOGD      $0xea, Z29, Z30, Z5
+	VSUBPS          Z28, Z5, Z5
+	VMULPS          768(CX), Z5, Z5
+	VMOVAPS         Z6, Z7
+	VPTERNLOGD      $0xea, Z29, Z27, Z7
+	VSUBPS          Z24, Z7, Z7
+	VFMADD231PS     832(CX), Z7, Z5
+	VMOVAPS         Z6, Z7
+	VPTERNLOGD      $0xea, Z29, Z22, Z7
+	VSUBPS          Z23, Z7, Z7
+	VFMADD231PS     896(CX), Z7, Z5
+	VPSRLD          $0x08, Z6, Z6
+	VPTERNLOGD      $0xea, Z29, Z22, Z6
+	VSUBPS          Z23, Z6, Z6
+	VFMADD231PS     960(CX), Z6, Z5
+	VPERMPS         Z4, Z18, Z4
+	VFMADD231PS     Z4, Z5, Z3
+	CMPB            ·prefetchesFar+0(SB), $0x00
+	JEQ             near12
+	PREFETCHT0      4096(BX)
+	PREFETCHT0      4160(BX)
+	PREFETCHT0      4224(BX)
+	PREFETCHT0      4288(BX)
+	PREFETCHT0      4096(SI)
+	PREFETCHT0      4160(SI)
+	PREFETCHT0      4224(SI)
+	PREFETCHT0      4288(SI)
+	PREFETCHT0      4096(DI)
+	PREFETCHT0      4160(DI)
+	PREFETCHT0      4224(DI)
+	PREFETCHT0      4288(DI)
+	PREFETCHT0      4096(R8)
+	PREFETCHT0      4160(R8)
+	PREFETCHT0      4224(R8)
+	PREFETCHT0      4288(R8)
+	JMP             prefetched12
 
 near12:
 	PREFETCHT0 1024(BX)
@@ -5469,6 +5373,24 @@ prefetched12:
 	VZEROUPPER
 	RET
 
+DATA c0f0f0f0f<>+0(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+4(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+8(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+12(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+16(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+20(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+24(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+28(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+32(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+36(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+40(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+44(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+48(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+52(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+56(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+60(SB)/4, $0x0f0f0f0f
+GLOBL c0f0f0f0f<>(SB), RODATA|NOPTR, $64
+
 DATA c0000003f<>+0(SB)/4, $0x0000003f
 DATA c0000003f<>+4(SB)/4, $0x0000003f
 DATA c0000003f<>+8(SB)/4, $0x0000003f
@@ -5505,77 +5427,185 @@ DATA c4b000020<>+56(SB)/4, $0x4b000020
 DATA c4b000020<>+60(SB)/4, $0x4b000020
 GLOBL c4b000020<>(SB), RODATA|NOPTR, $64
 
-DATA c000000ff<>+0(SB)/4, $0x000000ff
-DATA c000000ff<>+4(SB)/4, $0x000000ff
-DATA c000000ff<>+8(SB)/4, $0x000000ff
-DATA c000000ff<>+12(SB)/4, $0x000000ff
-DATA c000000ff<>+16(SB)/4, $0x000000ff
-DATA c000000ff<>+20(SB)/4, $0x000000ff
-DATA c000000ff<>+24(SB)/4, $0x000000ff
-DATA c000000ff<>+28(SB)/4, $0x000000ff
-DATA c000000ff<>+32(SB)/4, $0x000000ff
-DATA c000000ff<>+36(SB)/4, $0x000000ff
-DATA c000000ff<>+40(SB)/4, $0x000000ff
-DATA c000000ff<>+44(SB)/4, $0x000000ff
-DATA c000000ff<>+48(SB)/4, $0x000000ff
-DATA c000000ff<>+52(SB)/4, $0x000000ff
-DATA c000000ff<>+56(SB)/4, $0x000000ff
-DATA c000000ff<>+60(SB)/4, $0x000000ff
-GLOBL c000000ff<>(SB), RODATA|NOPTR, $64
+DATA c00003f00<>+0(SB)/4, $0x00003f00
+DATA c00003f00<>+4(SB)/4, $0x00003f00
+DATA c00003f00<>+8(SB)/4, $0x00003f00
+DATA c00003f00<>+12(SB)/4, $0x00003f00
+DATA c00003f00<>+16(SB)/4, $0x00003f00
+DATA c00003f00<>+20(SB)/4, $0x00003f00
+DATA c00003f00<>+24(SB)/4, $0x00003f00
+DATA c00003f00<>+28(SB)/4, $0x00003f00
+DATA c00003f00<>+32(SB)/4, $0x00003f00
+DATA c00003f00<>+36(SB)/4, $0x00003f00
+DATA c00003f00<>+40(SB)/4, $0x00003f00
+DATA c00003f00<>+44(SB)/4, $0x00003f00
+DATA c00003f00<>+48(SB)/4, $0x00003f00
+DATA c00003f00<>+52(SB)/4, $0x00003f00
+DATA c00003f00<>+56(SB)/4, $0x00003f00
+DATA c00003f00<>+60(SB)/4, $0x00003f00
+GLOBL c00003f00<>(SB), RODATA|NOPTR, $64
 
-DATA c000003f0<>+0(SB)/4, $0x000003f0
-DATA c000003f0<>+4(SB)/4, $0x000003f0
-DATA c000003f0<>+8(SB)/4, $0x000003f0
-DATA c000003f0<>+12(SB)/4, $0x000003f0
-DATA c000003f0<>+16(SB)/4, $0x000003f0
-DATA c000003f0<>+20(SB)/4, $0x000003f0
-DATA c000003f0<>+24(SB)/4, $0x000003f0
-DATA c000003f0<>+28(SB)/4, $0x000003f0
-DATA c000003f0<>+32(SB)/4, $0x000003f0
-DATA c000003f0<>+36(SB)/4, $0x000003f0
-DATA c000003f0<>+40(SB)/4, $0x000003f0
-DATA c000003f0<>+44(SB)/4, $0x000003f0
-DATA c000003f0<>+48(SB)/4, $0x000003f0
-DATA c000003f0<>+52(SB)/4, $0x000003f0
-DATA c000003f0<>+56(SB)/4, $0x000003f0
-DATA c000003f0<>+60(SB)/4, $0x000003f0
-GLOBL c000003f0<>(SB), RODATA|NOPTR, $64
+DATA leftShifts<>+0(SB)/4, $0x00040004
+DATA leftShifts<>+4(SB)/4, $0x00040004
+DATA leftShifts<>+8(SB)/4, $0x00040004
+DATA leftShifts<>+12(SB)/4, $0x00040004
+DATA leftShifts<>+16(SB)/4, $0x00040004
+DATA leftShifts<>+20(SB)/4, $0x00040004
+DATA leftShifts<>+24(SB)/4, $0x00040004
+DATA leftShifts<>+28(SB)/4, $0x00040004
+DATA leftShifts<>+32(SB)/4, $0x00020002
+DATA leftShifts<>+36(SB)/4, $0x00020002
+DATA leftShifts<>+40(SB)/4, $0x00020002
+DATA leftShifts<>+44(SB)/4, $0x00020002
+DATA leftShifts<>+48(SB)/4, $0x00020002
+DATA leftShifts<>+52(SB)/4, $0x00020002
+DATA leftShifts<>+56(SB)/4, $0x00020002
+DATA leftShifts<>+60(SB)/4, $0x00020002
+GLOBL leftShifts<>(SB), RODATA|NOPTR, $64
 
-DATA c4b000200<>+0(SB)/4, $0x4b000200
-DATA c4b000200<>+4(SB)/4, $0x4b000200
-DATA c4b000200<>+8(SB)/4, $0x4b000200
-DATA c4b000200<>+12(SB)/4, $0x4b000200
-DATA c4b000200<>+16(SB)/4, $0x4b000200
-DATA c4b000200<>+20(SB)/4, $0x4b000200
-DATA c4b000200<>+24(SB)/4, $0x4b000200
-DATA c4b000200<>+28(SB)/4, $0x4b000200
-DATA c4b000200<>+32(SB)/4, $0x4b000200
-DATA c4b000200<>+36(SB)/4, $0x4b000200
-DATA c4b000200<>+40(SB)/4, $0x4b000200
-DATA c4b000200<>+44(SB)/4, $0x4b000200
-DATA c4b000200<>+48(SB)/4, $0x4b000200
-DATA c4b000200<>+52(SB)/4, $0x4b000200
-DATA c4b000200<>+56(SB)/4, $0x4b000200
-DATA c4b000200<>+60(SB)/4, $0x4b000200
-GLOBL c4b000200<>(SB), RODATA|NOPTR, $64
+DATA rightShifts<>+0(SB)/4, $0x00000000
+DATA rightShifts<>+4(SB)/4, $0x00000000
+DATA rightShifts<>+8(SB)/4, $0x00000000
+DATA rightShifts<>+12(SB)/4, $0x00000000
+DATA rightShifts<>+16(SB)/4, $0x00000000
+DATA rightShifts<>+20(SB)/4, $0x00000000
+DATA rightShifts<>+24(SB)/4, $0x00000000
+DATA rightShifts<>+28(SB)/4, $0x00000000
+DATA rightShifts<>+32(SB)/4, $0x00020002
+DATA rightShifts<>+36(SB)/4, $0x00020002
+DATA rightShifts<>+40(SB)/4, $0x00020002
+DATA rightShifts<>+44(SB)/4, $0x00020002
+DATA rightShifts<>+48(SB)/4, $0x00020002
+DATA rightShifts<>+52(SB)/4, $0x00020002
+DATA rightShifts<>+56(SB)/4, $0x00020002
+DATA rightShifts<>+60(SB)/4, $0x00020002
+GLOBL rightShifts<>(SB), RODATA|NOPTR, $64
 
-DATA sixteenthScales<>+0(SB)/4, $0x3f800000
-DATA sixteenthScales<>+4(SB)/4, $0x3f800000
-DATA sixteenthScales<>+8(SB)/4, $0x3f800000
-DATA sixteenthScales<>+12(SB)/4, $0x3f800000
-DATA sixteenthScales<>+16(SB)/4, $0x3d800000
-DATA sixteenthScales<>+20(SB)/4, $0x3d800000
-DATA sixteenthScales<>+24(SB)/4, $0x3d800000
-DATA sixteenthScales<>+28(SB)/4, $0x3d800000
-DATA sixteenthScales<>+32(SB)/4, $0x3f800000
-DATA sixteenthScales<>+36(SB)/4, $0x3f800000
-DATA sixteenthScales<>+40(SB)/4, $0x3f800000
-DATA sixteenthScales<>+44(SB)/4, $0x3f800000
-DATA sixteenthScales<>+48(SB)/4, $0x3d800000
-DATA sixteenthScales<>+52(SB)/4, $0x3d800000
-DATA sixteenthScales<>+56(SB)/4, $0x3d800000
-DATA sixteenthScales<>+60(SB)/4, $0x3d800000
-GLOBL sixteenthScales<>(SB), RODATA|NOPTR, $64
+DATA c4b002000<>+0(SB)/4, $0x4b002000
+DATA c4b002000<>+4(SB)/4, $0x4b002000
+DATA c4b002000<>+8(SB)/4, $0x4b002000
+DATA c4b002000<>+12(SB)/4, $0x4b002000
+DATA c4b002000<>+16(SB)/4, $0x4b002000
+DATA c4b002000<>+20(SB)/4, $0x4b002000
+DATA c4b002000<>+24(SB)/4, $0x4b002000
+DATA c4b002000<>+28(SB)/4, $0x4b002000
+DATA c4b002000<>+32(SB)/4, $0x4b002000
+DATA c4b002000<>+36(SB)/4, $0x4b002000
+DATA c4b002000<>+40(SB)/4, $0x4b002000
+DATA c4b002000<>+44(SB)/4, $0x4b002000
+DATA c4b002000<>+48(SB)/4, $0x4b002000
+DATA c4b002000<>+52(SB)/4, $0x4b002000
+DATA c4b002000<>+56(SB)/4, $0x4b002000
+DATA c4b002000<>+60(SB)/4, $0x4b002000
+GLOBL c4b002000<>(SB), RODATA|NOPTR, $64
+
+DATA c4b200000<>+0(SB)/4, $0x4b200000
+DATA c4b200000<>+4(SB)/4, $0x4b200000
+DATA c4b200000<>+8(SB)/4, $0x4b200000
+DATA c4b200000<>+12(SB)/4, $0x4b200000
+DATA c4b200000<>+16(SB)/4, $0x4b200000
+DATA c4b200000<>+20(SB)/4, $0x4b200000
+DATA c4b200000<>+24(SB)/4, $0x4b200000
+DATA c4b200000<>+28(SB)/4, $0x4b200000
+DATA c4b200000<>+32(SB)/4, $0x4b200000
+DATA c4b200000<>+36(SB)/4, $0x4b200000
+DATA c4b200000<>+40(SB)/4, $0x4b200000
+DATA c4b200000<>+44(SB)/4, $0x4b200000
+DATA c4b200000<>+48(SB)/4, $0x4b200000
+DATA c4b200000<>+52(SB)/4, $0x4b200000
+DATA c4b200000<>+56(SB)/4, $0x4b200000
+DATA c4b200000<>+60(SB)/4, $0x4b200000
+GLOBL c4b200000<>(SB), RODATA|NOPTR, $64
+
+DATA c003f0000<>+0(SB)/4, $0x003f0000
+DATA c003f0000<>+4(SB)/4, $0x003f0000
+DATA c003f0000<>+8(SB)/4, $0x003f0000
+DATA c003f0000<>+12(SB)/4, $0x003f0000
+DATA c003f0000<>+16(SB)/4, $0x003f0000
+DATA c003f0000<>+20(SB)/4, $0x003f0000
+DATA c003f0000<>+24(SB)/4, $0x003f0000
+DATA c003f0000<>+28(SB)/4, $0x003f0000
+DATA c003f0000<>+32(SB)/4, $0x003f0000
+DATA c003f0000<>+36(SB)/4, $0x003f0000
+DATA c003f0000<>+40(SB)/4, $0x003f0000
+DATA c003f0000<>+44(SB)/4, $0x003f0000
+DATA c003f0000<>+48(SB)/4, $0x003f0000
+DATA c003f0000<>+52(SB)/4, $0x003f0000
+DATA c003f0000<>+56(SB)/4, $0x003f0000
+DATA c003f0000<>+60(SB)/4, $0x003f0000
+GLOBL c003f0000<>(SB), RODATA|NOPTR, $64
+
+DATA fourfold0<>+0(SB)/4, $0x00000000
+DATA fourfold0<>+4(SB)/4, $0x00000000
+DATA fourfold0<>+8(SB)/4, $0x00000000
+DATA fourfold0<>+12(SB)/4, $0x00000000
+DATA fourfold0<>+16(SB)/4, $0x00000001
+DATA fourfold0<>+20(SB)/4, $0x00000001
+DATA fourfold0<>+24(SB)/4, $0x00000001
+DATA fourfold0<>+28(SB)/4, $0x00000001
+DATA fourfold0<>+32(SB)/4, $0x00000002
+DATA fourfold0<>+36(SB)/4, $0x00000002
+DATA fourfold0<>+40(SB)/4, $0x00000002
+DATA fourfold0<>+44(SB)/4, $0x00000002
+DATA fourfold0<>+48(SB)/4, $0x00000003
+DATA fourfold0<>+52(SB)/4, $0x00000003
+DATA fourfold0<>+56(SB)/4, $0x00000003
+DATA fourfold0<>+60(SB)/4, $0x00000003
+GLOBL fourfold0<>(SB), RODATA|NOPTR, $64
+
+DATA fourfold1<>+0(SB)/4, $0x00000004
+DATA fourfold1<>+4(SB)/4, $0x00000004
+DATA fourfold1<>+8(SB)/4, $0x00000004
+DATA fourfold1<>+12(SB)/4, $0x00000004
+DATA fourfold1<>+16(SB)/4, $0x00000005
+DATA fourfold1<>+20(SB)/4, $0x00000005
+DATA fourfold1<>+24(SB)/4, $0x00000005
+DATA fourfold1<>+28(SB)/4, $0x00000005
+DATA fourfold1<>+32(SB)/4, $0x00000006
+DATA fourfold1<>+36(SB)/4, $0x00000006
+DATA fourfold1<>+40(SB)/4, $0x00000006
+DATA fourfold1<>+44(SB)/4, $0x00000006
+DATA fourfold1<>+48(SB)/4, $0x00000007
+DATA fourfold1<>+52(SB)/4, $0x00000007
+DATA fourfold1<>+56(SB)/4, $0x00000007
+DATA fourfold1<>+60(SB)/4, $0x00000007
+GLOBL fourfold1<>(SB), RODATA|NOPTR, $64
+
+DATA fourfold2<>+0(SB)/4, $0x00000008
+DATA fourfold2<>+4(SB)/4, $0x00000008
+DATA fourfold2<>+8(SB)/4, $0x00000008
+DATA fourfold2<>+12(SB)/4, $0x00000008
+DATA fourfold2<>+16(SB)/4, $0x00000009
+DATA fourfold2<>+20(SB)/4, $0x00000009
+DATA fourfold2<>+24(SB)/4, $0x00000009
+DATA fourfold2<>+28(SB)/4, $0x00000009
+DATA fourfold2<>+32(SB)/4, $0x0000000a
+DATA fourfold2<>+36(SB)/4, $0x0000000a
+DATA fourfold2<>+40(SB)/4, $0x0000000a
+DATA fourfold2<>+44(SB)/4, $0x0000000a
+DATA fourfold2<>+48(SB)/4, $0x0000000b
+DATA fourfold2<>+52(SB)/4, $0x0000000b
+DATA fourfold2<>+56(SB)/4, $0x0000000b
+DATA fourfold2<>+60(SB)/4, $0x0000000b
+GLOBL fourfold2<>(SB), RODATA|NOPTR, $64
+
+DATA fourfold3<>+0(SB)/4, $0x0000000c
+DATA fourfold3<>+4(SB)/4, $0x0000000c
+DATA fourfold3<>+8(SB)/4, $0x0000000c
+DATA fourfold3<>+12(SB)/4, $0x0000000c
+DATA fourfold3<>+16(SB)/4, $0x0000000d
+DATA fourfold3<>+20(SB)/4, $0x0000000d
+DATA fourfold3<>+24(SB)/4, $0x0000000d
+DATA fourfold3<>+28(SB)/4, $0x0000000d
+DATA fourfold3<>+32(SB)/4, $0x0000000e
+DATA fourfold3<>+36(SB)/4, $0x0000000e
+DATA fourfold3<>+40(SB)/4, $0x0000000e
+DATA fourfold3<>+44(SB)/4, $0x0000000e
+DATA fourfold3<>+48(SB)/4, $0x0000000f
+DATA fourfold3<>+52(SB)/4, $0x0000000f
+DATA fourfold3<>+56(SB)/4, $0x0000000f
+DATA fourfold3<>+60(SB)/4, $0x0000000f
+GLOBL fourfold3<>(SB), RODATA|NOPTR, $64
 
 // func decodeQ6_KAVX512(dst *float32, w *byte, half *float32, blocks int)
 // Requires: AVX, AVX512F

@@ -38,7 +38,12 @@ func BenchmarkPackedRows(b *testing.B) {
 		if dot := s.packed[d].dot; dot != nil {
 			sums := make([]float32, k/32)
 			groupSums(sums, x)
-			run("f32", func() { dot(dst, w, stride, x, sums) })
+			arranged := x
+			if arrange := s.packed[d].arrange; arrange != nil {
+				arranged = make([]float32, k)
+				arrange(arranged, x)
+			}
+			run("f32", func() { dot(dst, w, stride, arranged, sums) })
 		}
 		if dot := s.dotBytes[d].dot; dot != nil {
 			r := &roundedRow{q: make([]int8, k), scale: make([]float32, k/32), sums: make([]float32, k/32), halves: make([]float32, k/16), excess: make([]int32, k/4)}

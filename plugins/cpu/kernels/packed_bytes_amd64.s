@@ -9929,10 +9929,10 @@ TEXT ·dotBytesQ4_KVNNI(SB), NOSPLIT, $136-96
 	LEAQ         64(SP), AX
 	VPBROADCASTD c0f0f0f0f<>+0(SB), Y31
 	VPBROADCASTD cf0f0f0f0<>+0(SB), Y30
-	VMOVDQU32    sixesShifts<>+0(SB), X29
-	VMOVDQU32    sixesLow<>+0(SB), X28
+	VMOVDQU32    sixesShifts<>+0(SB), X25
+	VMOVDQU32    sixesLow<>+0(SB), X26
 	VMOVDQU32    sixesHigh<>+0(SB), X27
-	VMOVUPS      sixteenthOdd<>+0(SB), Y26
+	VMOVUPS      sixteenthOdd<>+0(SB), Y29
 
 row:
 	MOVQ   w+16(FP), AX
@@ -9955,91 +9955,91 @@ row:
 	VXORPS Y7, Y7, Y7
 
 each:
-	VMULPS           (DI), Y26, Y8
-	VMOVDQU          (AX), X9
+	VMULPS           (DI), Y29, Y8
+	VMOVDQU32        (AX), X9
 	VPSHUFD          $0xed, X9, X10
-	VPSRLVD          X29, X10, X10
-	VPANDD           X28, X10, X10
+	VPSRLVD          X25, X10, X10
+	VPANDD           X26, X10, X10
 	VPSHUFD          $0x84, X9, X11
 	VPSRLD           $0x02, X11, X11
 	VPTERNLOGD       $0xf8, X27, X11, X10
 	VPMOVZXBD        X10, Y11
 	VPSRLDQ          $0x08, X10, X10
-	VPMOVZXBD        X10, Y10
+	VPMOVZXBD        X10, Y12
 	VCVTDQ2PS        Y11, Y11
-	VCVTDQ2PS        Y10, Y10
+	VCVTDQ2PS        Y12, Y12
 	VCVTPH2PS        X9, X9
-	VBROADCASTSS     X9, Y12
+	VBROADCASTSS     X9, Y10
 	VPSRLDQ          $0x04, X9, X9
 	VBROADCASTSS     X9, Y9
-	VMULPS           Y12, Y11, Y11
+	VMULPS           Y10, Y11, Y11
+	VMULPS           Y9, Y12, Y12
 	VMULPS           Y8, Y11, Y11
 	VMOVUPS          Y11, (SP)
-	VMULPS           Y9, Y10, Y10
-	VFMADD231PS      (R8), Y10, Y1
-	VMOVDQU          (CX), X9
+	VFMADD231PS      (R8), Y12, Y1
+	VMOVDQU32        (CX), X9
 	VPSHUFD          $0xed, X9, X10
-	VPSRLVD          X29, X10, X10
-	VPANDD           X28, X10, X10
+	VPSRLVD          X25, X10, X10
+	VPANDD           X26, X10, X10
 	VPSHUFD          $0x84, X9, X11
 	VPSRLD           $0x02, X11, X11
 	VPTERNLOGD       $0xf8, X27, X11, X10
 	VPMOVZXBD        X10, Y11
 	VPSRLDQ          $0x08, X10, X10
-	VPMOVZXBD        X10, Y10
+	VPMOVZXBD        X10, Y12
 	VCVTDQ2PS        Y11, Y11
-	VCVTDQ2PS        Y10, Y10
+	VCVTDQ2PS        Y12, Y12
 	VCVTPH2PS        X9, X9
-	VBROADCASTSS     X9, Y12
+	VBROADCASTSS     X9, Y10
 	VPSRLDQ          $0x04, X9, X9
 	VBROADCASTSS     X9, Y9
-	VMULPS           Y12, Y11, Y11
+	VMULPS           Y10, Y11, Y11
+	VMULPS           Y9, Y12, Y12
 	VMULPS           Y8, Y11, Y11
 	VMOVUPS          Y11, 32(SP)
-	VMULPS           Y9, Y10, Y10
-	VFMADD231PS      (R8), Y10, Y3
-	VMOVDQU          (DX), X9
+	VFMADD231PS      (R8), Y12, Y3
+	VMOVDQU32        (DX), X9
 	VPSHUFD          $0xed, X9, X10
-	VPSRLVD          X29, X10, X10
-	VPANDD           X28, X10, X10
+	VPSRLVD          X25, X10, X10
+	VPANDD           X26, X10, X10
 	VPSHUFD          $0x84, X9, X11
 	VPSRLD           $0x02, X11, X11
 	VPTERNLOGD       $0xf8, X27, X11, X10
 	VPMOVZXBD        X10, Y11
 	VPSRLDQ          $0x08, X10, X10
-	VPMOVZXBD        X10, Y10
+	VPMOVZXBD        X10, Y12
 	VCVTDQ2PS        Y11, Y11
-	VCVTDQ2PS        Y10, Y10
+	VCVTDQ2PS        Y12, Y12
 	VCVTPH2PS        X9, X9
-	VBROADCASTSS     X9, Y12
+	VBROADCASTSS     X9, Y10
 	VPSRLDQ          $0x04, X9, X9
 	VBROADCASTSS     X9, Y9
-	VMULPS           Y12, Y11, Y11
+	VMULPS           Y10, Y11, Y11
+	VMULPS           Y9, Y12, Y12
 	VMULPS           Y8, Y11, Y11
 	VMOVUPS          Y11, 64(SP)
-	VMULPS           Y9, Y10, Y10
-	VFMADD231PS      (R8), Y10, Y5
-	VMOVDQU          (BX), X9
+	VFMADD231PS      (R8), Y12, Y5
+	VMOVDQU32        (BX), X9
 	VPSHUFD          $0xed, X9, X10
-	VPSRLVD          X29, X10, X10
-	VPANDD           X28, X10, X10
+	VPSRLVD          X25, X10, X10
+	VPANDD           X26, X10, X10
 	VPSHUFD          $0x84, X9, X11
 	VPSRLD           $0x02, X11, X11
 	VPTERNLOGD       $0xf8, X27, X11, X10
 	VPMOVZXBD        X10, Y11
 	VPSRLDQ          $0x08, X10, X10
-	VPMOVZXBD        X10, Y10
+	VPMOVZXBD        X10, Y12
 	VCVTDQ2PS        Y11, Y11
-	VCVTDQ2PS        Y10, Y10
+	VCVTDQ2PS        Y12, Y12
 	VCVTPH2PS        X9, X9
-	VBROADCASTSS     X9, Y12
+	VBROADCASTSS     X9, Y10
 	VPSRLDQ          $0x04, X9, X9
 	VBROADCASTSS     X9, Y9
-	VMULPS           Y12, Y11, Y11
+	VMULPS           Y10, Y11, Y11
+	VMULPS           Y9, Y12, Y12
 	VMULPS           Y8, Y11, Y11
 	VMOVUPS          Y11, 96(SP)
-	VMULPS           Y9, Y10, Y10
-	VFMADD231PS      (R8), Y10, Y7
+	VFMADD231PS      (R8), Y12, Y7
 	VMOVDQU          (SI), Y8
 	VMOVDQU          32(SI), Y9
 	VMOVDQU          16(AX), Y10

@@ -36,7 +36,14 @@ func TestPackedRoutines(t *testing.T) {
 					x[i] = rng.Float32()*4 - 2
 					sums[i/32] += x[i]
 				}
-				r.dot(dst, w, blocks*d.Size(), x, sums)
+				arranged := x
+				if r.arrange != nil {
+					arranged = make([]float32, k)
+					if !r.arrange(arranged, x) {
+						t.Fatalf("%s, %v: arrange returned false", s.name, d)
+					}
+				}
+				r.dot(dst, w, blocks*d.Size(), arranged, sums)
 				for row, got := range dst {
 					var sum, size float64
 					for i, v := range x {
@@ -45,6 +52,37 @@ func TestPackedRoutines(t *testing.T) {
 					}
 					if e := math.Abs(float64(got) - sum); e > 4e-7*size {
 						t.Errorf("%s, %v, %d blocks: row %d is %v; want %v", s.name, d, blocks, row, got, sum)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestPackedTiny compares products of activations near the smallest float with float64. Routines may scale activations by powers of two, which
+// must not cost bits.
+func TestPackedTiny(t *testing.T) {
+	rng := rand.New(rand.NewPCG(13, 14))
+	const k, n = 512, 9
+	for _, s := range available() {
+		for d := range s.packed {
+			for _, size := range []float32{0, 0x1p-122, 0x1p-101, 0x1p-99} {
+				p := newPool(t, 1, s.name)
+				w, x, c, values := make([]byte, n*k/d.Values()*d.Size()), make([]float32, k), make([]float32, n), make([]float32, n*k)
+				quant.Random(w, d, rng.Uint32)
+				quant.Decode(values, d, w)
+				for i := range x {
+					x[i] = (rng.Float32()*2 - 1) * size
+				}
+				Gemm(p, &GemmArgs{M: 1, N: n, K: k, A: x, LDA: k, B: Packed(d, w), LDB: k, TransB: true, C: c, LDC: n})
+				for r, got := range c {
+					var sum, size float64
+					for i, v := range x {
+						p := float64(v) * float64(values[r*k+i])
+						sum, size = sum+p, size+math.Abs(p)
+					}
+					if e := math.Abs(float64(got) - sum); e > 1e-6*size {
+						t.Errorf("%s, %v, %v: row %d is %v; want %v", s.name, d, size, r, got, sum)
 					}
 				}
 			}

@@ -75,9 +75,11 @@ func packedAVX2() map[dtype.DType]packedRoutines {
 }
 
 func packedAVX512() map[dtype.DType]packedRoutines {
+	q6 := packedOf(dtype.Q6_K, dotQ6_KAVX512, decodeQ6_KAVX512)
+	q6.arrange = arrangeQuads
 	return map[dtype.DType]packedRoutines{
 		dtype.Q8_0: packedOf(dtype.Q8_0, dotQ8_0AVX512, decodeQ8_0AVX512), dtype.Q4_0: packedOf(dtype.Q4_0, dotQ4_0AVX512, decodeQ4_0AVX512),
-		dtype.Q4_K: packedOf(dtype.Q4_K, dotQ4_KAVX512, decodeQ4_KAVX512), dtype.Q6_K: packedOf(dtype.Q6_K, dotQ6_KAVX512, decodeQ6_KAVX512),
+		dtype.Q4_K: packedOf(dtype.Q4_K, dotQ4_KAVX512, decodeQ4_KAVX512), dtype.Q6_K: q6,
 		dtype.Q4_1:   decodedBy(dtype.Q4_1, decodeQ4_1AVX512),
 		dtype.Q5_0:   decodedBy(dtype.Q5_0, decodeQ5_0AVX512),
 		dtype.Q5_1:   decodedBy(dtype.Q5_1, decodeQ5_1AVX512),

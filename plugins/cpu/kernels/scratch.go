@@ -89,7 +89,7 @@ func (g *GemmArgs) ScratchSize(p *Pool, fixed bool) (r ScratchSize) {
 	packed := max(s.nr*depth, min(p.packedLimit, max(1, g.Batch)*min(matrix, p.packedLimit)))
 	r.Shared = max(floats(packed+spill), floats(way.rows(few)*depth+spill, way.buffer(s.mr, kb))+transposed(few))
 	if few := min(g.M, packedDotRows); g.B.kind.IsPacked() {
-		r.Shared = max(r.Shared, floats(few*g.K/32))
+		r.Shared = max(r.Shared, floats(few*g.K/32, few*g.K)) // sums and arranged activations
 	}
 	if n := len(p.workers); n > 1 && g.M >= ownRows*n && way != tiled {
 		r.Other = int64(n) * floats(min(matrix, own))

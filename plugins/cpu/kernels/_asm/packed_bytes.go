@@ -130,10 +130,8 @@ func bytesConstants(f integerFormat) {
 	case "Q4_K":
 		VPBROADCASTD(bytesConst(0x0f), Y31)
 		VPBROADCASTD(bytesConst(0xf0), Y30)
-		VMOVDQU32(dwords("sixesShifts", 0, 0, 0, 4), X29)
-		VMOVDQU32(dwords("sixesLow", 0x3f3f3f3f, 0x0f0f0f0f), X28)
-		VMOVDQU32(dwords("sixesHigh", 0, 0x30303030), X27)
-		VMOVUPS(dwords("sixteenthOdd", math.Float32bits(1), math.Float32bits(1.0/16)), Y26)
+		sixesConstants()
+		VMOVUPS(dwords("sixteenthOdd", math.Float32bits(1), math.Float32bits(1.0/16)), Y29)
 	case "Q6_K":
 		VPBROADCASTD(bytesConst(0x0f), Y31)
 		VPBROADCASTD(bytesConst(0x3f), Y30)
@@ -183,31 +181,11 @@ func vpdpbusd(x Op, u, t VecVirtual) {
 func (p *byteBlock) sixteenfold4_K() {
 	if p.row == 0 {
 		p.rowScale = YMM()
-		VMULPS(Mem{Base: p.dx}, Y26, p.rowScale)
+		VMULPS(Mem{Base: p.dx}, Y29, p.rowScale)
 	}
-	// Dwords 1 to 3 of the block hold eight scales and eight minimums of 6 bits (see sixes). They are unpacked to the 16 bytes of bits.
-	// Dword 0 holds the factors of both, as f16.
-	raw, bits, upper, s, m, d, low := XMM(), XMM(), XMM(), YMM(), YMM(), YMM(), YMM()
-	VMOVDQU(p.at(0), raw)
-	VPSHUFD(Imm(0xed), raw, bits) // dwords 1 3 2 3
-	VPSRLVD(X29, bits, bits)
-	VPANDD(X28, bits, bits)
-	VPSHUFD(Imm(0x84), raw, upper) // dwords 0 1 0 2
-	VPSRLD(Imm(2), upper, upper)
-	VPTERNLOGD(Imm(0xf8), X27, upper, bits) // bits | upper & X27
-	VPMOVZXBD(bits, s)
-	VPSRLDQ(Imm(8), bits, bits)
-	VPMOVZXBD(bits, m)
-	VCVTDQ2PS(s, s)
-	VCVTDQ2PS(m, m)
-	VCVTPH2PS(raw, raw)
-	VBROADCASTSS(raw, d)
-	VPSRLDQ(Imm(4), raw, raw)
-	VBROADCASTSS(raw, low)
-	VMULPS(d, s, s)
+	s, m := unpackSixes(p.at)
 	VMULPS(p.rowScale, s, s)
 	VMOVUPS(s, p.room.Offset(32*p.row))
-	VMULPS(low, m, m)
 	VFMADD231PS(Mem{Base: p.xs}, m, p.lows)
 	if p.row < dotStreams-1 {
 		return

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 
 	. "github.com/mmcloughlin/avo/build"
@@ -19,33 +20,45 @@ type wideDot struct {
 	acc        VecVirtual    // sums of the row
 	low        VecVirtual    // for q4_K: sums of minimums, which are subtracted at the end
 	x          [2]VecVirtual // the activations of a block of 32; all rows share them
+	start      VecVirtual    // for q4_0: -136 times x[1]
 }
 
 // wideConstants loads the constants of a body into registers: Z29 is for magic, the others are tables, masks and offsets.
 func (p *wideDot) wideConstants(name string) {
 	switch name {
-	case "Q4_0", "Q4_K":
-		offset := 8
-		if name == "Q4_K" {
-			offset = 0
-		}
+	case "Q4_0":
+		VMOVUPS(sixteenfold(name, 8), Z31)
+		VMOVUPS(f32(1.0/16), Z30)
+		VMOVUPS(f32(-136), Z29)
+	case "Q4_K":
+		VMOVUPS(sixteenfold(name, 0), Z31)
 		VMOVUPS(bitsConst(0xf0), Z30)
 		VMOVUPS(bitsConst(0x4b000000), Z29)
-		VMOVUPS(f32(1<<23+16*float64(offset)), Z28)
-		table := GLOBL("sixteenfold"+name, 8|16)
-		for i := range 16 {
-			DATA(4*i, U32(math.Float32bits(float32(16*(i-offset)))))
-		}
-		VMOVUPS(table, Z31)
+		VMOVUPS(f32(1<<23), Z28)
 	case "Q6_K":
-		VMOVUPS(bitsConst(0x0f), Z31)
+		VMOVUPS(bytesConst(0x0f), Z31)
 		VMOVUPS(bitsConst(0x3f), Z30)
 		VMOVUPS(bitsConst(0x4b000000), Z29)
 		VMOVUPS(f32(1<<23+32), Z28)
-		VMOVUPS(bitsConst(0xff), Z27)
-		VMOVUPS(bitsConst(0x3f0), Z26)
-		VMOVUPS(f32(1<<23+16*32), Z25)
+		VMOVUPS(bitsConst(0x3f<<8), Z27)
+		VMOVUPS(halfTable("leftShifts", 0x00040004, 0x00020002), Z26)
+		VMOVUPS(halfTable("rightShifts", 0, 0x00020002), Z25)
+		VMOVUPS(f32(1<<23+32<<8), Z24)
+		VMOVUPS(f32(1<<23+32<<16), Z23)
+		VMOVUPS(bitsConst(0x3f<<16), Z22)
+		for i, r := range []Register{Z21, Z20, Z19, Z18} {
+			VMOVUPS(fourfold(i), r)
+		}
 	}
+}
+
+// sixteenfold returns a table of the floats 16*(i-offset).
+func sixteenfold(name string, offset int) Mem {
+	table := GLOBL("sixteenfold"+name, 8|16)
+	for i := range 16 {
+		DATA(4*i, U32(math.Float32bits(float32(16*(i-offset)))))
+	}
+	return table
 }
 
 // magic converts integers to floats without a conversion: it makes t & mask the lowest bits of the float 2^23 and subtracts offset, which
@@ -90,10 +103,25 @@ func (p *wideDot) nibbles(i int) (low, high VecVirtual) {
 	return low, p.magic(high, Z30, Z28)
 }
 
+// q4_0 reads a byte b = l + 16*h as a float, which takes one instruction less than its high nibble h would take. With x0 and x1 the
+// activations of l and h,
+//
+//	16*(x0*(l-8) + x1*(h-8)) = b*x1 - 136*x1 + 16*(l-8) * (x0 - x1/16)
+//
+// The rows share -136*x1 and x0 - x1/16.
 func (p *wideDot) q4_0() {
-	p.load()
-	low, high := p.nibbles(2)
-	p.add([2]VecVirtual{low, high})
+	if p.load(); p.row == 0 {
+		p.start = p.reg()
+		VMULPS(Z29, p.x[1], p.start)
+		VFNMADD231PS(Z30, p.x[1], p.x[0])
+	}
+	b, low, half := p.dwords(2, false), p.reg(), GP64()
+	VPERMPS(Z31, b, low) // a table, indexed by the lowest four bits
+	VCVTDQ2PS(b, b)
+	VFMADD213PS(p.start, p.x[1], b)
+	VFMADD231PS(p.x[0], low, b)
+	MOVWQZX(p.at(0), half)
+	VFMADD231PS_BCST(Mem{Base: p.half, Index: half, Scale: 4}, b, p.acc)
 }
 
 func (p *wideDot) q4_K() {
@@ -110,45 +138,101 @@ func (p *wideDot) q4_K() {
 	}
 }
 
-// q6_K has one byte with the upper two bits of four values, those of value j at bits 2j. Shifted left by 4 and by 2, the bits of values 0 and
-// 1 lie above their low nibbles. The bits of values 2 and 3 then lie above their high nibbles.
+// q6_K joins the bits of 64 values to bytes. Lane l then holds values 4*l to 4*l+3, which have the same scale. It reads the byte of each as a
+// float without moving it, so the activations are divided by the factors of the bytes: 1, 256, 65536, and 65536 again, because the last byte is
+// shifted by one (see arrangeQuads in package kernels).
 func (p *wideDot) q6_K() {
-	s := p.float(p.dwords(192, true))
-	d := p.reg()
-	p.halfAt(p.vec, 208, d)
+	s, d, half := p.reg(), p.reg(), GP64()
+	MOVWQZX(p.at(208), half)
+	VBROADCASTSS(Mem{Base: p.half, Index: half, Scale: 4}, d)
+	VPMOVSXBD(p.at(192), s)
+	VCVTDQ2PS(s, s)
 	VMULPS(d, s, s)
-	VMULPS(sixteenthScales(), s, s)
-	VMOVUPS(s, p.room)
 	for h := range 2 {
-		for part := range 2 {
-			upper := p.dwords(128+32*h+16*part, false)
-			above := [2]VecVirtual{p.reg(), p.reg()}
-			VPSLLD(Imm(4), upper, above[0])
-			VPSLLD(Imm(2), upper, above[1])
-			for j := range 2 {
-				low := p.dwords(64*h+32*j+16*part, false)
-				high := p.reg()
-				VMOVAPS(low, high)
-				VPTERNLOGD(Imm(0xe4), Z31, above[j], low) // bits of Z31 from low, others from above
-				VPTERNLOGD(Imm(0xe4), Z27, above[j], high)
-				for k, q := range [2]VecVirtual{p.magic(low, Z30, Z28), p.magic(high, Z26, Z25)} {
-					VMULPS(p.activations(128*h+32*(j+2*k)+16*part), q, q)
-					VFMADD231PS_BCST(p.room.Offset(4*(8*h+2*(j+2*k)+part)), q, p.acc)
+		nibbles, upper := p.reg(), p.reg()
+		VMOVUPS(p.at(64*h), nibbles)
+		VBROADCASTI64X4(p.at(128+32*h), upper)
+		for part := range 2 { // low nibbles, then high ones
+			q := p.reg()
+			if part == 0 {
+				VPSLLVW(Z26, upper, q)
+			} else {
+				VPSRLVW(Z25, upper, q)
+				VPSRLW(Imm(4), nibbles, nibbles)
+			}
+			VPTERNLOGD(Imm(0xd8), Z31, nibbles, q) // bits of Z31 from nibbles, others from q
+			var sum VecVirtual
+			for b, offset := range []Register{Z28, Z24, Z23, Z23} {
+				t := p.reg()
+				if b < 3 {
+					VMOVAPS(q, t)
+				} else {
+					VPSRLD(Imm(8), q, t)
+				}
+				p.magic(t, []Register{Z30, Z27, Z22, Z22}[b], offset)
+				x := p.activations(128*h + 64*part + 16*b)
+				if b == 0 {
+					VMULPS(x, t, t)
+					sum = t
+				} else {
+					VFMADD231PS(x, t, sum)
 				}
 			}
+			scales := p.reg()
+			VPERMPS(s, []Register{Z21, Z20, Z19, Z18}[2*h+part], scales)
+			VFMADD231PS(scales, sum, p.acc)
 		}
 	}
 }
 
-var q6Scales Mem
+// sixesConstants loads the constants of unpackSixes into X25, X26 and X27.
+func sixesConstants() {
+	VMOVDQU32(dwords("sixesShifts", 0, 0, 0, 4), X25)
+	VMOVDQU32(dwords("sixesLow", 0x3f3f3f3f, 0x0f0f0f0f), X26)
+	VMOVDQU32(dwords("sixesHigh", 0, 0x30303030), X27)
+}
 
-// sixteenthScales returns factors for the scales: 1/16 for groups of high nibbles, 1 for the others.
-func sixteenthScales() Mem {
-	if q6Scales.Base == nil {
-		q6Scales = GLOBL("sixteenthScales", 8|16)
-		for i := range 16 {
-			DATA(4*i, U32(math.Float32bits([]float32{1, 1.0 / 16}[i/4%2])))
-		}
+// unpackSixes returns the scales and the minimums of a block of q4_K. at returns the address of a byte of the block. Dwords 1 to 3 hold eight
+// scales and eight minimums of 6 bits (see packedBlock.sixes), dword 0 the factors of both, as f16. The factors are converted in registers:
+// loads from a table of all f16 would displace the activations from the first-level cache.
+func unpackSixes(at func(i int) Mem) (s, m VecVirtual) {
+	raw, bits, upper, d, low := XMM(), XMM(), XMM(), YMM(), YMM()
+	s, m = YMM(), YMM()
+	VMOVDQU32(at(0), raw)
+	VPSHUFD(Imm(0xed), raw, bits) // dwords 1 3 2 3
+	VPSRLVD(X25, bits, bits)
+	VPANDD(X26, bits, bits)
+	VPSHUFD(Imm(0x84), raw, upper) // dwords 0 1 0 2
+	VPSRLD(Imm(2), upper, upper)
+	VPTERNLOGD(Imm(0xf8), X27, upper, bits) // bits | upper & X27
+	VPMOVZXBD(bits, s)
+	VPSRLDQ(Imm(8), bits, bits)
+	VPMOVZXBD(bits, m)
+	VCVTDQ2PS(s, s)
+	VCVTDQ2PS(m, m)
+	VCVTPH2PS(raw, raw)
+	VBROADCASTSS(raw, d)
+	VPSRLDQ(Imm(4), raw, raw)
+	VBROADCASTSS(raw, low)
+	VMULPS(d, s, s)
+	VMULPS(low, m, m)
+	return s, m
+}
+
+// halfTable returns a constant of 16 dwords: low in the lower half of the vector and high in the upper half.
+func halfTable(name string, low, high uint32) Mem {
+	m := GLOBL(name, 8|16)
+	for i := range 16 {
+		DATA(4*i, U32([]uint32{low, high}[i/8]))
 	}
-	return q6Scales
+	return m
+}
+
+// fourfold returns the indices of a permutation that repeats lanes 4*i to 4*i+3 four times each.
+func fourfold(i int) Mem {
+	m := GLOBL(fmt.Sprintf("fourfold%d", i), 8|16)
+	for l := range 16 {
+		DATA(4*l, U32(uint32(4*i+l/4)))
+	}
+	return m
 }
