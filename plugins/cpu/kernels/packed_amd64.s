@@ -5373,24 +5373,6 @@ prefetched12:
 	VZEROUPPER
 	RET
 
-DATA c0f0f0f0f<>+0(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+4(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+8(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+12(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+16(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+20(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+24(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+28(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+32(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+36(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+40(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+44(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+48(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+52(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+56(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+60(SB)/4, $0x0f0f0f0f
-GLOBL c0f0f0f0f<>(SB), RODATA|NOPTR, $64
-
 DATA c0000003f<>+0(SB)/4, $0x0000003f
 DATA c0000003f<>+4(SB)/4, $0x0000003f
 DATA c0000003f<>+8(SB)/4, $0x0000003f
