@@ -125,7 +125,7 @@ func Binary[T Number](p *Pool, op BinaryOp, dst, a []T, aShape []int, b []T, bSh
 	}
 	if d, ok := any(dst).([]float32); ok {
 		x, y := any(a).([]float32)[:product(aShape)], any(b).([]float32)[:product(bShape)]
-		split(p, n, elementGrain, binaryVectors{newOutput(p, d[:n], x, y), g, p.isa.binary[op], x, y})
+		split(p, n, elementGrain, binaryVectors{newOutput(p, op <= Min, d[:n], x, y), g, p.isa.binary[op], x, y})
 		return nil
 	}
 	switch d := any(dst).(type) {

@@ -64,15 +64,16 @@ type output[T any] struct {
 	stream streaming
 }
 
-// newOutput returns the output dst of a kernel with the given operands. If dst is one of them, its cache lines are read anyway.
-func newOutput[T any](p *Pool, dst []T, operands ...[]T) output[T] {
+// newOutput returns the output dst of a kernel with the given operands. If dst is one of them, its cache lines are read anyway. quick tells
+// that the memory takes longer than the computing. Otherwise ordinary stores are faster, because they overlap with the computing.
+func newOutput[T any](p *Pool, quick bool, dst []T, operands ...[]T) output[T] {
 	o := output[T]{p: p, dst: dst}
 	bytes, inPlace := len(bytesOf(dst)), false
 	for _, x := range operands {
 		bytes += len(bytesOf(x))
 		inPlace = inPlace || same(dst, x)
 	}
-	if o.stream.on = p.streams(bytes) && !inPlace; o.stream.on {
+	if o.stream.on = quick && p.streams(bytes) && !inPlace; o.stream.on {
 		for _, x := range operands {
 			if len(x) == len(dst) {
 				o.stream.read(bytesOf(x), int(unsafe.Sizeof(x[0])))

@@ -193,7 +193,7 @@ const elementGrain = 1 << 14 // fewer elements are not worth a task
 
 // UnaryF32 is dst[i] = op(src[i]); dst may be src.
 func UnaryF32(p *Pool, op UnaryOp, dst, src []float32) {
-	split(p, len(src), elementGrain, unaryRows{newOutput(p, dst[:len(src)], src), op, src})
+	split(p, len(src), elementGrain, unaryRows{newOutput(p, functions[op.id].ulp == 0, dst[:len(src)], src), op, src})
 }
 
 type unaryRows struct {
