@@ -39,17 +39,6 @@ func signedIntegers(multiply func(r groupProduct)) map[dtype.DType]integerFormat
 	}
 }
 
-func roundRowOf(f func(q *int8, scale, sums, x *float32, groups int)) func(q []int8, scale, sums, x []float32) {
-	return func(q []int8, scale, sums, x []float32) {
-		n := len(x) / 32
-		if n == 0 {
-			return
-		}
-		_, _, _ = q[32*n-1], scale[n-1], sums[2*n-1]
-		f(&q[0], &scale[0], &sums[0], &x[0], n)
-	}
-}
-
 // check panics if an operand is too short.
 func (r *groupProduct) check() {
 	n := r.groups * integerSide

@@ -34,3 +34,25 @@ func packedDecodeOf(d dtype.DType, f func(dst *float32, w *byte, blocks int)) fu
 		f(&dst[0], &w[0], blocks)
 	}
 }
+
+// dotBytesNEONSet returns the products of packed weights with rounded activations. SDOT takes signed bytes, so there is no excess.
+func dotBytesNEONSet() map[dtype.DType]byteDot {
+	return map[dtype.DType]byteDot{
+		dtype.Q8_0: dotBytesOf(dtype.Q8_0, dotBytesQ8_0NEON), dtype.Q4_0: dotBytesOf(dtype.Q4_0, dotBytesQ4_0NEON),
+		dtype.Q4_K: dotBytesOf(dtype.Q4_K, dotBytesQ4_KNEON), dtype.Q6_K: dotBytesOf(dtype.Q6_K, dotBytesQ6_KNEON),
+	}
+}
+
+func dotBytesOf(d dtype.DType, f func(dst *float32, lead int, w *byte, gap, stride, rows int, x *int8, dx, xs *float32, blocks int)) byteDot {
+	return byteDot{dot: func(dst []float32, w []byte, stride int, x *roundedRow) {
+		if len(dst) == 0 {
+			return
+		}
+		k := len(x.q)
+		blocks := k / d.Values()
+		_, _, _ = w[(len(dst)-1)*stride+blocks*d.Size()-1], x.scale[k/32-1], x.sums[k/32-1]
+		eachStream(len(dst), stride, func(at, lead, gap, rows int) {
+			f(&dst[at], lead, &w[at*stride], gap, stride, rows, &x.q[0], &x.scale[0], &x.sums[0], blocks)
+		})
+	}}
+}

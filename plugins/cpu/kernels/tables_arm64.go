@@ -2,11 +2,18 @@ package kernels
 
 import "github.com/rlx-go/rlx/core/dtype"
 
-// nativeISAs returns NEON, which every arm64 processor has, and, if the processor has the instructions, NEON with bfloat16 products.
+// nativeISAs returns NEON, which every arm64 processor has, and, if the processor has the instructions, NEON with products of bytes and
+// with products of bfloat16. The last set has all of them.
 func nativeISAs() []*isa {
 	sets := []*isa{neon()}
-	if hasBF16() {
-		sets = append(sets, neonBF16())
+	if hasDotProducts() {
+		sets = append(sets, neon().addDotProducts())
+	}
+	if s := neon(); hasBF16() {
+		if hasDotProducts() {
+			s.addDotProducts()
+		}
+		sets = append(sets, s.addBF16())
 	}
 	return sets
 }
@@ -42,13 +49,20 @@ func neon() *isa {
 		normalize: normalizeOf(lanes, normalizeNEON),
 		strips:    stripsInGo(),
 		packed:    packedNEON(),
+		roundRow:  roundRowOf(roundRowNEON),
 		fmaLoop:   fmaLoopNEON,
 	}).setElementwise(unaryNEON, binaryNEON, compareNEON, testNEON, bitsNEON, nil, nil, nil).setCasts(castNEON, nil).setStencilsInGo().setIntegersInGo()
 }
 
-// neonBF16 adds products of pairs of bfloat16.
-func neonBF16() *isa {
-	s := neon()
+// addDotProducts adds products of bytes, and names the set.
+func (s *isa) addDotProducts() *isa {
+	s.name = "neondot"
+	s.dotBytes = dotBytesNEONSet()
+	return s
+}
+
+// addBF16 adds products of pairs of bfloat16, and names the set.
+func (s *isa) addBF16() *isa {
 	s.name = "neonbf16"
 	s.pairs = gemmOf([]gemmAsm{pairs1x16NEON, pairs2x16NEON, pairs3x16NEON, pairs4x16NEON, pairs5x16NEON, pairs6x16NEON}, 2*s.lanes)
 	s.narrow.pairs = gemmOf([]gemmAsm{pairs1x8NEON, pairs2x8NEON, pairs3x8NEON, pairs4x8NEON, pairs5x8NEON, pairs6x8NEON}, s.lanes)

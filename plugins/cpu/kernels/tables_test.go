@@ -16,7 +16,6 @@ func TestTables(t *testing.T) {
 		"panel.pairs", "narrow.pairs", "pair", "halfLoop", "tiles", "tileRow", "blockRowsOut", "tilePanel", "storeFence", "attend",
 		"tileRows", "tileRowsSplit", "tilePairs", "tileTerms", "tileOut", "tileLoop", "unary[0]",
 		"dotF16", "dotBF16", // NEON widens a row at a time
-		"roundRow",                                                          // NEON has no products of bytes
 		"binary[9]", "binary[10]", "binary[11]", "binary[12]", "binary[13]", // not functions of floats
 	}
 	if runtime.GOARCH == "arm64" { // scans and random numbers have no NEON routines yet

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 // neonPacked writes products of packed weights and a vector of floats, and decoders. The integers of 16 weights are kept at the top of 16
@@ -107,11 +109,15 @@ func (f *neonFunc) loadAt(base gpr, offset int) vreg {
 // halfAt loads an f16 and widens it. The result is in lane 0.
 func (f *neonFunc) halfAt(base gpr, offset int) vreg {
 	r := f.reg()
-	n := uint32(0)
-	fmt.Sscanf(string(base), "R%d", &n)
-	f.word(0x7d400000|uint32(offset)/2<<10|n<<5, fmt.Sprintf("ldr h%%d, [x%d, #%d]", n, offset), r)
+	f.loadHalf(base, offset, r)
 	f.word(0x1ee24000, "fcvt s%d, h%d", r, r)
 	return r
+}
+
+// loadHalf loads 16 bits. Go's assembler lacks this instruction.
+func (f *neonFunc) loadHalf(base gpr, offset int, r vreg) {
+	n := number(base)
+	f.word(0x7d400000|uint32(offset)/2<<10|n<<5, fmt.Sprintf("ldr h%%d, [x%d, #%d]", n, offset), r)
 }
 
 // mulByElement is dst = a * b[lane].
@@ -369,4 +375,13 @@ func (format neonFormat) decode(file *neonFile) {
 	f.ins("ADD $%v, %v, %v", format.bytes, p.w[0], p.w[0])
 	f.count(n, "block")
 	f.ret()
+}
+
+// number returns the number of a general register.
+func number(r gpr) uint32 {
+	n, err := strconv.ParseUint(strings.TrimPrefix(string(r), "R"), 10, 5)
+	if err != nil {
+		panic(err)
+	}
+	return uint32(n)
 }
