@@ -234,3 +234,31 @@ func columnsInto(s *isa, dst []float32, ld int, src []float32, n int) {
 		}
 	}
 }
+
+// roundRowOf adapts a routine that rounds groups of 32 activations.
+func roundRowOf(f func(q *int8, scale, sums, x *float32, groups int)) func(q []int8, scale, sums, x []float32) {
+	return func(q []int8, scale, sums, x []float32) {
+		n := len(x) / 32
+		if n == 0 {
+			return
+		}
+		_, _, _ = q[32*n-1], scale[n-1], sums[2*n-1]
+		f(&q[0], &scale[0], &sums[0], &x[0], n)
+	}
+}
+
+// check panics if an operand is too short.
+func (r *groupProduct) check() {
+	n := r.groups * integerSide
+	_, _, _, _, _ = r.a[n*r.group-1], r.b[n*r.group-1], r.dx[n-1], r.dw[n-1], r.c[(integerSide-1)*r.ldc+integerSide-1]
+	if r.low != nil {
+		_, _ = r.low[n-1], r.xs[n-1]
+	}
+}
+
+func (r *groupProduct) resumes() int {
+	if r.resume {
+		return 1
+	}
+	return 0
+}

@@ -39,22 +39,6 @@ func signedIntegers(multiply func(r groupProduct)) map[dtype.DType]integerFormat
 	}
 }
 
-// check panics if an operand is too short.
-func (r *groupProduct) check() {
-	n := r.groups * integerSide
-	_, _, _, _, _ = r.a[n*r.group-1], r.b[n*r.group-1], r.dx[n-1], r.dw[n-1], r.c[(integerSide-1)*r.ldc+integerSide-1]
-	if r.low != nil {
-		_, _ = r.low[n-1], r.xs[n-1]
-	}
-}
-
-func (r *groupProduct) resumes() int {
-	if r.resume {
-		return 1
-	}
-	return 0
-}
-
 // integerTileConfig configures the tiles for groups of 16 values and of 32: tile 0 is for sums, 1 for a, 2 for b.
 var integerTileConfig = [2][64]byte{
 	{0: 1, 16: 64, 18: 16, 20: 64, 48: 16, 49: 16, 50: 4},

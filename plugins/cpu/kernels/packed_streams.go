@@ -15,15 +15,3 @@ func eachStream(rows, stride int, f func(at, lead, gap, rows int)) {
 		f(at, 0, 0, rows-at)
 	}
 }
-
-// roundRowOf adapts a routine that rounds groups of 32 activations.
-func roundRowOf(f func(q *int8, scale, sums, x *float32, groups int)) func(q []int8, scale, sums, x []float32) {
-	return func(q []int8, scale, sums, x []float32) {
-		n := len(x) / 32
-		if n == 0 {
-			return
-		}
-		_, _, _ = q[32*n-1], scale[n-1], sums[2*n-1]
-		f(&q[0], &scale[0], &sums[0], &x[0], n)
-	}
-}

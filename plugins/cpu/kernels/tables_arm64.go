@@ -57,7 +57,7 @@ func neon() *isa {
 // addDotProducts adds products of bytes, and names the set.
 func (s *isa) addDotProducts() *isa {
 	s.name = "neondot"
-	s.dotBytes = dotBytesNEONSet()
+	s.integerFormats, s.dotBytes = integerFormatsNEON(), dotBytesNEONSet()
 	return s
 }
 
