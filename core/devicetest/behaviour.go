@@ -18,7 +18,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// runChecks are about executables and runs rather than ops.
+// runChecks returns the checks of loading and running programs, as opposed to those of single ops.
 func (s *suite) runChecks() []check {
 	return []check{
 		{name: "run/empty", run: s.checkEmpty},
@@ -42,7 +42,7 @@ func (s *suite) runChecks() []check {
 	}
 }
 
-// mustBuild is for graphs of our own.
+// mustBuild is build for graphs that the suite itself makes. It panics if the graph is invalid.
 func mustBuild(g *ir.Graph, params values) *program.Program {
 	p, err := build(g, params)
 	if err != nil {
@@ -51,7 +51,7 @@ func mustBuild(g *ir.Graph, params values) *program.Program {
 	return p
 }
 
-// chain is a program of n steps on x, f32[N,8] with N from 1 to 6: neg, abs, neg, abs, ...
+// chain returns a program that applies n steps to its input x, an f32[N,8] with N from 1 to 6: neg, abs, neg, abs, and so on.
 func chain(n int) *program.Program {
 	g := ir.NewGraph("chain", ir.Sym{Name: "N", Min: 1, Max: 6})
 	x := op.Input(g, "x", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Named("N"), ir.Static(8)}})
@@ -66,15 +66,15 @@ func chain(n int) *program.Program {
 	return mustBuild(g, nil)
 }
 
-// Plain is the program of a few steps with which behaviour is checked, for checks outside of this package: it takes x, f32[N,8] with N
-// from 1 to 6, and gives its absolute value as y.
+// Plain returns a small program for tests outside this package. Its input is x, an f32[N,8] with N from 1 to 6; its output y is the
+// absolute value of x.
 func Plain(target string) *program.Program {
 	p := chain(4)
 	p.Target = target
 	return p
 }
 
-// ramp is an input of the chain for N = n.
+// ramp returns an input for chain with N = n. Its elements count up from -3.
 func ramp(n int) values {
 	x := tensor.NewArray(dtype.F32, n, 8)
 	for i := range x.F {
@@ -85,7 +85,7 @@ func ramp(n int) values {
 
 func sym(n int64) map[string]int64 { return map[string]int64{"N": n} }
 
-// works checks that the executable still works: it runs the chain, of an even number of steps, and compares.
+// works runs the chain and checks its output and statistics. The chain must have an even number of steps, so that y = |x|.
 func (r *rig) works() error {
 	in := ramp(2)
 	got, stats, err := r.run(context.Background(), in, device.Run{Syms: sym(2)})
@@ -102,7 +102,7 @@ func (r *rig) works() error {
 	return compare(got["y"].Array(), want, ir.Tolerance{})
 }
 
-// checkEmpty: a program that only copies, one whose value is empty, and one without inputs.
+// checkEmpty checks programs that return an empty value, that only copy, and that have no inputs.
 func (s *suite) checkEmpty() error {
 	empty := ir.NewGraph("empty")
 	empty.Return("y", op.Neg(op.Input(empty, "x", ir.TypeOf(dtype.F32, 0, 3))))
@@ -135,7 +135,7 @@ func (s *suite) checkEmpty() error {
 	return nil
 }
 
-// checkDevices: each device that Info lists can be chosen, and no other; a negative number of threads is refused.
+// checkDevices checks that every device listed by Info can be chosen, and that an unknown device is an error with a code.
 func (s *suite) checkDevices() error {
 	for _, d := range s.info.Devices {
 		if err := s.withRig(chain(2), nil, device.Load{Device: d.ID}, (*rig).works); err != nil {
@@ -150,7 +150,7 @@ func (s *suite) checkDevices() error {
 	return typed(err)
 }
 
-// typed refuses an error without a code, or with that of a bug.
+// typed returns an error unless err has a code that tells the user what is wrong: any code but diag.Internal and device.ErrLost.
 func typed(err error) error {
 	if code, ok := diag.CodeOf(err); !ok || code == diag.Internal || errors.Is(err, device.ErrLost) {
 		return fmt.Errorf("error %w has no code that says what is wrong", err)
@@ -158,8 +158,8 @@ func typed(err error) error {
 	return nil
 }
 
-// checkSizes: sizes out of range, missing or unknown and an IO space that is too small are bad input; none ends the
-// executable.
+// checkSizes checks that device.ErrInput reports sizes that are out of range, missing or unknown, and an IO space that is too small.
+// The executable must work after each of these errors.
 func (s *suite) checkSizes() error {
 	p := chain(2)
 	return s.withRig(p, nil, device.Load{}, func(r *rig) error {
@@ -184,15 +184,16 @@ func (s *suite) checkSizes() error {
 	})
 }
 
-// checkEqualSizes: sizes that a program needs equal and that are not are bad input, and do not end the executable.
+// checkEqualSizes runs a program that needs N and M to be equal and even. Other sizes are device.ErrInput, and the executable must
+// work after the error.
 func (s *suite) checkEqualSizes() error {
 	g := ir.NewGraph("equal", ir.Sym{Name: "N", Min: 1, Max: 6}, ir.Sym{Name: "M", Min: 2, Max: 9})
 	dim := func(text string) ir.Type {
 		return ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.MustDim(text), ir.Static(8)}}
 	}
 	x, y := op.Input(g, "x", dim("N")), op.Input(g, "y", dim("M"))
-	g.Return("sum", op.Add(x, y))                                                    // N is M
-	g.Return("pairs", op.Neg(op.Reshape(x, ir.Shape{ir.Static(-1), ir.Static(16)}))) // and even
+	g.Return("sum", op.Add(x, y))                                                    // needs N = M
+	g.Return("pairs", op.Neg(op.Reshape(x, ir.Shape{ir.Static(-1), ir.Static(16)}))) // needs an even N
 	at := func(n, m int64) map[string]int64 { return map[string]int64{"N": n, "M": m} }
 	return s.withRig(mustBuild(g, nil), nil, device.Load{}, func(r *rig) error {
 		for _, bad := range []map[string]int64{at(2, 4), at(4, 2), at(3, 3), at(6, 9)} {
@@ -218,7 +219,7 @@ func (s *suite) checkEqualSizes() error {
 	})
 }
 
-// checkIndex: an index out of range is bad input, at any position, and reads nothing.
+// checkIndex checks that gather reports an index out of range as device.ErrInput, at any position and for each integer type.
 func (s *suite) checkIndex() error {
 	for _, d := range []dtype.DType{dtype.I32, dtype.I64, dtype.U32} {
 		if !s.info.Target.HasType(d) {
@@ -255,8 +256,8 @@ func (s *suite) checkIndex() error {
 	return nil
 }
 
-// checkCancel: a context that is cancelled before or during a run ends it with the context's error, and the executable
-// stays usable. A backend that learns of it late may have finished.
+// checkCancel checks that a context that is cancelled before or during a run ends it with the context's error, and that the
+// executable works afterwards. A backend may finish the run if it reports progress only at the end.
 func (s *suite) checkCancel() error {
 	const steps = 200
 	return s.withRig(chain(steps), nil, device.Load{}, func(r *rig) error {
@@ -286,7 +287,7 @@ func (s *suite) checkCancel() error {
 	})
 }
 
-// checkProgress: steps are reported in order, up to the number of steps.
+// checkProgress checks that the reported step numbers increase, and that the last one is the number of steps.
 func (s *suite) checkProgress() error {
 	return s.withRig(chain(20), nil, device.Load{}, func(r *rig) error {
 		for range 2 {
@@ -294,12 +295,12 @@ func (s *suite) checkProgress() error {
 			var wrong error
 			_, _, err := r.run(context.Background(), ramp(2), device.Run{Syms: sym(2), Progress: func(step int) {
 				if wrong == nil && (step <= last || step > 20) {
-					wrong = fmt.Errorf("step %d is told after step %d of 20", step, last)
+					wrong = fmt.Errorf("step %d is reported after step %d of 20", step, last)
 				}
 				last = step
 			}})
 			if err == nil && last != 20 {
-				err = fmt.Errorf("the last step told is %d; want 20", last)
+				err = fmt.Errorf("the last step reported is %d; want 20", last)
 			}
 			if err := errors.Join(err, wrong); err != nil {
 				return err
@@ -309,7 +310,7 @@ func (s *suite) checkProgress() error {
 	})
 }
 
-// checkProfile: one entry per step, in order, within the run.
+// checkProfile checks that a profile has one entry per step, in order, and that each entry lies within the time of the run.
 func (s *suite) checkProfile() error {
 	return s.withRig(chain(20), nil, device.Load{}, func(r *rig) error {
 		for range 2 {
@@ -335,7 +336,7 @@ func (s *suite) checkProfile() error {
 	})
 }
 
-// checkNaN: the first step that makes a NaN is named, in Stats and in the error; without the option nothing happens.
+// checkNaN checks that Stats and the error name the first step whose result has a NaN, and that nothing is checked without the option.
 func (s *suite) checkNaN() error {
 	g := ir.NewGraph("nan")
 	x := op.Input(g, "x", ir.TypeOf(dtype.F32, 33))
@@ -366,7 +367,7 @@ func (s *suite) checkNaN() error {
 	})
 }
 
-// checkNaNTail: bytes behind a value that is smaller than its place are not checked.
+// checkNaNTail checks programs whose values are smaller than their places: the bytes after a value must not be checked for NaN.
 func (s *suite) checkNaNTail() error {
 	return s.withRig(chain(2), nil, device.Load{}, func(r *rig) error {
 		for _, n := range []int64{6, 1, 3} {
@@ -378,7 +379,7 @@ func (s *suite) checkNaNTail() error {
 	})
 }
 
-// checkObserve: Observe gets the values of Dump in the order of the steps, and its error ends the run.
+// checkObserve checks that Observe is called for the nodes listed in Dump, in the order of the steps, and that its error ends the run.
 func (s *suite) checkObserve() error {
 	return s.withRig(chain(6), nil, device.Load{}, func(r *rig) error {
 		steps := r.p.Steps
@@ -406,8 +407,8 @@ func (s *suite) checkObserve() error {
 	})
 }
 
-// checkResults: an op with several results has one step, whose time is that of the op's node. Each result is observed, and checked
-// for NaN, by itself, also one that nothing reads.
+// checkResults checks ops with several results. Such an op has one step and one entry in the profile. Each result is observed and
+// checked for NaN separately, even if nothing reads it.
 func (s *suite) checkResults() error {
 	g := ir.NewGraph("results")
 	x := op.Input(g, "x", ir.TypeOf(dtype.F32, 2, 5))
@@ -456,7 +457,7 @@ func (s *suite) checkResults() error {
 	})
 }
 
-// checkTogether: executables are independent; their runs may overlap.
+// checkTogether runs several executables at the same time, with different numbers of threads.
 func (s *suite) checkTogether() error {
 	var wg sync.WaitGroup
 	errs := make([]error, 3)

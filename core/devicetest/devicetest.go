@@ -1,7 +1,7 @@
-// Package devicetest is the conformance suite for backends. It tests any device.Backend, in process or over RPC. The
-// checks of ops are derived from their definitions (ir.Defs), so a new op is covered without a change here.
+// Package devicetest is the conformance suite for backends. It tests any device.Backend, in process or over RPC. The checks of ops are
+// derived from the ops' definitions (ir.Defs), so they include new ops without a change here.
 //
-// It imports core only, never a plugin: a backend's test calls Run, and Fuzz from a fuzz test.
+// A backend's test calls Run, and its fuzz test calls Fuzz. The package imports only core packages.
 package devicetest
 
 import (
@@ -20,31 +20,31 @@ import (
 	"github.com/rlx-go/rlx/core/target"
 )
 
-// MaxIO bounds the IO space of every program of the suite, in bytes, for backends whose sessions reserve it beforehand.
+// MaxIO is the most bytes that any program of the suite needs for its IO space. Some backends' sessions must reserve it in advance.
 const MaxIO = 16 << 20
 
-// Exception is an op, a case or another check that a backend does not pass. Name is that of the check or of a group: an
-// op ("gather"), one of its cases ("gather/3"), one kind of check of a case ("gather/3/weights") or of all cases
-// ("gather/*/weights"), or a check that is about no op ("run/cancel"). Failures print the full name.
+// Exception names checks that a backend does not pass. Name is that of a check or of a group: an op ("gather"), one of its cases
+// ("gather/3"), one kind of check of a case ("gather/3/weights") or of all cases ("gather/*/weights"), or a check that is not about an op
+// ("run/cancel"). Failures print the full name of the check.
 type Exception struct {
 	Name   string
 	Reason string
 }
 
-// Options are known exceptions of a backend.
+// Options lists the known exceptions of a backend.
 type Options struct {
-	// Unsupported lists what will never work: the backend must return device.ErrUnsupported. Nodes that the backend's
-	// description excludes need no entry; the suite checks that they are refused.
+	// Unsupported lists what the backend will never run. It must return device.ErrUnsupported. Nodes that the backend's description
+	// excludes need no entry; the suite checks that the backend refuses them.
 	Unsupported []Exception
-	// Failing lists what should work but does not yet. The test fails for an entry under which everything passes, so
-	// that it is removed.
+	// Failing lists what the backend should run but does not yet. If all checks of an entry pass, the test fails, so that the entry is
+	// removed.
 	Failing []Exception
 	// MustHave makes a backend without a device (device.ErrUnavailable) fail the test instead of skipping it.
 	MustHave bool
 }
 
-// Run tests the backend that open returns. It calls open once; open registers its own cleanup. It runs a sample of the
-// checks of ops, chosen by SampleEnv, or all of them. With -short there are fewer to choose from.
+// Run tests the backend that open returns. It calls open once; open registers its own cleanup. Run makes a sample of the checks of ops
+// or all of them, depending on SampleEnv. With -short it chooses from fewer checks.
 func Run(t *testing.T, open func(t *testing.T) device.Backend, opts Options) {
 	b := open(t)
 	info, err := b.Info(context.Background())
@@ -102,7 +102,7 @@ func Run(t *testing.T, open func(t *testing.T) device.Backend, opts Options) {
 	t.Logf("the slowest of %v", &clock)
 }
 
-// filtered reports that the command line leaves out subtests.
+// filtered reports whether the command line excludes subtests.
 func filtered() bool {
 	for _, name := range []string{"test.run", "test.skip"} {
 		if f := flag.Lookup(name); f != nil && strings.Contains(f.Value.String(), "/") {
@@ -112,7 +112,7 @@ func filtered() bool {
 	return false
 }
 
-// stopwatch keeps how long checks take.
+// stopwatch records how long checks take.
 type stopwatch struct{ times []timed }
 
 type timed struct {
@@ -127,7 +127,7 @@ func (w *stopwatch) time(c check) error {
 	return err
 }
 
-// String names the ten slowest checks.
+// String lists the ten slowest checks.
 func (w *stopwatch) String() string {
 	slices.SortStableFunc(w.times, func(a, b timed) int { return cmp.Compare(b.took, a.took) })
 	var total time.Duration
@@ -141,7 +141,7 @@ func (w *stopwatch) String() string {
 	return s
 }
 
-// clip shortens a long message, of a panic for example.
+// clip shortens a long message, such as that of a panic.
 func clip(s string) string {
 	if most := 3000; len(s) > most {
 		return s[:most] + " ..."
@@ -149,15 +149,14 @@ func clip(s string) string {
 	return s
 }
 
-// check is one thing that a backend must do. It returns an error rather than failing a test, because some are expected
-// to fail.
+// check is one thing that a backend must do. It returns an error instead of failing a test, because some checks are expected to fail.
 type check struct {
 	name string
 	run  func() error
-	tags []string // what it is one of: see sample.pick
+	tags []string // the kind and the element types, for sample.pick
 }
 
-// effort is how many cases, shapes and values are tried.
+// effort selects how many cases, shapes and values are tried.
 type effort int
 
 const (
@@ -173,22 +172,22 @@ type suite struct {
 
 func newSuite(b device.Backend, info device.Info) *suite { return &suite{b: b, info: info} }
 
-// checkInfo: the description is complete, and its names are ones that programs use.
+// checkInfo checks that the backend's description is complete, uses known names, and survives being printed and parsed.
 func (s *suite) checkInfo() error {
 	i := s.info
 	switch {
 	case len(i.Devices) == 0 && (i.Target == nil || len(i.Target.Rules) > 0):
-		return fmt.Errorf("no devices; a backend without any answers device.ErrUnavailable")
+		return fmt.Errorf("no devices; a backend without a device must return device.ErrUnavailable")
 	case i.Target != nil && !i.Target.HasType(dtype.F32):
-		return fmt.Errorf("element types are %v; f32 is the least", i.Target.Types)
+		return fmt.Errorf("element types are %v; f32 is required", i.Target.Types)
 	}
 	if err := i.Check(); err != nil {
-		return fmt.Errorf("it %w", err)
+		return fmt.Errorf("the backend %w", err)
 	}
 	text := i.Target.String()
 	again, err := target.Parse(text)
 	if err != nil || again.String() != text {
-		return fmt.Errorf("the description is not read back as it is written (%v):\n%s", err, text)
+		return fmt.Errorf("the description changes when it is printed and parsed (%v):\n%s", err, text)
 	}
 	return nil
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// TestReference: a backend that runs every op by its definition passes.
+// TestReference checks that a backend passes if it runs every op by its definition.
 func TestReference(t *testing.T) {
 	Run(t, func(*testing.T) device.Backend { return fake{} }, Options{MustHave: true})
 }
 
-// TestWithout: ops and element types that the description lacks need no exceptions.
+// TestWithout checks that a backend needs no exceptions for ops and element types that its description lacks.
 func TestWithout(t *testing.T) {
 	for _, not := range []string{"fused_matmul", "f64", "add"} {
 		s := suiteOf(t, fake{not: not})
@@ -50,7 +50,7 @@ func find(t *testing.T, name string) *ir.OpDef {
 	return d
 }
 
-// failures runs checks and lists what is wrong, each with the name of its check.
+// failures runs checks and returns the errors that l does not excuse. Each begins with the name of its check.
 func failures(checks []check, l *ledger) (out []error) {
 	for _, c := range checks {
 		if err := l.judge(c.name, c.run()); err != nil {
@@ -60,8 +60,8 @@ func failures(checks []check, l *ledger) (out []error) {
 	return out
 }
 
-// TestFaults: every fault is found by the check that is meant to find it. checks names the group, an op or run or graph;
-// want is part of a failure's text.
+// TestFaults checks that the suite finds each fault. checks names the group of checks: an op, run, graph and so on. want must be part of
+// a failure's text.
 func TestFaults(t *testing.T) {
 	for _, c := range []struct{ fault, checks, want string }{
 		{"no devices", "info", "no devices"},
@@ -93,8 +93,8 @@ func TestFaults(t *testing.T) {
 		{"no code", "run", "run/sizes: N = 0 gives error"},
 		{"never cancels", "run", "run/cancel: a run with a cancelled context gives error <nil>"},
 		{"own cancel error", "run", "run/cancel: a run with a cancelled context gives error fake: stopped"},
-		{"progress goes back", "run", "run/progress: step 18 is told after step 19 of 20"},
-		{"progress lacks the end", "run", "run/progress: the last step told"},
+		{"progress goes back", "run", "run/progress: step 18 is reported after step 19 of 20"},
+		{"progress lacks the end", "run", "run/progress: the last step reported"},
 		{"profile lacks a step", "run", "run/profile: 19 times for 20 steps"},
 		{"profile is long", "run", "in a run of"},
 		{"nan late", "run", "run/nan: error is later: NaN"},
@@ -135,7 +135,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestRefusals: what the description does not take must be refused, and with the right code.
+// TestRefusals checks that the suite requires device.ErrUnsupported for what the description lacks.
 func TestRefusals(t *testing.T) {
 	for fault, want := range map[string]string{"takes all": "that its description does not take", "wrong refusal": "want device.ErrUnsupported"} {
 		errs := failures(suiteOf(t, fake{fault: fault, not: "bf16"}).opChecks(find(t, "add"), brief), &ledger{})
@@ -145,7 +145,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestLedger: exceptions excuse what they name and nothing else, and are reported when they are stale.
+// TestLedger checks that an exception excuses only what it names, and that stale exceptions are reported.
 func TestLedger(t *testing.T) {
 	bad, unsupported := errors.New("bad"), fmt.Errorf("load: %w", device.ErrUnsupported)
 	l, err := newLedger(Options{
@@ -184,7 +184,7 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// TestSample: every sample has one check of each kind and of each element type, and many of them have all checks.
+// TestSample checks that every sample has a check of each kind and of each element type, and that many samples together have all checks.
 func TestSample(t *testing.T) {
 	s := suiteOf(t, fake{})
 	for _, name := range []string{"cast", "matmul", "gather", "top_k", "add"} {
@@ -220,8 +220,8 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestCoverage: new sizes are found for every op that has any, weights for every op that takes some, and programs run
-// everything in the arena with results in place.
+// TestCoverage checks that the suite finds new sizes and weights for every op that has any, and that its programs run everything in the
+// arena, with results in place.
 func TestCoverage(t *testing.T) {
 	for _, def := range ir.Defs() {
 		if !runnable(def) {
@@ -246,7 +246,7 @@ func TestCoverage(t *testing.T) {
 				}
 			}
 		}
-		if resized*4 < n || larger < 5 || zero == 0 && def.Name != "knn" { // which has more points than neighbours
+		if resized*4 < n || larger < 5 || zero == 0 && def.Name != "knn" { // knn needs more points than neighbours
 			t.Errorf("%s: of %d tries %d gave new sizes, %d larger and %d empty ones", def.Name, n, resized, larger, zero)
 		}
 	}
@@ -265,10 +265,10 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// FuzzReference checks the fuzz entry itself: the reference agrees with itself for any bytes.
+// FuzzReference checks Fuzz itself: the reference must agree with itself for any bytes.
 func FuzzReference(f *testing.F) { Fuzz(f, func(*testing.T) device.Backend { return fake{} }) }
 
-// TestVectors: what an op's definition gives is what the program of its case gives, by the reference executor.
+// TestVectors checks that the program of each vector gives the vector's outputs when the reference runs it.
 func TestVectors(t *testing.T) {
 	n, refused := 0, 0
 	err := Vectors(t.Context(), []string{"softmax", "div", "top_k", "conv2d", "gather", "dequant_matmul", "const"}, func(v Vector) error {

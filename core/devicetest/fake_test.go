@@ -16,10 +16,10 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// fake is a backend that runs every op by its definition, correctly but for one fault.
+// fake is a backend that runs every op by its definition. It is correct except for one fault.
 type fake struct {
 	fault string
-	not   string // an op or element type that its description does not have
+	not   string // an op or element type that the description lacks
 }
 
 func (f fake) Info(context.Context) (device.Info, error) {
@@ -42,7 +42,7 @@ func (f fake) Info(context.Context) (device.Info, error) {
 	return i, nil
 }
 
-// oneState is the memory of all states, where that is the fault.
+// oneState is the memory that all states share, for the fault "one state".
 var oneState []byte
 
 func (f fake) NewState(_ context.Context, _ string, size int64) (device.State, error) {
@@ -216,8 +216,8 @@ func (x *fakeExecutable) view(o program.Operand, r device.Run) tensor.Tensor {
 
 func (x *fakeExecutable) step(s program.BoundStep, r device.Run) error {
 	in := make([]*tensor.Array, len(s.In))
-	// The plan must hold for the least careful kernel: it spoils the places of its results before it reads the operands that
-	// its op may not overwrite.
+	// A plan must be correct for any kernel. So this one overwrites the places of its results before it reads the operands that the op
+	// may not overwrite.
 	spared := func(k int) bool { return s.Node.Op.Elementwise || slices.Contains(s.Node.Op.InPlace, k) }
 	for k, o := range s.In {
 		if spared(k) {
@@ -264,7 +264,7 @@ func (x *fakeExecutable) step(s program.BoundStep, r device.Run) error {
 	return nil
 }
 
-// store writes a result of a step.
+// store writes a result of a step, changed by the fault.
 func (x *fakeExecutable) store(s program.BoundStep, o program.Operand, out *tensor.Array, r device.Run) {
 	copies := s.Node.Op.Name == "copy"
 	last := len(out.F) - 1

@@ -15,8 +15,10 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Fuzz lets the fuzzer choose op, case, sizes, form and values, and compares with the op's definition. Every case of every
-// op is a seed; where nothing is fuzzed, a quarter of them are run, which SampleEnv chooses, since Run has the same cases. open is called for each input.
+// Fuzz lets the fuzzer choose an op, a case, sizes, a form and values, and compares the backend's results with the op's definition.
+// It calls open for each input.
+//
+// Every case of every op is a seed. Without -fuzz only a quarter of the seeds run, chosen by SampleEnv, because Run covers the same cases.
 func Fuzz(f *testing.F, open func(t *testing.T) device.Backend) {
 	chosen, err := sampleFromEnv()
 	if err != nil {
@@ -58,7 +60,7 @@ func Fuzz(f *testing.F, open func(t *testing.T) device.Backend) {
 	})
 }
 
-// choice is what the fuzzer's bytes select beside the subject.
+// choice holds the fuzzer's choices other than the subject.
 type choice struct {
 	seed    uint64
 	form    form
@@ -66,7 +68,7 @@ type choice struct {
 	special bool
 }
 
-// choose reads the op, the case, a byte of options, and the rest as a seed: its bytes choose the sizes one by one.
+// choose decodes the fuzzer's bytes: the op, the case, a byte of options, and a seed whose first four bytes also choose sizes.
 func choose(defs []*ir.OpDef, data []byte) (subject, choice, bool) {
 	if len(data) < 4 {
 		return subject{}, choice{}, false
@@ -108,7 +110,8 @@ func choose(defs []*ir.OpDef, data []byte) (subject, choice, bool) {
 	return sub, c, true
 }
 
-// fill makes some values special: floats where the op is elementwise, so that one NaN does not hide everything.
+// fill replaces operands by special values if c asks for it. It leaves the floats of ops that are not elementwise, because a single
+// NaN could make the whole result NaN.
 func (c choice) fill(sub subject, in []*tensor.Array) {
 	if !c.special {
 		return

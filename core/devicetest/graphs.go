@@ -17,12 +17,13 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// programs are graphs in text form with views, results in place, dynamic sizes and an arena that is used again and again.
+// programs are graphs in text form. They have views, results that overwrite operands, dynamic sizes, and values that reuse places in
+// the arena.
 //
 //go:embed testdata/*.rlxg
 var programs embed.FS
 
-// graphChecks run programs of many ops.
+// graphChecks returns the checks of programs of many ops: those of testdata, and random ones.
 func (s *suite) graphChecks(e effort, chosen sample) []check {
 	var checks []check
 	files, err := programs.ReadDir("testdata")
@@ -66,9 +67,9 @@ func (s *suite) randomGraphs(seeds []uint64, exact bool) error {
 	return nil
 }
 
-// checkGraph runs a graph at the ends and the middle of its sizes, back and forth, on several numbers of threads. Every
-// step is compared with its op's definition on the operands that the backend itself computed, so no error adds up; where
-// the arithmetic is exact, the outputs must equal those of interp.RunProgram. Params that are not given are random.
+// checkGraph runs a graph with the largest, the smallest and a size in between, on several numbers of threads. It compares every step
+// with its op's definition on the operands that the backend itself computed, so errors do not accumulate. If exact is set, the
+// arithmetic does not round, and the outputs must equal those of interp.RunProgram. Params that given lacks are random.
 func (s *suite) checkGraph(g *ir.Graph, given values, seed uint64, exact bool) error {
 	rng := rand.New(rand.NewPCG(seed, 12))
 	params := values{}
@@ -142,7 +143,7 @@ func (s *suite) withRig(p *program.Program, params values, l device.Load, do fun
 	return do(r)
 }
 
-// operand is a random value, of small integers if the arithmetic must be exact.
+// operand returns a random value of type t. If exact is set, its numbers are small integers.
 func operand(rng *rand.Rand, t ir.Type, syms map[string]int64, exact bool) *tensor.Array {
 	r := ir.Range{Lo: -2, Hi: 2}
 	if exact {
@@ -160,7 +161,7 @@ func operand(rng *rand.Rand, t ir.Type, syms map[string]int64, exact bool) *tens
 	return x
 }
 
-// points are values of the symbols: the largest, the smallest, its neighbour, and the largest again.
+// points returns values of the symbols to test with: the largest, the smallest, each one above its smallest, and the largest again.
 func points(syms ir.Syms) []map[string]int64 {
 	if len(syms) == 0 {
 		return []map[string]int64{nil}
@@ -172,7 +173,8 @@ func points(syms ir.Syms) []map[string]int64 {
 	return out
 }
 
-// stepwise runs a program with every step observed, checks each, and runs it again unobserved to the same bits.
+// stepwise runs a program with every step observed and checks each step. It then runs the program again without observing it, in
+// another IO space, and compares the bits of the outputs.
 func (r *rig) stepwise(syms map[string]int64, inputs, params values) (map[string]tensor.Tensor, error) {
 	g := r.p.Graph
 	seen := map[int]tensor.Tensor{}
@@ -217,12 +219,13 @@ func (r *rig) stepwise(syms map[string]int64, inputs, params values) (map[string
 	return out, sameBits("an observed and a plain run", out, again)
 }
 
-// checkSteps compares each observed value with its op's definition on the values of its operands. It returns all values.
+// checkSteps compares each observed value with its op's definition, evaluated on the values of its operands. It returns the values of
+// all nodes, by ID.
 func checkSteps(g *ir.Graph, syms map[string]int64, seen map[int]tensor.Tensor, inputs, params values) ([]*tensor.Array, error) {
 	known := make([]*tensor.Array, len(g.Nodes))
 	var errs []error
 	for i, n := range g.Nodes {
-		if n.Op == ir.ResultDef { // checked with its tuple node
+		if n.Op == ir.ResultDef { // its tuple node checks all results
 			continue
 		}
 		if n.Op == ir.StateDef {

@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 )
 
-// errRefused ends a check of a program that the backend's description excludes, once it was refused as it must be.
+// errRefused is the outcome of a check whose program the backend's description excludes, if Load refused the program as it should.
 var errRefused = errors.New("refused as declared")
 
 // ledger counts the outcomes of checks for each exception.
@@ -17,7 +17,7 @@ type ledger struct{ entries []*entry }
 type entry struct {
 	Exception
 	unsupported  bool
-	checks, fits int // checks under this name, and those with the outcome that the entry expects
+	checks, fits int // checks that the entry covers, and how many of them ended as it expects
 }
 
 func newLedger(o Options) (*ledger, error) {
@@ -36,7 +36,7 @@ func newLedger(o Options) (*ledger, error) {
 	return l, errors.Join(add(o.Unsupported, true), add(o.Failing, false))
 }
 
-// covers reports whether a check of that name is the entry's, or below it.
+// covers reports whether the entry applies to the check of that name: the entry names the check, or a group that contains it.
 func (e *entry) covers(name string) bool {
 	want, have := strings.Split(e.Name, "/"), strings.Split(name, "/")
 	if len(want) > len(have) {
@@ -50,7 +50,8 @@ func (e *entry) covers(name string) bool {
 	return true
 }
 
-// judge records the outcome of a check, and returns the error if no exception covers it.
+// judge records the outcome of a check. It returns err, or nil if an exception covers the check. An op that is listed as unsupported
+// but works is an error.
 func (l *ledger) judge(name string, err error) error {
 	var e *entry // the most specific one
 	for _, x := range l.entries {
@@ -76,7 +77,7 @@ func (l *ledger) judge(name string, err error) error {
 	return err
 }
 
-// stale lists entries that have lost their reason, once all checks were made.
+// stale returns an error for each entry that is no longer needed. Call it after all checks.
 func (l *ledger) stale() (errs []error) {
 	for _, x := range l.entries {
 		switch {

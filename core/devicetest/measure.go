@@ -13,18 +13,19 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// Timing is the time of one step of an op.
+// Timing is the time that one op takes on a backend.
 type Timing struct {
 	Op       string  `json:"op"`
-	Operands string  `json:"operands"` // their types, and the attributes
-	Seconds  float64 `json:"seconds"`  // the least of several runs
+	Operands string  `json:"operands"` // the types of the operands, and the op's attributes
+	Seconds  float64 `json:"seconds"`  // the shortest of several runs
 }
 
-// measureRuns of each op, of which the quickest counts.
+// measureRuns is how often each op runs. Measure reports the shortest time.
 const measureRuns = 5
 
-// Measure times each op that the backend claims, or each of ops, as one step on operands of some 100,000 elements, by the times that the
-// backend itself reports. The subjects are the same for every backend that claims them.
+// Measure times ops on a backend and reports each with report. It times those named by ops, or all if ops is nil, and skips ops that
+// the backend's description excludes. Each op runs as one step, on operands of up to 400,000 elements. The times are those of
+// the backend's own profile. All backends get the same operands.
 func Measure(ctx context.Context, b device.Backend, ops []string, report func(Timing)) error {
 	info, err := b.Info(ctx)
 	if err != nil {
@@ -41,7 +42,7 @@ func Measure(ctx context.Context, b device.Backend, ops []string, report func(Ti
 			}
 			t, err := s.measure(ctx, sub)
 			if errors.Is(err, errRefused) {
-				continue // another case may be claimed
+				continue // the description may include another case
 			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", def.Name, err)
@@ -55,7 +56,7 @@ func Measure(ctx context.Context, b device.Backend, ops []string, report func(Ti
 	return nil
 }
 
-// largestFirst are the first cases of an op, enlarged.
+// largestFirst returns up to 12 cases of an op, each grown to the limits of a subject, with the largest first.
 func largestFirst(def *ir.OpDef) (out []subject) {
 	cases := def.Cases()
 	for i, c := range cases[:min(len(cases), 12)] {

@@ -14,18 +14,19 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Mixed is a search for programs that a backend runs wrongly, among graphs of core ops on values of many shapes, element types
-// and layouts. Each step's result is compared with its op's definition.
+// Mixed runs random graphs of core ops on values of many shapes, element types and layouts. Each step's result is compared with its
+// op's definition.
 type Mixed struct {
-	Seed    uint64 // of the first graph; the others have the numbers after it
+	Seed    uint64 // the seed of the first graph; the next has Seed+1, and so on
 	Count   int
-	Compile Compiler // nil: graphs run as they are
+	Compile Compiler // may be nil; then graphs run uncompiled
 }
 
 // Compiler compiles a graph, and returns the values of the params that it adds.
 type Compiler func(g *ir.Graph) (*ir.Graph, map[string]tensor.Tensor, error)
 
-// Run checks the graphs, and with -short a quarter of them, which SampleEnv chooses. A failure names the seed; with it, Seed and a Count of 1 repeat it.
+// Run checks x.Count graphs, or with -short a quarter of them, chosen by SampleEnv. A failure names the seed of its graph. To repeat
+// it, set Seed to that number and Count to 1.
 func (x Mixed) Run(t *testing.T, b device.Backend) {
 	info, err := b.Info(context.Background())
 	if err != nil {
@@ -51,7 +52,8 @@ func (x Mixed) Run(t *testing.T, b device.Backend) {
 	}
 }
 
-// graph makes a graph of element types that the backend has, with the values of the params that compiling it has added.
+// graph makes a graph of the element types that the backend supports. If x.Compile is set, it compiles the graph and returns the
+// values of the params that compiling added.
 func (x Mixed) graph(s *suite, seed uint64, size graphSize) (g *ir.Graph, given values, err error) {
 	var types []dtype.DType
 	for _, d := range mixedTypes {
@@ -76,12 +78,11 @@ func (x Mixed) graph(s *suite, seed uint64, size graphSize) (g *ir.Graph, given 
 	return compiled, given, nil
 }
 
-// mixedTypes are the element types of mixed graphs, of those that the backend has.
+// mixedTypes are the element types of mixed graphs. Those that a backend lacks are left out.
 var mixedTypes = []dtype.DType{dtype.F32, dtype.F16, dtype.BF16, dtype.I32, dtype.U32, dtype.Bool}
 
-// mixer grows a graph of values of many shapes and element types. Operands are taken from all values so far, so that
-// views, broadcasts and results of any layout meet any op; type inference decides what an op accepts. Numbers are kept
-// small, so that none becomes infinite in f16.
+// mixer grows a graph of values of many shapes and element types. It takes operands from all values so far, so any op may read a view,
+// a broadcast or a result of any layout. Type inference decides what an op accepts. Numbers stay small, so that none overflows f16.
 type mixer struct {
 	*rand.Rand
 	g     *ir.Graph
@@ -89,25 +90,25 @@ type mixer struct {
 	size  graphSize
 	pool  []*ir.Node
 
-	exactness map[*ir.Node]bool // see exact
+	exactness map[*ir.Node]bool // the results of exact
 }
 
-// graphSize bounds the values and ops of a mixed graph, at the symbols' upper bounds.
+// graphSize limits the values and ops of a mixed graph. Sizes are counted with the symbols at their upper bounds.
 type graphSize struct {
-	elements int64 // of a value
-	flops    int64 // of an op; 0: any number
-	window   int   // of attention
+	elements int64 // per value
+	flops    int64 // per op; 0 means no limit
+	window   int   // of sliding attention; exclusive
 	dims     []int64
 }
 
 var (
-	// smallGraphs suit comparisons with the ops' definitions.
+	// smallGraphs are small enough to compare every step with its op's definition, which is slow.
 	smallGraphs = graphSize{elements: 3000, window: 4, dims: []int64{1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 32, 33, 64}}
-	// largeGraphs have work for many threads.
+	// largeGraphs have enough work for many threads.
 	largeGraphs = graphSize{elements: 300_000, flops: 20_000_000, window: 200, dims: []int64{1, 2, 3, 4, 7, 16, 33, 64, 65, 100, 129, 300, 520, 1000}}
 )
 
-// mixedGraph makes a graph of core ops from a seeded source, over element types of the given ones.
+// mixedGraph makes a random graph of core ops over the given element types. Equal sources give equal graphs.
 func mixedGraph(r *rand.Rand, types []dtype.DType, size graphSize) *ir.Graph {
 	m := &mixer{Rand: r, g: ir.NewGraph("mixed", ir.Sym{Name: "N", Min: 1, Max: 5}), types: types, size: size, exactness: map[*ir.Node]bool{}}
 	for i := range 3 + r.IntN(3) {
@@ -120,7 +121,7 @@ func mixedGraph(r *rand.Rand, types []dtype.DType, size graphSize) *ir.Graph {
 			m.pool = append(m.pool, m.small(n))
 		}
 	}
-	for i, uses := range m.g.UseCounts() { // every value is read, but for some results of ops with several
+	for i, uses := range m.g.UseCounts() { // return every unread value, except for some results of ops with several
 		if n := m.g.Nodes[i]; uses == 0 && !n.Op.Effects && (n.Op != ir.ResultDef || m.IntN(3) > 0) {
 			m.g.Return(fmt.Sprint("out", i), n)
 		}
@@ -128,7 +129,7 @@ func mixedGraph(r *rand.Rand, types []dtype.DType, size graphSize) *ir.Graph {
 	return m.g
 }
 
-// shape makes one of rank 1 to 5; one size may be dynamic.
+// shape returns a random shape of rank 1 to 5. One of its sizes may depend on N.
 func (m *mixer) shape() ir.Shape {
 	s, total := ir.Shape{}, int64(1)
 	for range 1 + m.IntN(5) {
@@ -145,12 +146,12 @@ func (m *mixer) shape() ir.Shape {
 	return s
 }
 
-// any is a value, recent ones more often.
+// any returns one of the values so far. It prefers recent ones.
 func (m *mixer) any() *ir.Node {
 	return m.pool[len(m.pool)-1-min(m.IntN(len(m.pool)), m.IntN(len(m.pool)))]
 }
 
-// like is another value of x's element type that ok accepts, or x if a few tries find none.
+// like returns a value of x's element type for which ok is true. It returns x if a few tries find none.
 func (m *mixer) like(x *ir.Node, ok func(y *ir.Node) bool) *ir.Node {
 	for range 20 {
 		if y := m.any(); y.Type.DType == x.Type.DType && ok(y) {
@@ -160,7 +161,8 @@ func (m *mixer) like(x *ir.Node, ok func(y *ir.Node) bool) *ir.Node {
 	return x
 }
 
-// add adds a node if its op takes the operands and the result is not too large; otherwise it is nil.
+// add adds a node and returns it, or one of its results. It returns nil if the op does not accept the operands, or if a result or the
+// number of operations is too large.
 func (m *mixer) add(def *ir.OpDef, attrs any, in ...*ir.Node) *ir.Node {
 	types := make([]ir.Type, len(in))
 	for i, x := range in {
@@ -186,7 +188,7 @@ func (m *mixer) add(def *ir.OpDef, attrs any, in ...*ir.Node) *ir.Node {
 		return results[0]
 	}
 	m.Shuffle(len(results), func(i, j int) { results[i], results[j] = results[j], results[i] })
-	for _, n := range results[1:] { // the caller gets the first
+	for _, n := range results[1:] { // the caller gets the first result, others may go to the pool
 		if m.IntN(2) == 0 {
 			m.pool = append(m.pool, n)
 		}
@@ -194,10 +196,10 @@ func (m *mixer) add(def *ir.OpDef, attrs any, in ...*ir.Node) *ir.Node {
 	return results[0]
 }
 
-// most is the number of elements of a type at the symbols' upper bounds.
+// most returns the number of elements of a type with the symbols at their upper bounds.
 func (m *mixer) most(t ir.Type) int64 { return m.g.Syms.MaxBytes(t) / int64(t.DType.Size()) }
 
-// number is a constant.
+// number returns a scalar constant. It reuses an equal one.
 func (m *mixer) number(v float64, d dtype.DType) *ir.Node {
 	for _, n := range m.g.Nodes {
 		if a, ok := n.Attrs.(op.ConstAttrs); ok && a.Value == v && n.Type.DType == d && n.Type.Rank() == 0 {
@@ -207,7 +209,7 @@ func (m *mixer) number(v float64, d dtype.DType) *ir.Node {
 	return op.Const(m.g, v, ir.TypeOf(d))
 }
 
-// small bounds numbers that an op may have made large.
+// small clamps x to [-6, 6] if its op may have made the numbers larger.
 func (m *mixer) small(x *ir.Node) *ir.Node {
 	d := x.Type.DType
 	if d == dtype.Bool || !x.Is(op.AddDef, op.SubDef, op.MulDef, op.DivDef, op.ExpDef, op.ReduceSumDef, op.ReduceProdDef, op.MatMulDef,
@@ -223,7 +225,7 @@ func (m *mixer) small(x *ir.Node) *ir.Node {
 	return op.Max(op.Min(x, m.number(6, d)), m.number(lo, d))
 }
 
-// static is an axis of x with a static size of at least n, or -1.
+// static returns a random axis of x with a static size of at least n, or -1 if a few tries find none.
 func (m *mixer) static(x *ir.Node, n int64) int {
 	for range 5 {
 		if x.Type.Rank() == 0 {
@@ -236,7 +238,7 @@ func (m *mixer) static(x *ir.Node, n int64) int {
 	return -1
 }
 
-// param is a weight.
+// param adds a weight.
 func (m *mixer) param(d dtype.DType, dims ...int64) *ir.Node {
 	return op.Param(m.g, fmt.Sprint("w", len(m.g.Nodes)), ir.TypeOf(d, dims...))
 }
@@ -247,7 +249,7 @@ func broadcasts(a, b *ir.Node) bool {
 	return err == nil
 }
 
-// partner is an operand for a binary op with x: another value, one number of x along an axis, or a constant.
+// partner returns a second operand for a binary op on x: another value, a slice of x of size 1 along an axis, or a constant.
 func (m *mixer) partner(x *ir.Node) *ir.Node {
 	switch k := m.static(x, 2); {
 	case k >= 0 && m.IntN(3) == 0:

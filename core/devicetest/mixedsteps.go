@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// steps are functions that compute a value from x, or return nil if x does not fit. Important ones are listed several times.
+// steps returns functions that compute a value from x, or return nil if x does not fit. Important ones occur several times.
 func (m *mixer) steps() []func(x *ir.Node) *ir.Node {
 	float := func(do func(x *ir.Node) *ir.Node) func(x *ir.Node) *ir.Node {
 		return func(x *ir.Node) *ir.Node {
@@ -41,18 +41,18 @@ func (m *mixer) unary(x *ir.Node) *ir.Node {
 	return m.add(def, c.Attrs, x)
 }
 
-// unaries are the elementwise functions of one operand.
+// unaries returns the elementwise functions of one operand, except cast.
 var unaries = sync.OnceValue(func() []*ir.OpDef {
 	return slices.DeleteFunc(ir.Defs(), func(d *ir.OpDef) bool { return !op.CanBeInRegion(d) || d.MaxIn != 1 || d == op.CastDef })
 })
 
-// jumps reports a function that two arguments a rounding apart may take to quite different results.
+// jumps reports whether the function is discontinuous: arguments that differ by a rounding error may have quite different results.
 func (m *mixer) jumps(def *ir.OpDef) bool {
 	return slices.Contains([]*ir.OpDef{op.RoundDef, op.FloorDef, op.CeilDef, op.SignDef}, def)
 }
 
-// exact reports a value without rounding errors: within a region, a backend may compute others a little differently than the
-// definition does, which floor(sin x) would show.
+// exact reports whether a value has no rounding errors. Within a region a backend may round differently than the definition does, and
+// a discontinuous function, such as floor(sin(x)), would make the difference visible.
 func (m *mixer) exact(x *ir.Node) bool {
 	if known, ok := m.exactness[x]; ok {
 		return known
@@ -116,7 +116,7 @@ func (m *mixer) transpose(x *ir.Node) *ir.Node {
 	return m.add(op.TransposeDef, op.TransposeAttrs{Perm: m.Perm(x.Type.Rank())}, x)
 }
 
-// reshape merges two neighbouring axes, splits one, or adds one of size 1.
+// reshape merges two neighbouring axes, splits an axis, or adds an axis of size 1.
 func (m *mixer) reshape(x *ir.Node) *ir.Node {
 	if _, ok := x.Type.Shape.Numel(); !ok {
 		return nil
@@ -209,7 +209,7 @@ func (m *mixer) gather(x *ir.Node) *ir.Node {
 	return nil
 }
 
-// iota makes indices, for gather to find.
+// iota adds a value that gather can use as indices.
 func (m *mixer) iota(*ir.Node) *ir.Node {
 	n := 1 + m.Int64N(9)
 	t := ir.TypeOf([]dtype.DType{dtype.I32, dtype.U32, dtype.F32}[m.IntN(3)], n, 1+m.Int64N(3))
@@ -241,7 +241,7 @@ func (m *mixer) reduce(x *ir.Node) *ir.Node {
 	return m.add(defs[m.IntN(len(defs))], a, x)
 }
 
-// scan folds short lines: products of long ones would overflow in f16.
+// scan folds only short lines, because products of long ones would overflow f16.
 func (m *mixer) scan(x *ir.Node) *ir.Node {
 	if x.Type.Rank() == 0 || x.Type.DType == dtype.Bool {
 		return nil
@@ -251,13 +251,13 @@ func (m *mixer) scan(x *ir.Node) *ir.Node {
 	if _, most := m.g.Syms.Bounds(x.Type.Shape[a.Axis]); most > 5 {
 		defs[1] = op.CummaxDef
 	}
-	if a.Exclusive { // which would begin with -Inf
+	if a.Exclusive { // an exclusive cummax would begin with -Inf
 		defs = defs[:1]
 	}
 	return m.add(defs[m.IntN(len(defs))], a, x)
 }
 
-// fourier keeps the sum of squares, so that values stay small.
+// fourier normalizes its transforms, so that they keep the sum of squares and values stay small.
 func (m *mixer) fourier(x *ir.Node) *ir.Node {
 	r := x.Type.Rank()
 	if r == 0 || !x.Type.Shape[r-1].IsStatic() || x.Type.DType != dtype.F32 {
@@ -275,7 +275,7 @@ func (m *mixer) fourier(x *ir.Node) *ir.Node {
 	return nil
 }
 
-// topK returns values or indices. Another step may read the other result.
+// topK returns the values or the indices. A later step may read the other result.
 func (m *mixer) topK(x *ir.Node) *ir.Node {
 	if x.Type.Rank() == 0 {
 		return nil
@@ -362,7 +362,7 @@ func (m *mixer) matmul(x *ir.Node) *ir.Node {
 		if a.TransB {
 			dims = []int64{n, inner.B}
 		}
-		if w := m.types[m.IntN(len(m.types))]; d == dtype.F32 && w.IsFloat() { // a weight that is stored narrower
+		if w := m.types[m.IntN(len(m.types))]; d == dtype.F32 && w.IsFloat() { // a weight that is stored in a narrower type
 			d = w
 		}
 		y = m.param(d, dims...)
@@ -370,7 +370,8 @@ func (m *mixer) matmul(x *ir.Node) *ir.Node {
 	return m.add(op.MatMulDef, a, x, y)
 }
 
-// layout is one for x: an axis is the batch, an axis the channels; ok is false where it is no image.
+// layout chooses a layout for x, which says which axes are the batch and the channels. axes is the number of spatial axes. ok is false
+// if x is not a static value with 1 to 3 spatial axes.
 func (m *mixer) layout(x *ir.Node) (layout string, axes int, ok bool) {
 	axes = x.Type.Rank() - 2
 	if axes < 1 || axes > 3 || !x.Type.Shape.IsStatic() {
@@ -379,7 +380,7 @@ func (m *mixer) layout(x *ir.Node) (layout string, axes int, ok bool) {
 	return [][]string{{op.NCW, op.NWC}, {op.NCHW, op.NHWC}, {op.NCDHW, op.NDHWC}}[axes-1][m.IntN(2)], axes, true
 }
 
-// numbers are n of them from least, below least + most.
+// numbers returns n random numbers from least to least+most-1.
 func (m *mixer) numbers(n, least, most int) []int {
 	out := make([]int, n)
 	for i := range out {
@@ -388,7 +389,7 @@ func (m *mixer) numbers(n, least, most int) []int {
 	return out
 }
 
-// conv is a convolution or a transposed one, of one group or of one for each channel.
+// conv adds a convolution or a transposed convolution, with one group or with one group per channel.
 func (m *mixer) conv(x *ir.Node) *ir.Node {
 	layout, axes, ok := m.layout(x)
 	if !ok {
@@ -484,7 +485,7 @@ func (m *mixer) attention(x *ir.Node) *ir.Node {
 	return m.add(op.AttentionDef, a, in...)
 }
 
-// rope turns values by angles of any kind.
+// rope adds a rotary embedding with angles from a base, tables or frequencies.
 func (m *mixer) rope(x *ir.Node) *ir.Node {
 	r := x.Type.Rank()
 	if r != 3 && r != 4 || !x.Type.Shape[r-1].IsStatic() {

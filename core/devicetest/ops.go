@@ -13,15 +13,21 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// threadCounts must all give the same bits.
+// threadCounts are the numbers of threads that most checks use. All must give the same bits.
 var threadCounts = []int{1, 2, 3}
 
-// opChecks are the checks of one op. Names are OP/CASE/KIND. Kinds: inputs, weights, weights-f16, weights-bf16 and arena
-// (see form), resized-K (sizes derived from the case's), special (NaN, infinities and denormals come out right), spread (NaN
-// shows nowhere else), extreme (the ends of integer types).
+// opChecks returns the checks of one op. Their names have the form OP/CASE/KIND, with these kinds:
+//
+//   - inputs, weights, weights-f16, weights-bf16, arena: the case in one form (see form)
+//   - resized-K: the case with other sizes
+//   - special: NaN, infinities and denormals have the right results
+//   - spread: no other element becomes NaN
+//   - extreme: the smallest and largest integers
+//
+// The check OP/threads compares numbers of threads.
 func (s *suite) opChecks(def *ir.OpDef, e effort) []check {
 	var checks []check
-	seen := map[string]int{} // cases by what special values depend on
+	seen := map[string]int{} // number of cases with special values, by element types and attributes
 	var largest *subject
 	for i, c := range def.Cases() {
 		sub, err := newSubject(def, c)
@@ -73,9 +79,9 @@ func (s *suite) opChecks(def *ir.OpDef, e effort) []check {
 	return checks
 }
 
-// tags are the kind of a check and the element types of operands and results.
+// tags returns the kind of the check and the element types of the operands and results.
 func (s subject) tags(kind string) []string {
-	kind, _, _ = strings.Cut(kind, "-") // resized-3 is one of resized, and so are weights of each type one kind
+	kind, _, _ = strings.Cut(kind, "-") // resized-3 has the kind resized, weights-f16 the kind weights
 	tags := []string{kind}
 	for _, t := range s.In {
 		tags = append(tags, "of "+t.DType.String())
@@ -86,7 +92,8 @@ func (s subject) tags(kind string) []string {
 	return tags
 }
 
-// runnable ops may be in a program and have something to check: not blocks, nor the selectors of several results.
+// runnable reports whether a program may contain the op and the suite can test it alone. Blocks are lowered before, and result nodes
+// are tested with their ops.
 func runnable(d *ir.OpDef) bool { return !d.Block && d != ir.ResultDef }
 
 func tries(e effort, brief, full int) int {
@@ -112,7 +119,7 @@ func hasInts(s subject) bool {
 	return slices.ContainsFunc(dtypes(s), func(d dtype.DType) bool { return !d.IsFloat() && !d.IsPacked() })
 }
 
-// rigged builds and loads a subject, runs f and unloads it.
+// rigged loads the program of sub, calls do, and closes the executable.
 func (s *suite) rigged(sub subject, f form, threads int, in []*tensor.Array, do func(r *rig) error) (err error) {
 	p, params, err := sub.build(f, in)
 	if err != nil {
@@ -126,8 +133,8 @@ func (s *suite) rigged(sub subject, f form, threads int, in []*tensor.Array, do 
 	return do(r)
 }
 
-// checkForm runs one form three times: twice on the same values, the second time in another IO space and to the same
-// bits, then on other values. What an executable keeps between runs must not affect results.
+// checkForm runs one form three times: on some values, on other values, and in another IO space on the first values again. The first
+// and third runs must give the same bits: state that an executable keeps between runs must not affect results.
 func (s *suite) checkForm(sub subject, f form, threads int, seed uint64) error {
 	a, b := sub.random(seed), sub.random(seed+1)
 	for k, w := range f.weights {
@@ -155,7 +162,7 @@ func (s *suite) checkForm(sub subject, f form, threads int, seed uint64) error {
 	})
 }
 
-// checkResized runs a subject of other sizes once, its weights as inputs or as params.
+// checkResized runs a subject with other sizes once. Its weights are inputs if k is even and params if it is odd.
 func (s *suite) checkResized(sub subject, k int, seed uint64) error {
 	f, in := form{name: "inputs"}, sub.random(seed+uint64(k))
 	if w, ok := sub.weightForm(); ok && k%2 == 1 {
@@ -167,8 +174,8 @@ func (s *suite) checkResized(sub subject, k int, seed uint64) error {
 	})
 }
 
-// checkSpecial puts NaN, infinities, zeros of both signs and denormals among the operands. Elementwise ops get many at
-// once; for others one element is special at a time, so that not everything becomes NaN.
+// checkSpecial puts NaN, infinities, zeros of both signs and denormals among the operands. Elementwise ops get many of them at once.
+// Other ops get one at a time, so that the whole result does not become NaN.
 func (s *suite) checkSpecial(sub subject, cmp comparison, e effort, seed uint64) error {
 	in := sub.random(seed)
 	rng := rand.New(rand.NewPCG(seed, 5))
@@ -201,11 +208,11 @@ func (s *suite) checkSpecial(sub subject, cmp comparison, e effort, seed uint64)
 	})
 }
 
-// manySpecials reports whether each element of the op's result depends only on the same elements of its operands.
+// manySpecials reports whether each element of the op's result depends only on the elements at the same position of its operands.
 func (s subject) manySpecials() bool { return s.def.Elementwise && !s.def.CanLower() }
 
-// checkExtremes puts the ends of integer types among the operands: results wrap, and an index out of range or a divisor
-// of 0 is an error of the run, after which the executable still works.
+// checkExtremes puts the smallest and largest integers among the operands. Results must wrap. An index out of range or a divisor of 0
+// must be an error of the run, and the executable must work afterwards.
 func (s *suite) checkExtremes(sub subject, seed uint64) error {
 	in := sub.random(seed)
 	rng := rand.New(rand.NewPCG(seed, 6))
@@ -222,7 +229,7 @@ func (s *suite) checkExtremes(sub subject, seed uint64) error {
 	})
 }
 
-// checkThreads runs the op's largest case, and a larger one where the op takes it, on different numbers of threads.
+// checkThreads runs the op's largest case on different numbers of threads. It first enlarges the case if the op accepts larger sizes.
 func (s *suite) checkThreads(sub subject) error {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 6 {

@@ -9,19 +9,19 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// graphMaker grows a graph of about 50 cheap ops on values of one shape, [1, 8N, 6], and on parts of them.
+// graphMaker makes a random graph of about 50 cheap ops. Most values have the shape [1,8*N,6]; the others are derived from these.
 type graphMaker struct {
 	*rand.Rand
 	g    *ir.Graph
 	full ir.Type
-	row  *ir.Node   // [6], a param
+	row  *ir.Node   // a param of shape [6]
 	pool []*ir.Node // of the full type
-	last *ir.Node   // that any gave
-	rest []*ir.Node // of other shapes, f32
+	last *ir.Node   // the last result of any
+	rest []*ir.Node // f32 values of other shapes
 }
 
-// randomGraph makes a graph from a seeded source. Exact ones hold integers up to 64 in magnitude at every step; fused ones
-// have fused ops as well.
+// randomGraph makes a random graph. Equal sources give equal graphs. If exact is set, every step computes integers of at most 64 in
+// magnitude, so nothing is rounded. If fused is set, the graph also has fused ops, unless it is exact.
 func randomGraph(r *rand.Rand, exact, fused bool) *ir.Graph {
 	g := ir.NewGraph("random", ir.Sym{Name: "N", Min: 1, Max: 5})
 	m := graphMaker{Rand: r, g: g, full: ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(1), ir.MustDim("8*N"), ir.Static(6)}}}
@@ -62,7 +62,7 @@ func (m *graphMaker) clamp(x *ir.Node) *ir.Node {
 
 func (m *graphMaker) number(v float64) *ir.Node { return op.Const(m.g, v, ir.TypeOf(dtype.F32)) }
 
-// any is a value of the full type, recent ones more often. It is often the one before, so that ops get operands twice.
+// any returns a value of the full type. It prefers recent ones, and it often returns the same one again, so that ops read a value twice.
 func (m *graphMaker) any() *ir.Node {
 	if m.last == nil || m.IntN(4) > 0 {
 		m.last = m.recent()
@@ -74,10 +74,10 @@ func (m *graphMaker) recent() *ir.Node {
 	return m.pool[len(m.pool)-1-min(m.IntN(len(m.pool)), m.IntN(len(m.pool)))]
 }
 
-// back reshapes a value to the full shape.
+// back reshapes x to the full shape.
 func (m *graphMaker) back(x *ir.Node) *ir.Node { return op.Reshape(x, m.full.Shape) }
 
-// exactSteps keep integers integers.
+// exactSteps returns steps whose results are integers if their operands are.
 func (m *graphMaker) exactSteps() []func() *ir.Node {
 	any := m.any
 	number := func(v float64) *ir.Node { return op.Const(m.g, v, ir.TypeOf(dtype.F32)) }
@@ -100,30 +100,30 @@ func (m *graphMaker) exactSteps() []func() *ir.Node {
 		func() *ir.Node { return op.Where(op.Lt(any(), any()), any(), m.row) },
 		func() *ir.Node { return op.Cast(op.Cast(any(), dtype.I32), dtype.F32) },
 		func() *ir.Node { return op.Cast(op.Neg(op.Cast(any(), dtype.F16)), dtype.F32) },
-		func() *ir.Node { // a view that is read through another view
+		func() *ir.Node { // a view of a view
 			return m.back(op.Abs(op.Reshape(any(), ir.Shape{ir.Static(-1), ir.Static(2)})))
 		},
-		func() *ir.Node { // an inner narrow is no view
+		func() *ir.Node { // a narrow of an inner axis is not a view
 			return op.Narrow(op.Pad(any(), []int{0, 0, 1}, []int{0, 0, 2}, 7), 2, m.IntN(4), 6)
 		},
 		func() *ir.Node {
 			return op.Transpose(op.Relu(op.Transpose(any(), 0, 2, 1)), 0, 2, 1)
 		},
-		func() *ir.Node { // parts of one value, joined in the other order
+		func() *ir.Node { // swap two parts of a value
 			x := any()
 			a, b := op.Narrow(x, 2, 0, 2), op.Narrow(x, 2, 2, 4)
 			return op.Concat(2, b, a)
 		},
-		func() *ir.Node { // a leading narrow is a view, and keeps its parent alive
+		func() *ir.Node { // a narrow of a leading axis is a view; its parent must stay alive
 			return op.Abs(op.Narrow(any(), 1, m.IntN(4), 1+m.IntN(4)))
 		},
-		func() *ir.Node { // the first rows again, as many as there are: index i/2
+		func() *ir.Node { // row i of the result is row i/2
 			idx := op.Iota(m.g, 0, ir.Type{DType: dtype.I32, Shape: m.full.Shape[1:2]})
 			half := op.Div(idx, op.Const(m.g, 2, ir.TypeOf(dtype.I32)))
 			return op.Gather(any(), half, 1)
 		},
 		func() *ir.Node { return op.Roll(op.Flip(any(), 1, 2), []int{1, 2}, []int{m.IntN(20) - 10, 2}) },
-		func() *ir.Node { // from a place that the run gives
+		func() *ir.Node { // a slice whose start is known only at run time
 			x := op.Concat(1, any(), any())
 			start := op.Cast(op.ReduceMax(op.Mul(m.row, number(0)), false, 0), dtype.I32)
 			return op.Narrow(op.Concat(1, op.DynamicSlice(x, start, 1, 8), any()), 1, 0, 8)
@@ -133,21 +133,21 @@ func (m *graphMaker) exactSteps() []func() *ir.Node {
 			half := op.Div(op.Iota(m.g, 0, ir.Type{DType: dtype.I32, Shape: rows}), op.Const(m.g, 2, ir.TypeOf(dtype.I32)))
 			return m.clamp(m.back(op.ScatterAdd(op.Reshape(any(), m.full.Shape[1:]), half, rows[0])))
 		},
-		func() *ir.Node { // every other column twice
+		func() *ir.Node { // repeat every other column
 			wide := op.Resize(any(), m.full.Shape[1], ir.Static(9), op.ResizeAttrs{Mode: op.ResizeNearest, Coords: op.HalfPixel})
 			return op.Narrow(wide, 2, m.IntN(4), 6)
 		},
 		func() *ir.Node { return op.Max(any(), op.ReduceMax(any(), true, 2)) },
-		func() *ir.Node { // several results, one of which nothing reads
+		func() *ir.Node { // two results; nothing reads one of them
 			values, indices := op.TopK(any(), 6)
 			return []*ir.Node{values, op.Cast(indices, dtype.F32)}[m.IntN(2)]
 		},
-		func() *ir.Node { // both are read
+		func() *ir.Node { // two results, both read
 			values, indices := op.TopK(any(), 6)
 			return op.Max(values, op.Cast(indices, dtype.F32))
 		},
 		func() *ir.Node { return op.Max(any(), op.Cast(op.ArgMax(any(), 2, true), dtype.F32)) },
-		func() *ir.Node { // a truth value for each column
+		func() *ir.Node { // one boolean per column
 			return op.Where(op.Any(op.Lt(any(), m.row), true, 1), any(), m.row)
 		},
 		func() *ir.Node { return m.clamp(op.Add(any(), m.clamp(op.ReduceSum(any(), true, 1)))) },
@@ -163,7 +163,7 @@ func (m *graphMaker) exactSteps() []func() *ir.Node {
 	}
 }
 
-// roundedSteps round. None makes values grow.
+// roundedSteps returns steps whose results are rounded. None of them makes values grow.
 func (m *graphMaker) roundedSteps() []func() *ir.Node {
 	any, vector := m.any, m.vector
 	return []func() *ir.Node{
@@ -182,7 +182,7 @@ func (m *graphMaker) roundedSteps() []func() *ir.Node {
 		func() *ir.Node { return op.Tanh(op.LogSumExp(any(), false, 2)) },
 		func() *ir.Node { return op.LayerNorm(any(), vector("gamma", 6), vector("beta", 6), 0.5) },
 		func() *ir.Node { return op.Tanh(op.MatMul(any(), vector("w", 6, 6), op.MatMulAttrs{TransB: true})) },
-		func() *ir.Node { // row i by matrix i modulo 3
+		func() *ir.Node { // multiply row i by matrix i modulo 3
 			rows, three := m.full.Shape[1:2], op.Const(m.g, 3, ir.TypeOf(dtype.I32))
 			i := op.Iota(m.g, 0, ir.Type{DType: dtype.I32, Shape: rows})
 			x := op.Reshape(any(), m.full.Shape[1:])
@@ -200,7 +200,7 @@ func (m *graphMaker) roundedSteps() []func() *ir.Node {
 	}
 }
 
-// fusedSteps round, too. A residual may be overwritten by its product, unless it is a factor as well.
+// fusedSteps returns steps that use fused ops. A backend may write a product over its residual, unless the residual is also a factor.
 func (m *graphMaker) fusedSteps() []func() *ir.Node {
 	any, vector := m.any, m.vector
 	linear := func(bias *ir.Node) *ir.Node {
@@ -216,7 +216,7 @@ func (m *graphMaker) fusedSteps() []func() *ir.Node {
 	}
 }
 
-// vector is a param that is made once.
+// vector returns the param of that name. It adds the param if the graph does not have it yet.
 func (m *graphMaker) vector(name string, dims ...int64) *ir.Node {
 	if n, ok := m.g.Find(name); ok {
 		return n

@@ -11,15 +11,15 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// regression is something that other implementations of these ops got wrong: a graph, values for inputs and params, and what its
-// outputs are. Values that are not given are random. Outputs that are not given are compared with the definitions only, as every step is.
+// regression is a graph that some implementation of its ops got wrong. in has values of inputs and params, want those of outputs.
+// Inputs and params that in lacks are random. Every step is also compared with its op's definition.
 type regression struct {
 	name     string
 	text     string
 	in, want map[string][]float64
 }
 
-// numbers keeps the table short.
+// numbers are elements by the name of an input, param or output.
 type numbers = map[string][]float64
 
 var (
@@ -27,7 +27,7 @@ var (
 	zero = math.Copysign(0, -1)
 )
 
-// weighted is the mean of v under softmax weights of scores.
+// weighted returns the mean of v, weighted by the softmax of scores.
 func weighted(scores, v []float64) float64 {
 	var sum, all float64
 	for i, s := range scores {
@@ -155,7 +155,7 @@ y = matmul x, w : f32[N,2]
 return y=y`, nil, nil},
 }
 
-// regressionChecks run each of them on every backend.
+// regressionChecks returns one check per regression.
 func (s *suite) regressionChecks() (checks []check) {
 	for i, r := range regressions {
 		name := "regression/" + strings.ReplaceAll(r.name, " ", "-")
@@ -200,7 +200,7 @@ func (s *suite) checkRegression(r regression, seed uint64) error {
 	})
 }
 
-// value is what is given for an input or a param, or a random value.
+// value returns the value that r gives for an input or a param, or a random one.
 func (r regression) value(n *ir.Node, syms map[string]int64, rng *rand.Rand) *tensor.Array {
 	x := operand(rng, n.Type, syms, false)
 	if v := r.in[n.Name]; v != nil {
@@ -209,7 +209,7 @@ func (r regression) value(n *ir.Node, syms map[string]int64, rng *rand.Rand) *te
 	return x
 }
 
-// filled is an array of x's type with elements v.
+// filled returns an array of x's type and shape with the elements v.
 func filled(x *tensor.Array, v []float64) *tensor.Array {
 	out := tensor.NewArray(x.DType, x.Shape...)
 	if out.Len() != len(v) {

@@ -13,16 +13,16 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// values are tensors by the name of their input, param or output.
+// values are tensors by the name of an input, param or output.
 type values map[string]*tensor.Array
 
 const (
-	guard = 4 * program.Align // bytes before and after each space
-	// pattern fills what nothing should read or write: NaN in every float type, -1 in signed integers.
+	guard = 4 * program.Align // number of bytes before and after each space
+	// pattern is a byte that fills memory that nothing should read or write. It makes NaN in every float type, and -1 in signed integers.
 	pattern = 0xFF
 )
 
-// guarded are n bytes of the pattern, aligned to 64, between two guards. all includes the guards.
+// guarded returns n bytes, aligned to 64, with guard bytes before and after them. All bytes are the pattern. all includes the guards.
 func guarded(n int64) (all, inner []byte) {
 	all = tensor.AlignedBytes(int(n) + 2*guard)
 	for i := range all {
@@ -36,14 +36,14 @@ type rig struct {
 	p   *program.Program
 	exe device.Executable
 	b   device.Backend
-	// state is the state of the runs. If it is nil, each has one of its own, with the initial values.
+	// state is used by all runs. If it is nil, each run gets a new state with the initial values.
 	state device.State
 
 	allWeights, weightsBefore []byte
 	allIO, io                 []byte
 }
 
-// layout places params one after the other.
+// layout places params one after the other. It returns their offsets and the size of the whole, in bytes.
 func layout(names []string, params values) (at map[string]int64, size int64) {
 	at = map[string]int64{}
 	for _, name := range names {
@@ -54,7 +54,7 @@ func layout(names []string, params values) (at map[string]int64, size int64) {
 	return at, size
 }
 
-// names of the params in a fixed order.
+// names returns the names in alphabetical order.
 func (v values) names() []string {
 	var out []string
 	for name := range v {
@@ -64,7 +64,8 @@ func (v values) names() []string {
 	return out
 }
 
-// load loads p, whose params lie where layout puts them.
+// load loads p with params placed by layout. It returns an error that wraps errRefused if the backend's description excludes p and the
+// backend refused it with device.ErrUnsupported.
 func (s *suite) load(p *program.Program, params values, l device.Load) (*rig, error) {
 	if p.IOSize > MaxIO {
 		panic(fmt.Sprintf("BUG: devicetest: %s has an IO space of %d bytes", p.Method, p.IOSize))
@@ -102,7 +103,7 @@ func (s *suite) load(p *program.Program, params values, l device.Load) (*rig, er
 	return r, nil
 }
 
-// checkKernels: every op that has a step is listed once, and nothing else is.
+// checkKernels checks that Kernels lists every op that has a step once, and no other op.
 func (r *rig) checkKernels() error {
 	var want, got []string
 	for _, st := range r.p.Steps {
@@ -119,18 +120,18 @@ func (r *rig) checkKernels() error {
 	return nil
 }
 
-// move replaces the rig's IO space.
+// move replaces the rig's IO space by new memory.
 func (r *rig) move() { r.allIO, r.io = guarded(r.p.IOSize) }
 
-// close ends the executable and adds its error to err.
+// close closes the executable. It stores the error in *err unless *err has one already.
 func (r *rig) close(err *error) {
 	if e := r.exe.Close(); e != nil && *err == nil {
 		*err = fmt.Errorf("close: %w", e)
 	}
 }
 
-// run runs the program once on inputs, with the rest of the IO space full of the pattern, and checks that nothing but the
-// outputs was written, whether it succeeded or not. req has the other options of the run.
+// run runs the program once and returns its outputs. All of the IO space except the inputs holds the pattern before the run. run returns
+// an error if the backend wrote anything but the outputs, even in a run that failed. req has the other options of the run.
 func (r *rig) run(ctx context.Context, inputs values, req device.Run) (map[string]tensor.Tensor, device.Stats, error) {
 	b, err := r.p.Bind(req.Syms)
 	if err != nil {
@@ -169,7 +170,7 @@ func (r *rig) run(ctx context.Context, inputs values, req device.Run) (map[strin
 	return out, stats, err
 }
 
-// newState makes a state with the initial values.
+// newState makes a state with the program's initial values.
 func (r *rig) newState() (device.State, error) {
 	ctx := context.Background()
 	s, err := r.b.NewState(ctx, "", r.p.StateSize)
@@ -189,7 +190,7 @@ func (r *rig) newState() (device.State, error) {
 	return s, nil
 }
 
-// untouched checks that bytes outside the outputs did not change.
+// untouched checks that the run changed no byte outside the outputs.
 func (r *rig) untouched(b *program.Bound, before, after []byte) error {
 	if i := differ(before, after); i >= 0 {
 		at, where := int64(i-guard), ""
@@ -202,7 +203,7 @@ func (r *rig) untouched(b *program.Bound, before, after []byte) error {
 				where = fmt.Sprintf(", %d bytes past the end of %v%v", at-o.Offset-o.Bytes, o.DType, o.Shape)
 			}
 		}
-		return fmt.Errorf("wrote byte %d of the io space of %d, which is no output's%s", at, r.p.IOSize, where)
+		return fmt.Errorf("wrote byte %d of %d of the io space, outside of all outputs%s", at, r.p.IOSize, where)
 	}
 	if i := differ(r.weightsBefore, r.allWeights); i >= 0 {
 		return fmt.Errorf("wrote byte %d of the weights, which has %d", i-guard, len(r.allWeights)-2*guard)
@@ -210,7 +211,7 @@ func (r *rig) untouched(b *program.Bound, before, after []byte) error {
 	return nil
 }
 
-// differ is the first index at which a and b differ, or -1.
+// differ returns the first index at which a and b differ, or -1.
 func differ(a, b []byte) int {
 	if bytes.Equal(a, b) {
 		return -1
@@ -223,7 +224,7 @@ func differ(a, b []byte) int {
 	return -1
 }
 
-// sameBits compares outputs byte by byte.
+// sameBits returns an error unless the outputs have equal bytes. what names the two runs in the error.
 func sameBits(what string, a, b map[string]tensor.Tensor) error {
 	var errs []string
 	for name, x := range a {

@@ -7,21 +7,21 @@ import (
 	"strconv"
 )
 
-// SampleEnv is the environment variable that selects the checks of the ops: "all", or a number, the seed of a sample.
-// Without it the seed is fixed.
+// SampleEnv is the environment variable that selects checks of the ops. It is "all", or a number that seeds the choice of a sample.
+// Without it the seed is 1.
 const SampleEnv = "RLX_CONFORMANCE"
 
-// share is the part of an op's checks that a sample has at least: over 35 seeds, 99 of 100 checks are made.
+// share is the probability with which a sample takes a check. About 99% of the checks are in at least one of 35 samples.
 const share = 0.125
 
-// sample is a choice among the checks of ops, the same for the same seed. Checks do not depend on the seed: one that fails in a
-// sample also fails where all are made.
+// sample chooses some of the checks of ops. Equal seeds choose equal checks. The checks themselves do not depend on the seed, so a check
+// that fails in a sample also fails when all run.
 type sample struct {
 	all  bool
 	seed uint64
 }
 
-// sampleFromEnv reads SampleEnv.
+// sampleFromEnv returns the sample that SampleEnv asks for.
 func sampleFromEnv() (sample, error) {
 	switch v := os.Getenv(SampleEnv); v {
 	case "":
@@ -37,7 +37,7 @@ func sampleFromEnv() (sample, error) {
 	}
 }
 
-// String says how to make the same choice again.
+// String returns the setting of the environment that makes the same choice.
 func (s sample) String() string {
 	if s.all {
 		return SampleEnv + "=all"
@@ -45,8 +45,8 @@ func (s sample) String() string {
 	return fmt.Sprintf("%s=%d", SampleEnv, s.seed)
 }
 
-// pick chooses among the checks of an op: a share of them, and what it takes to have one of each kind and one for each
-// element type of an operand and of a result. They stay in their order.
+// pick chooses among the checks of an op, in their order. It takes about share of them, and more if needed to have one check of each
+// kind, and one for each element type of operands and results.
 func (s sample) pick(op string, checks []check) []check {
 	if s.all {
 		return checks
@@ -70,7 +70,7 @@ func (s sample) pick(op string, checks []check) []check {
 	return out
 }
 
-// some are n of the numbers below limit, in order; all of them where nothing is left out.
+// some chooses n of the numbers from 0 to limit-1, in increasing order. It returns all of them if s.all is set.
 func (s sample) some(n, limit uint64) (out []uint64) {
 	rng := rand.New(rand.NewPCG(s.seed, 19))
 	for k := range limit {

@@ -7,17 +7,17 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// sizes are those around which kernels change their code path: none, one, odd, and one past a vector or a tile.
+// sizes are sizes near which kernels change their code path: one, odd sizes, and sizes next to the width of a vector or tile.
 var sizes = []int64{1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 129}
 
-// Limits of the derived shapes, so that the reference stays quick.
+// Limits of resized subjects. They keep the reference fast.
 const (
 	maxElements = 60_000
 	maxFLOPs    = 1_000_000
 )
 
-// resized changes sizes of a subject in a way that its op accepts; ok is false if none was found. Type inference decides
-// what the op accepts: sizes that seem to belong together are changed together, and wrong guesses are dropped.
+// resized returns a copy of s with other sizes that its op accepts; ok is false if a few tries find none. Related sizes are changed
+// together. This is guesswork: type inference decides what the op accepts.
 func (s subject) resized(rng *rand.Rand) (subject, bool) {
 	for range 40 {
 		if n, ok := s.tryResized(rng, maxElements, maxFLOPs); ok {
@@ -59,7 +59,7 @@ func (s subject) sameTypes(o subject) bool {
 	return slices.EqualFunc(s.outs, o.outs, ir.Type.Equal) && slices.EqualFunc(s.In, o.In, ir.Type.Equal)
 }
 
-// change picks a size and changes it and what may depend on it.
+// change changes a random size, and other sizes that may have to match it.
 func change(rng *rand.Rand, types []ir.Type, dims []*int64) {
 	old := *dims[rng.IntN(len(dims))]
 	size := sizes[rng.IntN(len(sizes))]
@@ -72,19 +72,19 @@ func change(rng *rand.Rand, types []ir.Type, dims []*int64) {
 		size = 3 * old
 	}
 	switch rng.IntN(4) {
-	case 0: // wherever it stands
+	case 0: // all equal sizes
 		for _, d := range dims {
 			if *d == old {
 				*d = size
 			}
 		}
-	case 1: // and in its multiples
+	case 1: // all multiples of it
 		for _, d := range dims {
 			if old > 1 && *d%old == 0 {
 				*d = *d / old * size
 			}
 		}
-	case 2: // on one axis, counted from the front
+	case 2: // equal sizes on the same axis of values of the same rank
 		first := types[0].Shape
 		if len(first) == 0 {
 			first = types[len(types)-1].Shape

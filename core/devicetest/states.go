@@ -17,8 +17,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// cache is a program that appends T rows to a cache and returns the sums of the cache before and after, and the rows doubled. It
-// also counts its runs, in an order that makes the old value of the counter live after its update.
+// cache returns a program that appends T rows to a cache. It returns the sums of the cache before and after, and the rows doubled. It
+// also counts its runs, and reads the old value of the counter after its update.
 func cache() *program.Program {
 	g := ir.NewGraph("cache", ir.Sym{Name: "T", Min: 1, Max: 3})
 	rows := op.Input(g, "rows", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(2), ir.Named("T"), ir.Static(5)}})
@@ -36,7 +36,7 @@ func cache() *program.Program {
 	return mustBuild(g, nil)
 }
 
-// cacheInputs are those of one run.
+// cacheInputs returns inputs for one run: t rows that go to position pos.
 func cacheInputs(rng *rand.Rand, t, pos int) values {
 	in := values{"rows": tensor.NewArray(dtype.F32, 2, t, 5), "pos": tensor.NewArray(dtype.I32), "zero": tensor.NewArray(dtype.I32), "one": tensor.NewArray(dtype.F32, 1)}
 	for i := range in["rows"].F {
@@ -46,8 +46,8 @@ func cacheInputs(rng *rand.Rand, t, pos int) values {
 	return in
 }
 
-// checkState: a run finds in a state what the last one wrote; states are independent; Clear, Copy, Read and Write work; a run with an
-// invalid value writes nothing.
+// checkState checks that a run sees what the previous run wrote to a state, that states are independent, that Clear, Copy, Read and
+// Write work, and that a run with an invalid input writes nothing.
 func (s *suite) checkState() error {
 	p := cache()
 	ctx := context.Background()
@@ -78,7 +78,7 @@ func (s *suite) checkState() error {
 			i, rows := rng.IntN(2), 1+rng.IntN(3)
 			in, syms := cacheInputs(rng, rows, rng.IntN(9-rows)), map[string]int64{"T": int64(rows)}
 			r.state = handles[i]
-			if k == 4 { // refused, before anything is written
+			if k == 4 { // an invalid position; the run must fail before it writes anything
 				in["pos"].I[0] = []int64{-1, int64(9 - rows)}[i]
 				if _, _, err := r.run(ctx, in, device.Run{Syms: syms}); !errors.Is(err, device.ErrInput) {
 					return fmt.Errorf("rows at %d of 8: %w; want device.ErrInput", in["pos"].I[0], err)
@@ -113,7 +113,7 @@ func (s *suite) checkState() error {
 			return err
 		}
 		clear(want[1])
-		at := p.States()[0].Offset + 13 // not aligned
+		at := p.States()[0].Offset + 13 // an unaligned offset
 		if err := handles[1].Write(ctx, at, []byte{1, 2, 3}); err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func (s *suite) checkState() error {
 	})
 }
 
-// checkStateRefused: a run without its state, with one that is too small, or with transfers that do not fit, is an input error.
+// checkStateRefused checks that device.ErrInput reports a missing state, one that is too small, and transfers that do not fit.
 func (s *suite) checkStateRefused() error {
 	p := cache()
 	ctx := context.Background()
@@ -170,8 +170,8 @@ func (s *suite) checkStateRefused() error {
 	})
 }
 
-// checkTransfers: outputs that are kept in a state, and inputs that come from one, have the same bytes as those that the host
-// copies; an output that is not wanted costs no steps.
+// checkTransfers checks runs that keep an output in a state or read an input from one. The bytes must be those that the host would copy.
+// An output may be kept that the host does not ask for.
 func (s *suite) checkTransfers() error {
 	ctx := context.Background()
 	return s.withRig(chain(4), nil, device.Load{}, func(r *rig) error {
@@ -194,7 +194,7 @@ func (s *suite) checkTransfers() error {
 			if !bytes.Equal(kept, out["y"].Data) {
 				return fmt.Errorf("kept is %x; want %x", kept, out["y"].Data)
 			}
-			// The chain gives its own output again.
+			// Run the chain on its own output. The absolute values stay the same.
 			copy(r.io, bytes.Repeat([]byte{pattern}, len(r.io)))
 			stats, err := r.exe.Run(ctx, device.Run{Syms: sym(int64(n)), IO: r.io, Outputs: []bool{false},
 				Feeds: []device.Transfer{{Tensor: 0, State: st, Offset: at}}, Keeps: []device.Transfer{{Tensor: 0, State: st, Offset: 512}}, Opts: device.RunOptions{Profile: true}})
@@ -216,7 +216,7 @@ func (s *suite) checkTransfers() error {
 	})
 }
 
-// checkWanted: a run that wants some of the outputs runs the steps that they need, and all that update a state.
+// checkWanted checks runs that ask for some of the outputs. They must run the steps that those outputs need, and all that update a state.
 func (s *suite) checkWanted() error {
 	p := cache()
 	return s.withRig(p, nil, device.Load{}, func(r *rig) error {
@@ -271,8 +271,8 @@ func (s *suite) checkWanted() error {
 	})
 }
 
-// checkGenerate: causal attention over a cache, a few rows at a time, has the results of attention over all rows. The position is an
-// input, so one executable serves all positions.
+// checkGenerate appends a few rows at a time to a cache and applies causal attention to it. The results must be those of attention over
+// all rows at once. The position is an input, so one executable serves all positions.
 func (s *suite) checkGenerate() error {
 	const heads, dim, most = 2, 8, 24
 	typ := func(t ir.Dim) ir.Type {
@@ -310,7 +310,7 @@ func (s *suite) checkGenerate() error {
 			return err
 		}
 		defer st.Close()
-		stale := bytes.Repeat([]byte{0xFF}, int(st.Size())) // NaN: rows after the position must not be read
+		stale := bytes.Repeat([]byte{0xFF}, int(st.Size())) // NaN, because rows after the position must not be read
 		if err := st.Write(context.Background(), 0, stale); err != nil {
 			return err
 		}

@@ -17,14 +17,14 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// subject is one op on operands of static types.
+// subject is one case of an op. Its operands and results have static types.
 type subject struct {
 	def *ir.OpDef
 	ir.Case[any]
 	outs []ir.Type
 }
 
-// newSubject infers the results. For an input and a param, the one operand is the value itself.
+// newSubject infers the types of the results. The one operand of an input or a param is its value.
 func newSubject(def *ir.OpDef, c ir.Case[any]) (subject, error) {
 	outs, err := def.InferResults(c.Attrs, c.In, c.Out, nil)
 	s := subject{def, c, outs}
@@ -37,7 +37,7 @@ func newSubject(def *ir.OpDef, c ir.Case[any]) (subject, error) {
 // leaf reports whether the op is input or param.
 func (s subject) leaf() bool { return s.def.Eval == nil && s.def != ir.StateDef }
 
-// eval evaluates the definition. The value of a leaf is its operand, that of a state its initial value.
+// eval returns the results that the op's definition gives. The result of a leaf is its operand, that of a state its initial value.
 func (s subject) eval(in []*tensor.Array) ([]*tensor.Array, error) {
 	if s.leaf() {
 		return in, nil
@@ -52,7 +52,7 @@ func (s subject) eval(in []*tensor.Array) ([]*tensor.Array, error) {
 	return out, s.def.Eval(s.Attrs, in, out...)
 }
 
-// initial is the first value of a state.
+// initial returns the initial value of a state.
 func initial(attrs any, typ ir.Type) *tensor.Array {
 	t := program.StateTensor{Type: typ, Init: attrs.(ir.StateAttrs).Init}
 	b := make([]byte, t.Bytes())
@@ -60,7 +60,7 @@ func initial(attrs any, typ ir.Type) *tensor.Array {
 	return tensor.Tensor{DType: typ.DType, Shape: typ.Shape.Eval(nil), Data: b}.Array()
 }
 
-// elements counts those of all operands and results. A block counts for each 8 bytes.
+// elements returns the number of elements of all operands and results. Packed types count as one element per 8 bytes.
 func (s subject) elements() int64 { return sum(s.In) + sum(s.outs) }
 
 func sum(types []ir.Type) (n int64) {
@@ -76,16 +76,17 @@ func (s subject) String() string {
 	return fmt.Sprintf("%s %v %+v -> %v", s.def.Name, s.In, s.Attrs, s.outs)
 }
 
-// form is one way to make a program of a subject.
+// form says how the operands of a subject become values of a program.
 type form struct {
 	name    string
-	weights []bool // by operand: a param rather than an input; nil means none
-	// arena gives every operand and the result places in the arena, where the op works in place if it may, with values
-	// around them that must survive.
+	weights []bool // whether each operand is a param instead of an input; may be nil
+	// arena places the operands and results in the arena, with other values before and after them that the op must not change. The op
+	// overwrites an operand if it may.
 	arena bool
 }
 
-// weightForm makes the float and packed operands params: all but the first, or the first if it is the only one.
+// weightForm makes params of the float and packed operands after the first, or of the first if there are none. ok is false if no operand
+// becomes a param.
 func (s subject) weightForm() (form, bool) {
 	w, some := make([]bool, len(s.In)), false
 	for k := 1; k < len(w); k++ {
@@ -98,7 +99,7 @@ func (s subject) weightForm() (form, bool) {
 	return form{name: "weights", weights: w}, some
 }
 
-// narrowed are the subject with f32 weights stored in a narrower type, where the op takes that.
+// narrowed returns s with its f32 weights in the narrower type d, as far as the op accepts that. ok is false if it accepts none.
 func (s subject) narrowed(f form, d dtype.DType) (subject, bool) {
 	c := s.Case
 	c.In = slices.Clone(s.In)
@@ -120,7 +121,7 @@ func (s subject) narrowed(f form, d dtype.DType) (subject, bool) {
 
 func operandName(k int) string { return fmt.Sprintf("i%d", k) }
 
-// outName is the output that result k is returned as.
+// outName returns the name of the output for result k.
 func (s subject) outName(k int) string {
 	if len(s.outs) == 1 {
 		return "out"
@@ -128,7 +129,7 @@ func (s subject) outName(k int) string {
 	return fmt.Sprint("out", k)
 }
 
-// build makes the program. Operand k is named i<k>, the result out, several results out0, out1, ....
+// build makes the program of a subject. Operand k is called "i" and its number. A single result is called out, several out0, out1, ....
 func (s subject) build(f form, in []*tensor.Array) (*program.Program, values, error) {
 	params := values{}
 	for k := range s.In {
@@ -171,7 +172,7 @@ func (s subject) graph(f form) *ir.Graph {
 		}
 		return []*ir.Node{n}
 	}
-	if s.def.Updates { // operand 0 is a state, which takes the given value first
+	if s.def.Updates { // operand 0 is a state; give it the value of the operand
 		zero := op.Const(g, 0, ir.TypeOf(dtype.I32))
 		nodes[0] = op.KVAppend(op.State(g, "state", s.In[0], 0), nodes[0], zero, 0)
 	}
@@ -198,10 +199,10 @@ func (s subject) graph(f form) *ir.Graph {
 	return g
 }
 
-// guardElems is the size of the values around the subject's: 256 bytes.
+// guardElems is the number of f32 elements of a guard: 256 bytes.
 const guardElems = program.Align / 4
 
-// build schedules a graph whose params have the given values. load names the target.
+// build schedules a graph whose params are placed by layout. The target stays empty until load sets it.
 func build(g *ir.Graph, params values) (*program.Program, error) {
 	if err := g.Err(); err != nil {
 		return nil, err
@@ -211,8 +212,8 @@ func build(g *ir.Graph, params values) (*program.Program, error) {
 	return p, err
 }
 
-// sandwich places the arena by hand: guard0, the operands, guard1, the results, guard2, one right after the other, and runs
-// the steps as written, so that all guards are made before the op runs and read after it.
+// sandwich replaces the plan of the arena: guard0, the operands, guard1, the results and guard2 lie one right after the other. It also
+// sorts the steps by node, so that all guards are written before the op runs and read after it.
 func sandwich(p *program.Program) error {
 	var next int64
 	put := func(n *ir.Node) {
@@ -242,8 +243,8 @@ func sandwich(p *program.Program) error {
 	return plan.CheckProgram(p)
 }
 
-// verify runs a rigged subject on operands and compares with the definition. Where the definition refuses the values, so
-// must the backend.
+// verify runs a subject on the operands and compares the results with the definition. If the definition refuses the operands, the
+// backend must return device.ErrInput.
 func (s subject) verify(r *rig, in []*tensor.Array) (map[string]tensor.Tensor, error) {
 	return s.verifyWith(whole, r, in)
 }

@@ -14,25 +14,25 @@ import (
 	"github.com/rlx-go/rlx/core/target"
 )
 
-// A Part of the suite.
+// Part is a part of the suite.
 type Part string
 
-// The parts, in the order in which they are checked.
+// The parts of the suite, in the order in which they run.
 const (
-	Info      Part = "info"      // what the backend says of itself
-	Behaviour Part = "behaviour" // loading and running: sizes, errors, cancelling, profiles, states
-	Programs  Part = "programs"  // many ops: graphs as models have them, random ones, and what others got wrong
+	Info      Part = "info"      // the backend's name, devices and description
+	Behaviour Part = "behaviour" // loading and running: sizes, errors, cancellation, profiles, states
+	Programs  Part = "programs"  // programs of many ops: typical of models, random, and those that other implementations got wrong
 	Ops       Part = "ops"       // every case of every op
 )
 
-// section is a part of the suite, or one op of it.
+// section is a named list of checks: a part of the suite, or the checks of one op.
 type section struct {
 	part   Part
 	name   string // the prefix of the names of its checks
 	checks []check
 }
 
-// sections are the whole suite.
+// sections returns the whole suite.
 func (s *suite) sections(e effort, chosen sample) []section {
 	out := []section{
 		{Info, "info", []check{{name: "info", run: s.checkInfo}}},
@@ -48,7 +48,7 @@ func (s *suite) sections(e effort, chosen sample) []section {
 	return out
 }
 
-// Outcome is how a check ended.
+// Outcome is the result of a check.
 type Outcome string
 
 const (
@@ -57,28 +57,28 @@ const (
 	NotClaimed Outcome = "not claimed" // the description does not take a node of the program, and Load refused it as it must
 )
 
-// Result is one check that was made.
+// Result is the record of one check.
 type Result struct {
 	Part    Part
 	Section string // an op, or "info", "run", "graph", "regression"
-	Check   string // its full name
+	Check   string // the full name of the check
 	Outcome Outcome
-	Err     error // of a check that failed
+	Err     error // why the check failed, or nil
 	Took    time.Duration
 }
 
-// Config says how much Test checks.
+// Config selects the checks that Test runs.
 type Config struct {
-	Ops   []string // only these ops and nothing else; nil: the whole suite
-	Brief bool     // fewer cases, shapes and values
-	All   bool     // every check of every op; otherwise a sample of about an eighth, which Seed chooses
-	Seed  uint64
+	Ops   []string // run only the checks of these ops; nil means the whole suite
+	Brief bool     // try fewer cases, shapes and values
+	All   bool     // run every check of every op, instead of about an eighth of them
+	Seed  uint64   // chooses the sample if All is false
 }
 
-// maxRestarts is how often Test opens a backend that was lost.
+// maxRestarts is how many times Test reopens a backend that was lost.
 const maxRestarts = 20
 
-// CheckOps reports a name that is no op of programs.
+// CheckOps returns an error if a name is not that of an op that programs may contain.
 func CheckOps(names []string) error {
 	for _, name := range names {
 		if d, ok := ir.Find(name); !ok || !runnable(d) {
@@ -88,8 +88,9 @@ func CheckOps(names []string) error {
 	return nil
 }
 
-// Test makes the checks of Run outside of a Go test. open gives the backend, and again after a check in which it was lost
-// (device.ErrLost). report is called after each check. The error is that of open, ctx, or of too many losses.
+// Test runs the suite outside of a Go test. It calls open for the backend, and again after a check that lost it (device.ErrLost).
+// It calls report after each check. Test returns an error if an op in c is unknown, open fails, ctx ends, or the backend was lost too
+// often. A check that fails is not an error of Test.
 func Test(ctx context.Context, c Config, open func(context.Context) (device.Backend, error), report func(Result)) error {
 	if err := CheckOps(c.Ops); err != nil {
 		return err
@@ -140,7 +141,8 @@ func Test(ctx context.Context, c Config, open func(context.Context) (device.Back
 	return nil
 }
 
-// attempt makes a check. A result of the wrong form, such as a value without a shape, must not end the suite.
+// attempt runs a check. It turns a panic into an error, because a malformed result, such as a value without a shape, must not end the
+// suite.
 func (s *suite) attempt(c check) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -150,15 +152,15 @@ func (s *suite) attempt(c check) (err error) {
 	return c.run()
 }
 
-// Claim is what a description says of an op.
+// Claim says how much of an op a description includes.
 type Claim struct {
 	Op               string
-	Run, Slow, Total int // cases of the op that a kernel runs, that the reference runs, and all
-	Types            []dtype.DType
-	Why              string // of the first case that is not taken
+	Run, Slow, Total int           // number of cases that a kernel runs, that the reference runs, and of all cases
+	Types            []dtype.DType // of the first operand or result, in the cases that are included
+	Why              string        // why the first excluded case is excluded
 }
 
-// Claims lists how many cases of each op a description takes, for the element types of the first operand or result.
+// Claims returns, for each op that programs may contain, how many of its cases a description includes.
 func Claims(to *target.Description) (out []Claim) {
 	for _, def := range ir.Defs() {
 		if !runnable(def) || def.Eval == nil {
@@ -173,7 +175,7 @@ func Claims(to *target.Description) (out []Claim) {
 			c.Total++
 			weights, _ := sub.weightForm()
 			how, why := target.No, ""
-			for _, f := range []form{{}, weights} { // some rules want weights
+			for _, f := range []form{{}, weights} { // some rules need params
 				h, w := takes(to, sub.graph(f))
 				if how = max(how, h); why == "" {
 					why = w
@@ -200,9 +202,9 @@ func Claims(to *target.Description) (out []Claim) {
 	return out
 }
 
-// takes says how a description takes the least of a graph's nodes.
+// takes returns the weakest support that a description has for a step of the graph. If that is target.No, it also returns the reason.
 func takes(to *target.Description, g *ir.Graph) (target.How, string) {
-	least, reason := target.Native, ""
+	least := target.Native
 	if g.Err() != nil {
 		return target.No, g.Err().Error()
 	}
@@ -215,5 +217,5 @@ func takes(to *target.Description, g *ir.Graph) (target.How, string) {
 			least = min(least, how)
 		}
 	}
-	return least, reason
+	return least, ""
 }

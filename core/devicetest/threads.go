@@ -15,10 +15,9 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Threads checks that the number of threads never shows in the bits of a result: each op at sizes at which a backend
-// has work for 16 threads, then random graphs of such values, as they are and as compile leaves them (see
-// Mixed.Compile), in every precision that the backend has. Use it for backends that obey device.Load.Threads. Like Run
-// it makes a sample of the checks; all of them take minutes.
+// Threads checks that the number of threads does not change a bit of any result. It runs each op on operands that are large enough for
+// 16 threads, and random graphs of such values, both as they are and compiled (see Mixed.Compile), in every precision of the backend. It
+// is for backends that obey device.Load.Threads. Like Run it runs a sample of the checks; all of them take minutes.
 func Threads(t *testing.T, b device.Backend, compile Compiler) {
 	info, err := b.Info(context.Background())
 	if err != nil {
@@ -69,7 +68,7 @@ func Threads(t *testing.T, b device.Backend, compile Compiler) {
 	t.Logf("with %v threads in %d precisions: the slowest of %v", numbers, max(1, len(info.Precisions)), &clock)
 }
 
-// threads are numbers of threads that must all give the same bits. A sample has the ends and one between.
+// threads returns the numbers of threads to compare. A sample has 1, 16 and one number between them.
 func (s sample) threads() []int {
 	between := []int{2, 3, 4, 8}
 	if !s.all {
@@ -78,15 +77,14 @@ func (s sample) threads() []int {
 	return slices.Concat([]int{1}, between, []int{16})
 }
 
-// Limits of a subject that is grown: large enough to be divided among 16 threads, small enough that a test takes a fraction
-// of a second.
+// Limits of grown subjects: large enough to be divided among 16 threads, small enough to run in a fraction of a second.
 const (
 	grownElements = 400_000
 	grownFLOPs    = 20_000_000
 )
 
-// threadChecks are about the first cases of an op, no two with the same element types and attributes, at large sizes: with
-// many elements, and with much work for each of them.
+// threadChecks returns checks at large sizes of up to the given number of cases of an op. No two cases have the same element types and
+// attributes. Each case is grown in two ways: to have many elements, and to have much work per element.
 func (s *suite) threadChecks(def *ir.OpDef, cases int, numbers []int) (checks []check) {
 	seen := map[string]bool{}
 	for i, c := range def.Cases() {
@@ -109,7 +107,7 @@ func (s *suite) threadChecks(def *ir.OpDef, cases int, numbers []int) (checks []
 			checks = append(checks, check{fmt.Sprintf("%s/threads-%d", name, k), func() error {
 				in := values{}
 				taken, ok := sub.accepted(1)
-				if !ok { // such as positions among no rows
+				if !ok { // for example an index into 0 rows
 					return nil
 				}
 				for k, x := range taken {
@@ -125,8 +123,8 @@ func (s *suite) threadChecks(def *ir.OpDef, cases int, numbers []int) (checks []
 	return checks
 }
 
-// accepted are random values as the op takes them: a divisor is not 0, and where whole numbers are refused, since they
-// are positions and the sizes have changed, they are 0. ok is false where the op refuses those too.
+// accepted returns random operands that the op accepts. The op may refuse random integers, because they are indices and sizes have
+// changed; then they are all 0. ok is false if the op refuses these, too.
 func (s subject) accepted(seed uint64) (in []*tensor.Array, ok bool) {
 	in = s.random(seed)
 	if !hasInts(s) {
@@ -142,12 +140,12 @@ func (s subject) accepted(seed uint64) (in []*tensor.Array, ok bool) {
 	return in, refused == nil
 }
 
-// intensity is the work for 1000 elements.
+// intensity returns the number of operations per 1000 elements.
 func (s subject) intensity() int64 {
 	return 1000 * s.def.FLOPs(s.Attrs, s.In, s.outs...) / max(1, s.elements())
 }
 
-// grown enlarges a subject by some measure, as long as the limits allow.
+// grown enlarges a subject by the given measure, within the limits.
 func (s subject) grown(rng *rand.Rand, measure func(subject) int64) subject {
 	for range 300 {
 		n, ok := s.tryResized(rng, grownElements, grownFLOPs)
@@ -158,7 +156,7 @@ func (s subject) grown(rng *rand.Rand, measure func(subject) int64) subject {
 	return s
 }
 
-// hasEmpty reports an operand or result without elements: in an axis of size 0, no index is right.
+// hasEmpty reports whether an operand or result is empty. No index is valid for an axis of size 0.
 func (s subject) hasEmpty() bool {
 	return slices.ContainsFunc(slices.Concat(s.In, s.outs), func(t ir.Type) bool {
 		n, _ := t.Shape.Numel()
@@ -166,8 +164,8 @@ func (s subject) hasEmpty() bool {
 	})
 }
 
-// largeKernel reports whether a transposed convolution would take minutes. A backend may multiply all taps for each
-// result; with a large kernel most of them are in the padding, which FLOPs does not count.
+// largeKernel reports whether the op is a transposed convolution with a kernel of more than 100 taps. A backend may compute every tap
+// of every result. With a large kernel most taps lie in the padding, which FLOPs does not count, and the check would take minutes.
 func (s subject) largeKernel() bool {
 	_, ok := s.Attrs.(op.ConvTransposeAttrs)
 	if !ok {
@@ -180,9 +178,9 @@ func (s subject) largeKernel() bool {
 	return taps > 100
 }
 
-// sameForThreads runs a graph at the largest sizes, in each precision, by each number of threads: once with every step
-// observed, unless there is but one, and once plainly. Inputs and params that are not given are made up. A program of
-// which nothing has a kernel is not run: the reference does not divide its work.
+// sameForThreads runs a graph at the largest sizes in each precision with each number of threads, and compares the bits of the outputs
+// and, if there is more than one step, of all steps. Inputs and params that are missing are random. It skips programs without a native
+// kernel, because the reference does not divide its work.
 func (s *suite) sameForThreads(g *ir.Graph, in, params values, seed uint64, numbers []int) error {
 	rng, syms := rand.New(rand.NewPCG(seed, 16)), g.Syms.Max()
 	for _, n := range g.Params() {
@@ -216,7 +214,7 @@ func (s *suite) sameForThreads(g *ir.Graph, in, params values, seed uint64, numb
 	if len(precisions) == 0 {
 		precisions = []string{""}
 	}
-	var before results // in the precision before
+	var before results // of the previous precision
 	for _, precision := range precisions {
 		first, err := run(precision, numbers[0])
 		if err != nil {
@@ -240,7 +238,7 @@ func (s *suite) sameForThreads(g *ir.Graph, in, params values, seed uint64, numb
 	return nil
 }
 
-// steps runs the program and returns the value of every step, by the node's label.
+// steps runs the program and returns the results of every step. The keys have the form "ID (OP)".
 func (r *rig) steps(syms map[string]int64, in values) (map[string]tensor.Tensor, error) {
 	out := map[string]tensor.Tensor{}
 	var opts device.RunOptions

@@ -13,11 +13,11 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// comparison tells got from want. Extra, where it is not nil, widens the tolerance element by element.
+// comparison compares got with want. If extra is not nil, extra[i] is added to the tolerance of element i.
 type comparison func(got, want *tensor.Array, tol ir.Tolerance, extra []float64) error
 
-// compare reports the element of got that is furthest from want beyond the tolerance. NaN equals NaN only; an infinity
-// equals a finite number only where that is at the end of the type's range. Integers are exact.
+// compare returns an error that names the worst element of got, if any differs from want by more than the tolerance. NaN equals only
+// NaN. An infinity equals a finite number only if that number is at the end of the type's range. Integers must be equal.
 func compare(got, want *tensor.Array, tol ir.Tolerance) error { return whole(got, want, tol, nil) }
 
 // whole compares every element.
@@ -25,17 +25,17 @@ func whole(got, want *tensor.Array, tol ir.Tolerance, extra []float64) error {
 	return compareSome(got, want, tol, extra, func(float64, float64) bool { return true })
 }
 
-// lost skips elements that wrongly became NaN. It finds NaN that was lost.
+// lost skips elements that are wrongly NaN. It finds elements that should be NaN and are not.
 func lost(got, want *tensor.Array, tol ir.Tolerance, extra []float64) error {
 	return compareSome(got, want, tol, extra, func(g, w float64) bool { return !math.IsNaN(g) || math.IsNaN(w) })
 }
 
-// spread compares the rest: elements that wrongly became NaN.
+// spread compares only the elements that lost skips: those that are wrongly NaN.
 func spread(got, want *tensor.Array, tol ir.Tolerance, extra []float64) error {
 	return compareSome(got, want, tol, extra, func(g, w float64) bool { return math.IsNaN(g) && !math.IsNaN(w) })
 }
 
-// compareSome compares the elements that look selects.
+// compareSome compares the elements for which look returns true.
 func compareSome(got, want *tensor.Array, tol ir.Tolerance, extra []float64, look func(got, want float64) bool) error {
 	if g, w := interp.TypeOf(got), interp.TypeOf(want); !g.Equal(w) {
 		return fmt.Errorf("result is %v; want %v", g, w)
@@ -75,7 +75,7 @@ func compareSome(got, want *tensor.Array, tol ir.Tolerance, extra []float64, loo
 		bad, want.Len(), worst, want.Shape, show(got), show(want), tol.Abs, tol.Rel)
 }
 
-// excess is interp.Excess with overflow: the reference of f32 results is not rounded, and may exceed the type's range.
+// excess is interp.Excess, except that results may overflow. The reference does not round f32 results and may exceed the type's range.
 func excess(got, want float64, tol ir.Tolerance, d dtype.DType) float64 {
 	limit := math.MaxFloat64
 	switch d {
@@ -91,7 +91,7 @@ func excess(got, want float64, tol ir.Tolerance, d dtype.DType) float64 {
 	return interp.Excess(got, want, tol)
 }
 
-// specials are the numbers at which float kernels go wrong. Each type rounds them to its own.
+// specials returns the numbers that float kernels most often get wrong, for type d.
 func specials(d dtype.DType) []float64 {
 	tiny := math.SmallestNonzeroFloat32
 	switch d {
@@ -105,10 +105,10 @@ func specials(d dtype.DType) []float64 {
 	return []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), tiny, -3 * tiny}
 }
 
-// ordinary are finite numbers around which functions change.
+// ordinary are finite numbers, among them those near which functions change their behaviour.
 var ordinary = []float64{1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, 3, 20, -20, 100, -100, 0x1p-126, 0x1p-14, 1.0 / 3}
 
-// dense fills float operands with special and ordinary numbers, so that each meets each in binary ops sooner or later.
+// dense fills float operands with special and ordinary numbers at random, so that binary ops meet most pairs of them.
 func dense(rng *rand.Rand, in []*tensor.Array) {
 	for _, x := range in {
 		if x.F == nil {
@@ -122,7 +122,7 @@ func dense(rng *rand.Rand, in []*tensor.Array) {
 	}
 }
 
-// extremes fills integer operands with the ends of their type and numbers near 0.
+// extremes fills integer operands with the smallest and largest numbers of their type and with numbers near 0.
 func extremes(rng *rand.Rand, in []*tensor.Array) {
 	for _, x := range in {
 		if x.I == nil {
@@ -142,9 +142,8 @@ func extremes(rng *rand.Rand, in []*tensor.Array) {
 	}
 }
 
-// near compares the results of an op with its definition. Tolerances suppose operands that do not cancel; where they do (a
-// norm of values that are almost equal), the tolerance is widened by how far the definition moves for operands a few roundings
-// away.
+// near compares the results of an op with its definition. The ops' tolerances assume that operands do not cancel. If they do, as in a
+// norm of nearly equal values, near adds to the tolerance how much the definition's result changes if operands change by a rounding.
 func near(cmp comparison, def *ir.OpDef, attrs any, in, got, want []*tensor.Array) error {
 	tols := def.Tol(attrs, typesOf(in), typesOf(want)...)
 	for k, w := range want {
@@ -172,8 +171,8 @@ func typesOf(arrays []*tensor.Array) []ir.Type {
 	return types
 }
 
-// sensitivity is how far each element of result k moves where the operands move by a rounding; ok is false where the
-// definition refuses such operands.
+// sensitivity returns how much each element of result k may change if the operands change by a rounding. ok is false if the definition
+// refuses such operands.
 func sensitivity(def *ir.OpDef, attrs any, in, want []*tensor.Array, k int) (extra []float64, ok bool) {
 	rng := rand.New(rand.NewPCG(1, 13))
 	extra = make([]float64, want[k].Len())
@@ -203,7 +202,7 @@ func sensitivity(def *ir.OpDef, attrs any, in, want []*tensor.Array, k int) (ext
 	return extra, true
 }
 
-// unit is the relative rounding error of arithmetic on operands of type d: f16 and bf16 are computed in f32.
+// unit returns the relative rounding error of arithmetic on operands of type d. f16 and bf16 are computed in f32.
 func unit(d dtype.DType) float64 {
 	if d == dtype.F64 {
 		return 0x1p-52
@@ -211,7 +210,7 @@ func unit(d dtype.DType) float64 {
 	return 0x1p-23
 }
 
-// random makes operands for a subject, the same for the same seed.
+// random returns operands for the subject. Equal seeds give equal operands.
 func (s subject) random(seed uint64) []*tensor.Array {
 	return interp.CaseInputs(s.Case, seed)
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Vector is one case of an op with what its definition gives.
+// Vector is one case of an op, with the results that the op's definition gives.
 type Vector struct {
-	Name    string // "conv2d/3/weights": op, case, and which operands are weights
+	Name    string // op, case and form, such as "conv2d/3/weights"
 	Op      string
-	Program *program.Program // one step
-	Weights []byte           // its weights space
+	Program *program.Program // a program with one step
+	Weights []byte           // the program's weights space
 	Inputs  []NamedArray
-	// Outputs are the definition's results, in float64 and not rounded where they are floats. They are empty where the definition
-	// refuses the values, as Refused says: then a run must fail with device.ErrInput.
+	// Outputs are the results that the op's definition gives. Floats are in float64 and not rounded. If the definition refuses the
+	// inputs, Outputs is empty and Refused says why; a run must then fail with device.ErrInput.
 	Outputs []NamedArray
 	Refused error
-	// Tolerances of the outputs: |got - want| <= Abs + Rel*|want|.
+	// Tolerances has one entry per output: |got - want| <= Abs + Rel*|want|.
 	Tolerances []ir.Tolerance
 }
 
@@ -31,8 +31,8 @@ type NamedArray struct {
 	Array *tensor.Array
 }
 
-// Vectors gives every case of each of ops, or of all, with all operands as inputs, and with those as weights that models have as weights.
-// States are left out: their values outlive a run.
+// Vectors calls give for every case of the named ops, or of all ops if ops is nil. Each case comes with all operands as inputs, and, if
+// models usually have weights among its operands, once more with those as params. Ops on states are left out.
 func Vectors(ctx context.Context, ops []string, give func(Vector) error) error {
 	for _, def := range ir.Defs() {
 		if !runnable(def) || def.Eval == nil || def.Updates || ops != nil && !slices.Contains(ops, def.Name) {
