@@ -12,8 +12,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Compare reports the element of got that is furthest from want beyond the tolerance. NaN equals NaN only, an infinity
-// only itself. Types must be equal.
+// Compare returns an error that names the worst element of got, if any differs from want by more than the tolerance. NaN equals only NaN,
+// and an infinity only itself. The types must be equal.
 func Compare(got, want *tensor.Array, tol ir.Tolerance) error {
 	if g, w := TypeOf(got), TypeOf(want); !g.Equal(w) {
 		return fmt.Errorf("type is %v; want %v", g, w)
@@ -36,7 +36,7 @@ func Compare(got, want *tensor.Array, tol ir.Tolerance) error {
 		bad, want.Len(), worst, index(worst, want.Shape), want.Shape, got.At(worst), want.At(worst), tol.Abs, tol.Rel)
 }
 
-// Excess is how much |got - want| exceeds the tolerance; at most 0 if it does not.
+// Excess returns by how much |got - want| exceeds the tolerance. It is at most 0 if got is within the tolerance.
 func Excess(got, want float64, tol ir.Tolerance) float64 {
 	switch {
 	case got == want || math.IsNaN(got) && math.IsNaN(want):
@@ -55,7 +55,7 @@ func index(i int, shape []int) []int {
 	return idx
 }
 
-// CaseInputs makes random operands for a case, the same for the same seed. They are values of their element types.
+// CaseInputs returns random operands for a case, rounded to their element types. Equal seeds give equal operands.
 func CaseInputs(c ir.Case[any], seed uint64) []*tensor.Array {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	in := make([]*tensor.Array, len(c.In))
@@ -72,8 +72,8 @@ func CaseInputs(c ir.Case[any], seed uint64) []*tensor.Array {
 	return in
 }
 
-// Random makes a value of type t for syms with elements in r: floats rounded to their type, integers inclusive of both
-// ends and clamped to their type. Of packed types, blocks are random.
+// Random returns a random value of type t with elements in r. Floats are rounded to their type. Integers include both ends of r and are
+// clamped to their type. The blocks of packed types are random.
 func Random(rng *rand.Rand, t ir.Type, syms map[string]int64, r ir.Range) *tensor.Array {
 	a := tensor.NewArray(t.DType, t.Shape.Eval(syms)...)
 	for i := range a.F {

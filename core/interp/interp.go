@@ -1,8 +1,8 @@
-// Package interp runs graphs and programs with the reference evaluation of the ops. It is slow and computes in float64;
-// all other implementations are compared with it. Run takes a graph of any level. RunProgram takes a planned program
-// and uses its memory plan, so a wrong plan causes a wrong result.
+// Package interp runs graphs and programs with the reference evaluation of the ops. It computes in float64 and is slow. All other
+// implementations are compared with it. Run takes a graph of any level. RunProgram takes a planned program and obeys its memory plan, so a
+// wrong plan causes a wrong result.
 //
-// It imports core/program, core/ir and below, no op and no pass. The caller links core/op (and core/hir).
+// It imports core/program, core/ir and what these import, but no op and no pass. The caller links core/op (and core/hir).
 package interp
 
 import (
@@ -14,21 +14,21 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Params returns the weight with a name. It is called once for each weight, when it is needed.
+// Params returns the weight of that name. It is called for each param of the graph when the param is evaluated.
 type Params func(name string) (*tensor.Array, error)
 
-// Observer is called with the value of every node just after it was computed, inputs and params included; of an op with several
-// results, the value of each selector. It must neither change nor keep the value; an error ends the run.
+// Observer is called with the value of each node after it was computed, including inputs and params. For an op with several results it is
+// called for each result. It must neither change nor keep the value. An error ends the run.
 type Observer func(n *ir.Node, value *tensor.Array) error
 
-// Run computes the outputs of a graph for values of its symbols. Blocks are lowered on the way. Values are freed after
-// their last use. params may be nil if there are no weights.
+// Run computes the outputs of a graph for the given values of its symbols. It lowers blocks as needed and frees values after their last
+// use. params may be nil if the graph has no weights.
 func Run(g *ir.Graph, syms map[string]int64, inputs map[string]*tensor.Array, params Params, observe ...Observer) (map[string]*tensor.Array, error) {
 	return RunFrom(nil, g, syms, inputs, params, observe...)
 }
 
-// RunFrom is Run on the states of earlier runs, by name. A missing state has its initial value. If the run succeeds, it
-// stores the new values in states; with nil they are dropped.
+// RunFrom is like Run but starts from the given states, by name. A missing state has its initial value. If the run succeeds, RunFrom
+// stores the new values in states. If states is nil, it drops them.
 func RunFrom(states map[string]*tensor.Array, g *ir.Graph, syms map[string]int64, inputs map[string]*tensor.Array, params Params, observe ...Observer) (map[string]*tensor.Array, error) {
 	if err := g.CheckSyms(syms); err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func RunFrom(states map[string]*tensor.Array, g *ir.Graph, syms map[string]int64
 	updated := map[string]*tensor.Array{}
 	values, uses := make([]*tensor.Array, len(g.Nodes)), g.UseCounts()
 	for _, n := range g.Nodes {
-		if n.Op == ir.ResultDef { // has its value from its tuple node
+		if n.Op == ir.ResultDef { // its tuple node computes the value
 			continue
 		}
 		in := make([]*tensor.Array, len(n.In))
@@ -86,7 +86,7 @@ func tell(observe []Observer, n *ir.Node, v *tensor.Array) error {
 	return nil
 }
 
-// compute returns the results of one op on its operands' values.
+// compute returns the results of one node for the values of its operands.
 func compute(n *ir.Node, in []*tensor.Array, syms map[string]int64, inputs map[string]*tensor.Array, params Params, states map[string]*tensor.Array) ([]*tensor.Array, error) {
 	switch {
 	case n.Op.Name == "input":
@@ -116,7 +116,7 @@ func compute(n *ir.Node, in []*tensor.Array, syms map[string]int64, inputs map[s
 	return nil, fmt.Errorf("op %s has neither a reference evaluation nor a lowering", n.Op.Name)
 }
 
-// initial is the first value of a state.
+// initial returns the initial value of a state.
 func initial(n *ir.Node) *tensor.Array {
 	t := program.StateTensor{Type: n.Type, Init: n.Attrs.(ir.StateAttrs).Init}
 	b := make([]byte, t.Bytes())
@@ -124,7 +124,7 @@ func initial(n *ir.Node) *tensor.Array {
 	return tensor.Tensor{DType: n.Type.DType, Shape: n.Type.Shape.Eval(nil), Data: b}.Array()
 }
 
-// Eval returns the results of an op that has a reference evaluation, for values of the symbols.
+// Eval evaluates a node for the given values of its symbols and operands. The node's op must have a reference evaluation.
 func Eval(n *ir.Node, syms map[string]int64, in []*tensor.Array) ([]*tensor.Array, error) {
 	types := n.ResultTypes()
 	out := make([]*tensor.Array, len(types))
@@ -134,7 +134,7 @@ func Eval(n *ir.Node, syms map[string]int64, in []*tensor.Array) ([]*tensor.Arra
 	return out, n.Op.Eval(n.Attrs, in, out...)
 }
 
-// runLowered runs the expansion of one op on the given operands.
+// runLowered evaluates a node by running its lowering.
 func runLowered(n *ir.Node, in []*tensor.Array) ([]*tensor.Array, error) {
 	types := make([]ir.Type, len(in))
 	for i, x := range in {
@@ -156,8 +156,8 @@ func runLowered(n *ir.Node, in []*tensor.Array) ([]*tensor.Array, error) {
 	return out, err
 }
 
-// LowerOne makes a graph of the expansion of one op on inputs of static types. Declared is the type of declared ops. The
-// outputs are the op's results: out, or out0, out1, ... if it has several.
+// LowerOne returns a graph with the lowering of one op. Its inputs have the given static types. declared is the type of ops whose type is
+// not inferred. The outputs are the op's results, called out, or out0, out1, ... if there are several.
 func LowerOne(def *ir.OpDef, attrs any, types []ir.Type, declared ir.Type) (*ir.Graph, error) {
 	input, ok := ir.Find("input")
 	if !ok || !def.CanLower() {
@@ -194,7 +194,7 @@ func LowerOne(def *ir.OpDef, attrs any, types []ir.Type, declared ir.Type) (*ir.
 	return g, nil
 }
 
-// TypeOf is the static type of a value.
+// TypeOf returns the type of a value. Its shape is static.
 func TypeOf(a *tensor.Array) ir.Type {
 	t := ir.Type{DType: a.DType, Shape: make(ir.Shape, len(a.Shape))}
 	for i, d := range a.Shape {
@@ -203,7 +203,7 @@ func TypeOf(a *tensor.Array) ir.Type {
 	return t
 }
 
-// checkValue compares a given value with its node.
+// checkValue returns v, or an error unless v has the element type of n and the given shape.
 func checkValue(v *tensor.Array, n *ir.Node, shape []int) (*tensor.Array, error) {
 	if v == nil {
 		return nil, fmt.Errorf("%s of type %v is not given", n.Op.Name, n.Type)
@@ -218,7 +218,7 @@ func checkValue(v *tensor.Array, n *ir.Node, shape []int) (*tensor.Array, error)
 	return v, nil
 }
 
-// checkNames reports values that the graph has no input for: they are likely misspelled.
+// checkNames returns an error for a value that has no input in the graph. The name is probably misspelled.
 func checkNames(g *ir.Graph, inputs map[string]*tensor.Array) error {
 	for name := range inputs {
 		if n, ok := g.Find(name); !ok || n.Op.Name != "input" {

@@ -14,7 +14,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// addTwiceDef is a block: it only has a lowering, to two nodes.
+// addTwiceDef is a block that lowers to two nodes and has no reference evaluation.
 var addTwiceDef = ir.Define(ir.Def[op.NoAttrs]{
 	Name: "test_add_twice", Doc: "x + y + y.", MinIn: 2, MaxIn: 2, Block: true,
 	Infer: func(s ir.Sig[op.NoAttrs]) (ir.Type, error) { return s.In[0], nil },
@@ -120,7 +120,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestRandom: values lie in the range and are values of their type; the same seed gives the same values.
+// TestRandom checks that random values lie in their range and are exact in their type, and that equal seeds give equal values.
 func TestRandom(t *testing.T) {
 	for _, d := range dtype.All() {
 		a := interp.Random(rand.New(rand.NewPCG(3, 4)), ir.TypeOf(d, 100), nil, ir.Range{Lo: -3, Hi: 300})

@@ -8,19 +8,22 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// poison fills memory before it is written to: NaN in every float type, -1 in signed integers. So a plan in which live values share
-// bytes, or a step reads uninitialised memory, causes a wrong result or an error.
+// poison is the byte that fills memory before it is written. It makes NaN in every float type and -1 in signed integers. So a plan causes
+// a wrong result or an error if live values share bytes or a step reads uninitialised memory.
 const poison = 0xFF
 
-// RunProgram runs a planned program step by step on the bytes of its spaces: values are rounded to their element types
-// when stored. Before a step computes, its result's place is poisoned, as a kernel may write them in any
-// order. An operand that is overwritten in place is read before that, but only where the op promises to read it element by
-// element: fused_matmul r, w, r over r multiplies poison. Observers see each step's result as stored.
+// RunProgram runs a planned program step by step on the bytes of its spaces. Values are rounded to their element types when they are
+// stored. Observers see each result as it was stored.
+//
+// A kernel may write its results in any order. So RunProgram poisons the places of a step's results before the step reads its operands,
+// except an operand that the op overwrites in place and promises to read element by element. For example, fused_matmul r, w, r over r
+// multiplies poison.
 func RunProgram(p *program.Program, syms map[string]int64, inputs map[string]*tensor.Array, weights []byte, observe ...Observer) (map[string]*tensor.Array, error) {
 	return RunProgramFrom(program.InitState(p.States(), p.StateSize), p, syms, inputs, weights, observe...)
 }
 
-// RunProgramFrom is RunProgram on a state space of its StateSize, which it updates. After an error the contents of the space are undefined.
+// RunProgramFrom is like RunProgram but uses and updates the given state space of p.StateSize bytes. After an error the contents of the
+// space are undefined.
 func RunProgramFrom(state []byte, p *program.Program, syms map[string]int64, inputs map[string]*tensor.Array, weights []byte, observe ...Observer) (map[string]*tensor.Array, error) {
 	bound, err := p.Bind(syms)
 	if err != nil {
@@ -68,10 +71,10 @@ func (s space) poison() {
 	}
 }
 
-// memory are the spaces by number.
+// memory holds the spaces of a program, indexed by program.Space.
 type memory [4]space
 
-// at is the storage of an operand.
+// at returns the bytes of an operand.
 func (m memory) at(o program.Operand) (space, error) {
 	s := m[o.Space]
 	if o.Offset < 0 || o.Bytes < 0 || o.Offset > int64(len(s)) || o.Bytes > int64(len(s))-o.Offset {
@@ -96,14 +99,14 @@ func (m memory) store(o program.Operand, v *tensor.Array) error {
 	return err
 }
 
-// step runs one node and stores its results.
+// step runs one step and stores its results. It returns them as stored.
 func (m memory) step(p *program.Program, s program.BoundStep) ([]*tensor.Array, error) {
 	if slices.ContainsFunc(s.Outs, func(o program.Operand) bool { return o.Space == program.Weights }) {
 		return nil, fmt.Errorf("its result lies in the weights, which are read-only")
 	}
 	in := make([]*tensor.Array, len(s.In))
 	var err error
-	parent, op := p.Places[s.Node.ID].Parent, s.Node.Op // parent is overwritten in place, or -1; none of a tuple node
+	parent, op := p.Places[s.Node.ID].Parent, s.Node.Op // parent is the operand that is overwritten in place, or -1
 	for k, o := range s.In {
 		if o.Node == parent && (op.Elementwise || slices.Contains(op.InPlace, k)) {
 			if in[k], err = m.load(o); err != nil {
@@ -140,7 +143,7 @@ func (m memory) step(p *program.Program, s program.BoundStep) ([]*tensor.Array, 
 			return nil, err
 		}
 	}
-	for k, o := range s.Outs { // after all are computed, so that overlapping results are detected
+	for k, o := range s.Outs { // load after all are stored, to detect results that overlap
 		if out[k], err = m.load(o); err != nil {
 			return nil, err
 		}

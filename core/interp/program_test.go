@@ -24,7 +24,7 @@ e = softmax d : f32[2*N]
 return e=e, d=d
 `
 
-// makeProgram is a hand-made plan of the graph: r is a view of a, c overwrites r (and so a), d lies in the IO space.
+// makeProgram returns a program with a hand-made plan: r is a view of a, c overwrites r (and so a), and d lies in the IO space.
 func makeProgram(t *testing.T) *program.Program {
 	g := parse(t, planned)
 	place := func(s program.Space, offset, size int64, parent int) program.Place {
@@ -74,7 +74,7 @@ func TestRunProgram(t *testing.T) {
 	}
 }
 
-// TestRunProgramShowsBadPlans: each mistake in a plan gives a wrong result or an error.
+// TestRunProgramShowsBadPlans checks that each mistake in a plan gives a wrong result or an error.
 func TestRunProgramShowsBadPlans(t *testing.T) {
 	for name, c := range map[string]struct {
 		breakIt func(p *program.Program)
@@ -105,7 +105,7 @@ func TestRunProgramShowsBadPlans(t *testing.T) {
 	}
 }
 
-// TestAlias: a product that is written over its left factor, because the factor is the residual too, runs wrong.
+// TestAlias checks that a product must not overwrite its residual if the residual is also its left factor.
 func TestAlias(t *testing.T) {
 	const text = `graph g
 x = input : f32[3,3]

@@ -11,8 +11,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// TestResults: both executors give every result of an op, and show each to observers under its own name, also one that
-// nothing reads. The graph executor expands split; programs have none.
+// TestResults checks that both executors compute every result of an op, and that they show each result to observers under its own name,
+// even if nothing reads it. The graph executor lowers split; programs have no split.
 func TestResults(t *testing.T) {
 	const text = `graph g
 x = input : f32[2,4]

@@ -5,22 +5,22 @@ import (
 	"slices"
 )
 
-// unit is what is computed in one piece: an op, with all of its results.
+// unit is an op with all of its results. Its values are computed on one backend.
 type unit struct {
-	on    uint64 // bit b: backend b may compute it
-	in    []int  // units whose values it reads
-	after []int  // units that must not run later, though it does not read them
-	extra []int  // inputs of the method that it reads
-	bytes int64  // of its values
+	on    uint64 // bit b is set if backend b may compute the unit
+	in    []int  // units whose values this one reads
+	after []int  // other units that must not run in a later segment
+	extra []int  // inputs of the method that this unit reads
+	bytes int64  // size of the unit's values
 }
 
-// order is what partition works on.
+// order is the graph of units. fewest and place search it for the best division.
 type order struct {
-	units  []unit // each after those that it reads
-	inputs []int64
-	before [][]int // by unit: in and after
-	next   [][]int // by unit: those that have it in before
-	reads  [][]int // by unit: those that read it
+	units  []unit  // in topological order
+	inputs []int64 // size in bytes of each input of the method
+	before [][]int // by unit: in and after together
+	next   [][]int // by unit: the reverse of before
+	reads  [][]int // by unit: the units that read it
 	feeds  [][]int // by input: the units that read it
 }
 
@@ -64,7 +64,7 @@ func (s set) within(t set) bool {
 	return true
 }
 
-// run adds to done all that a backend can compute from it without another.
+// run returns done and all units that one backend can compute if those in done are computed already.
 func (o *order) run(done set, backend int) set {
 	done = slices.Clone(done)
 	var ready []int
@@ -87,17 +87,16 @@ func (o *order) run(done set, backend int) set {
 	return done
 }
 
-// maxCandidates bounds the search of fewest for three backends and more.
+// maxCandidates limits how many sequences of each length fewest keeps.
 const maxCandidates = 64
 
-// fewest returns the shortest sequence of backends that can compute all units, preferring backends with low numbers. It
-// returns nil if units wait for each other.
+// fewest returns the shortest sequence of backends that can compute all units. Among several it prefers low numbers. It returns nil if
+// units wait for each other.
 //
-// The active backend computes all units that it can before the next one takes over. Computing fewer could only leave
-// less for the backends that follow. So a sequence determines which units are done, and it suffices to search
-// sequences, shortest first. Among those of equal length, one whose done units are a subset of another's is dropped.
-// For two backends at most two sequences remain, and the result is the minimum. For more backends it is the minimum
-// unless more than maxCandidates remain.
+// The active backend computes all units that it can before the next one takes over, because computing fewer could not help the backends
+// that follow. So a sequence determines which units are done after it, and fewest need only search sequences, shortest first. It drops a
+// sequence if another one of the same length gets at least the same units done. With two backends at most two sequences remain, and the
+// result is the minimum. With more backends it is the minimum unless fewest drops sequences because of maxCandidates.
 func (o *order) fewest(backends int) []int {
 	type candidate struct {
 		done set
@@ -130,9 +129,8 @@ func (o *order) fewest(backends int) []int {
 	}
 }
 
-// place chooses the segment of each unit for a sequence of backends, such that few bytes pass from segment to segment.
-// It begins with each unit as early as it can be, and in a second try as late, and moves one unit at a time as long as
-// that saves bytes, or at the same number of them takes a unit to an earlier backend.
+// place chooses a segment for each unit so that few bytes pass between segments. It tries two starts: each unit in its earliest and in its
+// latest segment. From each it moves one unit at a time if that saves bytes, or if it saves none but brings a unit to backend 0.
 func (o *order) place(seq []int) []int {
 	early := o.earliest(seq)
 	late := o.latest(seq)
@@ -144,7 +142,7 @@ func (o *order) place(seq []int) []int {
 	return early
 }
 
-// earliest is the first segment in which each unit can be.
+// earliest returns, for each unit, the first segment that can compute it.
 func (o *order) earliest(seq []int) []int {
 	at := make([]int, len(o.units))
 	for i := range at {
@@ -162,7 +160,7 @@ func (o *order) earliest(seq []int) []int {
 	return at
 }
 
-// latest is the last segment in which each unit can be.
+// latest returns, for each unit, the last segment that can compute it.
 func (o *order) latest(seq []int) []int {
 	at := make([]int, len(o.units))
 	for _, i := range o.sorted() {
@@ -178,7 +176,7 @@ func (o *order) latest(seq []int) []int {
 	return at
 }
 
-// sorted lists the units, each after all that come after it.
+// sorted returns the units in reverse topological order.
 func (o *order) sorted() []int {
 	waits := make([]int, len(o.units))
 	var out []int
@@ -187,7 +185,7 @@ func (o *order) sorted() []int {
 			out = append(out, i)
 		}
 	}
-	for k := 0; k < len(out); k++ { // grows
+	for k := 0; k < len(out); k++ { // out grows in the loop
 		for _, x := range o.before[out[k]] {
 			if waits[x]--; waits[x] == 0 {
 				out = append(out, x)
@@ -197,8 +195,8 @@ func (o *order) sorted() []int {
 	return out
 }
 
-// cost is what a placement costs: bytes that pass between host and backends beyond what any placement has, then units
-// that are not with the first backend.
+// cost is the cost of a placement: the bytes that pass between the host and backends, without those that every placement has, and the
+// number of units that are not on backend 0.
 type cost struct{ bytes, elsewhere int64 }
 
 func (c cost) less(d cost) bool {
@@ -208,7 +206,7 @@ func (c cost) less(d cost) bool {
 func (c cost) minus(d cost) cost { return cost{c.bytes - d.bytes, c.elsewhere - d.elsewhere} }
 func (c *cost) add(d cost)       { c.bytes, c.elsewhere = c.bytes+d.bytes, c.elsewhere+d.elsewhere }
 
-// cost is the sum over all values and units.
+// cost returns the cost of a placement: the sum over all units and inputs.
 func (o *order) cost(seq, at []int) (sum cost) {
 	for i := range o.units {
 		sum.add(o.valueCost(at, i))
@@ -220,7 +218,7 @@ func (o *order) cost(seq, at []int) (sum cost) {
 	return sum
 }
 
-// valueCost counts the bytes of a unit's values once for leaving their segment and once for each other segment that reads them.
+// valueCost counts the bytes of a unit's values for each other segment that reads them, and once more for leaving their own segment.
 func (o *order) valueCost(at []int, i int) cost {
 	if n := int64(segments(at, o.reads[i], at[i])); n > 0 {
 		return cost{bytes: o.units[i].bytes * (n + 1)}
@@ -228,7 +226,7 @@ func (o *order) valueCost(at []int, i int) cost {
 	return cost{}
 }
 
-// inputCost counts the bytes of an input of the method for each segment that reads it.
+// inputCost counts the bytes of a method's input for each segment that reads it.
 func (o *order) inputCost(at []int, i int) cost {
 	return cost{bytes: o.inputs[i] * int64(segments(at, o.feeds[i], -1))}
 }
@@ -240,7 +238,7 @@ func (o *order) unitCost(seq, at []int, i int) cost {
 	return cost{}
 }
 
-// segments counts the segments of readers, excluding segment but.
+// segments returns the number of segments that contain a reader, without the segment but.
 func segments(at, readers []int, but int) (n int) {
 	for k, x := range readers {
 		first := !slices.ContainsFunc(readers[:k], func(y int) bool { return at[y] == at[x] })
@@ -251,10 +249,10 @@ func segments(at, readers []int, but int) (n int) {
 	return n
 }
 
-// maxSweeps bounds improve.
+// maxSweeps limits how often improve goes through all units.
 const maxSweeps = 16
 
-// improve moves units to where they cost less.
+// improve moves single units to other segments as long as that lowers the cost.
 func (o *order) improve(seq, at []int) {
 	touched := func(i int) (sum cost) {
 		sum.add(o.unitCost(seq, at, i))

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// randomUnits are up to eight units of random edges; most may run on one backend only.
+// randomUnits returns up to eight units with random edges, and the sizes of the inputs. Most units may run on one backend only.
 func randomUnits(r *rand.Rand, backends int) ([]unit, []int64) {
 	inputs := []int64{1 + r.Int64N(9), 1 + r.Int64N(9)}
 	units := make([]unit, 2+r.IntN(7))
@@ -62,8 +62,8 @@ func placements(o *order, seq []int, at []int, f func([]int)) {
 	}
 }
 
-// TestFewest compares with all sequences and all placements of small graphs: the number of segments is the minimum, and placements are
-// valid. The bytes that pass between segments are the minimum but for a few graphs, in sum within 1 % of it.
+// TestFewest compares fewest and place with all sequences and placements of small graphs. The number of segments must be the minimum, and
+// placements must be valid. The sum of the bytes that pass between segments must be within 1% of the minimum.
 func TestFewest(t *testing.T) {
 	var sum, least int64
 	longest := 0
@@ -98,13 +98,13 @@ func TestFewest(t *testing.T) {
 		})
 		sum, least = sum+o.cost(seq, at).bytes, least+best.bytes
 	}
-	t.Logf("%d bytes; the least are %d; up to %d segments", sum, least, longest)
+	t.Logf("%d bytes; the minimum is %d; up to %d segments", sum, least, longest)
 	if sum > least+least/100 || longest < 5 {
-		t.Errorf("%d bytes cross in all; the least are %d; up to %d segments", sum, least, longest)
+		t.Errorf("%d bytes pass between segments; the minimum is %d; up to %d segments, want at least 5", sum, least, longest)
 	}
 }
 
-// TestCycle: units that wait for each other have no sequence.
+// TestCycle checks that there is no sequence for units that wait for each other.
 func TestCycle(t *testing.T) {
 	if seq := newOrder([]unit{{on: 1, after: []int{1}}, {on: 1, in: []int{0}}}, nil).fewest(2); seq != nil {
 		t.Error(seq)

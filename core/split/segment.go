@@ -10,7 +10,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// plan makes the graphs of the segments, for the backends of a sequence.
+// plan makes the graph of each segment of a sequence of backends.
 func (d *divider) plan(seq []int) (*Plan, error) {
 	d.taken = map[string]bool{}
 	for _, n := range d.g.Nodes {
@@ -29,7 +29,7 @@ func (d *divider) plan(seq []int) (*Plan, error) {
 		}
 	}
 	p := &Plan{}
-	home := max(0, slices.Index(seq, 0)) // of outputs that nothing computes: inputs, weights, states
+	home := max(0, slices.Index(seq, 0)) // the segment of outputs that are inputs, weights or states
 	for _, o := range d.g.Outputs {
 		s := d.segments[home]
 		if u := d.unit[base(o.Node).ID]; u >= 0 {
@@ -42,7 +42,7 @@ func (d *divider) plan(seq []int) (*Plan, error) {
 		p.Outputs = append(p.Outputs, from)
 	}
 	for k, s := range d.segments {
-		if len(s.graph.Outputs) == 0 { // it updates states only; every program has an output
+		if len(s.graph.Outputs) == 0 { // the segment only updates states, but a program needs an output
 			s.graph.Return(d.fresh("done"), s.smallest())
 		}
 		x := Segment{Target: seq[k], Graph: s.graph, Inputs: s.sources}
@@ -61,7 +61,7 @@ func (d *divider) plan(seq []int) (*Plan, error) {
 	return p, nil
 }
 
-// count adds one to the op's entry.
+// count adds one to the entry of an op in a list that is sorted by op.
 func count(list []program.OpCount, op string) []program.OpCount {
 	i, found := slices.BinarySearchFunc(list, op, func(c program.OpCount, op string) int { return strings.Compare(c.Op, op) })
 	if !found {
@@ -71,7 +71,7 @@ func count(list []program.OpCount, op string) []program.OpCount {
 	return list
 }
 
-// fresh is a name that nothing has yet: the one given, or a longer one.
+// fresh returns a name that is not taken. It appends underscores to name as needed.
 func (d *divider) fresh(name string) string {
 	for d.taken[name] {
 		name += "_"
@@ -80,17 +80,17 @@ func (d *divider) fresh(name string) string {
 	return name
 }
 
-// segment is a segment whose graph is being made.
+// segment is a segment under construction.
 type segment struct {
 	d       *divider
 	number  int
 	graph   *ir.Graph
 	values  map[*ir.Node]*ir.Node // by node of the divided graph
-	results map[*ir.Node]int      // outputs by the node of the divided graph, each node's first
+	results map[*ir.Node]int      // the first output of each node of the divided graph
 	sources map[string]program.Source
 }
 
-// compute adds a unit. Units are added in the order of the divided graph, so that what it reads is there.
+// compute adds a unit to the segment. Units must be added in the order of the divided graph, so that their operands exist.
 func (s *segment) compute(n *ir.Node) error {
 	return s.graph.Build(func() {
 		in := make([]*ir.Node, len(n.In))
@@ -110,14 +110,14 @@ func (s *segment) compute(n *ir.Node) error {
 	})
 }
 
-// value is what stands for n here: its copy, or an input.
+// value returns the segment's node for n: a copy, or an input if another segment computes n.
 func (s *segment) value(n *ir.Node) *ir.Node {
 	if v := s.values[n]; v != nil {
 		return v
 	}
 	var v *ir.Node
 	switch {
-	case n.Op.Updates: // by an earlier segment: the state has its value now
+	case n.Op.Updates: // an earlier segment updated the state; read the state itself
 		v = s.value(n.StateOf())
 	case own(n):
 		in := make([]*ir.Node, len(n.In))
@@ -140,13 +140,13 @@ func (s *segment) value(n *ir.Node) *ir.Node {
 	return v
 }
 
-// result is the output that later segments read n from.
+// result returns the output that later segments read n from. It adds one if there is none.
 func (s *segment) result(n *ir.Node, name string) program.Source {
 	k, ok := s.results[n]
 	if !ok {
 		for _, o := range s.d.g.Outputs {
 			switch {
-			case o.Node == n: // it is an output of the method anyway
+			case o.Node == n: // n is an output of the method; share it
 				name = o.Name
 			case o.Name == name:
 				name = s.d.fresh(name)
@@ -161,7 +161,7 @@ func (s *segment) result(n *ir.Node, name string) program.Source {
 	return program.Source{Segment: s.number, Index: k}
 }
 
-// output is an output of the method.
+// output adds an output of the method.
 func (s *segment) output(o ir.Output) (from program.Source, err error) {
 	if k, ok := s.results[o.Node]; ok && s.graph.Outputs[k].Name == o.Name {
 		return program.Source{Segment: s.number, Index: k}, nil
@@ -175,7 +175,7 @@ func (s *segment) add(name string, n *ir.Node) int {
 	return len(s.graph.Outputs) - 1
 }
 
-// smallest is the value of the fewest bytes.
+// smallest returns the value with the fewest bytes.
 func (s *segment) smallest() *ir.Node {
 	var best *ir.Node
 	for _, n := range s.graph.Nodes {

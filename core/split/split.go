@@ -1,8 +1,8 @@
-// Package split divides the graph of a method among backends if the backend that it is compiled for lacks ops. The
-// result is the smallest number of segments that run in turn, each a graph for one backend. A value that one segment
-// computes and another reads becomes an output of the first and an input of the second.
+// Package split divides the graph of a method among backends if the main backend lacks some of its ops. The result is a list of segments
+// that run in turn, as few as possible. Each segment is a graph for one backend. If one segment computes a value that another one reads,
+// the value becomes an output of the first and an input of the second.
 //
-// It imports core/op, core/program and below: no pass, no planner.
+// It imports core/op, core/program and what these import, but no pass and no planner.
 package split
 
 import (
@@ -13,32 +13,32 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// Options say which backend can run what.
+// Options describe the backends.
 type Options struct {
-	// Targets is the number of backends, at most 64. Backend 0 is the one that the graph is for. It runs all nodes that
-	// it can, except light ops between two ops that it lacks.
+	// Targets is the number of backends, at most 64. Backend 0 is the main one. It runs all ops that it can, except light ops between
+	// ops that it lacks.
 	Targets int
-	// Takes reports whether a backend runs a node in some form.
+	// Takes reports whether a backend runs a node, natively or by reference.
 	Takes func(target int, n *ir.Node) bool
 }
 
-// Segment is a part of a method for one backend.
+// Segment is a part of a method that runs on one backend.
 type Segment struct {
 	Target int
 	Graph  *ir.Graph
-	Inputs map[string]program.Source // by the names of Graph's inputs
-	// Lacked and Moved are those of program.Segment.
+	Inputs map[string]program.Source // by name of an input of Graph
+	// Lacked and Moved are as in program.Segment.
 	Lacked, Moved []program.OpCount
 }
 
 // Plan is a divided graph.
 type Plan struct {
 	Segments []Segment
-	Outputs  []program.Source // of the graph's outputs
+	Outputs  []program.Source // where each output of the divided graph comes from
 }
 
-// Make divides a graph. States stay with backend 0, which keeps them between runs: it is an error if it lacks an op
-// that reads one, or if one is read as it was before an update that another backend's result is needed for.
+// Make divides a graph. Backend 0 keeps states between runs. So Make returns an error if backend 0 lacks an op that reads or updates a
+// state. Make also returns an error if the old value of a state must be read after an update that depends on the reader.
 func Make(g *ir.Graph, o Options) (*Plan, error) {
 	d := &divider{g: g, unit: make([]int, len(g.Nodes))}
 	if err := d.collect(o); err != nil {
@@ -57,21 +57,21 @@ func Make(g *ir.Graph, o Options) (*Plan, error) {
 	return d.plan(seq)
 }
 
-// divider divides one graph.
+// divider holds what Make knows about one graph.
 type divider struct {
 	g     *ir.Graph
-	unit  []int // by node: its unit; -1 for what each segment has for itself (see own)
-	nodes []*ir.Node
-	lacks []bool // by unit: backend 0 does not run it
+	unit  []int      // by node: its unit, or -1 if every segment has its own copy; see own
+	nodes []*ir.Node // by unit: its op
+	lacks []bool     // by unit: whether backend 0 lacks the op
 	units []unit
 	at    []int // by unit: its segment
 
 	segments []*segment
-	taken    map[string]bool // names
+	taken    map[string]bool // names in use
 }
 
-// own reports a node that every segment has for itself where it needs it: a weight, a number, a state, a view of one of
-// these, and the inputs of the method.
+// own reports whether each segment that reads n has its own copy. This is true for inputs of the method, weights, constants, states, and
+// views of these.
 func own(n *ir.Node) bool {
 	if n.StateOf() != nil {
 		return !n.Op.Updates
@@ -80,11 +80,11 @@ func own(n *ir.Node) bool {
 	return len(n.In) == 0
 }
 
-// lightFLOPs is the arithmetic for each element, read or written, up to which an op is light: elementwise ops, sums
-// along an axis and what only moves data are, products and convolutions are not.
+// lightFLOPs is the most operations per element, of operands and results together, that a light op has. Elementwise ops, reductions and
+// ops that only move data are light. Matrix products and convolutions are not.
 const lightFLOPs = 8
 
-// light reports an op that may run on another backend where that saves a crossing.
+// light reports whether the op is cheap enough to run on another backend if that saves copies.
 func light(n *ir.Node) bool {
 	syms := n.Graph.Syms
 	var types [2][]ir.Type
@@ -98,11 +98,11 @@ func light(n *ir.Node) bool {
 	return n.Op.FLOPs(n.Attrs, types[0], types[1]...) <= lightFLOPs*elems
 }
 
-// collect makes the units, with the backends that may compute each.
+// collect makes the units and finds out which backends may compute each.
 func (d *divider) collect(o Options) error {
 	g := d.g
 	inputs := g.Inputs()
-	var takes []uint64 // by unit: who could run it
+	var takes []uint64 // by unit: a bit for each backend that runs the op
 	for i, n := range g.Nodes {
 		d.unit[i] = -1
 		if n.Op == ir.ResultDef {
@@ -149,7 +149,8 @@ func (d *divider) collect(o Options) error {
 	return nil
 }
 
-// base is the node whose unit must run before a reader of n: n itself, or of a view of a state's value the last update.
+// base returns the node that must be computed before n can be read. For a view of a state it is the state or the update that n views, for
+// other nodes n itself.
 func base(n *ir.Node) *ir.Node {
 	for n.StateOf() != nil && !n.Op.Updates && n.Op != ir.StateDef {
 		n = n.In[0]
@@ -157,8 +158,8 @@ func base(n *ir.Node) *ir.Node {
 	return n
 }
 
-// orderUpdates makes each update wait for what reads the value that it overwrites, so that no such reader is in a later
-// segment. Inside of a segment the scheduler orders them, or copies.
+// orderUpdates makes each update of a state wait for the readers of the old value, so that no reader is in a later segment. Within a
+// segment the scheduler orders them, or adds a copy.
 func (d *divider) orderUpdates() {
 	for i, n := range d.nodes {
 		if !n.Op.Updates {
@@ -172,11 +173,11 @@ func (d *divider) orderUpdates() {
 	}
 }
 
-// choose sets which backends may compute each unit. A unit that backend 0 takes stays there, except views, and light
-// ops between two ops that it lacks or between weights and such an op.
+// choose decides which backends may compute each unit. A unit that backend 0 runs stays there, with two exceptions: views, and light
+// ops whose results lead to an op that backend 0 lacks and that depend on such an op or only on weights.
 func (d *divider) choose(takes []uint64) {
-	above, below := slices.Clone(d.lacks), slices.Clone(d.lacks) // one that it lacks is there
-	known := make([]bool, len(d.units))                          // computed only from weights
+	above, below := slices.Clone(d.lacks), slices.Clone(d.lacks) // whether an op that backend 0 lacks comes before or after
+	known := make([]bool, len(d.units))                          // whether the unit depends only on weights
 	for i, u := range d.units {
 		known[i] = len(u.extra) == 0
 		for _, x := range u.in {

@@ -15,12 +15,12 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// lacking are the options of a backend 0 without some ops, which backend 1 has. Backend 1 has everything.
+// lacking returns options with two backends. Backend 0 lacks the given ops, backend 1 has all ops.
 func lacking(ops ...*ir.OpDef) split.Options {
 	return split.Options{Targets: 2, Takes: func(k int, n *ir.Node) bool { return k == 1 || !n.Is(ops...) }}
 }
 
-// run runs the segments in turn.
+// run runs the segments of a plan in turn and returns the outputs of the method.
 func run(t *testing.T, g *ir.Graph, p *split.Plan, states map[string]*tensor.Array, syms map[string]int64, in map[string]*tensor.Array, params interp.Params) map[string]*tensor.Array {
 	t.Helper()
 	var results []map[string]*tensor.Array
@@ -55,7 +55,8 @@ func run(t *testing.T, g *ir.Graph, p *split.Plan, states map[string]*tensor.Arr
 	return out
 }
 
-// randomGraph mixes ops, of which split is asked to run neg and top_k elsewhere; two states are updated and read. Values have N rows of 3.
+// randomGraph returns a graph with ops for several backends (neg, top_k) and two states that are updated and read. Values have the shape
+// [N,3].
 func randomGraph(r *rand.Rand) *ir.Graph {
 	g := ir.NewGraph("random", ir.Sym{Name: "N", Min: 2, Max: 5})
 	typ := ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Named("N"), ir.Static(3)}}
@@ -77,7 +78,7 @@ func randomGraph(r *rand.Rand) *ir.Graph {
 		case 4:
 			top, _ := op.TopK(v, 3)
 			values = append(values, top)
-		case 5: // two rows of the last value of a state
+		case 5: // a row of the latest value of a state
 			values = append(values, op.Add(v, op.Narrow(op.Narrow(last[r.IntN(2)], 0, 1, 2), 0, 0, 1)))
 		case 6:
 			values = append(values, op.Mul(op.Neg(w), v))
@@ -99,7 +100,7 @@ func randomGraph(r *rand.Rand) *ir.Graph {
 	return g
 }
 
-// TestSameMeaning: the segments in turn compute what the graph does, run after run.
+// TestSameMeaning checks that the segments in turn compute the same as the graph, over several runs.
 func TestSameMeaning(t *testing.T) {
 	counts := map[int]int{}
 	for seed := range uint64(400) {
@@ -109,7 +110,7 @@ func TestSameMeaning(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := lacking(op.NegDef, op.TopKDef)
-		if seed%2 == 1 { // 1 has neg, 2 has top_k
+		if seed%2 == 1 { // backend 1 has neg, backend 2 has top_k
 			o = split.Options{Targets: 3, Takes: func(k int, n *ir.Node) bool {
 				return n.Is(op.NegDef) && k == 1 || n.Is(op.TopKDef) && k == 2 || !n.Is(op.NegDef, op.TopKDef)
 			}}
@@ -156,7 +157,7 @@ func TestSameMeaning(t *testing.T) {
 	}
 }
 
-// TestMake: which segments there are, in a few cases.
+// TestMake checks the segments of a few graphs.
 func TestMake(t *testing.T) {
 	const head = "graph g\nx = input : f32[64,64]\nw = param : f32[64,64]\ns = state {init=0} : f32[64,64]\np = input : i32[]\n"
 	for _, c := range []struct {
@@ -204,7 +205,7 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// TestCounts: a segment elsewhere says what it is there for.
+// TestCounts checks that each segment counts the ops that backend 0 lacks, and those that were moved with them.
 func TestCounts(t *testing.T) {
 	g, err := ir.Parse("graph g\nx = input : f32[4,8]\na = neg x : f32[4,8]\nb = exp a : f32[4,8]\nc = neg b : f32[4,8]\nreturn c=c\n")
 	if err != nil {

@@ -57,7 +57,7 @@ func (d *Description) Takes(n *ir.Node) (How, string) {
 // misfit describes the first requirement of a rule that a node does not meet, empty if it meets all.
 func (d *Description) misfit(r Rule, n *ir.Node) string {
 	if len(n.In) > len(r.In) && !r.More {
-		return fmt.Sprintf("%s has %d operands; wanted are at most %d", n.Op.Name, len(n.In), len(r.In))
+		return fmt.Sprintf("%s has %d operands; want at most %d", n.Op.Name, len(n.In), len(r.In))
 	}
 	var first dtype.DType
 	if len(n.In) > 0 {
@@ -88,15 +88,15 @@ func (d *Description) misfit(r Rule, n *ir.Node) string {
 func (o Operand) misfit(t ir.Type, first dtype.DType, x *ir.Node) string {
 	switch {
 	case o.Same && t.DType != first:
-		return fmt.Sprintf("is %v; wanted is %v, the type of operand 0", t.DType, first)
+		return fmt.Sprintf("is %v; want %v, the type of operand 0", t.DType, first)
 	case o.Types != nil && !slices.Contains(o.Types, t.DType):
-		return fmt.Sprintf("is %v; wanted is %s", t.DType, join(o.Types, " or "))
+		return fmt.Sprintf("is %v; want %s", t.DType, join(o.Types, " or "))
 	case o.Ranked && (t.Rank() < o.MinRank || t.Rank() > o.MaxRank):
-		return fmt.Sprintf("is %v; wanted is %s", t, o.rank())
+		return fmt.Sprintf("is %v; want %s", t, o.rank())
 	case o.Static && !t.Shape.IsStatic():
-		return fmt.Sprintf("is %v; wanted are sizes without symbols", t)
+		return fmt.Sprintf("is %v; want sizes without symbols", t)
 	case o.Param && !isKnown(x):
-		return "is computed; wanted is a weight"
+		return "is computed; want a weight"
 	}
 	return ""
 }
@@ -117,7 +117,7 @@ func (d *Description) unmet(c Condition, n *ir.Node) string {
 	case Broadcast:
 		for k, x := range n.In {
 			if !broadcasts(c.Values[0].(Word), x.Type.Shape, n.Type.Shape) {
-				return fmt.Sprintf("operand %d is %v and the result %v; wanted is %s", k, x.Type, n.Type, c)
+				return fmt.Sprintf("operand %d is %v and the result %v; want %s", k, x.Type, n.Type, c)
 			}
 		}
 		return ""
@@ -133,7 +133,7 @@ func (d *Description) unmet(c Condition, n *ir.Node) string {
 				return ""
 			}
 		}
-		return fmt.Sprintf("%s is %s; wanted is %s", a.Name, a.Text(), c)
+		return fmt.Sprintf("%s is %s; want %s", a.Name, a.Text(), c)
 	}
 	return fmt.Sprintf("it has no attribute %s", c.Attr)
 }
