@@ -11,8 +11,8 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// Parse reads the text form. Blank lines and what follows # are skipped. Errors begin with line and column. Ops and attributes
-// need not exist; see Check.
+// Parse reads the text form. It skips blank lines and comments, which begin with #. Errors begin with the line and column. Parse does not
+// check that ops and attributes exist; Check does.
 func Parse(text string) (*Description, error) {
 	if len(text) > MaxText {
 		return nil, fmt.Errorf("a target description of %d bytes; at most %d", len(text), MaxText)
@@ -51,7 +51,7 @@ func ParseRule(text string) (Rule, error) {
 	return p.rule()
 }
 
-// MustRule is ParseRule for literals in code, which must pass Check.
+// MustRule is ParseRule for literals in code. It panics if the rule is invalid or Check refuses it.
 func MustRule(text string) Rule {
 	r, err := ParseRule(text)
 	if err == nil {
@@ -63,19 +63,19 @@ func MustRule(text string) Rule {
 	return r
 }
 
-// token is a word, a number, a quoted string, a list or a mark.
+// token is a word, a number, a quoted string, a list or one of marks.
 type token struct {
 	text   string
-	column int // from 1, in bytes
+	column int // counted in bytes from 1
 }
 
 // parser reads the tokens of one line.
 type parser struct {
 	tokens []token
-	end    int // column after the line
+	end    int // the column after the end of the line
 }
 
-// marks are what separates words, longer ones first.
+// marks are the tokens that separate words. Longer ones come first.
 var marks = []string{"...", "..", "->", "<=", ">=", "=", "(", ")", ",", "|"}
 
 func scan(line string) (*parser, error) {
@@ -99,7 +99,7 @@ func scan(line string) (*parser, error) {
 	return p, nil
 }
 
-// tokenEnd is the length of the token at the start of s, 0 if there is none.
+// tokenEnd returns the length of the token at the start of s, or 0 if there is none.
 func tokenEnd(s string) int {
 	for _, m := range marks {
 		if strings.HasPrefix(s, m) {
@@ -131,7 +131,7 @@ func isWordByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("_-+*", c) >= 0
 }
 
-// peek is the text of the next token; empty at the end.
+// peek returns the text of the next token, or "" at the end of the line.
 func (p *parser) peek() string {
 	if len(p.tokens) == 0 {
 		return ""
@@ -147,7 +147,7 @@ func (p *parser) next() string {
 	return t
 }
 
-// accept takes the next token if it is text.
+// accept consumes the next token if its text is text. It reports whether it did.
 func (p *parser) accept(text string) bool {
 	if p.peek() != text {
 		return false
@@ -156,7 +156,7 @@ func (p *parser) accept(text string) bool {
 	return true
 }
 
-// failf is an error at the next token.
+// failf returns an error with the column of the next token.
 func (p *parser) failf(format string, args ...any) error {
 	column := p.end
 	if len(p.tokens) > 0 {
@@ -165,7 +165,7 @@ func (p *parser) failf(format string, args ...any) error {
 	return fmt.Errorf("column %d: "+format, append([]any{column}, args...)...)
 }
 
-// found is the next token as errors show it.
+// found describes the next token for an error message.
 func (p *parser) found() string {
 	if len(p.tokens) == 0 {
 		return "the end of the line"
@@ -187,7 +187,7 @@ func (p *parser) done() error {
 	return nil
 }
 
-// name reads a word of letters, digits and the like.
+// name reads a name. what says in errors what the name is for.
 func (p *parser) name(what string) (string, error) {
 	t := p.peek()
 	if t == "" || !isWordByte(t[0]) || t[0] == '*' || len(t) > maxWord {
@@ -196,7 +196,7 @@ func (p *parser) name(what string) (string, error) {
 	return p.next(), nil
 }
 
-// line adds a line to the description. seen has the lines that may occur only once.
+// line adds a line to the description. seen has the line numbers of keywords that may occur only once, and of rules.
 func (p *parser) line(d *Description, number int, seen map[string]int) (err error) {
 	if d.Name == "" && p.peek() != "target" {
 		return p.failf("found %s; want the line \"target NAME VERSION\" first", p.found())
@@ -209,7 +209,7 @@ func (p *parser) line(d *Description, number int, seen map[string]int) (err erro
 		return p.ruleLine(d, number, seen)
 	}
 	if before := seen[key]; before > 0 {
-		return p.failf("%q stands in line %d already", key, before)
+		return p.failf("%q is in line %d already", key, before)
 	}
 	seen[key] = number
 	switch p.next() {
@@ -219,7 +219,7 @@ func (p *parser) line(d *Description, number int, seen map[string]int) (err erro
 		}
 		if !IsName(d.Name) {
 			d.Name = ""
-			return fmt.Errorf("column 8: the name of a target has lower-case letters, digits, _ and - only")
+			return fmt.Errorf("column 8: the name of a target may have only lower-case letters, digits, _ and -")
 		}
 		if d.Version, err = p.name("a version"); err != nil {
 			d.Name = ""
@@ -261,7 +261,7 @@ func (p *parser) ruleLine(d *Description, number int, seen map[string]int) error
 	r.line = number
 	key := r.String()
 	if before := seen[key]; before > 0 {
-		return fmt.Errorf("column 1: the rule stands in line %d already", before)
+		return fmt.Errorf("column 1: the rule is in line %d already", before)
 	}
 	seen[key] = number
 	if d.Rules = append(d.Rules, r); len(d.Rules) > maxRules {
@@ -280,7 +280,7 @@ func IsName(s string) bool {
 	return s != "" && len(s) <= maxWord
 }
 
-// int reads a number of at least lo.
+// int reads a number from lo to 1<<20.
 func (p *parser) int(lo int) (int, error) {
 	n, err := strconv.Atoi(p.peek())
 	if err != nil || n < lo || n > 1<<20 || strconv.Itoa(n) != p.peek() {
@@ -290,7 +290,7 @@ func (p *parser) int(lo int) (int, error) {
 	return n, nil
 }
 
-// types reads element types, each once, with sep between them.
+// types reads element types separated by sep. Each may occur once.
 func (p *parser) types(sep string) (out []dtype.DType, err error) {
 	for {
 		t, ok := dtype.Parse(p.peek())
@@ -306,7 +306,7 @@ func (p *parser) types(sep string) (out []dtype.DType, err error) {
 	}
 }
 
-// rule reads run|reference OP(OPERAND, ...) -> TYPES, ... if CONDITION and ...
+// rule reads a rule: run|reference OP(OPERAND, ...) -> TYPES, ... if CONDITION and ...
 func (p *parser) rule() (r Rule, err error) {
 	switch {
 	case p.accept("run"):
@@ -370,7 +370,7 @@ func (p *parser) rule() (r Rule, err error) {
 	return r, p.done()
 }
 
-// typesOf reads any, same, or types with | between them.
+// typesOf reads any, same, or element types separated by |.
 func (p *parser) typesOf() (o Operand, err error) {
 	switch {
 	case p.accept("any"):
@@ -405,7 +405,7 @@ func (p *parser) operand() (Operand, error) {
 	return o, nil
 }
 
-// condition reads NAME = VALUE|VALUE..., NAME <= NUMBER or NAME >= NUMBER.
+// condition reads a condition: NAME = VALUE|VALUE..., NAME <= NUMBER or NAME >= NUMBER.
 func (p *parser) condition() (c Condition, err error) {
 	if c.Attr, err = p.name("an attribute, broadcast or parts"); err != nil {
 		return c, err
@@ -416,7 +416,7 @@ func (p *parser) condition() (c Condition, err error) {
 	default:
 		return c, p.failf("found %s; want =, <= or >=", p.found())
 	}
-	words, only := []Word{Last}, false // words that are allowed here, and whether only they are
+	words, only := []Word{Last}, false // the words that the attribute may have, and whether it takes nothing else
 	switch c.Attr {
 	case Broadcast:
 		words, only = []Word{Equal, Scalar, Suffix}, true
@@ -448,7 +448,7 @@ func (p *parser) condition() (c Condition, err error) {
 	}
 }
 
-// value reads the value of an attribute, or one of words.
+// value reads one of words or the value of an attribute.
 func (p *parser) value(words []Word) (any, error) {
 	t := p.peek()
 	if t == "" {

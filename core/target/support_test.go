@@ -10,7 +10,7 @@ import (
 	"github.com/rlx-go/rlx/internal/golden"
 )
 
-// TestSupport keeps the table of ops and targets in the documentation in step with the descriptions.
+// TestSupport checks that the table of ops and targets in the documentation agrees with the descriptions.
 func TestSupport(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`# Which target runs which op
@@ -58,7 +58,7 @@ Half floats and small integers are computed in f32 and i32 if the target has ker
 				cell = []string{"expanded"}
 			case reference:
 				cell = []string{"reference"}
-			case def.Packed: // expressed in others, weights would be expanded in memory
+			case def.Packed: // in terms of other ops, packed weights would be unpacked in memory
 				cell = []string{"none"}
 			default:
 				t.Errorf("%s: target %s has no rule, and nothing expresses it", def.Name, d.Name)

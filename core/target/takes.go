@@ -9,11 +9,11 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// Takes reports how the target runs a node and, if it does not, why. The node need not be in a graph yet, but its Graph must be set.
-// Inputs, params, views and selectors need no kernel, only an element type that the target has.
+// Takes reports how the target runs a node, and why not if the result is No. The node need not be in a graph yet, but its Graph must be
+// set. Inputs, params, states, views and result nodes need no kernel; the target must only have their element types.
 func (d *Description) Takes(n *ir.Node) (How, string) {
 	if n.Op == ir.ResultDef {
-		return Native, "" // decided by its tuple node
+		return Native, "" // the tuple node decides
 	}
 	types := append(n.InTypes(), n.ResultTypes()...)
 	for _, t := range types {
@@ -25,7 +25,7 @@ func (d *Description) Takes(n *ir.Node) (How, string) {
 		return Native, ""
 	}
 	if n.Op.Block {
-		return No, fmt.Sprintf("%s is a block of the compiler's", n.Op.Name)
+		return No, fmt.Sprintf("%s is a block; the compiler must lower it", n.Op.Name)
 	}
 	if k := len(n.In); d.MaxOperands > 0 && k > d.MaxOperands {
 		return No, fmt.Sprintf("%s takes at most %d operands; %s has %d", d.Name, d.MaxOperands, n.Op.Name, k)
@@ -54,7 +54,7 @@ func (d *Description) Takes(n *ir.Node) (How, string) {
 	return No, d.Name + ": " + strings.Join(why, ", or ")
 }
 
-// misfit describes the first requirement of a rule that a node does not meet, empty if it meets all.
+// misfit describes the first requirement of a rule that a node does not meet. It returns "" if the node meets all.
 func (d *Description) misfit(r Rule, n *ir.Node) string {
 	if len(n.In) > len(r.In) && !r.More {
 		return fmt.Sprintf("%s has %d operands; want at most %d", n.Op.Name, len(n.In), len(r.In))
@@ -84,7 +84,8 @@ func (d *Description) misfit(r Rule, n *ir.Node) string {
 	return ""
 }
 
-// misfit describes x, of type t, and what the rule requires. first is the element type of operand 0.
+// misfit describes the first requirement of o that x does not meet, or returns "". t is the type of x or of a result of x, and first is the
+// element type of operand 0.
 func (o Operand) misfit(t ir.Type, first dtype.DType, x *ir.Node) string {
 	switch {
 	case o.Same && t.DType != first:
@@ -101,7 +102,7 @@ func (o Operand) misfit(t ir.Type, first dtype.DType, x *ir.Node) string {
 	return ""
 }
 
-// isKnown follows views to a param, or to a constant, which becomes one.
+// isKnown reports whether n is a param or a constant, or a view of one. Constants with views may become params.
 func isKnown(n *ir.Node) bool {
 	for {
 		if _, view := n.View(); !view {
@@ -111,7 +112,7 @@ func isKnown(n *ir.Node) bool {
 	}
 }
 
-// unmet is why a condition does not hold, empty if it does.
+// unmet says why a condition does not hold. It returns "" if it does.
 func (d *Description) unmet(c Condition, n *ir.Node) string {
 	switch c.Attr {
 	case Broadcast:
@@ -138,7 +139,7 @@ func (d *Description) unmet(c Condition, n *ir.Node) string {
 	return fmt.Sprintf("it has no attribute %s", c.Attr)
 }
 
-// holds compares the value of an attribute with one of the condition's.
+// holds reports whether the value of an attribute meets the condition with one of its values.
 func (c Condition) holds(have, want any, n *ir.Node) bool {
 	if want == Last {
 		last := int64(-1)
@@ -163,7 +164,7 @@ func (c Condition) holds(have, want any, n *ir.Node) bool {
 				return x == float64(w)
 			}
 		}
-		if x, ok := have.(string); ok { // a function, and its attributes
+		if x, ok := have.(string); ok { // a function, possibly with attributes in parentheses
 			w, ok := want.(string)
 			return ok && (x == w || w != "" && strings.HasPrefix(x, w+"("))
 		}
@@ -193,7 +194,7 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-// broadcasts reports whether an operand of shape s is repeated to full in no other way than w allows.
+// broadcasts reports whether w allows the way in which an operand of shape s is broadcast to the shape full.
 func broadcasts(w Word, s, full ir.Shape) bool {
 	for len(s) > 0 && s[0].Is(1) && w != Equal {
 		s = s[1:]
@@ -210,7 +211,7 @@ func broadcasts(w Word, s, full ir.Shape) bool {
 	return len(s) <= len(full) && s.Equal(full[len(full)-len(s):])
 }
 
-// partsUnmet expands the node in a temporary graph and checks each op that computes something.
+// partsUnmet lowers the node in a temporary graph. It says why the target does not run one of the ops natively, or returns "".
 func (d *Description) partsUnmet(n *ir.Node) string {
 	leaf, ok := ir.Find("input")
 	if !ok || !n.Op.CanLower() {
@@ -228,7 +229,7 @@ func (d *Description) partsUnmet(n *ir.Node) string {
 	}
 	for _, x := range g.Nodes {
 		if len(x.In) == 0 {
-			continue // an operand, or a number
+			continue // an operand or a constant
 		}
 		if how, why := d.Takes(x); how != Native {
 			if why == "" {

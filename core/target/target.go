@@ -1,6 +1,6 @@
-// Package target describes what a backend runs: for each op the element types, and what its kernels require of ranks,
-// attributes and operands. A Description is data: it has a readable text form for files and the backend protocol, and the compiler
-// and the host evaluate it without the backend:
+// Package target describes what a backend runs: which ops on which element types, and what its kernels require of ranks, attributes and
+// operands. A Description is data. Its text form is used in files and in the backend protocol. The compiler and the host evaluate it without
+// the backend:
 //
 //	target npu 1.0
 //	types f32 f16 i32 bool
@@ -12,7 +12,7 @@
 //	run matmul(f32|f16, same param) if trans_a = false
 //	run softmax(f32) if axis = last
 //
-// It imports core/ir and below, and knows no op beyond the leaves input, param and const.
+// The package imports core/ir and what that imports. It knows no ops except input, param and const.
 package target
 
 import (
@@ -24,93 +24,93 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// Limits of descriptions, which come from backends.
+// Limits of descriptions. A backend is not trusted to send a small one.
 const (
 	MaxText     = 1 << 20 // bytes of the text form
 	maxRules    = 4096
-	maxOperands = 64 // written in one rule
-	maxConds    = 16 // of one rule
-	maxValues   = 64 // of one condition
-	maxWord     = 64 // bytes of a name
+	maxOperands = 64 // in one rule
+	maxConds    = 16 // in one rule
+	maxValues   = 64 // in one condition
+	maxWord     = 64 // bytes in a name
 )
 
-// How is how a target runs a node. Larger is better.
+// How says how a target runs a node. Larger is better.
 type How uint8
 
 const (
-	No        How = iota // not at all
-	Reference            // by the op's definition, slowly: a last resort
-	Native               // by a kernel
+	No        How = iota // the target does not run it
+	Reference            // runs by the op's definition, which is slow
+	Native               // runs by a kernel
 )
 
 func (h How) String() string { return [...]string{"no", "reference", "native"}[h] }
 
-// Description describes the nodes that a target runs. It must not be changed once it is in use.
+// Description lists the nodes that a target runs. It must not be changed while it is in use.
 type Description struct {
-	Name    string // of the target, which is the backend's: "cpu"
+	Name    string // of the target and of the backend, such as "cpu"
 	Version string // of the backend
-	// Levels are what a schedule may require of the processor: "x86-64-v4" stands for the schedule "cpu:x86-64-v4".
+	// Levels are the processor features that a schedule may require. The level "x86-64-v4" belongs to the schedule "cpu:x86-64-v4".
 	Levels []string
-	Types  []dtype.DType // of values, inputs and weights included
-	// MaxRank and MaxOperands bound the operands of steps and their results; 0 means no limit.
+	Types  []dtype.DType // element types of values, including inputs and weights
+	// MaxRank is the largest rank of the operands and results of steps, MaxOperands the largest number of operands. 0 means no limit.
 	MaxRank, MaxOperands int
 	Rules                []Rule // sorted; see Sort
 }
 
-// Rule takes nodes of one op. A node needs one rule that fits.
+// Rule accepts some nodes of one op. The target runs a node if at least one rule accepts it.
 type Rule struct {
 	How How    // Native or Reference
-	Op  string // AnyOp means every op that has a definition; such a rule has no other fields
+	Op  string // or AnyOp, for every op that has a definition; such a rule has no In, Out and If
 	In  []Operand
-	// More is set if further operands must be as the last of In. Otherwise there may be fewer operands than In, but not more.
+	// More allows further operands, which must meet the last requirement of In. A node may always have fewer operands than In.
 	More bool
-	// Out are the results, as In are the operands, of which only Types and Same count; further results must be as the last. Nil means any.
+	// Out has the requirements of the results. Only Types and Same are used. Further results must meet the last. Nil accepts any results.
 	Out []Operand
 	If  []Condition
 
-	line int // of the text; 0 for none
+	line int // line number in the text; 0 if there is none
 }
 
-// AnyOp is the op of a Reference rule for every op.
+// AnyOp stands for every op in a Reference rule.
 const AnyOp = "*"
 
-// Operand is what a rule requires of an operand.
+// Operand is the requirement of a rule for an operand.
 type Operand struct {
-	Types            []dtype.DType // nil means any that the target has
-	Same             bool          // the element type of operand 0, in place of Types
-	Ranked           bool          // MinRank and MaxRank count
+	Types            []dtype.DType // nil means any type of the target
+	Same             bool          // requires the element type of operand 0, instead of Types
+	Ranked           bool          // MinRank and MaxRank are set
 	MinRank, MaxRank int
-	Static           bool // no size depends on a symbol
-	Param            bool // a weight or a constant, known before the run
+	Static           bool // requires that no size depends on a symbol
+	Param            bool // requires a weight or a constant
 }
 
-// Condition is what a rule requires of an attribute, or of the whole node: Attr may also be Broadcast or Parts.
+// Condition is the requirement of a rule for an attribute. Attr is the name of the attribute, or Broadcast or Parts.
 type Condition struct {
 	Attr string
-	Rel  string // "=", "<=" or ">="; of a list, every element counts
-	// Values are alternatives, of the types of ir.Attr.Value or Word. Relations other than "=" have one number.
+	Rel  string // "=", "<=" or ">="; every element of a list must meet "<=" and ">="
+	// Values are alternatives. They have the types of ir.Attr.Value, or are Words. "<=" and ">=" have one number.
 	Values []any
 }
 
-// Word is a value that is not an attribute value: Last, or one of those that Broadcast and Parts take.
+// Word is a value of a condition with a special meaning: Last, or one of the values of Broadcast and Parts.
 type Word string
 
-// Words of conditions.
+// Special attributes and words of conditions.
 const (
-	Last = Word("last") // axis = last: the last axis of operand 0; of a list of axes, only that
+	Last = Word("last") // in axis = last: only the last axis of operand 0
 
-	// Broadcast is how operands may differ in shape from the result.
+	// Broadcast says how the shapes of operands may differ from that of the result.
 	Broadcast = "broadcast"
-	Equal     = Word("equal")  // not at all
-	Scalar    = Word("scalar") // one element is repeated
-	Suffix    = Word("suffix") // leading axes are missing, or 1; scalars included
+	Equal     = Word("equal")  // they may not differ
+	Scalar    = Word("scalar") // an operand may have one element
+	Suffix    = Word("suffix") // leading axes may be missing or 1, as in scalars
 
-	// Parts = run: each op of the node's expansion is one that the target runs natively.
+	// Parts = run requires that the target runs each op of the node's lowering natively.
 	Parts = "parts"
 	Run   = Word("run")
 )
 
-// Sort puts the description into its one order, which String prints and Takes relies on.
+// Sort puts the description into canonical order, which String and Takes rely on.
 func (d *Description) Sort() *Description {
 	slices.SortFunc(d.Rules, func(a, b Rule) int {
 		return cmp.Or(strings.Compare(a.Op, b.Op), cmp.Compare(b.How, a.How), strings.Compare(a.String(), b.String()))
@@ -118,10 +118,10 @@ func (d *Description) Sort() *Description {
 	return d
 }
 
-// Equal reports whether two descriptions say the same.
+// Equal reports whether two descriptions have the same text.
 func (d *Description) Equal(e *Description) bool { return d.String() == e.String() }
 
-// rules are those of an op, natives first.
+// rules returns the rules of an op. Native ones come first.
 func (d *Description) rules(op string) []Rule {
 	by := func(r Rule, op string) int { return strings.Compare(r.Op, op) }
 	i, _ := slices.BinarySearchFunc(d.Rules, op, by)
@@ -135,7 +135,7 @@ func (d *Description) rules(op string) []Rule {
 // HasType reports whether values may have the element type.
 func (d *Description) HasType(t dtype.DType) bool { return slices.Contains(d.Types, t) }
 
-// Ops lists the ops that have a Native rule, sorted.
+// Ops returns the ops that have a Native rule, sorted.
 func (d *Description) Ops() []string {
 	var out []string
 	for _, r := range d.Rules {
@@ -146,7 +146,7 @@ func (d *Description) Ops() []string {
 	return out
 }
 
-// RuleOf takes every node of an op.
+// RuleOf returns a rule that accepts every node of an op.
 func RuleOf(def *ir.OpDef, how How) Rule {
 	r := Rule{How: how, Op: def.Name}
 	if def.MaxIn != 0 {
@@ -155,8 +155,8 @@ func RuleOf(def *ir.OpDef, how How) Rule {
 	return r
 }
 
-// Primitive describes what a backend has to run at least so that every program can be compiled for it: the ops that no other
-// ops express. Elementwise operands are broadcast in the plainest way. It is made from the ops that are linked in.
+// Primitive returns a description of the smallest backend that every program can be compiled for. It has all ops that cannot be expressed
+// by others, among the ops that are linked in. Elementwise ops have only the simplest broadcasts.
 func Primitive(name string) *Description {
 	d := &Description{Name: name, Version: "1", Types: dtype.All()}
 	for _, def := range ir.Defs() {

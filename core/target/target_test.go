@@ -34,7 +34,7 @@ run softmax(f32 rank 1..3 static) if axis = last
 run transpose(any) if perm = [0,2,1]|[1,0]
 `
 
-// TestText: what is printed is read back, and printed in the same way.
+// TestText checks that printing and parsing a description gives the same description.
 func TestText(t *testing.T) {
 	d, err := target.Parse(npu)
 	if err != nil {
@@ -57,7 +57,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestSpec: the example of the specification is one.
+// TestSpec checks the example in the specification.
 func TestSpec(t *testing.T) {
 	page, err := os.ReadFile("../../spec/target.md")
 	if err != nil {
@@ -72,23 +72,23 @@ func TestSpec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, printed, _ := strings.Cut(example, "\n") // without the comment
+	_, printed, _ := strings.Cut(example, "\n") // skip the comment
 	if got := d.String(); got != printed {
 		t.Error(cmp.Diff(printed, got))
 	}
 }
 
-// TestParseErrors: errors say where, what was found and what is wanted.
+// TestParseErrors checks that errors say where they are, what was found and what is allowed.
 func TestParseErrors(t *testing.T) {
 	const head = "target t 1\ntypes f32\n"
 	for _, c := range []struct{ text, want string }{
 		{"", `line 1, column 1: no line "target NAME VERSION"`},
 		{"target t 1\n", `line 2, column 1: no line "types TYPE ..."`},
 		{"types f32", `line 1, column 1: found "types"; want the line "target NAME VERSION" first`},
-		{"target T 1", "line 1, column 8: the name of a target has lower-case letters"},
+		{"target T 1", "line 1, column 8: the name of a target may have only lower-case letters"},
 		{"target t", "line 1, column 9: found the end of the line; want a version"},
 		{"target t 1 2", `line 1, column 12: found "2"; want the end of the line`},
-		{head + "types f16", `line 3, column 1: "types" stands in line 2 already`},
+		{head + "types f16", `line 3, column 1: "types" is in line 2 already`},
 		{"target t 1\ntypes f32 f33", `line 2, column 11: found "f33"; want an element type, each once`},
 		{"target t 1\ntypes f32 f32", `line 2, column 11: found "f32"; want an element type, each once`},
 		{head + "limit rank 0", `line 3, column 12: found "0"; want a number from 1`},
@@ -109,7 +109,7 @@ func TestParseErrors(t *testing.T) {
 		{head + "run *", `line 3, column 5: found "*"; want the name of an op`},
 		{head + "run add(any) if x = NaN", "line 3, column 21: "},
 		{head + "run add(any) \x01", "line 3, column 14: "},
-		{head + "run add(any)\nrun add( any )", "line 4, column 1: the rule stands in line 3 already"},
+		{head + "run add(any)\nrun add( any )", "line 4, column 1: the rule is in line 3 already"},
 		{head + "take add(any)", `line 3, column 1: found "take"; want target, levels,`},
 		{head + "\xff", "not UTF-8"},
 		{head + strings.Repeat("#", target.MaxText), "at most 1048576"},
@@ -120,7 +120,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// TestCheck: what people write is held against the ops.
+// TestCheck checks that Check reports rules that do not match the ops.
 func TestCheck(t *testing.T) {
 	for rule, want := range map[string]string{
 		"run mathmul(f32)":                       `line 3: op "mathmul" is unknown`,
@@ -147,7 +147,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestTakes asks about each named node of a graph.
+// TestTakes checks Takes for each named node of a graph.
 func TestTakes(t *testing.T) {
 	d, err := target.Parse(strings.ReplaceAll(npu, "reference *\n", "reference cumsum(f32)\nreference silu(f32)\n"))
 	if err != nil {
@@ -217,7 +217,7 @@ k = param : f32[2,3,1,1]
 	}
 }
 
-// TestReferenceForAll: "reference *" takes what has a definition, and a kernel is preferred.
+// TestReferenceForAll checks that "reference *" accepts every op with a definition, and that a kernel is preferred.
 func TestReferenceForAll(t *testing.T) {
 	d, err := target.Parse(npu)
 	if err != nil {
@@ -235,7 +235,7 @@ func TestReferenceForAll(t *testing.T) {
 	}
 }
 
-// FuzzParse: no text makes the parser panic, and what it takes it prints in one way.
+// FuzzParse checks that no text makes the parser panic, and that printing an accepted text and parsing it again changes nothing.
 func FuzzParse(f *testing.F) {
 	f.Add(npu)
 	for line := range strings.Lines(npu) {

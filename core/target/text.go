@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// String prints the description so that Parse reads it back, always in the same way.
+// String returns the text form, which Parse reads. Equal descriptions have equal texts.
 func (d *Description) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "target %s %s\n", d.Name, d.Version)
@@ -32,7 +32,7 @@ func (d *Description) String() string {
 	return b.String()
 }
 
-// String prints one line.
+// String returns the rule as one line of text, without a newline.
 func (r Rule) String() string {
 	word := "run"
 	if r.How == Reference {
@@ -106,8 +106,8 @@ func join(types []dtype.DType, sep string) string {
 	return strings.Join(names, sep)
 }
 
-// Check reports what a description says that no op of this program has: an op, an attribute, a value of another kind. It is
-// for descriptions that people write. One that a newer backend sends may name ops that are not known here; they do no harm.
+// Check returns an error if the description names an op or an attribute that this program does not have, or a value of the wrong type. It
+// is meant for descriptions that people write. A newer backend may send one that names unknown ops; that does no harm.
 func (d *Description) Check() error {
 	for _, r := range d.Rules {
 		if err := r.check(); err != nil {
@@ -130,13 +130,13 @@ func (r Rule) check() error {
 	case !ok:
 		return fmt.Errorf("op %q is unknown", r.Op)
 	case def.Block:
-		return fmt.Errorf("op %s is a block of the compiler's, which no target runs", r.Op)
+		return fmt.Errorf("op %s is a block, which no target runs", r.Op)
 	case def.MaxIn >= 0 && len(r.In) > def.MaxIn:
 		return fmt.Errorf("op %s has %d operands; the rule names %d", r.Op, def.MaxIn, len(r.In))
 	}
 	for _, c := range r.If {
 		if c.Attr == Parts && !def.CanLower() {
-			return fmt.Errorf("op %s has no parts: nothing expresses it", r.Op)
+			return fmt.Errorf("op %s has no parts: it has no lowering", r.Op)
 		}
 		if c.Attr == Parts || c.Attr == Broadcast {
 			continue
