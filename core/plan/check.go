@@ -8,18 +8,18 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// Access is what one step does to memory: indices of values.
+// Access lists the values that one step reads and writes, as indices of Plan.Values.
 type Access struct{ Reads, Writes []int }
 
-// Check simulates the steps and records which value each byte belongs to. It reports
+// Check simulates the steps and tracks which value each byte holds. It returns an error for
 //   - a value that is not aligned, or lies outside the block or its parent,
-//   - a byte that is read while it holds something else (never written, or overwritten),
-//   - a step that writes over what it reads, except exactly over its InPlace parent,
+//   - a read of a byte that holds another value, or that was not written,
+//   - a step that writes over what it reads, unless the result lies exactly over its InPlace parent,
 //   - a value that is written twice.
 //
-// before lists values that hold their content from the start, after those that must hold it at the end.
+// before lists the values that have their content before the first step, after those that must have it after the last one.
 //
-// It uses neither the intervals of the values nor anything else that Make computed except the offsets.
+// Check does not trust Make: of a plan it uses the values' sizes and parents and the offsets, but not the values' intervals.
 func Check(p Plan, before []int, steps []Access, after []int) error {
 	for i := range p.Values {
 		if err := p.checkPlace(i); err != nil {
@@ -57,7 +57,7 @@ func Check(p Plan, before []int, steps []Access, after []int) error {
 	return nil
 }
 
-// checkPlace checks the offset of value i, by itself.
+// checkPlace checks the size and offset of value i against the block and its parent.
 func (p Plan) checkPlace(i int) error {
 	v, off := p.Values[i], p.Offsets[i]
 	if v.Size < 0 || off < 0 || off > p.Size || v.Size > p.Size-off {
@@ -86,7 +86,7 @@ func (p Plan) overlap(v, w int) bool {
 	return p.Offsets[v] < p.Offsets[w]+p.Values[w].Size && p.Offsets[w] < p.Offsets[v]+p.Values[v].Size
 }
 
-// content is the value whose bytes v reads: v itself unless it is a view.
+// content returns the value whose bytes v reads: v itself, unless it is a view.
 func (p Plan) content(v int) int {
 	for p.Values[v].Parent != None && !p.Values[v].InPlace {
 		v = p.Values[v].Parent
@@ -94,7 +94,7 @@ func (p Plan) content(v int) int {
 	return v
 }
 
-// checker holds the state of memory: disjoint segments by start, each with the value whose content it holds.
+// checker holds the state of memory: disjoint segments, sorted by start, each with the value that it holds.
 type checker struct {
 	p       Plan
 	segs    []segment
@@ -128,7 +128,7 @@ func (c *checker) read(v int) error {
 	return nil
 }
 
-// write makes v the owner of its bytes. Reads are the values that the same step reads.
+// write records that v is written. reads lists the values that the same step reads.
 func (c *checker) write(v int, reads []int) error {
 	val := c.p.Values[v]
 	if c.p.content(v) != v {

@@ -7,8 +7,9 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// orders are the orders in which blocks are placed. Each ends with the root's index, so none depends on the order of the
-// input. No order is best for every graph: large first packs long-lived values tightly, by time suits chains.
+// orders are the orders in which pack can place blocks. Ties are broken by the root's index, so the result does not depend on the order of
+// the input. No order is best for every graph: placing large blocks first packs long-lived values tightly, the order of the steps suits
+// chains.
 var orders = []func([]block){
 	func(b []block) { // largest first
 		slices.SortFunc(b, func(x, y block) int {
@@ -28,10 +29,10 @@ var orders = []func([]block){
 	byBreadth,
 }
 
-// byBreadth places first the blocks that are live when memory use is highest.
+// byBreadth sorts blocks so that those come first that are live when memory use is highest.
 func byBreadth(b []block) {
 	need := inUse(b)
-	most := newRangeMax(len(need)) // of the steps that begin a block
+	most := newRangeMax(len(need)) // the memory in use, at the steps at which a block begins
 	for _, x := range b {
 		most.set(x.first, need[x.first])
 	}
@@ -44,7 +45,7 @@ func byBreadth(b []block) {
 	})
 }
 
-// steps is the number of steps that the blocks span.
+// steps returns the number of steps that the blocks span.
 func steps(b []block) (n int) {
 	for _, x := range b {
 		n = max(n, x.last+1)
@@ -52,7 +53,7 @@ func steps(b []block) (n int) {
 	return n
 }
 
-// inUse is the memory that the blocks live at each step take.
+// inUse returns the sum of the sizes of the live blocks at each step.
 func inUse(b []block) []int64 {
 	use := make([]int64, steps(b)+1)
 	for _, x := range b {
@@ -65,7 +66,7 @@ func inUse(b []block) []int64 {
 	return use
 }
 
-// rangeMax answers for the largest value in a range of steps: a complete binary tree whose leaves are the steps.
+// rangeMax finds the largest value in a range of steps. It is a binary tree whose leaves are the steps.
 type rangeMax []int64
 
 func newRangeMax(n int) rangeMax { return make(rangeMax, 2*n) }
@@ -76,7 +77,7 @@ func (t rangeMax) set(i int, v int64) {
 	}
 }
 
-// over is the largest value from step first to step last.
+// over returns the largest value from step first to step last.
 func (t rangeMax) over(first, last int) (most int64) {
 	for lo, hi := first+len(t)/2, last+1+len(t)/2; lo < hi; lo, hi = lo/2, hi/2 {
 		if lo%2 == 1 {
@@ -91,13 +92,12 @@ func (t rangeMax) over(first, last int) (most int64) {
 	return most
 }
 
-// neighbours finds the placed blocks that are live during some steps, so that a plan of n blocks of which few are live
-// together does not take n² comparisons.
+// neighbours finds the placed blocks that are live during some steps. It avoids n² comparisons for n blocks if few of them are live at the
+// same time.
 type neighbours struct {
-	// live is a complete binary tree whose leaves are the steps; a block is listed at the fewest nodes whose leaves
-	// are exactly its steps.
+	// live is a binary tree whose leaves are the steps. Each block is listed at the fewest nodes whose leaves are exactly its steps.
 	live [][]*block
-	// begins lists the blocks by their first step.
+	// begins lists the blocks that begin at each step.
 	begins [][]*block
 }
 
@@ -120,8 +120,8 @@ func (n *neighbours) add(b *block) {
 	}
 }
 
-// of appends to buf the placed blocks that are live during some step of b, by offset: those live at its first step, and
-// those that begin later.
+// of appends to buf the placed blocks that are live during some step of b, sorted by offset. These are the blocks that are live at the first
+// step of b, and those that begin at a later one.
 func (n *neighbours) of(b *block, buf []*block) []*block {
 	for i := b.first + len(n.begins); i > 0; i /= 2 {
 		buf = append(buf, n.live[i]...)
@@ -133,23 +133,23 @@ func (n *neighbours) of(b *block, buf []*block) []*block {
 	return buf
 }
 
-// fit chooses among the gaps that a block fits into.
+// fit says which gap to choose if a block fits into several.
 type fit int
 
 const (
 	lowest   fit = iota // the first gap
-	tightest            // the gap that leaves the least; the first of those
+	tightest            // the smallest gap; the first one on a tie
 )
 
-// pack places blocks one by one, each between those already placed that are live at the same time, and returns the size
-// of the whole.
+// pack places the blocks in the given order and returns the size of the whole. Each block goes between the blocks that are already placed
+// and live at the same time.
 func pack(blocks []block, how fit) (size int64) {
 	placed := newNeighbours(steps(blocks))
 	var near []*block
 	for i := range blocks {
 		b := &blocks[i]
 		need := program.AlignUp(b.size)
-		var end int64 // of the neighbours seen so far
+		var end int64 // the end of the neighbours seen so far
 		bestGap := int64(-1)
 		near = placed.of(b, near[:0])
 		for _, p := range near {

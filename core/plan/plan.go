@@ -1,8 +1,7 @@
-// Package plan assigns values offsets in one block of memory. Make is pure and deterministic: the same values give the same
-// offsets on every machine, so that compiling twice gives the same bytes. Check proves a layout correct without knowing
-// how it was made.
+// Package plan assigns values offsets in one block of memory. Make is deterministic: the same values give the same offsets on every
+// machine, so compiling twice gives the same bytes. Check proves that a layout is correct, however it was made.
 //
-// It imports core/program and below, and neither core/op nor a device.
+// It imports core/program and what that imports, but neither core/op nor a device.
 package plan
 
 import (
@@ -12,34 +11,34 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// None is the Parent of a value with storage of its own.
+// None is the Parent of a value that has its own storage.
 const None = -1
 
-// Value is something that needs memory for some steps. Steps are counted from 0; both ends are inclusive, so a value
-// that a step writes never shares bytes with one that the step reads, unless it is planned over it (InPlace).
+// Value is something that needs memory during some steps. Steps are counted from 0. First and Last are inclusive, so a step's result never
+// shares bytes with what the step reads, unless it is InPlace.
 type Value struct {
-	ID          int    // breaks ties; unique
-	Name        string // in reports
-	Size        int64  // bytes at the symbols' upper bounds
+	ID          int    // unique; breaks ties
+	Name        string // for reports
+	Size        int64  // in bytes, with the symbols at their upper bounds
 	First, Last int    // the step that writes it and the last one that reads it
-	// Parent is the index (in the list given to Make, smaller than this value's own) of the value whose storage this
-	// one shares, or None: a view begins Offset bytes into it, an in-place result at its first byte.
+	// Parent is the index of the value whose storage this one shares, or None. It is smaller than this value's own index. A view begins
+	// Offset bytes into its parent, an in-place result at its first byte.
 	Parent  int
-	Offset  int64 // in Parent
+	Offset  int64 // in bytes
 	InPlace bool  // this value overwrites Parent; otherwise it is a view
 }
 
-// Plan is a layout.
+// Plan is a layout of values.
 type Plan struct {
 	Values  []Value
 	Offsets []int64 // of each value, in bytes from the start of the block
-	Size    int64   // of the block; a multiple of program.Align
-	// Peak is the most memory that any step needs, each value rounded up to program.Align: no layout of the same order
-	// can be smaller. Naive is the memory if every value but the views had its own.
+	Size    int64   // of the block in bytes; a multiple of program.Align
+	// Peak is the most memory that any step needs, with each value rounded up to program.Align. No layout for the same order of steps can be
+	// smaller. Naive is the memory needed if every value except views had its own storage.
 	Peak, Naive int64
 }
 
-// block is a set of values that share storage: one root and its views and in-place successors.
+// block is a set of values that share storage: a root, its views and the in-place results over them.
 type block struct {
 	root        int // index of the root value
 	size        int64
@@ -47,8 +46,8 @@ type block struct {
 	offset      int64
 }
 
-// Make returns the smallest of several layouts, which place the values in different orders. On a tie the earlier order wins.
-// It panics where a parent is not an earlier value or does not contain its view: callers derive both from the graph.
+// Make returns the smallest of several layouts, which place the values in different orders. On a tie the first one wins. Make panics if a
+// parent is not an earlier value or does not contain its view, because callers derive both from the graph.
 func Make(values []Value) Plan {
 	p := Plan{Values: values, Offsets: make([]int64, len(values))}
 	blocks, owner := blocksOf(values)
@@ -83,7 +82,7 @@ func Make(values []Value) Plan {
 	return p
 }
 
-// Root follows parents to the value that owns the storage, and gives the offset inside it.
+// Root follows parents to the value that owns the storage of value i. It returns its index and the offset of i in it, in bytes.
 func Root(values []Value, i int) (root int, offset int64) {
 	for values[i].Parent != None {
 		offset += values[i].Offset
@@ -92,7 +91,7 @@ func Root(values []Value, i int) (root int, offset int64) {
 	return i, offset
 }
 
-// blocksOf merges every value into the block of its root; owner gives the root of each value.
+// blocksOf groups values that share storage into blocks. owner has the root of each value.
 func blocksOf(values []Value) (blocks []block, owner []int) {
 	owner = make([]int, len(values))
 	at := make([]int, len(values)) // root -> index in blocks

@@ -43,8 +43,8 @@ func parse(t *testing.T, text string) []plan.Value {
 	return values
 }
 
-// accesses derives what the steps do from the intervals: each value that is no view is written at First, and every value
-// is read at First+1..Last (an in-place result's parent at the step that writes over it).
+// accesses derives the steps from the intervals. Each value except views is written at First. Every value is read at First+1..Last; the
+// parent of an in-place result is also read at the step that overwrites it.
 func accesses(values []plan.Value) (steps []plan.Access, after []int) {
 	n := 0
 	for _, v := range values {
@@ -65,7 +65,7 @@ func accesses(values []plan.Value) (steps []plan.Access, after []int) {
 	return steps, nil
 }
 
-// checkMade plays a plan with plan.Check and compares all pairs, which is another way to the same answer.
+// checkMade checks a plan with plan.Check and, independently, by comparing all pairs of values.
 func checkMade(p plan.Plan) error {
 	steps, after := accesses(p.Values)
 	if err := plan.Check(p, nil, steps, after); err != nil {
@@ -74,7 +74,7 @@ func checkMade(p plan.Plan) error {
 	return pairwise(p)
 }
 
-// pairwise: two values with storage of their own that are live in one step share no byte.
+// pairwise checks that two values with their own storage share no byte if they are live in the same step.
 func pairwise(p plan.Plan) error {
 	type span struct{ first, last int }
 	live := make([]span, len(p.Values))
@@ -99,7 +99,7 @@ func pairwise(p plan.Plan) error {
 	return nil
 }
 
-// TestCheckCatches breaks a good plan in each way that Check is there for.
+// TestCheckCatches breaks a good plan in each way that Check must detect.
 func TestCheckCatches(t *testing.T) {
 	const text = "x 300 0..2\nv 200 1..2 in x 100\ny 300 2..3 over x\nz 256 1..4\n"
 	for _, c := range []struct {
@@ -133,7 +133,7 @@ func TestCheckCatches(t *testing.T) {
 	}
 }
 
-// TestSameTwice: equal values give equal plans, and how the list was allocated does not matter.
+// TestSameTwice checks that equal values give equal plans, even if the lists were allocated differently.
 func TestSameTwice(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 50 {
@@ -148,7 +148,7 @@ func TestSameTwice(t *testing.T) {
 	}
 }
 
-// decode makes a list of values from bytes.
+// decode decodes a list of values from bytes.
 func decode(data []byte) []plan.Value {
 	var values []plan.Value
 	for ; len(data) >= 5 && len(values) < 64; data = data[5:] {
@@ -158,14 +158,14 @@ func decode(data []byte) []plan.Value {
 		if k := len(values); k > 0 {
 			par := int(data[4]) % k
 			switch p := values[par]; data[3] % 4 {
-			case 1: // a view of part of par, readable while par holds its content
+			case 1: // a view of part of par; readers need par's content
 				v.Parent, v.First, v.Last = par, p.First+1, p.Last
 				v.Offset = p.Size / 3
 				v.Size = p.Size - v.Offset
 				if v.First > v.Last {
 					continue
 				}
-			case 2: // takes over par, once and if par shows nothing: its readers are done by then
+			case 2: // overwrite par, if par has no views or other in-place results
 				if p.Parent == plan.None && !hasChild(values, par) && p.Last > p.First {
 					v.Parent, v.InPlace, v.Size, v.First = par, true, p.Size, p.Last
 					v.Last = v.First + int(data[2]%16)

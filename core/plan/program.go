@@ -8,10 +8,10 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// CheckProgram proves a program's places and steps correct, for any source: every place is large enough, views are inside
-// their operand, in-place results overwrite an operand that the op allows, every node runs once and after its
-// operands, and (see Check) no value is overwritten while it is needed. The graph must have passed ir.Graph.Verify.
-// Offsets in the weights space are checked against their parents only; the file format checks the size of that space.
+// CheckProgram proves that the places and steps of a program are correct, however they were made. Every place must be large enough, views
+// must lie inside their operand, in-place results must overwrite an operand that the op allows, every node must run once and after its
+// operands, and no value may be overwritten while it is needed (see Check). The graph must have passed ir.Graph.Verify. Offsets in the
+// weights space are checked only against their parents, because the file format checks that space.
 func CheckProgram(p *program.Program) error {
 	g := p.Graph
 	if len(p.Places) != len(g.Nodes) {
@@ -33,7 +33,7 @@ func CheckProgram(p *program.Program) error {
 	return nil
 }
 
-// checkNode checks one placement against the node and its parent.
+// checkNode checks the place of one node against its type and its parent.
 func checkNode(p *program.Program, n *ir.Node) error {
 	pl := p.Places[n.ID]
 	if n.Op.Tuple {
@@ -82,7 +82,7 @@ func checkNode(p *program.Program, n *ir.Node) error {
 }
 
 func checkSteps(p *program.Program) error {
-	at := make([]int, len(p.Graph.Nodes)) // 1 + position
+	at := make([]int, len(p.Graph.Nodes)) // by node: 1 + the index of its step, or 0
 	for i, s := range p.Steps {
 		if s.Node < 0 || s.Node >= len(at) || !program.IsStep(p.Graph.Nodes[s.Node]) || at[s.Node] != 0 {
 			return fmt.Errorf("step %d runs node %d, which does not exist, needs no step or has run", i, s.Node)
@@ -102,14 +102,14 @@ func checkSteps(p *program.Program) error {
 	return nil
 }
 
-// checkSpace calls Check for the values of one space. Inputs must be intact at the end, as outputs are: the host may reuse
-// them. So must the last value of each state, for the next run.
+// checkSpace calls Check for the values of one space. Inputs and outputs must be intact at the end, because the host may use them again, and
+// so must the last value of each state, for the next run.
 func checkSpace(p *program.Program, space program.Space) error {
 	pl := Plan{Size: [...]int64{program.Arena: p.ArenaSize, program.IO: p.IOSize, program.State: p.StateSize}[space]}
 	if pl.Size < 0 || pl.Size%program.Align != 0 {
 		return fmt.Errorf("size %d is no multiple of %d", pl.Size, program.Align)
 	}
-	index := make([]int, len(p.Graph.Nodes)) // in pl.Values
+	index := make([]int, len(p.Graph.Nodes)) // by node: its index in pl.Values
 	var before, after []int
 	updated := map[*ir.Node]bool{}
 	for _, n := range p.Graph.Nodes {

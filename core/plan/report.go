@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// String prints one line per value (name, offset, size, interval, and what it shares storage with) and the totals.
+// String returns one line per value, with its name, offset, size, interval and parent, and a line with the totals.
 func (p Plan) String() string {
 	var b strings.Builder
 	for i, v := range p.Values {
@@ -30,17 +30,17 @@ func (p Plan) line(i int) string {
 	return fmt.Sprintf("%s @%d +%d steps %d..%d", v.Name, p.Offsets[i], v.Size, v.First, v.Last)
 }
 
-// Report is a plan in numbers, in bytes.
+// Report summarises a plan. All sizes are in bytes.
 type Report struct {
 	Arena int64 // size of the block
-	Peak  int64 // lower bound of any layout for the same order of steps
-	Naive int64 // without any reuse
+	Peak  int64 // lower bound for any layout of the same order of steps
+	Naive int64 // size without any reuse
 	Steps int
-	// Largest are the lines of the largest values with storage of their own, largest first; at most ten.
+	// Largest describes the largest values with their own storage, one per line, at most ten. The largest comes first.
 	Largest []string
 }
 
-// Reuse is how many times smaller the arena is than memory without reuse; 1 for an empty plan.
+// Reuse returns how many times larger the memory without reuse is than the arena. It is 1 for an empty plan.
 func (r Report) Reuse() float64 {
 	if r.Arena == 0 {
 		return 1
@@ -48,7 +48,7 @@ func (r Report) Reuse() float64 {
 	return float64(r.Naive) / float64(r.Arena)
 }
 
-// Report summarises the plan.
+// Report returns a summary of the plan.
 func (p Plan) Report() Report {
 	r := Report{Arena: p.Size, Peak: p.Peak, Naive: p.Naive}
 	var own []int
@@ -67,7 +67,7 @@ func (p Plan) Report() Report {
 	return r
 }
 
-// String formats the report as text.
+// String returns the report as text.
 func (r Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "arena %d bytes (lower bound %d, without reuse %d, reuse %.2fx), %d steps\n", r.Arena, r.Peak, r.Naive, r.Reuse(), r.Steps)

@@ -1,7 +1,7 @@
-// Package sched turns a final graph into a program: it chooses the order of the steps, computes the live range of
-// each value and which results may overwrite an operand, and places all values.
+// Package sched turns a lowered graph into a program. It chooses the order of the steps and which results overwrite an operand, computes
+// the live range of each value, and places all values. The same graph gives the same program every time.
 //
-// It imports core/plan, core/op and below, never a pass or a device. The same graph gives the same program every time.
+// It imports core/plan, core/op and what these import, but no pass and no device.
 package sched
 
 import (
@@ -12,20 +12,20 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// Options are the options of Build.
+// Options control Build.
 type Options struct {
-	Method string // name of the method; empty means the graph's
-	Target string // the schedule's name, "cpu" or "portable"
-	// Weights returns the offset of a param in the weights space in bytes; ok is false for an unknown one.
+	Method string // name of the method; empty means the name of the graph
+	Target string // name of the target, such as "cpu"
+	// Weights returns the offset of a param in the weights space, in bytes. ok is false if the param is unknown.
 	Weights func(name string) (offset int64, ok bool)
-	// State returns the offset of a state in the state space, and that space's size, in bytes; ok is false for an unknown one. If it
-	// is nil, the layout is StateLayout of this graph alone.
+	// State returns the offset of a state in the state space and the size of that space, in bytes. ok is false if the state is unknown. A
+	// nil State means the StateLayout of this graph alone.
 	State func(name string) (offset, size int64, ok bool)
 }
 
-// Build compiles a graph of Core and Fused ops. The program's graph is g with a copy where an output is an input, a
-// param, a state, part of a value, or a value that is returned already, since each output has its own bytes. Its nodes are
-// reordered if one reads what an update of a state overwrites (see withUpdatesLast).
+// Build makes a program of a graph of core and fused ops. Each output of a program has its own bytes. So the program's graph is g with a
+// copy for each output that is an input, a param, a state, a part of a value, or a value that is also another output. Its nodes are reordered
+// if one of them reads a value that an update of a state overwrites; see withUpdatesLast.
 func Build(g *ir.Graph, o Options) (*program.Program, plan.Report, error) {
 	if err := g.Verify(); err != nil {
 		return nil, plan.Report{}, err
@@ -59,7 +59,7 @@ func Build(g *ir.Graph, o Options) (*program.Program, plan.Report, error) {
 	return p, best.plan.Report(), nil
 }
 
-// program resolves every node's place.
+// program makes the program with the place of every node.
 func (l *layout) program(o Options) (*program.Program, error) {
 	g := l.g
 	p := &program.Program{Method: o.Method, Target: o.Target, Graph: g, Places: make([]program.Place, len(g.Nodes)), ArenaSize: l.plan.Size}
@@ -115,12 +115,12 @@ func (l *layout) program(o Options) (*program.Program, error) {
 	return p, nil
 }
 
-// ioOffsets assigns every input and the storage of every output a range: inputs first, then outputs, each in order.
+// ioOffsets assigns a range of the IO space to every input and to the storage of every output: first the inputs, then the outputs, in order.
 func (l *layout) ioOffsets(size *int64) map[*ir.Node]int64 {
 	at := map[*ir.Node]int64{}
 	add := func(n *ir.Node) {
 		at[n] = *size
-		*size += max(program.AlignUp(l.g.Syms.MaxBytes(n.Type)), program.Align) // even an empty one has its own offset
+		*size += max(program.AlignUp(l.g.Syms.MaxBytes(n.Type)), program.Align) // even an empty input has its own offset
 	}
 	for _, n := range l.g.Inputs() {
 		add(n)

@@ -8,15 +8,15 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// layout is one order of steps with its arena.
+// layout is the plan of memory for one order of the steps.
 type layout struct {
 	g      *ir.Graph
-	order  []*ir.Node // steps
+	order  []*ir.Node // the nodes of the steps, in order
 	first  []int      // by node: the step that computes its value
 	last   []int      // by node: the last step that reads this node itself
-	over   []*ir.Node // by node: the operand whose storage it takes over, or nil
-	output []bool     // by node
-	value  []int      // by node: index in plan.Values, -1 if it is not in the arena
+	over   []*ir.Node // by node: the operand that it overwrites, or nil
+	output []bool     // by node: whether it is an output
+	value  []int      // by node: its index in plan.Values, or -1 if it is not in the arena
 	plan   plan.Plan
 }
 
@@ -30,7 +30,7 @@ func newLayout(g *ir.Graph, order []*ir.Node) *layout {
 	return l
 }
 
-// live computes the interval of each node. That of a view begins with its source's.
+// live computes the live range of each node. The range of a view begins with that of its source.
 func (l *layout) live() {
 	for i, n := range l.order {
 		for _, v := range n.Values() {
@@ -52,7 +52,7 @@ func (l *layout) live() {
 	}
 }
 
-// root is the node that owns the storage of n: its source, or the value that the source overwrites.
+// root returns the node that owns the storage of n. It follows views to their source, and in-place results to the value that they overwrite.
 func (l *layout) root(n *ir.Node) *ir.Node {
 	for {
 		n = n.Source()
@@ -63,11 +63,11 @@ func (l *layout) root(n *ir.Node) *ir.Node {
 	}
 }
 
-// chooseInPlace lets a step write over an operand where that is safe: the op and the shapes allow it
-// (program.MayOverwrite), the operand covers all of a value that a step computes, and neither that value nor any view of it
-// is read later, is an output, or is another operand of the step.
+// chooseInPlace decides which steps overwrite an operand. An update of a state overwrites the state. Another step may overwrite an operand
+// if the op and the shapes allow it (program.MayOverwrite), if the operand is computed and is all of its source, and if neither the source
+// nor any view of it is read later, is an output, or is another operand of the step.
 func (l *layout) chooseInPlace() {
-	shown := make([][]*ir.Node, len(l.g.Nodes)) // each source and its views
+	shown := make([][]*ir.Node, len(l.g.Nodes)) // by source: the source and its views
 	for _, n := range l.g.Nodes {
 		s := n.Source()
 		shown[s.ID] = append(shown[s.ID], n)
@@ -98,7 +98,7 @@ func (l *layout) chooseInPlace() {
 	}
 }
 
-// place plans the arena. The storage of an output is in the IO space, and so is all that shares it.
+// place plans the arena. Outputs, and values that share storage with one, are in the IO space instead.
 func (l *layout) place() {
 	inIO := map[*ir.Node]bool{}
 	for _, o := range l.g.Outputs {

@@ -7,8 +7,8 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// graphOrder runs nodes in the order of the graph, except that output copies (its last nodes) run as soon as they can, so that they
-// do not keep their operand alive.
+// graphOrder returns the steps in the order of the graph, except that copies for outputs, the last nodes of the graph, run as soon as
+// possible. This shortens the life of their operands.
 func graphOrder(g *ir.Graph) []*ir.Node {
 	copies := map[*ir.Node][]*ir.Node{}
 	isCopy := map[*ir.Node]bool{}
@@ -29,14 +29,14 @@ func graphOrder(g *ir.Graph) []*ir.Node {
 	return order
 }
 
-// frugalOrder always runs the ready step that increases memory least: the size of its result, less that of values it is the last to
-// read. On a tie it runs the earlier node. It is not always better than graphOrder, so Build compares the two.
+// frugalOrder always runs the ready step that increases memory least: the size of its result less that of the values that it reads last.
+// On a tie it runs the earlier node. The result is not always better than graphOrder, so Build compares the two.
 func frugalOrder(g *ir.Graph) []*ir.Node {
 	size := make([]int64, len(g.Nodes))
-	left := make([]int, len(g.Nodes))        // reads of a source by steps that have not run
-	waits := make([]int, len(g.Nodes))       // operands that have not been computed
-	readers := make([][]*ir.Node, len(left)) // steps by the source they read
-	before := map[*ir.Node][]*ir.Node{}      // updates that wait until a step has read what they overwrite
+	left := make([]int, len(g.Nodes))        // by source: how many reads remain
+	waits := make([]int, len(g.Nodes))       // by step: how many operands are not computed yet
+	readers := make([][]*ir.Node, len(left)) // by source: the steps that read it
+	before := map[*ir.Node][]*ir.Node{}      // by step: the updates that must run after it, because they overwrite what it reads
 	var ready []*ir.Node
 	for _, n := range g.Nodes {
 		if !program.IsStep(n) {
@@ -52,7 +52,7 @@ func frugalOrder(g *ir.Graph) []*ir.Node {
 				waits[n.ID]++
 			}
 		}
-		if n.Op.Updates { // after the other readers, which g lists before it
+		if n.Op.Updates { // after the other readers, which precede it in g
 			for _, r := range readers[n.In[0].ID] {
 				if r != n {
 					waits[n.ID]++
@@ -74,7 +74,7 @@ func frugalOrder(g *ir.Graph) []*ir.Node {
 		}
 		for _, s := range sources(n) {
 			if left[s.ID] == 1 {
-				sum -= size[s.ID] // 0 for inputs and params
+				sum -= size[s.ID] // size is 0 for inputs and params
 			}
 		}
 		return sum
@@ -107,7 +107,7 @@ func frugalOrder(g *ir.Graph) []*ir.Node {
 	return order
 }
 
-// sources are the distinct nodes whose values n reads.
+// sources returns the nodes whose values n reads, without duplicates.
 func sources(n *ir.Node) []*ir.Node {
 	var out []*ir.Node
 	for _, x := range n.In {

@@ -19,7 +19,7 @@ import (
 	"github.com/rlx-go/rlx/internal/golden"
 )
 
-// weightsOf lays params out one after the other.
+// weightsOf places params one after the other and returns their offsets and the total size.
 func weightsOf(g *ir.Graph) (func(string) (int64, bool), int64) {
 	at, size := map[string]int64{}, int64(0)
 	for _, p := range g.Params() {
@@ -29,7 +29,7 @@ func weightsOf(g *ir.Graph) (func(string) (int64, bool), int64) {
 	return func(name string) (int64, bool) { off, ok := at[name]; return off, ok }, size
 }
 
-// TestGolden prints the placed program.
+// TestGolden compares the listing of a program with a golden file.
 func TestGolden(t *testing.T) {
 	golden.Files(t, "testdata", func(t *testing.T, f *golden.File) string {
 		in, _ := f.Section("in")
@@ -46,7 +46,7 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// listing is one line per value, in the order of the steps; values without a step come first.
+// listing returns one line per value, in the order of the steps. Values without a step come first.
 func listing(p *program.Program) string {
 	var b strings.Builder
 	line := func(mark string, i int) {
@@ -71,7 +71,7 @@ func listing(p *program.Program) string {
 	return b.String()
 }
 
-// memory runs a program by op.Eval on real bytes, as a device would, so that a wrong placement gives a wrong result.
+// memory is the memory of a device, by space. It runs a program with op.Eval on real bytes, so a wrong place gives a wrong result.
 type memory map[program.Space][]byte
 
 func (m memory) run(t *testing.T, p *program.Program, syms map[string]int64) {
@@ -101,11 +101,11 @@ func (m memory) view(o program.Operand) tensor.Tensor {
 	return tensor.Tensor{DType: o.DType, Shape: o.Shape, Data: m[o.Space][o.Offset : o.Offset+o.Bytes]}
 }
 
-// evalAll computes every node with memory of its own.
+// evalAll computes every node in separate memory.
 func evalAll(t *testing.T, g *ir.Graph, syms map[string]int64, leaf map[string]tensor.Tensor) []*tensor.Array {
 	vals := make([]*tensor.Array, len(g.Nodes))
 	for i, n := range g.Nodes {
-		if n.Op == ir.ResultDef { // made with its tuple node
+		if n.Op == ir.ResultDef { // computed with its tuple node
 			continue
 		}
 		if n.Op.Effects {
@@ -130,8 +130,8 @@ func evalAll(t *testing.T, g *ir.Graph, syms map[string]int64, leaf map[string]t
 	return vals
 }
 
-// TestRandomGraphs schedules random graphs of views, in-place candidates and other ops, with outputs of every kind, and
-// runs them on memory that is full of NaN at the start.
+// TestRandomGraphs schedules random graphs of views, in-place candidates and other ops, with all kinds of outputs. It runs them on memory
+// that is full of NaN at the start.
 func TestRandomGraphs(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -201,12 +201,12 @@ func runRandom(t *testing.T, g *ir.Graph, p *program.Program, r *rand.Rand, weig
 	}
 }
 
-// randomGraph is built from values of shape [1, 8N, 6] and parts of them.
+// randomGraph returns a random graph of values of shape [1,8*N,6] and parts of them.
 func randomGraph(r *rand.Rand) *ir.Graph {
 	g := ir.NewGraph("random", ir.Sym{Name: "N", Min: 1, Max: 5})
 	full := ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(1), ir.MustDim("8*N"), ir.Static(6)}}
 	nodes := []*ir.Node{op.Input(g, "x", full), op.Input(g, "y", full), op.Param(g, "w", ir.TypeOf(dtype.F32, 6))}
-	same := func() *ir.Node { // any value of the full shape
+	same := func() *ir.Node { // returns a random value of the full shape
 		for {
 			if n := nodes[r.IntN(len(nodes))]; n.Type.Equal(full) {
 				return n
@@ -250,7 +250,7 @@ func randomGraph(r *rand.Rand) *ir.Graph {
 	return g
 }
 
-// TestErrors: a block does not reach a program, nor does a param without a place.
+// TestErrors checks that Build refuses a block and a param without a place.
 func TestErrors(t *testing.T) {
 	g := ir.NewGraph("f")
 	g.Return("y", op.Neg(op.Param(g, "w", ir.TypeOf(dtype.F32, 4))))
@@ -260,7 +260,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestCheckProgram breaks programs at random. What plan.CheckProgram accepts must still compute the right values.
+// TestCheckProgram breaks programs at random. A program that plan.CheckProgram still accepts must compute the right values.
 func TestCheckProgram(t *testing.T) {
 	rejected, accepted := 0, 0
 	for seed := range uint64(1500) {
@@ -289,7 +289,7 @@ func TestCheckProgram(t *testing.T) {
 func damage(r *rand.Rand, p *program.Program) {
 	i, s := r.IntN(len(p.Places)), r.IntN(max(len(p.Steps), 1))
 	if p.Graph.Nodes[i].Op.Name == "param" {
-		return // the file's business
+		return // the file format checks this
 	}
 	pl := &p.Places[i]
 	switch r.IntN(7) {

@@ -14,8 +14,8 @@ type States struct {
 	size  int64
 }
 
-// StateLayout assigns every state of several graphs, the methods of a model, a range of the state space. A state that several of them
-// name is shared, and must have the same type and initial value in all.
+// StateLayout assigns a range of the state space to every state of the graphs, which are the methods of a model. Methods share states of
+// the same name. These must have the same type and initial value.
 func StateLayout(graphs ...*ir.Graph) (*States, error) {
 	s := &States{nodes: map[string]*ir.Node{}, at: map[string]int64{}}
 	for _, g := range graphs {
@@ -31,7 +31,7 @@ func StateLayout(graphs ...*ir.Graph) (*States, error) {
 	return s, nil
 }
 
-// Find is for Options.State.
+// Find returns the offset of a state and the size of the state space. It can be used as Options.State.
 func (s *States) Find(name string) (offset, size int64, ok bool) {
 	offset, ok = s.at[name]
 	return offset, s.size, ok

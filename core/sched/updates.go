@@ -7,14 +7,14 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// withUpdatesLast returns g with its nodes in an order in which every reader of a state's value comes before the update of that
-// value. If there is no such order, because a node reads both the old value and one that depends on the update, the node
-// reads a copy of the old value, made before the update. A graph without updates is returned as it is.
+// withUpdatesLast reorders the nodes of g so that every reader of a state's value comes before the update that overwrites the value. There
+// is no such order if a node reads both the old value and one that depends on the update. Such a node reads a copy of the old value, made
+// before the update. A graph without updates is returned unchanged.
 func withUpdatesLast(g *ir.Graph) (*ir.Graph, error) {
 	if !slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { return n.Op.Updates }) {
 		return g, nil
 	}
-	g, err := g.Rebuild(nil) // it is about to be reordered
+	g, err := g.Rebuild(nil) // a copy, because the nodes are reordered below
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func withUpdatesLast(g *ir.Graph) (*ir.Graph, error) {
 	for i, n := range o.order {
 		position[n.ID] = i
 	}
-	late := map[*ir.Node]bool{} // values of which copies are read
+	late := map[*ir.Node]bool{} // values that need a copy
 	reads := map[*ir.Node]map[*ir.Node]bool{}
 	for _, u := range g.Nodes {
 		if !u.Op.Updates {
@@ -85,10 +85,10 @@ func withUpdatesLast(g *ir.Graph) (*ir.Graph, error) {
 	})
 }
 
-// orderer lists nodes, each after its operands.
+// orderer lists nodes in an order in which each comes after its operands.
 type orderer struct {
-	readers [][]*ir.Node // by source that is a value of a state: the nodes that read it or a view of it, views excepted
-	views   [][]*ir.Node // by value of a state, or view of one: the views of it, which follow it directly
+	readers [][]*ir.Node // by value of a state: the nodes, except views, that read it or a view of it
+	views   [][]*ir.Node // by value of a state, or view of one: its views, which are listed right after it
 	state   []visit
 	order   []*ir.Node
 }
@@ -101,7 +101,7 @@ const (
 	listed
 )
 
-// emit lists n after its operands, and an update after what else reads its operand, as far as that does not need the update.
+// emit lists n after its operands. It lists an update also after the other readers of the operand, unless these depend on the update.
 func (o *orderer) emit(n *ir.Node) {
 	if n.Op == ir.ResultDef {
 		n = n.In[0]
@@ -130,7 +130,7 @@ func (o *orderer) emit(n *ir.Node) {
 	}
 }
 
-// waits reports whether n is computed from a node that is being listed.
+// waits reports whether n depends on a node that is being listed.
 func (o *orderer) waits(n *ir.Node, seen map[*ir.Node]bool) bool {
 	if n.Op == ir.ResultDef {
 		n = n.In[0]

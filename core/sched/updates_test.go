@@ -17,8 +17,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// randomStates is a graph that reads and updates two states in any order, views of their old and new values included. All values
-// have 4 rows of 3.
+// randomStates returns a graph that reads and updates two states in any order. It also reads views of their old and new values. All values
+// have the shape [4,3].
 func randomStates(r *rand.Rand) *ir.Graph {
 	g := ir.NewGraph("states")
 	typ := ir.TypeOf(dtype.F32, 4, 3)
@@ -32,7 +32,7 @@ func randomStates(r *rand.Rand) *ir.Graph {
 			values = append(values, op.Add(v, pick()))
 		case 2:
 			values = append(values, op.Neg(v))
-		case 3: // of views: rows 1 and 2 of one, 0 and 3 of others
+		case 3: // read views: rows 1 and 2 of one value, rows 0 and 3 of others
 			values = append(values, op.Concat(0, op.Narrow(v, 0, 1, 2), op.Narrow(pick(), 0, 0, 1), op.Narrow(pick(), 0, 3, 1)))
 		default:
 			k := r.IntN(2)
@@ -46,8 +46,8 @@ func randomStates(r *rand.Rand) *ir.Graph {
 	return g
 }
 
-// TestUpdates: a program with states gives what its graph says, run after run, whatever the order in which the graph reads and updates
-// them. The memory of RunProgram is poisoned, so a reader that runs after the update of its operand shows.
+// TestUpdates checks that a program with states computes what its graph says, over several runs, in whatever order the graph reads and
+// updates states. RunProgram poisons memory, so a read after the update of its operand gives a wrong result.
 func TestUpdates(t *testing.T) {
 	copies, updates := 0, 0
 	for seed := range uint64(400) {
@@ -106,7 +106,7 @@ func TestUpdates(t *testing.T) {
 	}
 }
 
-// TestNoCopies: reads that can run before the update need no copy, wherever the graph has them.
+// TestNoCopies checks that no copy is made for reads that can run before the update, wherever they are in the graph.
 func TestNoCopies(t *testing.T) {
 	g, err := ir.Parse(`graph g
 x = input : f32[2,3]
@@ -130,7 +130,7 @@ return old=old, new=new
 	}
 }
 
-// TestBadUpdates: an update is of a state, and each of its values is updated once.
+// TestBadUpdates checks that only states can be updated, and each of their values only once.
 func TestBadUpdates(t *testing.T) {
 	for text, want := range map[string]string{
 		"z = concat x, x {axis=0} : f32[4,3]\ny = kv_append z, x, pos {axis=0}":               "is a value of op concat; want a state or the result of an update",
@@ -153,7 +153,7 @@ func TestBadUpdates(t *testing.T) {
 	}
 }
 
-// TestStateLayout: methods share states of one name, which must be alike.
+// TestStateLayout checks that methods share states of the same name, and that these must have the same type and initial value.
 func TestStateLayout(t *testing.T) {
 	graph := func(states ...string) *ir.Graph {
 		g := ir.NewGraph("g")
