@@ -1,5 +1,5 @@
-// Package arch defines the interface between the compiler and model families. A family recognises a checkpoint by its
-// tensors and builds the graphs. Families register themselves; the compiler knows none by name.
+// Package arch defines the interface between the compiler and model families. A family recognises a checkpoint by its tensors and
+// builds the graphs. Families register themselves, so the compiler depends on none of them.
 //
 // It imports core/ir, core/task and below, never models/weights or a family.
 package arch
@@ -15,75 +15,75 @@ import (
 	"github.com/rlx-go/rlx/core/task"
 )
 
-// Checkpoint is what a family may know of a checkpoint: names and types, no values. Types are those in which the tensors
-// will be stored.
+// Checkpoint tells a family the names and types of the tensors of a checkpoint, but not their values. Types are those in which the
+// tensors will be stored.
 type Checkpoint interface {
 	Names() []string // sorted
 	Type(name string) (ir.Type, bool)
 }
 
-// Architecture is a model family.
+// Architecture describes a model family.
 type Architecture struct {
 	Name  string // "sam"
 	Title string // "SAM v1 (Segment Anything)"
-	// Recognise weighs the evidence for this family. It must be quick and must not fail.
+	// Recognise returns the evidence for this family. It must be quick, and cannot fail.
 	Recognise func(c Checkpoint) Evidence
-	// Types are the values of model_type, in a configuration, that the family builds; none: its name.
+	// Types lists the values of model_type that the family builds. If empty, it builds its own name.
 	Types []string
-	// Keys are the configuration keys that the family takes, with their meaning.
+	// Keys lists the configuration keys that the family reads, with their meaning.
 	Keys map[string]string
-	// Build makes the graphs. Errors name the tensor, what was found and what was expected.
+	// Build builds the graphs. Errors name the tensor, its shape and the expected one.
 	Build func(c Checkpoint, cfg Config) (*Model, error)
 }
 
-// Builds reports whether a configuration with this model_type describes a model of the family.
+// Builds reports whether the family builds models with this model_type.
 func (a Architecture) Builds(modelType string) bool {
 	return a.Name == modelType || slices.Contains(a.Types, modelType)
 }
 
-// Evidence is how well a checkpoint fits a family.
+// Evidence tells how well a checkpoint fits a family.
 type Evidence struct {
-	Found   []string // evidence for the family
-	Missing []string // what the family needs and the checkpoint lacks
+	Found   []string // tensors that the family recognises
+	Missing []string // tensors that the family needs and the checkpoint lacks
 }
 
-// Sure reports that everything the family looks for is there.
+// Sure reports whether all tensors that the family looks for are present.
 func (e Evidence) Sure() bool { return len(e.Found) > 0 && len(e.Missing) == 0 }
 
 // Param is a tensor of the checkpoint that the graphs use.
 type Param struct {
-	Name   string // of the param node, and in the artifact
+	Name   string // of the param node and of the weight in the artifact
 	Source string // in the checkpoint
 }
 
-// Attachment is a file that the artifact stores as a weight u8[n] that no graph reads. A task refers to it by its name.
+// An Attachment is a file that the artifact stores as a weight u8[n]. No graph reads it; a task refers to it by name.
 type Attachment struct {
 	Name string // "tokenizer.json"
 	Data []byte // not empty
 }
 
-// Fact is one line of what was recognised.
+// A Fact is a line about the model, shown to the user.
 type Fact struct{ Name, Value string }
 
-// Unused is a tensor of the checkpoint that no method uses.
+// An Unused is a tensor of the checkpoint that no method uses.
 type Unused struct{ Tensor, Reason string }
 
-// Model is what Build makes.
+// A Model is the result of Build.
 type Model struct {
 	Arch    string
-	Facts   []Fact // sizes and choices, for the user to see
+	Facts   []Fact // sizes and choices, shown to the user
 	Methods []*ir.Graph
 	Params  []Param
-	// Skipped are tensors of the family that no method uses.
+	// Skipped lists tensors of the family that no method uses.
 	Skipped []Unused
-	Task    task.Task // nil for a model that is used by tensors alone
-	// Attachments are the files that Task refers to.
+	Task    task.Task // nil if the model has no task and is used by tensors only
+	// Attachments lists the files to which Task refers.
 	Attachments []Attachment
 }
 
 var registered = map[string]Architecture{}
 
-// Register adds a family.
+// Register registers a family.
 func Register(a Architecture) struct{} {
 	if registered[a.Name].Name != "" {
 		panic("BUG: architecture " + a.Name + " is registered twice")
@@ -92,7 +92,7 @@ func Register(a Architecture) struct{} {
 	return struct{}{}
 }
 
-// All lists the families by name.
+// All returns the families, sorted by name.
 func All() []Architecture {
 	var out []Architecture
 	for _, a := range registered {
@@ -103,15 +103,15 @@ func All() []Architecture {
 }
 
 var (
-	// ErrUnknown is a checkpoint that no family recognises for sure.
+	// ErrUnknown reports a checkpoint that fits no family for sure.
 	ErrUnknown = code.Architecture
-	// ErrTensor is a tensor that is missing, superfluous or of another shape than its model needs.
+	// ErrTensor reports a tensor that is missing, unknown or misshapen.
 	ErrTensor = code.ModelTensor
-	// ErrConfig is a configuration value that is unknown, malformed or contradicts the tensors.
+	// ErrConfig reports a configuration value that is unknown, malformed or contradicts the tensors.
 	ErrConfig = code.ModelConfig
 )
 
-// Find chooses the family: by name, or for "auto" the only one that is sure.
+// Find returns a family by name or, for "auto", the only family that is sure.
 func Find(name string, c Checkpoint, file string) (Architecture, error) {
 	if name != "auto" {
 		a, ok := registered[name]
@@ -137,7 +137,7 @@ func Find(name string, c Checkpoint, file string) (Architecture, error) {
 	}
 	example, choice := c.Names(), "NAME"
 	if len(likely) == 1 {
-		choice = likely[0] // the command to rerun, as it is
+		choice = likely[0] // the hint then is a command that the user can run as it is
 	}
 	return Architecture{}, diag.New(ErrUnknown, file, "architecture not recognised among %d tensors (%s); evidence for %s", len(example), brief(example), strings.Join(report, "; for ")).
 		WithHint("if it is one of these, rerun with: rlxc %s --arch %s -o OUT.rlx", file, choice)

@@ -26,7 +26,7 @@ func (n names) Type(name string) (ir.Type, bool) {
 	return ir.Type{}, false
 }
 
-// family recognises a checkpoint by one tensor.
+// family registers a family that recognises a checkpoint by one tensor.
 func family(name, landmark string) struct{} {
 	return arch.Register(arch.Architecture{Name: name, Title: "test " + name, Recognise: func(c arch.Checkpoint) arch.Evidence {
 		if _, ok := c.Type(landmark); ok {
@@ -51,9 +51,9 @@ func TestFind(t *testing.T) {
 	}{
 		{"auto", names{"core"}, "apple", "", ""},
 		{"auto", names{"stem", "x"}, "pear", "", ""},
-		{"pear", names{"core"}, "pear", "", ""}, // the user knows better
+		{"pear", names{"core"}, "pear", "", ""}, // a name overrides the evidence
 		{"auto", names{"x"}, "", arch.ErrUnknown, "apple (test apple): found nothing; missing core"},
-		{"auto", names{"core", "stem"}, "", arch.ErrUnknown, "--arch NAME"}, // two are sure: neither is
+		{"auto", names{"core", "stem"}, "", arch.ErrUnknown, "--arch NAME"}, // two families are sure
 		{"plum", names{"core"}, "", diag.Usage, "known are auto, apple, pear"},
 	} {
 		a, err := arch.Find(c.arch, c.ckpt, "file.safetensors")

@@ -14,17 +14,17 @@ import (
 	"github.com/rlx-go/rlx/internal/regular"
 )
 
-// Config holds values that tensor shapes do not determine, keyed by their path in a Transformers config.json, such as
+// Config holds configuration values that tensor shapes do not determine. Keys are paths in a Transformers config.json, such as
 // mask_decoder_config.num_attention_heads.
 type Config struct {
-	// Files reads a file beside the checkpoint, such as tokenizer.json, of at most so many bytes; the error matches
-	// fs.ErrNotExist if there is none. nil: there are no files.
+	// Files reads a file beside the checkpoint, such as tokenizer.json, of at most the given number of bytes. The error matches
+	// fs.ErrNotExist if there is none. A nil Files means that there are no files.
 	Files func(name string, most int64) ([]byte, error)
 
 	values map[string]configValue
 }
 
-// File reads a file beside the checkpoint, of at most so many bytes. ok is false if there is none. The error names the file.
+// File reads a file beside the checkpoint, of at most most bytes. ok is false if there is none. The error names the file.
 func (c Config) File(name string, most int64) (data []byte, ok bool, err error) {
 	if c.Files == nil {
 		return nil, false, nil
@@ -39,15 +39,15 @@ func (c Config) File(name string, most int64) (data []byte, ok bool, err error) 
 	return data, true, nil
 }
 
-// fromSet is the origin of values that were given one by one.
+// fromSet is the origin of values that --set gave.
 const fromSet = "--set"
 
 type configValue struct {
-	raw    any    // as encoding/json decodes, numbers as json.Number
+	raw    any    // as decoded by encoding/json; numbers are json.Number
 	origin string // a file name, or --set
 }
 
-// String shows a value, which may be a list of megabytes, in an error.
+// String returns the value for an error message, shortened: a list may have megabytes.
 func (v configValue) String() string {
 	s := fmt.Sprint(v.raw)
 	if len(s) > 80 {
@@ -56,13 +56,13 @@ func (v configValue) String() string {
 	return s
 }
 
-// Bounds of a config.json in bytes: published ones have a few kilobytes, and keys of at most a hundred bytes.
+// Limits of a config.json in bytes. Published ones have a few kilobytes, and keys of at most a hundred bytes.
 const (
 	maxConfig = 4 << 20
 	maxKey    = 512
 )
 
-// Load reads a config.json, a regular file of at most 4 MiB. Nested objects become dotted keys.
+// Load reads a config.json, a regular file of at most 4 MiB. The keys of nested objects are joined with dots.
 func (c *Config) Load(path string) error {
 	raw, err := regular.ReadFile(path, maxConfig)
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *Config) Load(path string) error {
 	return c.Decode(raw, path)
 }
 
-// Decode takes the text of a config.json; origin is what errors name.
+// Decode parses the text of a config.json. Errors name origin.
 func (c *Config) Decode(raw []byte, origin string) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -85,8 +85,8 @@ func (c *Config) Decode(raw []byte, origin string) error {
 	return nil
 }
 
-// flatten fails on a key that is longer than maxKey with all it is nested in. Without that bound a file of 4 MB in which
-// every object holds another could ask for gigabytes of dotted keys.
+// flatten adds the values of obj under prefix. It limits the length of joined keys: a file of 4 MB with deeply nested objects could
+// otherwise need gigabytes for keys.
 func (c *Config) flatten(prefix string, obj map[string]any, origin string) error {
 	for k, v := range obj {
 		if len(prefix)+len(k) > maxKey {
@@ -110,8 +110,8 @@ func (c *Config) put(key string, v any, origin string) {
 	c.values[key] = configValue{v, origin}
 }
 
-// Set takes one --set KEY=VALUE; it overrides files. The key must be one that the family knows, but any may be set to
-// null, which removes it.
+// Set applies one --set KEY=VALUE, which overrides files. The family must know the key. The value null is allowed for any key, and
+// removes it.
 func (c *Config) Set(arg string, known map[string]string) error {
 	key, value, ok := strings.Cut(arg, "=")
 	if !ok || value == "" {
@@ -130,7 +130,7 @@ func (c *Config) Set(arg string, known map[string]string) error {
 	return nil
 }
 
-// String is the value of a key, where it is given.
+// String returns the value of a key. ok is false if it is absent.
 func (c Config) String(key string) (string, bool, error) {
 	v, ok := c.values[key]
 	if !ok || v.raw == nil {
@@ -143,7 +143,7 @@ func (c Config) String(key string) (string, bool, error) {
 	return s, true, nil
 }
 
-// Float is the value of a key, where it is given.
+// Float returns the value of a key. ok is false if it is absent.
 func (c Config) Float(key string) (float64, bool, error) {
 	v, ok := c.values[key]
 	if !ok || v.raw == nil {
@@ -157,7 +157,7 @@ func (c Config) Float(key string) (float64, bool, error) {
 	return 0, true, diag.New(ErrConfig, v.origin, "%s is %s; want a number", key, v)
 }
 
-// Int is the value of a key, where it is given, checked against a range.
+// Int returns the value of a key, which must be from lo to hi. ok is false if it is absent.
 func (c Config) Int(key string, lo, hi int64) (int64, bool, error) {
 	v, ok := c.values[key]
 	if !ok || v.raw == nil {
@@ -171,7 +171,7 @@ func (c Config) Int(key string, lo, hi int64) (int64, bool, error) {
 	return 0, true, diag.New(ErrConfig, v.origin, "%s is %s; want an integer from %d to %d", key, v, lo, hi)
 }
 
-// Bool is the value of a key, where it is given.
+// Bool returns the value of a key. ok is false if it is absent.
 func (c Config) Bool(key string) (value, ok bool, err error) {
 	v, ok := c.values[key]
 	if !ok || v.raw == nil {
@@ -183,7 +183,7 @@ func (c Config) Bool(key string) (value, ok bool, err error) {
 	return false, true, diag.New(ErrConfig, v.origin, "%s is %s; want true or false", key, v)
 }
 
-// Ints is the value of a key that holds a number or a list of numbers, nil where it is not given.
+// Ints returns the value of a key that holds a number or a list of numbers, or nil if it is absent.
 func (c Config) Ints(key string) (out []int, err error) {
 	v := c.values[key]
 	list, isList := v.raw.([]any)
@@ -201,7 +201,7 @@ func (c Config) Ints(key string) (out []int, err error) {
 	return out, nil
 }
 
-// Floats is the value of a key that holds a list of numbers, nil where it is not given.
+// Floats returns the value of a key that holds a list of numbers, or nil if it is absent.
 func (c Config) Floats(key string) (out []float64, err error) {
 	v := c.values[key]
 	list, isList := v.raw.([]any)
@@ -217,7 +217,7 @@ func (c Config) Floats(key string) (out []float64, err error) {
 	return out, nil
 }
 
-// Strings is the value of a key that holds a list of strings.
+// Strings returns the value of a key that holds a list of strings. ok is false if it is absent.
 func (c Config) Strings(key string) (out []string, ok bool, err error) {
 	v := c.values[key]
 	list, isList := v.raw.([]any)
@@ -232,14 +232,14 @@ func (c Config) Strings(key string) (out []string, ok bool, err error) {
 	return out, v.raw != nil, nil
 }
 
-// Given reports whether a key is there, be its value null.
+// Given reports whether a key is present, even with value null.
 func (c Config) Given(key string) bool {
 	_, ok := c.values[key]
 	return ok
 }
 
-// Lift puts the values of a nested object in the place of those around it, as if it were the whole configuration.
-// Values that were set one by one stay.
+// Lift moves the values of a nested object to the top, as if it were the whole configuration. They override values at the top,
+// except those given by --set.
 func (c *Config) Lift(object string) {
 	for key, v := range maps.Clone(c.values) {
 		if inner, ok := strings.CutPrefix(key, object+"."); ok {
@@ -251,7 +251,7 @@ func (c *Config) Lift(object string) {
 	}
 }
 
-// Has reports whether there is a value for a key or for keys of an object of that name.
+// Has reports whether there is a value for a key, or for keys of an object of that name.
 func (c Config) Has(key string) bool {
 	for k, v := range c.values {
 		if v.raw != nil && (k == key || strings.HasPrefix(k, key+".")) {
@@ -261,7 +261,7 @@ func (c Config) Has(key string) bool {
 	return false
 }
 
-// Unknown fails on the first key, by name, that known rejects. Values that switch something off pass: null, false and
+// Unknown fails on the first key, in sorted order, that known rejects. It accepts values that switch something off: null, false and
 // empty lists.
 func (c Config) Unknown(known func(key string) bool) error {
 	for _, key := range slices.Sorted(maps.Keys(c.values)) {
@@ -276,7 +276,7 @@ func (c Config) Unknown(known func(key string) bool) error {
 	return nil
 }
 
-// Agree checks a value that the tensors determine as well.
+// Agree compares the value of a key with the one that the tensors determine.
 func (c Config) Agree(key string, fromTensors int64) error {
 	v, ok, err := c.Int(key, -1<<62, 1<<62)
 	if err == nil && ok && v != fromTensors {
@@ -286,7 +286,7 @@ func (c Config) Agree(key string, fromTensors int64) error {
 	return err
 }
 
-// Origin is where a key's value came from.
+// Origin returns where the value of a key came from: a file name or --set.
 func (c Config) Origin(key string) string {
 	if v, ok := c.values[key]; ok {
 		return v.origin
@@ -294,7 +294,7 @@ func (c Config) Origin(key string) string {
 	return "default"
 }
 
-// Fact prints a value with its origin.
+// Fact returns a fact that shows a value and its origin.
 func (c Config) Fact(name, key string, value any) Fact {
 	return Fact{name, fmt.Sprintf("%v (%s)", value, c.Origin(key))}
 }

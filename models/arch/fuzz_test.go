@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzConfig: a config.json is taken or refused with ErrConfig, and what is kept of it is bounded by its size.
+// FuzzConfig checks that a config.json is accepted or refused with ErrConfig, and that the memory for its values is bounded by its
+// size.
 func FuzzConfig(f *testing.F) {
 	for _, s := range []string{`{"a":{"n":3,"eps":1e-5,"s":"x","null":null},"list":[1,{"b":2}]}`, `{"a.b":1,"a":{"b":2}}`, `{"":{"":{}}}`, `[]`, `{"a":1}{`} {
 		f.Add([]byte(s))

@@ -12,7 +12,7 @@ import (
 	"github.com/rlx-go/rlx/models/gguf"
 )
 
-// FuzzOpen looks for a file that makes Open panic or fail without a code, or whose tensors cannot be read.
+// FuzzOpen looks for a file on which Open panics or fails without a code, or whose tensors cannot be read.
 func FuzzOpen(f *testing.F) {
 	text := gguftest.Meta{"tokenizer.ggml.model", "gpt2", "tokenizer.ggml.pre", "qwen2", "tokenizer.ggml.tokens", []string{"a", "b", "ab"}, "tokenizer.ggml.merges", []string{"a b"},
 		"tokenizer.ggml.token_type", []int32{1, 1, 3}, "tokenizer.ggml.eos_token_id", uint32(2)}

@@ -42,8 +42,8 @@ func open(t testing.TB, path string) *weights.Checkpoint {
 	return c
 }
 
-// TestLogits compares a file that llama.cpp wrote with Transformers in float64, which has the same weights: packed, as floats, and without a kernel of ours that
-// knows more than the portable target.
+// TestLogits compares a file that llama.cpp wrote with Transformers in float64 and the same weights: packed, as floats, and with
+// portable kernels only.
 func TestLogits(t *testing.T) {
 	c := open(t, demo)
 	text, ok := c.Own("config.json")
@@ -62,7 +62,8 @@ func TestLogits(t *testing.T) {
 	}
 }
 
-// TestGemma writes goldens as llama.cpp does, with 1 added to the gains of norms. The golden of Gemma 3 divides scores by another number than files can say.
+// TestGemma writes goldens as llama.cpp does, which adds 1 to the gains of norms. The golden of Gemma 3 divides scores by a number
+// that files cannot state.
 func TestGemma(t *testing.T) {
 	names := strings.NewReplacer("model.layers.", "blk.", "model.embed_tokens", "token_embd", "model.norm", "output_norm", "input_layernorm", "attn_norm",
 		"post_attention_layernorm", "post_attention_norm", "pre_feedforward_layernorm", "ffn_norm", "post_feedforward_layernorm", "post_ffw_norm",
@@ -111,7 +112,7 @@ func TestGemma(t *testing.T) {
 	}
 }
 
-// TestMixture writes a golden mixture of experts as llama.cpp does, with those of a layer in one tensor.
+// TestMixture writes a golden mixture of experts as llama.cpp does, with all experts of a layer in one tensor.
 func TestMixture(t *testing.T) {
 	const golden = "../../testdata/goldens/qwen3_moe_tiny/"
 	names := strings.NewReplacer("model.layers.", "blk.", "model.embed_tokens", "token_embd", "model.norm", "output_norm", "lm_head", "output", "input_layernorm", "attn_norm",
@@ -155,7 +156,7 @@ func TestMixture(t *testing.T) {
 	checkLogits(t, "mixture", compiled.Find(t, "forward", "cpu"), compiled.Weights, golden+"golden.safetensors:")
 }
 
-// TestPartialRotary: heads of which a part turns.
+// TestPartialRotary checks heads of which only a part rotates.
 func TestPartialRotary(t *testing.T) {
 	for turned, want := range map[uint32]string{8: `"partial_rotary_factor":0.125`, 64: ""} {
 		meta := gguftest.Meta{"general.architecture", "qwen2", "qwen2.context_length", uint32(64), "qwen2.embedding_length", uint32(128), "qwen2.block_count", uint32(2),
@@ -167,7 +168,7 @@ func TestPartialRotary(t *testing.T) {
 	}
 }
 
-// checkLogits compares the logits of a prompt with a golden's, to a part of the largest.
+// checkLogits compares the logits of a prompt with a golden. The tolerance is relative to the largest logit.
 func checkLogits(t *testing.T, name string, p *program.Program, values []byte, golden string) {
 	t.Helper()
 	x, err := (backend.Backend{}).Load(t.Context(), device.Load{Program: p, Weights: values, Threads: 1})
@@ -237,12 +238,12 @@ func checkTokenizer(t *testing.T, c *weights.Checkpoint, path string) {
 	}
 }
 
-// The ids are those of the Hugging Face library with the tokenizer that the file was made from.
+// TestByteLevelTokenizer compares ids with those of the Hugging Face library and the tokenizer from which the file was made.
 func TestByteLevelTokenizer(t *testing.T) {
 	checkTokenizer(t, open(t, demo), "../../core/task/text/tokenizer/testdata/llama3/cases.json")
 }
 
-// TestSentencePiece writes the vocabulary of a tokenizer in the style of Llama 2 as SentencePiece has it, with scores in place of merges.
+// TestSentencePiece writes a vocabulary in the style of Llama 2 as SentencePiece does, with scores in place of merges.
 func TestSentencePiece(t *testing.T) {
 	const folder = "../../core/task/text/tokenizer/testdata/llama2-prepend/"
 	b, err := os.ReadFile(folder + "tokenizer.json")
@@ -285,7 +286,7 @@ func TestSentencePiece(t *testing.T) {
 	}
 }
 
-// llama is metadata of two layers with heads of 4.
+// llama returns the metadata of a model with two layers and heads of width 4.
 func llama() gguftest.Meta {
 	return gguftest.Meta{"general.architecture", "llama", "llama.context_length", uint32(64), "llama.embedding_length", uint32(8), "llama.block_count", uint32(2),
 		"llama.feed_forward_length", uint32(16), "llama.attention.head_count", uint32(2), "llama.attention.layer_norm_rms_epsilon", float32(1e-5)}
@@ -335,7 +336,7 @@ func TestConfig(t *testing.T) {
 	if s, _ := got["rope_scaling"].(map[string]any); s["rope_type"] != "yarn" || s["factor"] != 4.0 || s["original_max_position_embeddings"] != 32.0 {
 		t.Errorf("%v; want yarn", got)
 	}
-	// Llama 3.2 with heads of 64: factor 32, bands 1 and 4, 8192 positions. The values are those of the published file's rope_freqs.
+	// Llama 3.2 with heads of 64: factor 32, bands 1 and 4, 8192 positions. The published file has these values in rope_freqs.
 	var factors []float32
 	for i := range 32 {
 		wavelength := 2 * math.Pi * math.Pow(500000, float64(i)/32)
@@ -356,7 +357,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestRows: the rows of q and k come in Transformers' order, at whatever offset a reader begins; all other tensors as they are.
+// TestRows checks that the rows of q and k come in the order of Transformers at every offset, and that other tensors are not
+// changed.
 func TestRows(t *testing.T) {
 	rows := func(order ...float32) (b []byte) {
 		for _, r := range order {

@@ -17,13 +17,13 @@ import (
 	"github.com/rlx-go/rlx/models/weights"
 )
 
-// model is a checkpoint in Transformers' form.
+// A model is a checkpoint in the form of Transformers.
 type model struct {
 	parts []weights.Part
-	files map[string][]byte // by the names of Transformers
+	files map[string][]byte // keyed by the file names of Transformers
 }
 
-// layerNames map the names within a layer.
+// layerNames maps the names of the tensors of a layer.
 var layerNames = map[string]string{
 	"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
 	"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm",
@@ -31,14 +31,14 @@ var layerNames = map[string]string{
 	"ffn_norm": "post_attention_layernorm", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
 }
 
-// gemmaNames are those that Gemma's layers have besides, or in another sense.
+// gemmaNames lists the names that only Gemma's layers have, or that have another meaning there.
 var gemmaNames = map[string]string{
 	"post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm", "post_ffw_norm": "post_feedforward_layernorm",
 }
 
 var topNames = map[string]string{"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 
-// rename gives a tensor the name that Transformers has for it. Others keep theirs, and the family will not know them.
+// rename returns the name that a tensor has in Transformers. Unknown names are not changed; the model family then reports them.
 func (c *config) rename(name string) string {
 	stem, ending, _ := cutLast(name)
 	if to, ok := topNames[stem]; ok {
@@ -65,12 +65,12 @@ func cutLast(name string) (stem, ending string, ok bool) {
 	return name[:i], name[i+1:], true
 }
 
-// kinds are the architectures that are supported, with what Transformers calls them.
+// kinds maps the supported architectures to model_type in Transformers.
 var kinds = map[string]string{"gemma2": "gemma2", "gemma3": "gemma3_text", "llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "qwen3moe": "qwen3_moe"}
 
 const ropeFactors = "rope_freqs.weight"
 
-// describe makes the checkpoint's configuration of its metadata, and gives tensors their names.
+// describe derives the configuration of the checkpoint from its metadata, and renames its tensors.
 func describe(meta metadata, parts []weights.Part) (*model, error) {
 	c := &config{meta: meta, used: map[string]bool{}, out: map[string]any{}}
 	var err error
@@ -94,7 +94,7 @@ func describe(meta metadata, parts []weights.Part) (*model, error) {
 	if err := c.read(factors); err != nil {
 		return nil, err
 	}
-	dense := []int{} // layers of a mixture that have no experts
+	dense := []int{} // layers of a mixture that are without experts
 	for i := range m.parts {
 		p := &m.parts[i]
 		if layer, ok := strings.CutSuffix(p.Name, ".ffn_gate.weight"); ok && c.arch == "qwen3moe" {
@@ -124,7 +124,7 @@ func describe(meta metadata, parts []weights.Part) (*model, error) {
 	return m, m.addText(meta)
 }
 
-// floats reads a small vector of f32.
+// floats reads a short vector of f32.
 func floats(p weights.Part) ([]float64, error) {
 	if p.DType != dtype.F32 || len(p.Shape) != 1 || p.Size > 1<<16 {
 		return nil, fmt.Errorf("tensor %s is %s%v; want a vector of F32", p.Name, p.Stored, p.Shape)
@@ -140,7 +140,7 @@ func floats(p weights.Part) ([]float64, error) {
 	return out, nil
 }
 
-// lessOne stores gains as Transformers has them for Gemma, which adds 1 to them: in the file it is added.
+// lessOne subtracts 1 from gains. Transformers adds 1 to the gains of Gemma, and files store the sum.
 func lessOne(p *weights.Part) error {
 	gains, err := floats(*p)
 	if err != nil {
@@ -154,7 +154,7 @@ func lessOne(p *weights.Part) error {
 	return nil
 }
 
-// config turns metadata into the keys of a config.json.
+// config converts metadata to the keys of a config.json.
 type config struct {
 	meta metadata
 	arch string
@@ -174,7 +174,7 @@ func (c *config) key(name string) string {
 
 const maxSize = 1 << 24
 
-// integer copies a whole number, if it is there.
+// integer copies a whole number, if it is present.
 func (c *config) integer(name, to string) (int, error) {
 	n, err := c.meta.integer(c.key(name), 0, maxSize)
 	if n > 0 && to != "" {
@@ -232,15 +232,15 @@ func (c *config) read(factors []float64) error {
 				return cmp.Or(err, fmt.Errorf("lacks %s.%s", c.arch, from))
 			}
 		}
-		c.out["norm_topk_prob"] = true // of all published models; llama.cpp knows no others
+		c.out["norm_topk_prob"] = true // in all published models; llama.cpp knows no others
 	}
 	rotated := sizes["rope.dimension_count"]
 	if rotated == 0 {
 		rotated = c.headDim
 	}
-	if rotated < c.headDim && c.arch != "llama" { // whose rows of q and k are in an order of their own
+	if rotated < c.headDim && c.arch != "llama" { // llama's rows of q and k have another order
 		part := float64(rotated) / float64(c.headDim)
-		if int(part*float64(c.headDim)) < rotated { // readers round down
+		if int(part*float64(c.headDim)) < rotated { // readers truncate the product
 			part = math.Nextafter(part, 1)
 		}
 		c.out["partial_rotary_factor"] = json.Number(number(part))
@@ -258,7 +258,7 @@ func (c *config) read(factors []float64) error {
 			return err
 		}
 	case sizes["attention.sliding_window"] != 0 && c.arch == "llama":
-		c.out["model_type"] = "mistral" // the family whose layers all have a window; the others are the same
+		c.out["model_type"] = "mistral" // the family whose layers all have a window, and equal to llama otherwise
 	case sizes["attention.sliding_window"] != 0:
 		c.out["use_sliding_window"], c.out["max_window_layers"] = true, 0
 	}
@@ -268,9 +268,8 @@ func (c *config) read(factors []float64) error {
 	return c.unknown()
 }
 
-// readGemma reads the settings that only Gemma has. Files do not state the divisor of attention's scores. As in
-// llama.cpp, it is the square root of a head's width, except for the largest models, which are recognised by their
-// number of layers.
+// readGemma reads settings of Gemma. Files do not state the divisor of attention scores. As in llama.cpp, it is the square root of
+// the head width, except for the largest models, which are recognised by their number of layers.
 func (c *config) readGemma(layers, width int) error {
 	divisor := c.headDim
 	if c.arch == "gemma2" && layers == 46 || c.arch == "gemma3" && layers == 62 {
@@ -284,7 +283,7 @@ func (c *config) readGemma(layers, width int) error {
 	return cmp.Or(err, c.float("rope.freq_base_swa", "rope_local_base_freq"))
 }
 
-// scaling reads how rotary frequencies are scaled.
+// scaling reads the scaling of rotary frequencies. factors are those of rope_freqs, if any.
 func (c *config) scaling(factors []float64) error {
 	kind, err := get(c.meta, c.key("rope.scaling.type"), "none")
 	if err != nil {
@@ -306,7 +305,7 @@ func (c *config) scaling(factors []float64) error {
 	if original > 0 {
 		values["original_max_position_embeddings"] = original
 	}
-	c.key("rope.scaling.finetuned") // says how the model was trained
+	c.key("rope.scaling.finetuned") // only tells how the model was trained
 	switch {
 	case factors != nil && kind == "none":
 		if values, err = c.llama3(factors); err != nil {
@@ -325,8 +324,8 @@ func (c *config) scaling(factors []float64) error {
 	return nil
 }
 
-// llama3 finds the scaling of Llama 3.1 that gives these factors: converters store what each frequency is divided by.
-// The bands are those of all published models.
+// llama3 returns the scaling of Llama 3.1 that gives these factors. Converters store the divisor of each frequency. The bands are
+// those of all published models.
 func (c *config) llama3(factors []float64) (map[string]any, error) {
 	const low, high, original = 1, 4, 8192
 	base := 10000.0
@@ -353,7 +352,7 @@ func (c *config) llama3(factors []float64) (map[string]any, error) {
 	return map[string]any{"rope_type": "llama3", "factor": json.Number(number(factor)), "low_freq_factor": low, "high_freq_factor": high, "original_max_position_embeddings": original}, nil
 }
 
-// unknown fails on a key of the architecture that nobody asked for. Values that switch something off pass.
+// unknown fails on a key of the architecture that was not read. It accepts values that switch something off.
 func (c *config) unknown() error {
 	for _, key := range slices.Sorted(maps.Keys(c.meta)) {
 		v := c.meta[key]
@@ -365,8 +364,8 @@ func (c *config) unknown() error {
 	return nil
 }
 
-// reorder puts the rows of q and k in Transformers' order: in every head of d rows, row j is row 2j of the file for the
-// first half, and row 2(j-d/2)+1 for the second.
+// reorder puts the rows of q and k into Transformers' order. Row j of a head of d rows is row 2j of the file in the first half, and
+// row 2(j-d/2)+1 in the second.
 func (c *config) reorder(p *weights.Part) error {
 	stem, _, _ := cutLast(p.Name)
 	heads := 0
@@ -389,11 +388,11 @@ func (c *config) reorder(p *weights.Part) error {
 // headRows reads the rows of a tensor in Transformers' order.
 type headRows struct {
 	r          io.ReaderAt
-	start, row int64 // where the tensor begins, bytes of a row
-	head       int64 // rows of a head
+	start, row int64 // offset of the tensor, bytes per row
+	head       int64 // rows per head
 }
 
-// ReadAt reads within the tensor.
+// ReadAt reads from offset off of the tensor.
 func (h *headRows) ReadAt(b []byte, off int64) (n int, err error) {
 	for n < len(b) {
 		row, within := (off+int64(n))/h.row, (off+int64(n))%h.row

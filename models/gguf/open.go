@@ -1,10 +1,9 @@
-// Package gguf opens GGUF files as checkpoints in the names of the Transformers library: tensors, configuration,
-// tokenizer and chat template, so that a family of models needs to know one form only.
+// Package gguf opens GGUF files as checkpoints in the form of the Transformers library: with its tensor names, configuration,
+// tokenizer and chat template. Model families then have to know only that form.
 //
-// The rows of q and k, which the format's llama files have in another order, are read in Transformers' order. The
-// alternative, rotary embedding of neighbouring pairs on the rows as they are, would need a second form of every graph;
-// a row of any element type, packed ones too, is contiguous, so that moving rows costs nothing but the order of
-// reading.
+// The format's llama files store the rows of q and k in another order, which this package undoes while it reads. The alternative,
+// rotary embedding of adjacent pairs, would need a second form of every graph. A row is contiguous in every element type, packed
+// ones included, so reordering changes only the order of reading.
 package gguf
 
 import (
@@ -26,15 +25,15 @@ import (
 // Is reports whether a path names a GGUF file.
 func Is(path string) bool { return filepath.Ext(path) == ".gguf" }
 
-// types are the element types that weights may have.
+// types maps the element types of the format that weights may have.
 var types = map[string]dtype.DType{
 	"F32": dtype.F32, "F16": dtype.F16, "BF16": dtype.BF16, "F64": dtype.F64,
 	"Q4_0": dtype.Q4_0, "Q4_1": dtype.Q4_1, "Q5_0": dtype.Q5_0, "Q5_1": dtype.Q5_1, "Q8_0": dtype.Q8_0, "Q2_K": dtype.Q2_K, "Q3_K": dtype.Q3_K,
 	"Q4_K": dtype.Q4_K, "Q5_K": dtype.Q5_K, "Q6_K": dtype.Q6_K, "Q8_K": dtype.Q8_K, "IQ4_NL": dtype.IQ4_NL, "IQ4_XS": dtype.IQ4_XS, "MXFP4": dtype.MXFP4,
 }
 
-// Open opens a GGUF file, or the first of those that one was split into. Errors are *diag.Error with code.GGUF,
-// code.GGUFFeature or code.CheckpointRead.
+// Open opens a GGUF file, or the first file of a split checkpoint. Errors are *diag.Error with code.GGUF, code.GGUFFeature or
+// code.CheckpointRead.
 func Open(path string) (*weights.Checkpoint, error) {
 	var files []weights.File
 	closeAll := func() {
@@ -79,7 +78,7 @@ func Open(path string) (*weights.Checkpoint, error) {
 	return weights.Assemble(path, files, m.parts, m.files)
 }
 
-// about gives an error of the metadata its code.
+// about adds the code and the path to an error of the metadata.
 func about(err error, path string) error {
 	var unknown feature
 	if errors.As(err, &unknown) {
@@ -88,7 +87,7 @@ func about(err error, path string) error {
 	return diag.New(code.GGUF, path, "%w", err)
 }
 
-// feature is an error about what the format allows and this version does not know.
+// A feature is an error about a valid feature of the format that this version does not support.
 type feature struct{ error }
 
 func unsupported(format string, args ...any) error { return feature{fmt.Errorf(format, args...)} }
@@ -109,7 +108,7 @@ var splitName = regexp.MustCompile(`^(.*)-(\d{5})-of-(\d{5})\.gguf$`)
 
 const maxSplits = 1000
 
-// readSplits reads the other files of a checkpoint that was split.
+// readSplits reads the other files of a split checkpoint.
 func readSplits(path string, first *gguf.Header, read func(string) (*gguf.Header, error), tensors func() int) error {
 	meta := metadata(first.Meta)
 	count, err := meta.integer("split.count", 0, maxSplits)
@@ -145,10 +144,10 @@ func readSplits(path string, first *gguf.Header, read func(string) (*gguf.Header
 	return nil
 }
 
-// metadata gives typed access to a header's values.
+// metadata gives typed access to the values of a header.
 type metadata map[string]any
 
-// integer is a whole number from 0 to most, or the default.
+// integer returns a whole number from 0 to most, or otherwise if the key is absent.
 func (m metadata) integer(key string, otherwise, most int) (int, error) {
 	v, ok := m[key]
 	if !ok {
@@ -179,7 +178,7 @@ func get[T any](m metadata, key string, otherwise T) (T, error) {
 	return t, nil
 }
 
-// number prints a float of the file as the shortest decimal, which is what the configuration that it was made from had.
+// number formats a float of the file as the shortest decimal, as in the configuration from which the file was made.
 func number(f float64) string {
 	if float64(float32(f)) == f {
 		return strconv.FormatFloat(f, 'g', -1, 32)

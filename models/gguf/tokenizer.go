@@ -29,34 +29,34 @@ const (
 	tekkenRegex  = `[^\r\n\p{L}\p{N}]?` + upper + `*` + lower + `+|[^\r\n\p{L}\p{N}]?` + upper + `+` + lower + `*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 )
 
-// preTokenizers are the values of tokenizer.ggml.pre that are known.
+// preTokenizers lists the known values of tokenizer.ggml.pre.
 var preTokenizers = map[string]struct {
-	regex      string // empty: GPT-2's
+	regex      string // empty means that of GPT-2
 	nfc        bool
-	wholeFirst bool // a piece that is a token needs no merges
-	bos        bool // the default of add_bos_token
+	wholeFirst bool // a piece that is itself a token is not merged
+	bos        bool // default of add_bos_token
 }{
 	"llama3": {llama3Regex, false, true, true}, "llama-v3": {llama3Regex, false, true, true}, "llama-bpe": {llama3Regex, false, true, true},
 	"smaug-bpe": {llama3Regex, false, false, false}, "qwen2": {qwen2Regex, true, false, false}, "deepseek-r1-qwen": {qwen2Regex, true, false, false},
 	"tekken": {tekkenRegex, false, true, true}, "gpt-2": {}, "default": {},
 }
 
-// vocabulary is the tokenizer in the metadata.
+// vocabulary holds the tokenizer in the metadata.
 type vocabulary struct {
 	tokens []string
 	kinds  []int64
 	scores []float64
 	merges []string
 	pre    string
-	bos    int // -1: none
+	bos    int // -1 if there is none
 	eos    int
 	unk    int
 	addBOS bool
 	addEOS bool
-	space  bool // a space is put before the text
+	space  bool // put a space before the text
 }
 
-// addText makes the files about text: tokenizer.json, tokenizer_config.json, generation_config.json.
+// addText adds the files for text: tokenizer.json, tokenizer_config.json and generation_config.json.
 func (m *model) addText(meta metadata) error {
 	kind, err := get(meta, "tokenizer.ggml.model", "none")
 	if err != nil || kind == "none" || kind == "no_vocab" {
@@ -165,7 +165,7 @@ func readVocabulary(meta metadata, kind string) (v *vocabulary, err error) {
 	return v, nil
 }
 
-// id is a token id of the metadata, -1 where it is not given.
+// id reads a token id, or returns -1 if it is absent.
 func (v *vocabulary) id(meta metadata, key string) (int, error) {
 	if _, ok := meta["tokenizer.ggml."+key]; !ok {
 		return -1, nil
@@ -173,7 +173,7 @@ func (v *vocabulary) id(meta metadata, key string) (int, error) {
 	return meta.integer("tokenizer.ggml."+key, -1, len(v.tokens)-1)
 }
 
-// file is what both kinds of tokenizer.json have in common.
+// file returns the parts that both kinds of tokenizer.json share.
 func (v *vocabulary) file(model obj) (obj, error) {
 	vocab := map[string]int{}
 	for i, t := range v.tokens {
@@ -205,7 +205,7 @@ func (v *vocabulary) file(model obj) (obj, error) {
 	return obj{"version": "1.0", "added_tokens": added, "model": model, "post_processor": obj{"type": "TemplateProcessing", "single": single, "special_tokens": special}}, nil
 }
 
-// byteLevel is the tokenizer of models that the format calls gpt2.
+// byteLevel returns the tokenizer of models whose tokenizer.ggml.model is gpt2.
 func (v *vocabulary) byteLevel() (obj, error) {
 	pre, ok := preTokenizers[v.pre]
 	if !ok {
@@ -229,10 +229,10 @@ func (v *vocabulary) byteLevel() (obj, error) {
 	return doc, nil
 }
 
-const maxPiece = 512 // bytes of a token that SentencePiece made; published ones have at most 64
+const maxPiece = 512 // bytes of a SentencePiece token; published ones have at most 64
 
-// sentencePiece is the tokenizer of models that the format calls llama: pairs are joined by the score of what they become, so the merges are
-// all ways to divide a token into two, in the order of the tokens' scores.
+// sentencePiece returns the tokenizer of models whose tokenizer.ggml.model is llama. SentencePiece joins the pair whose result has
+// the best score. So the merges are all divisions of tokens into two tokens, in the order of the scores.
 func (v *vocabulary) sentencePiece() (obj, error) {
 	if v.scores == nil || v.unk < 0 {
 		return nil, fmt.Errorf("has a tokenizer of model llama without scores or unknown_token_id")

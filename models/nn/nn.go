@@ -1,5 +1,5 @@
-// Package nn gives model builders access to the checkpoint's tensors by path. It reports every missing, misshapen or
-// unused tensor by name.
+// Package nn gives model builders access to the tensors of a checkpoint by path. It reports each missing, misshapen or unused
+// tensor by name.
 //
 // It imports core/hir, models/arch and below, never a model or a reader.
 package nn
@@ -21,23 +21,23 @@ import (
 type Weights struct {
 	c      arch.Checkpoint
 	rename func(name string) []string // our name -> names it may have in the checkpoint, best first
-	used   map[string]string          // our name -> checkpoint name
-	known  map[string]string          // checkpoint names that belong to the family, and why no graph would use them
+	used   map[string]string          // our name -> name in the checkpoint
+	known  map[string]string          // names in the checkpoint that belong to the family -> reason why no graph uses them
 }
 
-// NewWeights starts the record of a checkpoint's tensors. rename returns the names that one of our tensors may have in
-// the checkpoint.
+// NewWeights returns a record of the tensors that graphs use. rename returns the names that one of our tensors may have in the
+// checkpoint, best first.
 func NewWeights(c arch.Checkpoint, rename func(string) []string) *Weights {
 	return &Weights{c: c, rename: rename, used: map[string]string{}, known: map[string]string{}}
 }
 
-// Type looks a tensor up by our name. It does not count as used.
+// Type returns the type of a tensor by our name. It does not mark the tensor as used.
 func (w *Weights) Type(name string) (ir.Type, bool) {
 	_, t, ok := w.find(name)
 	return t, ok
 }
 
-// Source is what the checkpoint calls the tensor with our name, or would call it.
+// Source returns the name of a tensor in the checkpoint, or the name that it would have there.
 func (w *Weights) Source(name string) string {
 	if source, _, ok := w.find(name); ok {
 		return source
@@ -59,7 +59,7 @@ func (w *Weights) find(name string) (source string, t ir.Type, ok bool) {
 	return source, t, ok
 }
 
-// Skip marks tensors, by our names, that belong to the family and that no method needs, with the reason.
+// Skip marks tensors of the family that no method needs, by our names. reason is shown to the user.
 func (w *Weights) Skip(reason string, names ...string) {
 	for _, name := range names {
 		for _, n := range w.rename(name) {
@@ -68,7 +68,7 @@ func (w *Weights) Skip(reason string, names ...string) {
 	}
 }
 
-// SkipAll marks the tensors whose names in the checkpoint begin like this: parts of a larger model that the family does
+// SkipAll marks the tensors whose names in the checkpoint begin with prefix, such as parts of a larger model that the family does
 // not build.
 func (w *Weights) SkipAll(reason, prefix string) {
 	for _, n := range w.c.Names() {
@@ -78,7 +78,7 @@ func (w *Weights) SkipAll(reason, prefix string) {
 	}
 }
 
-// Unpacked is the type of the values of a tensor, which its elements hold by the block where it is packed.
+// Unpacked returns the type of the values of a tensor. An element of a packed type holds a block of values.
 func Unpacked(t ir.Type) ir.Type {
 	if n := len(t.Shape); n > 0 && t.DType.IsPacked() {
 		if k, ok := t.Shape[n-1].Mul(ir.Static(int64(t.DType.Values()))); ok {
@@ -88,7 +88,7 @@ func Unpacked(t ir.Type) ir.Type {
 	return t
 }
 
-// take finds a tensor and checks its shape, which is that of its values: an element of a packed type holds several.
+// take returns the type of a tensor and marks it as used. shape is the expected shape of its values.
 func (w *Weights) take(name string, shape ir.Shape) (ir.Type, error) {
 	source, t, ok := w.find(name)
 	switch {
@@ -107,7 +107,8 @@ func (w *Weights) take(name string, shape ir.Shape) (ir.Type, error) {
 	return t, nil
 }
 
-// missing is the error about a tensor that the checkpoint does not have. Of a joined name it is about the first part that does not fit.
+// missing returns the error for a tensor that the checkpoint does not have. For a joined name, it names the first part that does
+// not fit.
 func (w *Weights) missing(source string, shape ir.Shape) error {
 	parts := arch.Parts(source)
 	want := slices.Clone(shape)
@@ -140,7 +141,7 @@ func (w *Weights) Params() []arch.Param {
 	return out
 }
 
-// Finish reports tensors that do not belong to the family, and lists those that belong to it and are not used.
+// Finish lists the tensors of the family that are not used. It is an error if the checkpoint has tensors of no known name.
 func (w *Weights) Finish() (skipped []arch.Unused, err error) {
 	inUse := map[string]bool{}
 	for _, source := range w.used {
@@ -170,8 +171,8 @@ func (w *Weights) Finish() (skipped []arch.Unused, err error) {
 	return skipped, nil
 }
 
-// Graph builds the graph of a method. The builder ends at the first tensor that is missing or misshapen and at the first
-// op that the sizes do not fit, so it may rely on the shapes of what it has made.
+// Graph builds the graph of a method. build stops at the first tensor that is missing or misshapen and at the first op whose
+// operands do not fit, so it may rely on the shapes of its nodes.
 func (w *Weights) Graph(method string, syms ir.Syms, build func(root Scope)) (*ir.Graph, error) {
 	g := ir.NewGraph(method, syms...)
 	err := g.Build(func() { build(Scope{G: g, w: w, params: map[string]*ir.Node{}}) })
@@ -181,7 +182,7 @@ func (w *Weights) Graph(method string, syms ir.Syms, build func(root Scope)) (*i
 	return g, err
 }
 
-// Scope is a place in the checkpoint's tree of names, and the graph that is being built.
+// A Scope is a position in the tree of tensor names, and the graph that is being built.
 type Scope struct {
 	G      *ir.Graph
 	w      *Weights
@@ -189,7 +190,7 @@ type Scope struct {
 	prefix string
 }
 
-// At is the scope below path. At("blocks", i, "attn") is blocks.2.attn, so that loops read like the checkpoint.
+// At returns the scope below path. At("blocks", 2, "attn") is blocks.2.attn, so builders read like the names in the checkpoint.
 func (s Scope) At(path ...any) Scope {
 	for _, p := range path {
 		s.prefix += fmt.Sprint(p) + "."
@@ -197,11 +198,11 @@ func (s Scope) At(path ...any) Scope {
 	return s
 }
 
-// Path is the scope's place in the tree of names. Results of layers carry it, so that dumps, profiles and errors speak of
-// the layer and not of a number.
+// Path returns the position in the tree of names. Layers name their results by it, so that dumps, profiles and errors name the
+// layer and not a number.
 func (s Scope) Path() string { return strings.TrimSuffix(s.prefix, ".") }
 
-// Param is the tensor called name, as it is stored. Calls for the same tensor return the same node.
+// Param returns the tensor called name as it is stored. Calls for the same tensor return the same node.
 func (s Scope) Param(name string, shape ...int64) *ir.Node {
 	full := s.prefix + name
 	if n := s.params[full]; n != nil {
@@ -215,7 +216,7 @@ func (s Scope) Param(name string, shape ...int64) *ir.Node {
 	return s.params[full]
 }
 
-// F32 is the tensor called name, widened to f32 where it is stored narrower.
+// F32 returns the tensor called name, widened to f32 if it is stored as a narrower type.
 func (s Scope) F32(name string, shape ...int64) *ir.Node {
 	p := s.Param(name, shape...)
 	if p.Type.DType == dtype.F32 {
@@ -224,12 +225,12 @@ func (s Scope) F32(name string, shape ...int64) *ir.Node {
 	return op.Cast(p, dtype.F32)
 }
 
-// Projection is a linear layer's weight [out, in] and bias [out].
+// Projection returns the weight [out, in] and the bias [out] of a linear layer.
 func (s Scope) Projection(in, out int64) hir.Projection {
 	return s.ProjectionIf(true, in, out)
 }
 
-// ProjectionIf is Projection with a bias that not every checkpoint has.
+// ProjectionIf is like Projection for layers whose bias is optional: bias tells whether the checkpoint has it.
 func (s Scope) ProjectionIf(bias bool, in, out int64) (p hir.Projection) {
 	p.W = s.Param("weight", out, in)
 	if bias {
@@ -238,7 +239,7 @@ func (s Scope) ProjectionIf(bias bool, in, out int64) (p hir.Projection) {
 	return p
 }
 
-// LinearIf applies the layer at this scope, whose bias not every checkpoint has.
+// LinearIf is like Linear without activation, for layers whose bias is optional.
 func (s Scope) LinearIf(bias bool, x *ir.Node, out int64) *ir.Node {
 	p := s.ProjectionIf(bias, width(x), out)
 	return hir.Linear(x, p.W, p.B, "").Named(s.Path())
@@ -255,14 +256,14 @@ func (s Scope) LayerNorm(x *ir.Node, eps float64) *ir.Node {
 	return op.LayerNorm(x, s.F32("weight", width(x)), s.F32("bias", width(x)), eps).Named(s.Path())
 }
 
-// Has reports whether there is a tensor called name. It does not count as used.
+// Has reports whether there is a tensor called name. It does not mark the tensor as used.
 func (s Scope) Has(name string) bool {
 	_, ok := s.w.Type(s.prefix + name)
 	return ok
 }
 
-// RmsNorm applies the norm at this scope over the last axis, with a bias where the checkpoint has one. Gains are stored
-// as their difference from offset.
+// RmsNorm applies the norm at this scope over the last axis, with a bias if the checkpoint has one. The checkpoint stores gains
+// minus offset.
 func (s Scope) RmsNorm(x *ir.Node, eps, offset float64) *ir.Node {
 	t := ir.TypeOf(dtype.F32, width(x))
 	gain, bias := s.F32("weight", width(x)), op.Const(s.G, 0, t)
@@ -281,7 +282,7 @@ func (s Scope) MLP(x *ir.Node, first, second string, hidden, out int64, act stri
 	return hir.MLP(x, a.W, a.B, b.W, b.B, act).Named(s.Path())
 }
 
-// width is the size of the last axis.
+// width returns the size of the last axis.
 func width(x *ir.Node) int64 {
 	return x.Type.Shape[len(x.Type.Shape)-1].B
 }

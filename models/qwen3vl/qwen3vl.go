@@ -1,7 +1,7 @@
-// Package qwen3vl builds the patch embedding of Qwen3-VL (Bai et al., arXiv:2511.21631) from a checkpoint with the
-// names of the Transformers library: method patch_embed makes embeddings of patches, in the order that the published
-// processor gives them, and the task "patches" makes these of an image. The rest of the vision encoder and the language
-// model are not built yet; their tensors are listed as unused.
+// Package qwen3vl builds the patch embedding of Qwen3-VL (Bai et al., arXiv:2511.21631) from a checkpoint with the names of the
+// Transformers library. Method patch_embed maps patches, in the order of the published processor, to embeddings. The task "patches"
+// applies it to an image. The rest of the vision encoder and the language model are not built yet; their tensors are listed as
+// unused.
 //
 // It imports models/nn and below; it reads no bytes and knows no device.
 package qwen3vl
@@ -26,16 +26,16 @@ var _ = arch.Register(arch.Architecture{
 	Keys: map[string]string{keyMerge: "side in patches of the blocks that the language model sees as one (default 2)"},
 })
 
-// maxPatches is the largest number of patches in one run: an image of 16 megapixels in patches of 16.
+// maxPatches is the maximum number of patches in one run: an image of 16 megapixels in patches of 16.
 const maxPatches = 1 << 16
 
 const proj = "patch_embed.proj"
 
-// names are those that one of our tensors may have.
+// names returns the names that one of our tensors may have.
 func names(name string) []string { return []string{"model.visual." + name, "visual." + name} }
 
-// recognise looks for a patch embedding without a language model. A checkpoint with both belongs to the language
-// model's family, unless the user says otherwise.
+// recognise looks for a patch embedding without a language model. A checkpoint with both belongs to the family of the language
+// model, unless the user chooses otherwise.
 func recognise(c arch.Checkpoint) (e arch.Evidence) {
 	find := func(names ...string) (string, bool) {
 		i := slices.IndexFunc(names, func(n string) bool { _, ok := c.Type(n); return ok })
@@ -61,7 +61,7 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 	if !ok {
 		return nil, diag.New(arch.ErrTensor, w.Source(proj+".weight"), "tensor is missing; expected %s", want)
 	}
-	var d []int64 // of the weight
+	var d []int64 // dims of the weight
 	for _, x := range t.Shape {
 		d = append(d, x.B)
 	}

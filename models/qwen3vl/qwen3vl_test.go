@@ -23,7 +23,7 @@ import (
 
 const golden = "../../testdata/goldens/qwen3vl_patch/"
 
-// TestGolden runs the patch embedding through the reference and on the cpu backend, on given rows and on those of an image.
+// TestGolden runs the patch embedding on the reference and on the cpu backend, with given rows and with those of an image.
 func TestGolden(t *testing.T) {
 	s := modeltest.Open(t, modeltest.Manifest(t, golden), dtype.F32)
 	m := modeltest.Build(t, s, golden+"config.json")
@@ -52,7 +52,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestImage: the task makes the rows of an image that the published processor makes, bit by bit.
+// TestImage checks that the task makes the same rows of an image as the published processor, bit by bit.
 func TestImage(t *testing.T) {
 	s := modeltest.Open(t, modeltest.Manifest(t, golden), dtype.F32)
 	var cfg arch.Config
@@ -106,7 +106,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestRecognised: a patch embedding alone is this family's; one beside a language model is not, unless the user says so.
+// TestRecognised checks that a patch embedding alone is recognised, and one beside a language model only if the user chooses the
+// family.
 func TestRecognised(t *testing.T) {
 	es := modeltest.Manifest(t, golden)
 	more := append(es[:len(es):len(es)], synth.Entry{Name: "lm_head.weight", Shape: []int{4, 4}}, synth.Entry{Name: "model.visual.blocks.0.norm1.weight", Shape: []int{4}})

@@ -7,14 +7,14 @@ import (
 	"github.com/rlx-go/rlx/models/arch"
 )
 
-// keyMerge is how many patches on a side the language model sees as one.
+// keyMerge is the side, in patches, of the blocks that the language model sees as one token.
 const keyMerge = "vision_config.spatial_merge_size"
 
-// processor is the file that says how images are brought to the encoder.
+// processor is the file with the settings of the image processor.
 const processor = "preprocessor_config.json"
 
-// describe describes the patch embedding to the runtime. Sizes and colours that the tensors do not tell come from the image processor's file, or are those
-// of the published ones. It is nil for patches that are not of RGB images.
+// describe returns the task for the patch embedding. Sizes and colours that tensors do not determine come from the file of the
+// image processor, or have the published values. It returns nil if patches are not RGB.
 func describe(channels, frames, patch int64, cfg arch.Config) (task.Task, error) {
 	t := &patches.Task{Method: "patch_embed", PixelsInput: "pixel_values", Embeddings: "embeddings", Patch: int(patch), Frames: int(frames), MaxPatches: maxPatches}
 	if channels != 3 {
@@ -37,7 +37,7 @@ func describe(channels, frames, patch int64, cfg arch.Config) (task.Task, error)
 		return nil, err
 	}
 	t.MinPixels, t.MaxPixels, t.Mean, t.Std = 1<<16, 1<<24, [3]float64{0.5, 0.5, 0.5}, [3]float64{0.5, 0.5, 0.5}
-	for key, n := range map[string]*int{"size.shortest_edge": &t.MinPixels, "size.longest_edge": &t.MaxPixels} { // areas, whatever they are called
+	for key, n := range map[string]*int{"size.shortest_edge": &t.MinPixels, "size.longest_edge": &t.MaxPixels} { // these keys hold areas
 		if v, ok, err := file.Int(key, 1, 1<<28); err != nil {
 			return nil, err
 		} else if ok {

@@ -13,21 +13,21 @@ import (
 	"github.com/rlx-go/rlx/models/nn"
 )
 
-// config are the sizes of one SAM 3.
+// config holds the sizes and options of a SAM 3.
 type config struct {
-	trunk         bool // the checkpoint has it
-	transformers  bool // the names are those of the library
+	trunk         bool // the checkpoint has the trunk
+	transformers  bool // tensors have the names of the Transformers library
 	grid          int64
 	width, fpn    int64
 	patch         int64
 	pretrained    int64 // side of the position embeddings in tokens
-	positions     int64 // rows of pos_embed: pretrained², and one more for a class token, which is not used
+	positions     int64 // rows of pos_embed: pretrained², and one for a class token, which is not used
 	heads, hidden int64
-	windows       []int // per block: side in tokens, 0 global
+	windows       []int // per block: side of its windows in tokens; 0 for global attention
 	window        int64
 	tiled         bool // windows cover the grid without padding
 	theta, eps    float64
-	sam2          bool // the tracker's heads are built too
+	sam2          bool // also build the heads of the tracker
 	act           string
 }
 
@@ -65,7 +65,7 @@ var keys = map[string]string{
 	keyScales: "scales of the neck's levels; they must be " + levelScale,
 }
 
-// dims fetches a tensor's shape, checked for its rank.
+// dims returns the shape of a tensor and checks its rank.
 func dims(w *nn.Weights, name, want string, rank int) ([]int64, error) {
 	t, ok := w.Type(name)
 	if !ok {
@@ -97,7 +97,7 @@ func readConfig(w *nn.Weights, transformers bool, cfg arch.Config) (c config, er
 		return c, diag.New(arch.ErrTensor, w.Source("convs.0.conv_3x3.weight"), "the neck has %d channels of %d; want multiples of 4", c.fpn, c.width)
 	}
 	_, c.trunk = w.Type(trunkLandmark)
-	image, patch := int64(1008), int64(14) // of the published model
+	image, patch := int64(1008), int64(14) // as in the published model
 	c.heads, c.window, c.theta, c.eps, c.act = 16, 24, 10000, 1e-6, "gelu"
 	for key, v := range map[string]*int64{keyImage: &image, keyPatch: &patch, keyHeads: &c.heads, keyWindow: &c.window} {
 		if n, ok, err := cfg.Int(key, 1, maxSide); err != nil {
@@ -142,7 +142,7 @@ func readConfig(w *nn.Weights, transformers bool, cfg arch.Config) (c config, er
 	return c, nil
 }
 
-// readScales refuses scales that the neck does not have.
+// readScales refuses scales that the neck does not implement.
 func (c config) readScales(cfg arch.Config) error {
 	scales, err := cfg.Floats(keyScales)
 	if err == nil && scales != nil && !slices.Equal(scales, []float64{4, 2, 1, 0.5}) {
@@ -151,7 +151,7 @@ func (c config) readScales(cfg arch.Config) error {
 	return err
 }
 
-// readTrunk reads what only the trunk has.
+// readTrunk reads the sizes of the trunk.
 func (c *config) readTrunk(w *nn.Weights, cfg arch.Config) error {
 	pos, err := dims(w, "trunk.pos_embed", "[1, side*side, width], or one row more for a class token", 3)
 	if err != nil {
@@ -217,7 +217,7 @@ func (c *config) readTrunk(w *nn.Weights, cfg arch.Config) error {
 	return nil
 }
 
-// facts are shown to the user.
+// facts returns the lines that describe the model to the user.
 func (c config) facts(cfg arch.Config) []arch.Fact {
 	names := "original SAM 3"
 	if c.transformers {

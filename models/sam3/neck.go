@@ -11,19 +11,19 @@ import (
 	"github.com/rlx-go/rlx/models/nn"
 )
 
-// level is one scale of the neck: features [1,F,h,w] and the encoding of their positions, of the same shape.
+// A level is one scale of the neck: features [1,F,h,w], and the encoding of their positions with the same shape.
 type level struct {
 	name          string
 	features, pos *ir.Node
 }
 
-// neckAlone builds tokens [1,g*g,C] to the levels, by the heads of that name.
+// neckAlone builds the neck for an input tokens [1,g*g,C], with the heads of the given name.
 func neckAlone(c config, root nn.Scope, heads string) {
 	tokens := op.Input(root.G, "tokens", ir.TypeOf(dtype.F32, 1, c.grid*c.grid, c.width))
 	returnLevels(root.G, neck(c, root.At(heads), op.Reshape(tokens, ir.ShapeOf(1, c.grid, c.grid, c.width))))
 }
 
-// neck builds x [1,g,g,C] to levels of sides 4g, 2g, g and g/2, each by one of the heads. It stays channels last until the end.
+// neck maps x [1,g,g,C] to levels with sides 4g, 2g, g and g/2, one for each head. It keeps channels last until the end.
 func neck(c config, heads nn.Scope, x *ir.Node) (levels []level) {
 	for i := range 4 {
 		s, h := heads.At(i), x
@@ -47,15 +47,16 @@ func neck(c config, heads nn.Scope, x *ir.Node) (levels []level) {
 	return levels
 }
 
-// double makes x [1,h,w,C] twice as large, with half as many channels.
+// double maps x [1,h,w,C] to [1,2h,2w,C/2] by a transposed convolution.
 func double(s nn.Scope, x *ir.Node) *ir.Node {
 	in := x.Type.Shape[3].B
 	return op.ConvTranspose2D(x, s.Param("weight", in, in/2, 2, 2), s.F32("bias", in/2),
 		op.ConvTransposeAttrs{Stride: []int{2, 2}, Padding: []int{0, 0}, OutputPadding: []int{0, 0}, Dilation: []int{1, 1}, Layout: op.NHWC}).Named(s.Path())
 }
 
-// sine encodes positions of a square of the given side as [1,F,side,side] (Carion et al., arXiv:2005.12872): F/2 channels of y, then F/2 of x, each sine and cosine
-// in turn at frequencies 10000^(-2j/(F/2)) of positions that go from 2π/side to 2π. It folds to a constant.
+// sine returns the encoding [1,F,side,side] of the positions in a square (Carion et al., arXiv:2005.12872): F/2 channels for y,
+// then F/2 for x. Sines and cosines alternate, at frequencies 10000^(-2j/(F/2)), for positions from 2π/side to 2π. It folds to a
+// constant.
 func sine(g *ir.Graph, channels, side int64) *ir.Node {
 	n := channels / 2
 	number := func(v float64) *ir.Node { return op.Const(g, v, ir.TypeOf(dtype.F64)) }

@@ -1,6 +1,7 @@
-// Package sam3 builds the vision part of SAM 3 (Carion et al., arXiv:2511.16719) from a checkpoint of the original release or of the
-// Transformers library: method encode makes features of four scales from an image, method neck from the trunk's tokens, and on request method
-// sam2_neck does so by the heads of the tracker. Text encoder, detector and tracker are not built; the tensors that belong to them are listed as unused.
+// Package sam3 builds the vision part of SAM 3 (Carion et al., arXiv:2511.16719) from a checkpoint of the original release or of
+// the Transformers library. Method encode turns an image into features of four scales. Method neck computes the features from the
+// tokens of the trunk. On request, method sam2_neck does so with the heads of the tracker. Text encoder, detector and tracker are
+// not built; their tensors are listed as unused.
 //
 // It imports models/nn and below; it reads no bytes and knows no device.
 package sam3
@@ -20,10 +21,10 @@ var _ = arch.Register(arch.Architecture{
 	Types: []string{"sam3", "sam3_video", "sam3_vision_model"}, Recognise: recognise, Keys: keys, Build: build,
 })
 
-// landmarks are tensors that every SAM 3 has, in our names: of the neck, which may be a checkpoint of its own.
+// landmarks lists tensors of the neck, in our names, that every SAM 3 has. The neck may be a checkpoint of its own.
 var landmarks = []string{"convs.0.conv_1x1.weight", "convs.0.dconv_2x2_0.weight", "convs.1.dconv_2x2.weight"}
 
-// trunkLandmark is one of the trunk.
+// trunkLandmark is a tensor that every trunk has.
 const trunkLandmark = "trunk.patch_embed.proj.weight"
 
 func recognise(c arch.Checkpoint) arch.Evidence {
@@ -39,7 +40,7 @@ func recognise(c arch.Checkpoint) arch.Evidence {
 	return e
 }
 
-// namingOf finds which names a checkpoint uses. The error is about one that has both.
+// namingOf returns the naming that a checkpoint uses. It is an error if it mixes both.
 func namingOf(c arch.Checkpoint) (rename func(string) []string, transformers bool, err error) {
 	find := func(names func(string) []string) string {
 		for _, l := range append(slices.Clone(landmarks), trunkLandmark) {
@@ -66,7 +67,7 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Lift("detector_config") // of configurations for video
+	cfg.Lift("detector_config") // in configurations of the video model
 	w := nn.NewWeights(ckpt, rename)
 	c, err := readConfig(w, transformers, cfg)
 	if err != nil {
@@ -99,7 +100,7 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 	return m, nil
 }
 
-// skip marks what belongs to a SAM 3 and is not built.
+// skip marks the tensors of a SAM 3 that no method uses.
 func skip(w *nn.Weights, ckpt arch.Checkpoint) {
 	for _, p := range otherParts {
 		w.SkipAll(p.reason, p.prefix)
@@ -115,7 +116,7 @@ func skip(w *nn.Weights, ckpt arch.Checkpoint) {
 	}
 }
 
-// returnLevels returns features and positions of all levels.
+// returnLevels adds features and positions of all levels to the results of g.
 func returnLevels(g *ir.Graph, levels []level) {
 	for _, l := range levels {
 		g.Return(l.name+".features", l.features)

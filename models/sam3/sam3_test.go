@@ -38,7 +38,7 @@ func check(t *testing.T, out map[string]*tensor.Array, golden string, tol float6
 	}
 }
 
-// TestGolden runs the trunk with the neck as they are built, through the reference, and compiled on the cpu backend.
+// TestGolden runs the trunk with the neck, as built on the reference and compiled on the cpu backend.
 func TestGolden(t *testing.T) {
 	s := modeltest.Open(t, modeltest.Manifest(t, tiny), dtype.F32)
 	m := modeltest.Build(t, s, tiny+"config.json")
@@ -66,8 +66,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// copies counts the steps that copy tokens to bring them into another order, of windows or of heads: two for the image, one for the tokens of all
-// blocks, one for each level. No value is as large as the scores of a global layer.
+// copies checks the number of steps that copy tokens to reorder them by windows or heads: two for the image, one for the tokens of
+// all blocks, one for each level. It also checks that no value is as large as the scores of a global layer.
 func copies(t *testing.T, p *program.Program) {
 	t.Helper()
 	n := 0
@@ -84,7 +84,7 @@ func copies(t *testing.T, p *program.Program) {
 	}
 }
 
-// TestNeck runs the neck at its published width, from a checkpoint that has nothing else.
+// TestNeck runs the neck at its published width, from a checkpoint without a trunk.
 func TestNeck(t *testing.T) {
 	s := modeltest.Open(t, modeltest.Manifest(t, neck8), dtype.F32)
 	m := modeltest.Build(t, s, "", keyImage+"=112")
@@ -104,13 +104,13 @@ func TestNeck(t *testing.T) {
 	check(t, out, neck8, 1e-5)
 }
 
-// edit is the manifest of the tiny model, changed.
+// edit opens the tiny model after changing its manifest.
 func edit(t *testing.T, change func([]synth.Entry) []synth.Entry) weights.Stored {
 	t.Helper()
 	return modeltest.Open(t, change(modeltest.Manifest(t, tiny)), dtype.F32)
 }
 
-// theirs renames a manifest to the names of Transformers, with q, k and v apart and without a class token.
+// theirs renames a manifest to the names of Transformers, which has separate q, k and v and no class token.
 func theirs(es []synth.Entry) (out []synth.Entry) {
 	for _, e := range es {
 		name := strings.TrimPrefix(e.Name, originalPrefix)
@@ -130,7 +130,7 @@ func theirs(es []synth.Entry) (out []synth.Entry) {
 	return out
 }
 
-// TestTransformersNames: a checkpoint in the names of the library gives the original's results, if it has the original's tensors.
+// TestTransformersNames checks that a checkpoint with the names of the library gives the results of the original for equal tensors.
 func TestTransformersNames(t *testing.T) {
 	original := modeltest.Open(t, modeltest.Manifest(t, tiny), dtype.F32)
 	m := modeltest.Build(t, edit(t, theirs), tiny+"config.json")
@@ -153,7 +153,7 @@ func TestTransformersNames(t *testing.T) {
 	}
 }
 
-// TestUnused: what belongs to a SAM 3 and is not built is listed with the reason; what does not is refused.
+// TestUnused checks that tensors of a SAM 3 that are not used are listed with a reason, and that foreign tensors are refused.
 func TestUnused(t *testing.T) {
 	other := []string{"detector.transformer.encoder.w", originalPrefix + "sam2_convs.0.conv_1x1.weight", "tracker.memory.w", originalPrefix + "trunk.blocks.0.attn.freqs_cis"}
 	add := func(names ...string) func([]synth.Entry) []synth.Entry {
@@ -184,7 +184,8 @@ func TestUnused(t *testing.T) {
 	}
 }
 
-// TestSAM2 builds the heads of the tracker, in the names of either release. With the detector's weights they give the detector's results.
+// TestSAM2 builds the heads of the tracker, with the names of either release. With the detector's weights they must give the
+// detector's results.
 func TestSAM2(t *testing.T) {
 	original := modeltest.Open(t, modeltest.Manifest(t, tiny), dtype.F32)
 	for i, rename := range []func([]synth.Entry) []synth.Entry{func(es []synth.Entry) []synth.Entry { return es }, theirs} {
@@ -215,7 +216,7 @@ func TestSAM2(t *testing.T) {
 	}
 }
 
-// TestRefused: checkpoints and configurations that do not fit.
+// TestRefused checks that checkpoints and configurations that do not fit are refused.
 func TestRefused(t *testing.T) {
 	without := func(part string) func([]synth.Entry) []synth.Entry {
 		return func(es []synth.Entry) []synth.Entry {
@@ -265,7 +266,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestWindows: windows that stick out of the grid have the results that the definition gives, with zeros in their place.
+// TestWindows checks windows that extend beyond the grid against their definition, which pads with zeros.
 func TestWindows(t *testing.T) {
 	s := modeltest.Open(t, modeltest.Manifest(t, tiny), dtype.F32)
 	in := map[string]*tensor.Array{"image": tensortest.F32([]int{1, 3, 112, 112}, image)}
@@ -290,7 +291,7 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// TestTiled: tokens that are kept window by window have the results of windows that are cut in each block.
+// TestTiled checks that tokens stored window by window give the same results as windows cut in each block.
 func TestTiled(t *testing.T) {
 	s := modeltest.Open(t, modeltest.Manifest(t, tiny), dtype.F32)
 	in := map[string]*tensor.Array{"image": tensortest.F32([]int{1, 3, 112, 112}, image)}

@@ -10,18 +10,18 @@ import (
 	"github.com/rlx-go/rlx/models/nn"
 )
 
-// encode builds image [1,3,S,S], normalised pixels, to tokens [1,g*g,C] and the levels of the neck.
+// encode maps image [1,3,S,S], normalised pixels, to the levels of the neck. The trunk computes tokens [1,g*g,C].
 //
-// Where windows tile the grid, as in the published model, the trunk has its tokens window by window, [windows,w,w,C],
-// from the pixels to the last block. A window is then a run of rows, so that no block copies tokens to cut windows or
-// to join them. What works on single tokens does not mind the order, and global attention needs its rotations in the
-// same order and nothing else. Otherwise tokens are [1,g,g,C], and windows are cut in each block.
+// If windows tile the grid, as in the published model, the trunk stores its tokens window by window, [windows,w,w,C], from the
+// pixels to the last block. Each window is then a run of rows, and no block copies tokens to cut or join windows. The order of
+// tokens does not matter for layers that work on single tokens; global attention only needs its rotations in the same order.
+// Otherwise tokens are [1,g,g,C], and each block cuts windows.
 func encode(c config, root nn.Scope) {
 	g, s := root.G, root.At("trunk")
 	side := c.grid * c.patch
 	image := op.Input(g, "image", ir.TypeOf(dtype.F32, 1, 3, side, side))
 	patch := s.At("patch_embed.proj")
-	if n, w := c.grid/c.window, c.window*c.patch; c.tiled { // the image as windows, which are the batch
+	if n, w := c.grid/c.window, c.window*c.patch; c.tiled { // the windows of the image form the batch
 		image = op.Transpose(op.Reshape(image, ir.ShapeOf(3, n, w, n, w)), 1, 3, 0, 2, 4)
 		image = op.Reshape(image, ir.ShapeOf(n*n, 3, w, w))
 	}
@@ -38,8 +38,8 @@ func encode(c config, root nn.Scope) {
 	returnLevels(g, neck(c, root.At("convs"), x))
 }
 
-// positions are the learned position embeddings, repeated (not resized) from the side they were trained with to the
-// grid: [1,g,g,C], or of windows, which may all have the same.
+// positions returns the learned position embeddings, tiled (not resized) from the side that they were trained with to the grid. The
+// result is [1,g,g,C] or, with tiled windows, one row per window; all windows may share one.
 func positions(c config, s nn.Scope) *ir.Node {
 	p := s.F32("pos_embed", 1, c.positions, c.width)
 	n := c.pretrained * c.pretrained
@@ -68,8 +68,8 @@ func block(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
 	return op.Add(x, s.At("mlp").MLP(h, "fc1", "fc2", c.hidden, c.width, c.act)).Named(s.Path())
 }
 
-// attention is self-attention over the grid, or inside windows of it. Windows that stick out are padded with zero
-// tokens after the norm, which are keys like any other.
+// attention applies self-attention over the grid, or inside windows of it. Windows that extend beyond the grid are padded with zero
+// tokens after the norm, and attention treats these as any other keys.
 func attention(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
 	shape, side := x.Type.Shape, c.grid
 	if window > 0 {
@@ -96,10 +96,10 @@ func attention(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
 	return s.At("proj").Linear(o, c.width, "")
 }
 
-// rotation are cosine and sine [side*side, D/2] of the angles by which pairs of a head of D elements turn (Heo et al.,
-// arXiv:2403.13298, axial): the first half of the pairs by the token's x, the others by its y, at frequencies
-// theta^(-2j/(D/2)). Positions are those in the window; of the whole grid they are scaled as if it were as large as a
-// window. They fold to constants.
+// rotation returns cosine and sine [side*side, D/2] of the angles by which the pairs of a head with D elements rotate (Heo et al.,
+// arXiv:2403.13298, axial). The first half of the pairs rotates by the x of the token, the other by its y, at frequencies
+// theta^(-2j/(D/2)). Positions count within the window; in global attention they are scaled as if the grid were as large as a
+// window. Both fold to constants.
 func rotation(c config, g *ir.Graph, side int64) (cos, sin *ir.Node) {
 	quarter := c.width / c.heads / 4
 	number := func(v float64) *ir.Node { return op.Const(g, v, ir.TypeOf(dtype.F64)) }

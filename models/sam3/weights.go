@@ -7,15 +7,15 @@ import (
 	"github.com/rlx-go/rlx/models/arch"
 )
 
-// Our names are those of the original release below originalPrefix: trunk.blocks.0.attn.proj.weight, convs.0.conv_1x1.weight.
+// originalPrefix precedes our names in the original release: trunk.blocks.0.attn.proj.weight, convs.0.conv_1x1.weight.
 const originalPrefix = "detector.backbone.vision_backbone."
 
-// transformersPrefixes are those that the library's names may have: in a whole checkpoint, and in one of the detector.
+// transformersPrefixes lists the prefixes of the library's names: in a whole checkpoint, and in one of the detector.
 var transformersPrefixes = []string{"detector_model.vision_encoder.", "vision_encoder."}
 
 const sam2Reason = "heads of the tracker, which the detector does not use; --set " + keySAM2 + "=true builds method sam2_neck of them"
 
-// otherParts are tensors of a whole checkpoint that are not the detector's, and heads of the neck that the detector does not use.
+// otherParts lists the tensors of a whole checkpoint from which no method is built, with the reason.
 var otherParts = []struct{ prefix, reason string }{
 	{originalPrefix + "sam2_convs.", sam2Reason},
 	{"tracker.", "the tracker: only the vision part is built"},
@@ -32,8 +32,8 @@ var otherParts = []struct{ prefix, reason string }{
 
 const part = "{q,k,v}"
 
-// rules rewrite our names to those of the Transformers library. q, k and v are three tensors there,
-// which are joined: part stands for their letters.
+// rules rewrite our names to those of the Transformers library, which has three tensors for q, k and v. These are joined: part
+// stands for their letters.
 var rules = []struct {
 	re *regexp.Regexp
 	to string
@@ -55,7 +55,7 @@ var rules = []struct {
 func originalNames(name string) []string { return []string{originalPrefix + name} }
 
 func transformersNames(name string) (out []string) {
-	if head, ok := strings.CutPrefix(name, "sam2_"); ok { // another neck, beside the detector
+	if head, ok := strings.CutPrefix(name, "sam2_"); ok { // a second neck beside the detector
 		return []string{"tracker_" + rewritten(head)}
 	}
 	name = rewritten(name)
@@ -70,7 +70,7 @@ func transformersNames(name string) (out []string) {
 	return out
 }
 
-// rewritten is what a name of ours is in the library, below its prefix.
+// rewritten returns the name of a tensor in the library without its prefix.
 func rewritten(name string) string {
 	for _, r := range rules {
 		if r.re.MatchString(name) {
