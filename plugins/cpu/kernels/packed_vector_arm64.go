@@ -6,10 +6,10 @@ import "github.com/rlx-go/rlx/core/dtype"
 func packedNEON() map[dtype.DType]packedRoutines {
 	const q8, q4, q4k, q6k = dtype.Q8_0, dtype.Q4_0, dtype.Q4_K, dtype.Q6_K
 	return map[dtype.DType]packedRoutines{
-		q8:  {packedDotOf(q8, dotQ8_0NEON), packedDecodeOf(q8, decodeQ8_0NEON)},
-		q4:  {packedDotOf(q4, dotQ4_0NEON), packedDecodeOf(q4, decodeQ4_0NEON)},
-		q4k: {packedDotOf(q4k, dotQ4_KNEON), packedDecodeOf(q4k, decodeQ4_KNEON)},
-		q6k: {packedDotOf(q6k, dotQ6_KNEON), packedDecodeOf(q6k, decodeQ6_KNEON)},
+		q8:  {dot: packedDotOf(q8, dotQ8_0NEON), decode: packedDecodeOf(q8, decodeQ8_0NEON)},
+		q4:  {dot: packedDotOf(q4, dotQ4_0NEON), decode: packedDecodeOf(q4, decodeQ4_0NEON)},
+		q4k: {dot: packedDotOf(q4k, dotQ4_KNEON), decode: packedDecodeOf(q4k, decodeQ4_KNEON)},
+		q6k: {dot: packedDotOf(q6k, dotQ6_KNEON), decode: packedDecodeOf(q6k, decodeQ6_KNEON)},
 	}
 }
 
