@@ -18,7 +18,7 @@ func init() {
 	keys[keyBatch] = "most sequences that method extend_batch continues at a time, each with caches of its own (default 1: there is no such method)"
 }
 
-// readBatch reads how many sequences there are.
+// readBatch reads the number of sequences.
 func (c *config) readBatch(r *reader) {
 	c.sequences = r.int(keyBatch, 1, maxSequences, 1)
 	refuse := func(what string) {
@@ -33,13 +33,14 @@ func (c *config) readBatch(r *reader) {
 	}
 }
 
-// batchSyms are those of extend_batch: a run pays for the sequences that it has.
+// batchSyms returns the symbols of extend_batch. B is a symbol, so a run computes only the sequences that it is given.
 func (c config) batchSyms() ir.Syms {
 	return append(ir.Syms{{Name: "B", Min: 1, Max: c.sequences}}, c.extendSyms()...)
 }
 
-// extendBatch is extend for the first B sequences of the states, each of its own length: input_ids i64[B,T], of which count i32[B] tokens each count, are
-// appended at position i32[B]. What follows the others of a row is overwritten by the tokens that come next.
+// extendBatch builds extend for the first B sequences of the states, each with its own length. Of input_ids i64[B,T], it appends
+// the first count i32[B] tokens of each row at position i32[B]. It also writes the rest of each row to the caches, where the next
+// tokens overwrite it.
 func extendBatch(c config, root nn.Scope) {
 	g, n := root.G, ir.Named("B")
 	in := declare(g, n)
@@ -54,7 +55,7 @@ func extendBatch(c config, root nn.Scope) {
 	g.Return("logprob", logprob)
 }
 
-// move copies the caches of sequence from i32[] to those of sequence to i32[], so that the sequences that go on are the first.
+// move copies the caches of sequence from i32[] to sequence to i32[]. Callers use it to keep the active sequences in front.
 func move(c config, root nn.Scope) {
 	from, to := op.Input(root.G, "from", ir.TypeOf(dtype.I32)), op.Input(root.G, "to", ir.TypeOf(dtype.I32))
 	for cache := range c.caches(root) {

@@ -12,71 +12,71 @@ import (
 	"github.com/rlx-go/rlx/models/nn"
 )
 
-// config is what the graphs depend on. Sizes come from tensor shapes, and the configuration must agree with them.
+// config holds everything that the graphs depend on. Sizes come from tensor shapes; the configuration must agree with them.
 type config struct {
 	kind                  string // model_type
 	vocab, width, hidden  int64
 	layers                []layer
 	heads, kvHeads        int64
-	headDim, rotated      int64 // elements of a head; those that rotary embedding turns
-	headNorms             bool  // of each head of q and k
+	headDim, rotated      int64 // elements of a head; elements that rotary embedding rotates
+	headNorms             bool  // q and k are normalised by head
 	eps                   float64
-	tied                  bool  // the embeddings are the last layer too
+	tied                  bool  // the last layer uses the embeddings
 	qkvBias, oBias        bool  // of attention
 	upBias                bool  // of the feed-forward block
-	context, maxPositions int64 // rows of the caches; positions that the model was made for
-	sequences             int64 // that states have room for, and extend_batch continues
+	context, maxPositions int64 // rows of the caches; positions that the model was trained for
+	sequences             int64 // sequences in the states, and limit of extend_batch
 	rope                  rope
-	gainOffset            float64 // that gains of norms are stored without
-	gated                 bool    // attention's result is multiplied by a gate, which q_proj makes beside q
-	mtp                   bool    // there is a head that predicts one token more
+	gainOffset            float64 // the checkpoint stores gains of norms minus this
+	gated                 bool    // q_proj computes a gate beside q, which multiplies the result of attention
+	mtp                   bool    // there is a head that predicts one more token
 	delta                 delta
 	moe                   moe
-	gemma                 bool    // norms behind attention and feed-forward block too, scaled embeddings, GELU
-	scale                 float64 // of attention's scores; 0: 1/sqrt(headDim)
-	local                 rope    // of layers with a window, where they have one of their own
-	softcap, logitCap     float64 // of attention's scores and of the logits: x becomes cap*tanh(x/cap); 0: they have none
+	gemma                 bool    // more norms, after attention and feed-forward block; scaled embeddings; GELU
+	scale                 float64 // multiplies attention scores; 0 means 1/sqrt(headDim)
+	local                 rope    // for layers with a window, if they have their own
+	softcap, logitCap     float64 // caps of attention scores and logits: x becomes cap*tanh(x/cap); 0 means no cap
 }
 
-// delta are the sizes of linear attention by the gated delta rule.
+// delta holds the sizes of linear attention by the gated delta rule.
 type delta struct {
 	keyHeads, keyDim     int64
 	valueHeads, valueDim int64
 	taps                 int64 // of the convolution before it
-	joined               bool  // q, k, v and gates are made by one projection, head by head, and so are step and rate
+	joined               bool  // one projection computes q, k, v and gates head by head, another step and rate
 }
 
-// keys and values are the widths of all heads.
+// keys returns the width of the keys of all heads, and values that of their values.
 func (d delta) keys() int64   { return d.keyHeads * d.keyDim }
 func (d delta) values() int64 { return d.valueHeads * d.valueDim }
 
-// layer is what makes a layer differ from others.
+// layer holds the properties in which layers differ.
 type layer struct {
 	linear bool  // attention by the gated delta rule
 	sparse bool  // a mixture of experts in place of the feed-forward block
-	window int64 // keys that a query sees, its own included; 0: all before it
+	window int64 // keys that a query sees, its own included; 0 means all before it
 }
 
-// kinds are the values of model_type, with what Transformers takes for keys that are not given.
+// kinds maps the values of model_type to the defaults of Transformers.
 var kinds = map[string]struct {
 	maxPositions int64
-	// window: sliding_window holds for all layers, and is 4096 where the key is missing. Other kinds have it behind use_sliding_window.
+	// window: sliding_window applies to all layers, and defaults to 4096. Other kinds use it only with use_sliding_window.
 	window bool
 	// headNorms: q and k have norms.
 	headNorms bool
-	// delta: layers may be linear attention, the others have gates, and gains of norms are stored less 1.
+	// delta: layers may be linear attention, the others have gates, and gains of norms are stored minus 1.
 	delta bool
-	// gemma: as config.gemma.
+	// gemma: see config.gemma.
 	gemma bool
-	// pattern: every so many layers one has no window, where the key is missing; 0: all have one.
+	// pattern: by default, one layer in this many has no window. 0: all layers have one.
 	pattern int64
-	// local: layers with a window have a rotary base of their own.
+	// local: layers with a window have their own rotary base.
 	local bool
-	// softcap and logitCap are those of config, where the keys are missing.
+	// softcap and logitCap are the defaults of the caps in config.
 	softcap, logitCap float64
-	// experts that each token takes, where the key is missing; 0: there are none.
+	// experts: default number of experts per token. 0: the model has none.
 	experts int64
-	// normalise: their weights add up to 1, where the key is missing.
+	// normalise: by default, the weights of a token's experts are scaled to add up to 1.
 	normalise bool
 }{
 	"llama":        {maxPositions: 2048},
@@ -98,7 +98,7 @@ var kinds = map[string]struct {
 
 var kindNames = strings.Join(slices.Sorted(maps.Keys(kinds)), ", ")
 
-// Configuration keys, as in a Transformers config.json, and one of ours.
+// Configuration keys as in a Transformers config.json, and keyContext, which is ours.
 const (
 	keyType        = "model_type"
 	keyHeads       = "num_attention_heads"
@@ -163,8 +163,8 @@ var keys = map[string]string{
 	"num_hidden_layers": "must agree with the tensors", "num_key_value_heads": "must agree with the tensors", "attention_bias": "must agree with the tensors", "mlp_bias": "must agree with the tensors",
 }
 
-// harmless are keys, or objects of keys, that do not change what a model computes in inference: names and versions, how it was trained, and
-// defaults of Transformers' generation.
+// harmless lists keys, or objects of keys, that do not change what a model computes: names and versions, settings of training, and
+// defaults for generation in Transformers.
 var harmless = func() map[string]bool {
 	m := map[string]bool{}
 	for _, key := range strings.Fields(`_name_or_path _commit_hash _attn_implementation _attn_implementation_autoset attn_implementation architectures auto_map torch_dtype dtype
@@ -186,10 +186,10 @@ func known(key string) bool {
 	return keys[key] != "" || harmless[key] || harmless[object]
 }
 
-// maxSize bounds every size that is read from a tensor, far above any model's, so that products of two do not overflow.
+// maxSize bounds every size that is read from a tensor. It exceeds every model, and products of two sizes cannot overflow.
 const maxSize = 1 << 24
 
-// matrix fetches the shape of a matrix.
+// matrix returns the shape of a matrix.
 func matrix(w *nn.Weights, name, want string) (rows, cols int64, err error) {
 	t, ok := w.Type(name)
 	if !ok {
@@ -202,7 +202,7 @@ func matrix(w *nn.Weights, name, want string) (rows, cols int64, err error) {
 	return t.Shape[0].B, t.Shape[1].B, nil
 }
 
-// reader reads a configuration until the first error.
+// A reader reads a configuration. It stops at the first error, which it keeps.
 type reader struct {
 	arch.Config
 	err error
@@ -250,7 +250,7 @@ func (r *reader) bool(key string, otherwise bool) bool {
 	return v
 }
 
-// cap reads a bound that a value approaches; null switches it off.
+// cap reads a softcap; null switches it off.
 func (r *reader) cap(key string, otherwise float64) float64 {
 	if r.Given(key) {
 		otherwise = 0
@@ -264,7 +264,7 @@ func (r *reader) cap(key string, otherwise float64) float64 {
 
 func (r *reader) agree(key string, fromTensors int64) { r.fail(r.Agree(key, fromTensors)) }
 
-// bias checks a key that says that layers have biases, which the tensors show as well.
+// bias checks that a key for biases agrees with the tensors.
 func (r *reader) bias(key string, found bool) {
 	if r.bool(key, found) != found {
 		r.fail(diag.New(arch.ErrConfig, r.Origin(key), "%s is %v; the tensors say %v", key, !found, found))
@@ -327,7 +327,7 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 	}
 	c.rotated = c.rope.rotated(r, c)
 	most := c.maxPositions
-	if c.rope.kind == "dynamic" { // the others' max_position_embeddings are what scaling achieves
+	if c.rope.kind == "dynamic" { // for other kinds, max_position_embeddings includes the scaling
 		most = min(maxSize, int64(float64(most)*max(1, min(c.rope.factor, maxSize))))
 	}
 	c.readWindows(r)
@@ -338,10 +338,10 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 	return c, r.err
 }
 
-// spareRows are those that a sliding cache has by default beyond its window: the window is copied once in so many tokens.
+// spareRows is the default number of rows of a sliding cache beyond its window. The window is copied once in so many tokens.
 const spareRows = 1024
 
-// window is the largest window if all layers have one, and 0 otherwise.
+// window returns the largest window if all layers have one, and 0 otherwise.
 func (c config) window() (w int64) {
 	for _, l := range c.layers {
 		if l.window == 0 {
@@ -352,7 +352,7 @@ func (c config) window() (w int64) {
 	return w
 }
 
-// kept is how many rows of a full cache are still seen, 0 if all are.
+// kept returns the number of rows of a full cache that later tokens still see, or 0 if they see all.
 func (c config) kept() int64 {
 	if w := c.window(); w > 1 && w <= c.context {
 		return w - 1
@@ -360,11 +360,11 @@ func (c config) kept() int64 {
 	return 0
 }
 
-// readWindows finds which layers have a sliding window.
+// readWindows finds the layers with a sliding window.
 func (c *config) readWindows(r *reader) {
 	otherwise := int64(4096)
 	if r.Given(keyWindow) {
-		otherwise = 0 // null: none
+		otherwise = 0 // null means no window
 	}
 	window, first := r.int(keyWindow, 0, maxSize, otherwise), int64(0)
 	if !kinds[c.kind].window {
@@ -400,7 +400,7 @@ func (c *config) readWindows(r *reader) {
 	}
 }
 
-// readHeads finds the sizes of attention: its projections have a row for each element of a head.
+// readHeads reads the sizes of attention from its projections, which have one row for each element of a head.
 func (c *config) readHeads(w *nn.Weights, r *reader) error {
 	full := slices.IndexFunc(c.layers, func(l layer) bool { return !l.linear })
 	if c.gated = kinds[c.kind].delta; full < 0 {
@@ -435,7 +435,7 @@ func (c *config) readHeads(w *nn.Weights, r *reader) error {
 		return diag.New(arch.ErrConfig, keyHeads, "is not given, and the tensors do not tell it").
 			WithHint("give the checkpoint's configuration with --model-config, or --set %s=N", keyHeads)
 	case c.headDim == 0 && c.width%c.heads == 0:
-		c.headDim = c.width / c.heads // what Transformers takes, if head_dim is not given
+		c.headDim = c.width / c.heads // the default of Transformers
 	case c.heads == 0:
 		c.heads = rows / c.headDim
 	}
@@ -451,7 +451,7 @@ func (c *config) readHeads(w *nn.Weights, r *reader) error {
 	return nil
 }
 
-// readDelta finds the sizes of linear attention. q, k and v leave one projection and one convolution.
+// readDelta reads the sizes of linear attention. One projection and one convolution compute q, k and v together.
 func (c *config) readDelta(w *nn.Weights, r *reader) error {
 	i := slices.IndexFunc(c.layers, func(l layer) bool { return l.linear })
 	if kinds[c.kind].delta {
@@ -482,7 +482,7 @@ func (c *config) readDelta(w *nn.Weights, r *reader) error {
 	if err != nil {
 		return err
 	}
-	if joined { // values come twice, as values and as gates
+	if joined { // the projection also has q, k and v, which are the rows of the convolution
 		values -= conv.Shape[0].B
 	}
 	d := delta{joined: joined, keyHeads: r.int(keyKeyHeads, 1, maxSize, 16), valueHeads: decay.Shape[0].B, taps: conv.Shape[2].B}
@@ -503,7 +503,7 @@ func (c *config) readDelta(w *nn.Weights, r *reader) error {
 	return nil
 }
 
-// recurrent reports that layers carry something that is not in rows by position.
+// recurrent reports whether layers have states that are not indexed by position.
 func (c config) recurrent() bool { return c.delta.taps > 0 }
 
 func (c config) facts(cfg arch.Config) []arch.Fact {

@@ -11,17 +11,17 @@ import (
 	"github.com/rlx-go/rlx/models/nn"
 )
 
-// decoder builds the layers of one method.
+// A decoder builds the layers of one method.
 type decoder struct {
 	config
 	root        nn.Scope
-	position    *ir.Node // of the first token, or of that of each sequence; nil: 0
-	cached      bool     // what came before the first token is in states
-	row         *ir.Node // of the first token in them, likewise
-	frequencies *ir.Node // of rotary embedding; nil: those of the base
+	position    *ir.Node // of the first token, or of that of each sequence; nil means 0
+	cached      bool     // earlier tokens are in states
+	row         *ir.Node // of the first token in the states; one per sequence, if position is
+	frequencies *ir.Node // of rotary embedding; nil means those of the base
 }
 
-// newDecoder is for runs of a number of tokens that a symbol has.
+// newDecoder returns a decoder for runs whose number of tokens is the symbol tokens.
 func newDecoder(c config, root nn.Scope, tokens string, position *ir.Node) *decoder {
 	d := &decoder{config: c, root: root, position: position}
 	d.frequencies = c.rope.frequencies(root.G, c.rotated, func() *ir.Node {
@@ -34,12 +34,12 @@ func newDecoder(c config, root nn.Scope, tokens string, position *ir.Node) *deco
 	return d
 }
 
-// last is one less than a symbol, as i32[].
+// last returns a symbol minus one, as i32[].
 func last(g *ir.Graph, symbol string) *ir.Node {
 	return op.ReduceMax(op.Iota(g, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{ir.Named(symbol)}}), false, 0)
 }
 
-// embed looks token ids [B,T] up: f32[B,T,width].
+// embed returns the embeddings f32[B,T,width] of token ids [B,T].
 func (d *decoder) embed(ids *ir.Node) *ir.Node {
 	s := d.root.At("model.embed_tokens")
 	x := op.Gather(s.Param("weight", d.vocab, d.width), ids, 0)
@@ -52,7 +52,7 @@ func (d *decoder) embed(ids *ir.Node) *ir.Node {
 	return x.Named(s.Path())
 }
 
-// decode runs the layers on x [B,T,width], and leaves the final norm to the caller.
+// decode applies the layers to x [B,T,width], without the final norm.
 func (d *decoder) decode(x *ir.Node) *ir.Node {
 	for i, l := range d.layers {
 		s := d.root.At("model.layers", i)
@@ -68,7 +68,7 @@ func (d *decoder) layer(s nn.Scope, l layer, x *ir.Node) *ir.Node {
 	} else {
 		h = d.attention(s.At("self_attn"), l, h)
 	}
-	before := "post_attention_layernorm" // the feed-forward block
+	before := "post_attention_layernorm" // norm before the feed-forward block
 	if d.gemma {
 		h, before = d.norm(s.At("post_attention_layernorm"), h), "pre_feedforward_layernorm"
 	}
@@ -85,13 +85,13 @@ func (d *decoder) layer(s nn.Scope, l layer, x *ir.Node) *ir.Node {
 	return op.Add(x, h).Named(s.Path())
 }
 
-// norm is one of those whose gains are stored less gainOffset.
+// norm applies a norm whose gains are stored minus gainOffset.
 func (d *decoder) norm(s nn.Scope, x *ir.Node) *ir.Node { return s.RmsNorm(x, d.eps, d.gainOffset) }
 
 func (d *decoder) attention(s nn.Scope, l layer, x *ir.Node) *ir.Node {
 	var gate *ir.Node
 	q := s.At("q_proj").LinearIf(d.qkvBias, x, d.heads*d.headDim*d.queryParts())
-	if d.gated { // each head has its gate behind it
+	if d.gated { // each head of q is followed by its gate
 		t, n := q.Type.Shape, int(d.headDim)
 		pairs := op.Reshape(q, ir.Shape{t[0], t[1], ir.Static(d.heads), ir.Static(2 * d.headDim)})
 		flat := ir.Shape{t[0], t[1], ir.Static(d.heads * d.headDim)}
@@ -105,7 +105,7 @@ func (d *decoder) attention(s nn.Scope, l layer, x *ir.Node) *ir.Node {
 	q, k = d.rotate(l, q).Named(s.Path()+".q_rope"), d.rotate(l, k).Named(s.Path()+".k_rope")
 	a := op.AttentionAttrs{Heads: int(d.heads), KVHeads: int(d.kvHeads), Layout: op.BSE, Mask: op.MaskCausal, Scale: d.scale, Softcap: d.softcap}
 	if l.window > 0 {
-		a.Mask, a.Window = op.MaskSliding, int(l.window-1) // the op counts keys before the query's own
+		a.Mask, a.Window = op.MaskSliding, int(l.window-1) // the op counts only keys before that of the query
 	}
 	if d.cached {
 		k, v = d.cache(s, "keys", k), d.cache(s, "values", v)
@@ -117,7 +117,7 @@ func (d *decoder) attention(s nn.Scope, l layer, x *ir.Node) *ir.Node {
 	return s.At("o_proj").LinearIf(d.oBias, o, d.width)
 }
 
-// queryParts is how many values q_proj makes for each element of a query.
+// queryParts returns the number of values that q_proj computes for each element of a query.
 func (c config) queryParts() int64 {
 	if c.gated {
 		return 2
@@ -125,7 +125,7 @@ func (c config) queryParts() int64 {
 	return 1
 }
 
-// headNorm normalises each head of x [B,T,heads*D] with one gain for all.
+// headNorm normalises each head of x [B,T,heads*D] with the same gains.
 func (d *decoder) headNorm(s nn.Scope, x *ir.Node) *ir.Node {
 	t := x.Type.Shape
 	heads := op.Reshape(x, ir.Shape{t[0], t[1], ir.Static(t[2].B / d.headDim), ir.Static(d.headDim)})
@@ -150,19 +150,19 @@ func (d *decoder) rotate(l layer, x *ir.Node) *ir.Node {
 	return op.Rope(x, d.position, a, d.frequencies)
 }
 
-// cache appends rows [B,T,W] to the caches of the first B sequences, and gives those of all. Rows lie in the layout in which projections make them and attention
-// reads them, so that nothing is transposed.
+// cache appends rows [B,T,W] to the caches of the first B sequences and returns the caches. Projections write rows and attention
+// reads them in this layout, so nothing is transposed.
 func (d *decoder) cache(s nn.Scope, name string, rows *ir.Node) *ir.Node {
 	state := d.state(s, name)
 	return op.KVAppend(state, rows, d.row, 1).Named(state.Name + "_append")
 }
 
-// state has room for the keys or values of all sequences, [sequences,context,W], in the attention of scope s.
+// state returns the state for the keys or values of all sequences, [sequences,context,W], of the attention at scope s.
 func (c config) state(s nn.Scope, name string) *ir.Node {
 	return op.State(s.G, s.Path()+"."+name, ir.TypeOf(dtype.F32, c.sequences, c.context, c.kvHeads*c.headDim), 0)
 }
 
-// caches are the keys and values of all layers.
+// caches returns the states with keys and values of all layers.
 func (c config) caches(root nn.Scope) iter.Seq[*ir.Node] {
 	return func(yield func(*ir.Node) bool) {
 		for i := range c.layers {
@@ -183,10 +183,10 @@ func (d *decoder) feedForward(s nn.Scope, x *ir.Node, bias bool, hidden int64) *
 	return hir.SwiGLU(x, in("up_proj"), in("gate_proj"), s.At("down_proj").ProjectionIf(bias, hidden, d.width)).Named(s.Path())
 }
 
-// finalNorm is the norm in front of the last layer.
+// finalNorm applies the norm before the last layer.
 func (d *decoder) finalNorm(x *ir.Node) *ir.Node { return d.norm(d.root.At("model.norm"), x) }
 
-// logits is the last layer: x [...,width] by rows [n,width] of the head.
+// logits applies the last layer: it multiplies x [...,width] by the rows [n,width] of head.
 func (d *decoder) logits(x, head *ir.Node, name string) *ir.Node {
 	y := hir.Linear(x, head, nil, "").Named(name)
 	if d.logitCap == 0 {
@@ -196,7 +196,7 @@ func (d *decoder) logits(x, head *ir.Node, name string) *ir.Node {
 	return op.Mul(op.Tanh(op.Div(y, most)), most)
 }
 
-// head is the matrix [vocab,width] of the last layer.
+// head returns the matrix [vocab,width] of the last layer.
 func (d *decoder) head() *ir.Node {
 	if d.tied {
 		return d.root.At("model.embed_tokens").Param("weight", d.vocab, d.width)

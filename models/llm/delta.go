@@ -8,10 +8,10 @@ import (
 	"github.com/rlx-go/rlx/models/nn"
 )
 
-// lengthEps is added to the squared length of q and k (Transformers' l2norm).
+// lengthEps is added to the squared length of q and k, as in l2norm of Transformers.
 const lengthEps = 1e-6
 
-// carried are the states of a layer: the last inputs of its convolution, and the memory of the delta rule.
+// carried returns the states of a layer: the last inputs of its convolution, and the memory of the delta rule.
 func (d *decoder) carried(s nn.Scope) [2]*ir.Node {
 	n := d.delta
 	return [2]*ir.Node{
@@ -20,7 +20,7 @@ func (d *decoder) carried(s nn.Scope) [2]*ir.Node {
 	}
 }
 
-// deltaNet is linear attention by the gated delta rule on x [B,T,width].
+// deltaNet applies linear attention by the gated delta rule to x [B,T,width].
 func (d *decoder) deltaNet(s nn.Scope, x *ir.Node) *ir.Node {
 	n := d.delta
 	b, t := x.Type.Shape[0], x.Type.Shape[1]
@@ -51,7 +51,8 @@ func (d *decoder) deltaNet(s nn.Scope, x *ir.Node) *ir.Node {
 	return s.At("out_proj").LinearIf(false, o, d.width)
 }
 
-// deltaInputs are the projections of x [B,T,width]: q, k and v side by side [B,T,2*keys+values], the gate of the result [B,T,values], step and rate [B,T,value heads].
+// deltaInputs returns the projections of x [B,T,width]: q, k and v side by side [B,T,2*keys+values], the gate of the result
+// [B,T,values], and step and rate [B,T,value heads].
 func (d *decoder) deltaInputs(s nn.Scope, x *ir.Node) (qkv, gate, step, rate *ir.Node) {
 	n := d.delta
 	if !n.joined {
@@ -60,7 +61,7 @@ func (d *decoder) deltaInputs(s nn.Scope, x *ir.Node) (qkv, gate, step, rate *ir
 		step, rate = s.At("in_proj_b").LinearIf(false, x, n.valueHeads), s.At("in_proj_a").LinearIf(false, x, n.valueHeads)
 		return qkv, hir.Linear(x, z.Param("weight", n.values(), d.width), nil, "silu").Named(z.Path()), step, rate
 	}
-	// The rows of one key head are its q, its k, and v and z of the value heads that use it.
+	// The rows of a key head are its q, its k, and v and z of the value heads that use it.
 	b, t := x.Type.Shape[0], x.Type.Shape[1]
 	part := func(all *ir.Node, at, size int64) *ir.Node {
 		heads := op.Reshape(all, ir.Shape{b, t, ir.Static(n.keyHeads), ir.Static(all.Type.Shape[2].B / n.keyHeads)})

@@ -1,6 +1,6 @@
-// Package llm builds decoder-only language models from checkpoints with the names of the Transformers library. Method
-// forward turns whole sequences into logits. Method extend appends tokens to a sequence, whose keys and values are in
-// states, and chooses the next token.
+// Package llm builds decoder-only language models from checkpoints with the names of the Transformers library. Method forward
+// computes the logits of whole sequences. Method extend appends tokens to a sequence, whose keys and values are in states, and
+// chooses the next token.
 //
 // It imports models/nn and below; it reads no bytes and knows no device.
 package llm
@@ -21,7 +21,7 @@ var _ = arch.Register(arch.Architecture{
 	Recognise: recognise, Keys: keys, Build: build,
 })
 
-// landmarks are tensors that every model of the family has; the first layer has one of those in a row.
+// landmarks lists groups of alternative names. Every model of the family has a tensor with one name of each group.
 var landmarks = [][]string{
 	{"model.embed_tokens.weight"}, {"model.layers.0.input_layernorm.weight"}, {"model.norm.weight"},
 	{"model.layers.0.mlp.gate_proj.weight", "model.layers.0.mlp.experts.gate_up_proj", "model.layers.0.mlp.experts.gate_proj.weight"},
@@ -44,7 +44,7 @@ func recognise(c arch.Checkpoint) (e arch.Evidence) {
 	return e
 }
 
-// names are those that one of our tensors may have in a checkpoint: ours are those of models of text alone.
+// names returns the names that one of our tensors may have in a checkpoint. Ours are those of text-only models.
 func names(name string) []string {
 	if rest, ok := strings.CutPrefix(name, "model."); ok {
 		return []string{name, "model.language_model." + rest, "language_model.model." + rest}
@@ -53,7 +53,7 @@ func names(name string) []string {
 }
 
 func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
-	cfg.Lift("text_config") // of a model that also sees
+	cfg.Lift("text_config") // in configurations of models with vision
 	w := nn.NewWeights(ckpt, names)
 	c, err := readConfig(w, cfg)
 	if err != nil {
@@ -91,7 +91,7 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 	for i := range c.layers {
 		w.Skip("rotary frequencies, which follow from the configuration", fmt.Sprintf("model.layers.%d.self_attn.rotary_emb.inv_freq", i)) // in old checkpoints
 	}
-	w.Skip("a copy of the embeddings", "lm_head.weight") // in some checkpoints where they are tied
+	w.Skip("a copy of the embeddings", "lm_head.weight") // in some checkpoints with tied embeddings
 	if m.Skipped, err = w.Finish(); err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ import (
 
 const goldens = "../../testdata/goldens/"
 
-// loaded is a method of a golden model on the cpu backend.
+// loaded is a method of a golden model, loaded on the cpu backend.
 type loaded struct {
 	p     *program.Program
 	x     device.Executable
@@ -60,7 +60,7 @@ func (l *loaded) reset(t testing.TB) {
 	t.Cleanup(func() { l.state.Close() })
 }
 
-// run gives the wanted outputs, or all of them.
+// run returns the wanted outputs; without names, all of them.
 func (l *loaded) run(t testing.TB, syms map[string]int64, in map[string]*tensor.Array, want ...string) map[string]*tensor.Array {
 	t.Helper()
 	b, err := l.p.Bind(syms)
@@ -98,7 +98,7 @@ func ints(d dtype.DType, shape []int, v ...int64) *tensor.Array {
 
 func float(v float64) *tensor.Array { return &tensor.Array{DType: dtype.F32, F: []float64{v}} }
 
-// extendInputs are those of extend, sampling from all tokens.
+// extendInputs returns inputs of extend that sample from all tokens.
 func extendInputs(ids []int64, position int) map[string]*tensor.Array {
 	return map[string]*tensor.Array{
 		"input_ids": ints(dtype.I64, []int{1, len(ids)}, ids...), "position": ints(dtype.I32, nil, int64(position)),
@@ -121,7 +121,7 @@ type golden struct {
 func (g golden) value(t testing.TB, name string) *tensor.Array {
 	t.Helper()
 	if name == "input_ids" && g.dtype == dtype.BF16 {
-		g.prefix = "" // the same prompt
+		g.prefix = "" // with the same prompt
 	}
 	return tensortest.Golden(t, goldens+g.name+"/golden.safetensors:"+g.prefix+name)
 }
@@ -134,7 +134,7 @@ var cases = []golden{
 	{"gemma2_tiny", "", dtype.F32}, {"gemma3_tiny", "", dtype.F32},
 }
 
-// row is row i of logits [1,T,V].
+// row returns row i of logits [1,T,V].
 func row(a *tensor.Array, i int) *tensor.Array {
 	n := a.Shape[len(a.Shape)-1]
 	return &tensor.Array{DType: a.DType, Shape: []int{n}, F: a.F[i*n : (i+1)*n]}
@@ -146,8 +146,8 @@ func (g golden) compile(t testing.TB) modeltest.Compiled {
 	return modeltest.Compile(t, modeltest.Build(t, s, goldens+g.name+"/config.json"), s)
 }
 
-// TestGolden compares a compiled model on the cpu backend with Transformers: the logits of a prompt, and the tokens and logits of greedy decoding with
-// a cache, the prompt being cut in chunks of several sizes.
+// TestGolden compares a compiled model on the cpu backend with Transformers: the logits of a prompt, and the tokens and logits of
+// greedy decoding with a cache. It divides the prompt into chunks of several sizes.
 func TestGolden(t *testing.T) {
 	for _, g := range cases {
 		t.Run(g.name+g.prefix, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// near compares logits within 1e-5 of their maximum.
+// near checks that logits are equal within 1e-5 of their maximum.
 func near(t testing.TB, what string, got, want *tensor.Array) {
 	t.Helper()
 	largest := 0.0
@@ -196,7 +196,7 @@ func near(t testing.TB, what string, got, want *tensor.Array) {
 	}
 }
 
-// TestRefused: a configuration that does not fit the tensors, or says what is not known, is an error that names the key.
+// TestRefused checks that a configuration which contradicts the tensors, or has unknown values, gives an error that names the key.
 func TestRefused(t *testing.T) {
 	s := modeltest.Open(t, modeltest.Manifest(t, goldens+"llama_tiny"), dtype.F32)
 	config := goldens + "llama_tiny/config.json"
@@ -233,7 +233,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestRopeScaling compares the scalings of rotary frequencies with Transformers, whole prompts and prompts that extend takes in one run.
+// TestRopeScaling compares scalings of rotary frequencies with Transformers, for forward and for prompts that extend takes in one
+// run.
 func TestRopeScaling(t *testing.T) {
 	s := modeltest.Open(t, modeltest.Manifest(t, goldens+"llama_tiny"), dtype.F32)
 	g := golden{name: "llama_scaled"}
@@ -254,8 +255,8 @@ func TestRopeScaling(t *testing.T) {
 	}
 }
 
-// TestSteps holds what the graphs achieve: per layer two norms, five products with what follows them, and attention in place; nothing is transposed,
-// copied or widened but the embeddings of bf16.
+// TestSteps counts the steps of a layer: two norms, five products with fused epilogues, and attention in place. Nothing is
+// transposed, copied or widened except the embeddings of bf16.
 func TestSteps(t *testing.T) {
 	c := golden{"qwen3_tiny", "", dtype.BF16}.compile(t)
 	for _, target := range []string{"cpu", "wgpu"} {
@@ -280,7 +281,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// packed shows a checkpoint whose matrices are of a packed type.
+// packed is a checkpoint whose matrices have a packed type.
 type packed struct {
 	arch.Checkpoint
 	dtype dtype.DType
@@ -295,11 +296,11 @@ func (p packed) Type(name string) (ir.Type, bool) {
 	return t, ok
 }
 
-// TestPacked: matrices of a packed type are looked up and multiplied as they are, and those of other types beside them.
+// TestPacked checks that matrices of a packed type are gathered and multiplied as they are, also beside matrices of other types.
 func TestPacked(t *testing.T) {
 	for name, products := range map[string]int{
-		"llama_tiny":      3*6 + 1,                 // down_proj has 176 columns, which are no whole blocks
-		"qwen35_moe_tiny": 2*4 + 4 + 3*(1+2+1) + 1, // of linear and full attention, routers and shared experts; out_proj has 48 columns, the last product of shared experts 24
+		"llama_tiny":      3*6 + 1,                 // down_proj has 176 columns, not a multiple of the block
+		"qwen35_moe_tiny": 2*4 + 4 + 3*(1+2+1) + 1, // of linear and full attention, routers and shared experts; out_proj has 48 columns, and the last product of shared experts 24
 	} {
 		s := modeltest.Open(t, modeltest.Manifest(t, goldens+name), dtype.F32)
 		var cfg arch.Config
@@ -330,7 +331,7 @@ func TestPacked(t *testing.T) {
 	}
 }
 
-// TestGemmaConfig: the configuration in the spelling of published checkpoints, nested as of models that also see, means the same.
+// TestGemmaConfig checks that the spelling of published configurations, also nested as in models with vision, means the same.
 func TestGemmaConfig(t *testing.T) {
 	g := golden{name: "gemma3_tiny"}
 	s := modeltest.Open(t, modeltest.Manifest(t, goldens+g.name), dtype.F32)
@@ -361,7 +362,7 @@ func TestGemmaConfig(t *testing.T) {
 	}
 }
 
-// TestSoftcaps: null switches a cap off, and what is no cap is refused.
+// TestSoftcaps checks that null switches a cap off, and that invalid caps are refused.
 func TestSoftcaps(t *testing.T) {
 	s := modeltest.Open(t, modeltest.Manifest(t, goldens+"gemma2_tiny"), dtype.F32)
 	config := goldens + "gemma2_tiny/config.json"
@@ -373,7 +374,7 @@ func TestSoftcaps(t *testing.T) {
 	}
 }
 
-// TestRefusedBatch: models that take one sequence at a time.
+// TestRefusedBatch checks models that take only one sequence at a time.
 func TestRefusedBatch(t *testing.T) {
 	for name, config := range map[string]string{"qwen35_tiny": "qwen35_tiny/config.json", "llama_tiny": "llama_scaled/config.dynamic.json"} {
 		s := modeltest.Open(t, modeltest.Manifest(t, goldens+name), dtype.F32)
@@ -383,7 +384,7 @@ func TestRefusedBatch(t *testing.T) {
 	}
 }
 
-// TestRefusedExperts: a configuration that says something else about experts than the tensors.
+// TestRefusedExperts checks configurations of experts that contradict the tensors.
 func TestRefusedExperts(t *testing.T) {
 	s := modeltest.Open(t, modeltest.Manifest(t, goldens+"qwen3_next_tiny"), dtype.F32)
 	config := goldens + "qwen3_next_tiny/config.json"
@@ -408,7 +409,7 @@ func TestRefusedExperts(t *testing.T) {
 	}
 }
 
-// TestSampling: what the inputs of extend do to the token, worked out from the logits.
+// TestSampling checks the effect of the inputs of extend on the token, computed here from the logits.
 func TestSampling(t *testing.T) {
 	l := load(t, golden{"llama_tiny", "", dtype.F32}.compile(t), "extend")
 	run := func(set map[string]*tensor.Array) map[string]*tensor.Array {
@@ -432,7 +433,7 @@ func TestSampling(t *testing.T) {
 	if got := run(map[string]*tensor.Array{"min_p": float(1), "temperature": float(2)})["token"].I[0]; got != greedy {
 		t.Errorf("min_p 1 gives %d; want %d", got, greedy)
 	}
-	// The penalty counts once for a token that occurs several times.
+	// The penalty applies once to a token that occurs several times.
 	recent := []int64{greedy, 3, greedy, 4, greedy}
 	best, most := int64(-1), math.Inf(-1)
 	for i, v := range logits {

@@ -11,10 +11,10 @@ import (
 
 const (
 	maxLogits = 1 << 30 // bytes of forward's result
-	maxBatch  = 16      // sequences of forward
-	maxTokens = 512     // of one run of extend
-	maxRecent = 256     // tokens that a repeat penalty applies to
-	// maxChoices bounds the elements of the logits of all rows of extend that are in memory at a time.
+	maxBatch  = 16      // of forward
+	maxTokens = 512     // in one run of extend
+	maxRecent = 256     // tokens that the repeat penalty applies to
+	// maxChoices bounds the number of logits that choices holds at a time.
 	maxChoices = 8 << 20
 )
 
@@ -32,7 +32,7 @@ func (c config) extendSyms() ir.Syms {
 	return append(c.draftSyms(), ir.Sym{Name: "R", Min: 1, Max: maxRecent})
 }
 
-// forward builds input_ids i64[B,T] to logits f32[B,T,vocab].
+// forward maps input_ids i64[B,T] to logits f32[B,T,vocab].
 func forward(c config, root nn.Scope) {
 	ids := op.Input(root.G, "input_ids", ir.Type{DType: dtype.I64, Shape: ir.Shape{ir.Named("B"), ir.Named("T")}})
 	d := newDecoder(c, root, "T", nil)
@@ -40,8 +40,8 @@ func forward(c config, root nn.Scope) {
 	root.G.Return("logits", d.logits(x, d.head(), "lm_head"))
 }
 
-// extend appends input_ids i64[1,T] to the sequence in the states. Position is the number of tokens before them,
-// dropped how many of these slide has removed from the states.
+// extend appends input_ids i64[1,T] to the sequence in the states. Input position is the number of tokens before them; dropped is
+// the number of those that slide removed from the states.
 func extend(c config, root nn.Scope) {
 	g := root.G
 	in := declare(g, ir.Static(1))
@@ -50,7 +50,7 @@ func extend(c config, root nn.Scope) {
 		d.row = op.Sub(in.position, op.Input(g, "dropped", ir.TypeOf(dtype.I32)))
 	}
 	x := d.decode(d.embed(in.ids))
-	// The last token alone goes on to the logits: the others would cost as much again as several layers.
+	// Only the last token needs logits. Those of the others would cost as much as several layers.
 	logits, token, logprob := in.choose(d, op.DynamicSlice(x, last(g, "T"), 1, 1))
 	g.Return("logits", logits)
 	g.Return("greedy", op.ArgMax(logits, 1, false))
@@ -63,12 +63,12 @@ func extend(c config, root nn.Scope) {
 	g.Return("hidden", all)
 }
 
-// slide moves the rows that are still seen of full caches, from row first i32[] on, to the front.
+// slide moves the rows of full caches from row first i32[] on, which later tokens still see, to the front.
 func slide(c config, root nn.Scope) {
 	first, start := op.Input(root.G, "first", ir.TypeOf(dtype.I32)), op.Const(root.G, 0, ir.TypeOf(dtype.I32))
 	for cache := range c.caches(root) {
 		rows := cache
-		if c.sequences > 1 { // extend has the first of them
+		if c.sequences > 1 { // only for the first sequence, which extend continues
 			rows = op.Narrow(cache, 0, 0, 1)
 		}
 		op.KVAppend(cache, op.DynamicSlice(rows, first, 1, int(c.kept())), start, 1)
@@ -76,7 +76,7 @@ func slide(c config, root nn.Scope) {
 	root.G.Return("done", start)
 }
 
-// inputs are those of a run that appends tokens to B sequences, and chooses the one that follows the last of each.
+// inputs holds the inputs of a run that appends tokens to B sequences, and chooses the next token of each.
 type inputs struct {
 	ids, position                          *ir.Node
 	temperature, topK, topP, minP, penalty *ir.Node
@@ -101,7 +101,7 @@ func declare(g *ir.Graph, sequences ir.Dim) inputs {
 	}
 }
 
-// choose draws a token for each sequence from x [B,1,width], the layers' output for its last token. It returns logits
+// choose draws a token for each sequence. x [B,1,width] is the output of the layers for its last token. It returns logits
 // [B,vocab], the token i32[B] and its log probability f32[B].
 func (in inputs) choose(d *decoder, x *ir.Node) (logits, token, logprob *ir.Node) {
 	sequences := x.Type.Shape[0]
@@ -113,8 +113,8 @@ func (in inputs) choose(d *decoder, x *ir.Node) (logits, token, logprob *ir.Node
 	return logits, token, op.Reshape(chosen, ir.Shape{sequences})
 }
 
-// token samples i32[B] from logits [B,vocab] with the penalty and limits of Transformers' generation. Each sequence
-// gets the token that it would get alone.
+// token samples i32[B] from logits [B,vocab] with the penalty and limits of generation in Transformers. A sequence gets the same
+// token as it would alone.
 func (in inputs) token(c config, logits *ir.Node) *ir.Node {
 	number := func(v float64) *ir.Node { return op.Const(logits.Graph, v, ir.TypeOf(dtype.F32)) }
 	sequences := logits.Type.Shape[0]
@@ -129,8 +129,8 @@ func (in inputs) token(c config, logits *ir.Node) *ir.Node {
 	return op.Sample(x, in.temperature, in.topK, in.topP, in.seed, in.step, in.minP, op.SampleAttrs{Alone: !sequences.Is(1)})
 }
 
-// occurrences counts ids i32[B,R] by sequence and token: f32[B,vocab]. scatter_add takes longer for many rows than for
-// wide ones, so a row is a stretch of the vocabulary, to which each id adds a 1 in one column.
+// occurrences counts ids i32[B,R] by sequence and token: f32[B,vocab]. scatter_add is slower for many rows than for wide ones. So a
+// row is a stretch of the vocabulary, and each id adds a 1 in one column.
 func (c config) occurrences(ids *ir.Node) *ir.Node {
 	const stretch = 256
 	g, rows := ids.Graph, (c.vocab+stretch-1)/stretch
@@ -151,12 +151,12 @@ func (c config) occurrences(ids *ir.Node) *ir.Node {
 	return op.Narrow(op.Reshape(counts, ir.Shape{sequences, ir.Static(rows * stretch)}), 1, 0, int(c.vocab))
 }
 
-// choices is the largest logit's index in every row of x [1,T,width], i32[1,T], and the logarithm of its probability,
-// f32[1,T]. A large vocabulary is taken in parts, so that the logits of all rows are never in memory together.
+// choices returns, for each row of x [1,T,width], the index of the largest logit, i32[1,T], and the logarithm of its probability,
+// f32[1,T]. It divides a large vocabulary, so that only a part of the logits is in memory at a time.
 func (d *decoder) choices(x *ir.Node) (index, logprob *ir.Node) {
 	rows, head := min(d.vocab, max(1, maxChoices/d.extendTokens())), d.head()
 	var best *ir.Node
-	var sums []*ir.Node // logarithms of the sums of each part's exponentials
+	var sums []*ir.Node // for each part, the logarithm of the sum of exponentials
 	for at := int64(0); at < d.vocab; at += rows {
 		n := min(rows, d.vocab-at)
 		y := d.logits(x, op.Narrow(head, 0, int(at), int(n)), fmt.Sprint("choices.", at))

@@ -13,16 +13,16 @@ import (
 	"github.com/rlx-go/rlx/models/nn"
 )
 
-// moe are the sizes of mixtures of experts.
+// moe holds the sizes of mixtures of experts.
 type moe struct {
-	experts, used int64 // those that there are, and that each token takes
-	hidden        int64 // of an expert
-	shared        int64 // of the expert that all tokens take; 0: there is none
+	experts, used int64 // all experts; experts per token
+	hidden        int64 // width of an expert
+	shared        int64 // width of the expert that all tokens use; 0 if there is none
 	fused         bool  // gate and up projection are one tensor
-	normalise     bool  // the weights of the experts that a token takes add up to 1
+	normalise     bool  // scale the weights of a token's experts to add up to 1
 }
 
-// readExperts finds the sizes of feed-forward blocks and of mixtures of experts.
+// readExperts reads the sizes of feed-forward blocks and mixtures of experts.
 func (c *config) readExperts(w *nn.Weights, r *reader) (err error) {
 	if i := slices.IndexFunc(c.layers, func(l layer) bool { return !l.sparse }); i >= 0 {
 		s := fmt.Sprintf("model.layers.%d.mlp.", i)
@@ -73,7 +73,8 @@ func (c *config) readExperts(w *nn.Weights, r *reader) (err error) {
 	return err
 }
 
-// mixture is a feed-forward block of experts on x [B,T,width]: each token takes the few for which its router has the largest logits, and one that all share.
+// mixture applies a feed-forward block of experts to x [B,T,width]. A token uses the experts for which the router has the largest
+// logits, and the shared one.
 func (d *decoder) mixture(s nn.Scope, x *ir.Node) *ir.Node {
 	n := d.moe
 	shape := x.Type.Shape

@@ -22,7 +22,7 @@ func (l *loaded) mtp(t *testing.T, hidden *tensor.Array, ids, last []int64) map[
 	})
 }
 
-// TestMTP compares the head that predicts one token more with Transformers, by itself, with and without biases of its norms.
+// TestMTP compares the head that predicts one more token with Transformers, with and without biases of its norms.
 func TestMTP(t *testing.T) {
 	for manifest, result := range map[string]string{"manifest.json": "logits", "manifest_bias.json": "bias.logits"} {
 		es, err := synth.ReadManifest(filepath.Join(goldens, "qwen35_mtp", manifest))
@@ -48,7 +48,7 @@ func TestMTP(t *testing.T) {
 	}
 }
 
-// TestDrafts: the head drafts three tokens after a prompt, from the trunk's states and then from its own.
+// TestDrafts drafts three tokens after a prompt, the first from the hidden state of the trunk, the others from that of the head.
 func TestDrafts(t *testing.T) {
 	g := mtpGolden
 	g.prefix = "e2e."

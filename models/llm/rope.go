@@ -10,21 +10,21 @@ import (
 	"github.com/rlx-go/rlx/models/arch"
 )
 
-// rope is the rotary position embedding, with one of Transformers' scalings of its frequencies.
+// rope describes rotary position embedding, with one of the scalings of its frequencies in Transformers.
 type rope struct {
 	kind      string
 	base      float64
-	factor    float64 // by which the longest wavelengths grow
-	low, high float64 // llama3: wavelengths in the original context, between which frequencies are scaled partly
-	original  float64 // llama3, yarn: positions that the model was first trained for
-	fast      float64 // yarn: rotations in the original context, between which frequencies are scaled partly
+	factor    float64 // by which the longest wavelengths are multiplied
+	low, high float64 // llama3: rotations within the original context; between these, frequencies are scaled partly
+	original  float64 // llama3, yarn: positions of the original training
+	fast      float64 // yarn: rotations within the original context; between fast and slow, frequencies are scaled partly
 	slow      float64
-	truncate  bool    // yarn: the pairs with these rotations are rounded outwards
-	attention float64 // yarn: factor of cosine and sine
-	part      float64 // of a head, that turns
+	truncate  bool    // yarn: round the range of pairs outwards
+	attention float64 // yarn: multiplies cosine and sine
+	part      float64 // fraction of a head that rotates
 }
 
-// Keys of rotary embedding, which are at the top of old configurations and in objects of newer ones.
+// Keys of rotary embedding. Old configurations have them at the top, newer ones in objects.
 const (
 	keyTheta      = "rope_theta"
 	keyPartial    = "partial_rotary_factor"
@@ -32,7 +32,7 @@ const (
 	keyParameters = "rope_parameters"
 )
 
-// ropeKeys are those in an object.
+// ropeKeys lists the keys within an object.
 var ropeKeys = map[string]string{
 	keyTheta: "base of the rotary frequencies (default 10000)", keyPartial: "part of a head that turns (default 1)",
 	"rope_type": "scaling of rotary frequencies: default, linear, dynamic, llama3 or yarn", "type": "the older name of rope_type", "factor": "how much longer contexts become",
@@ -122,7 +122,7 @@ func readRope(r *reader, c config) (p rope) {
 	return p
 }
 
-// rotated is how many elements of a head turn.
+// rotated returns the number of elements of a head that rotate.
 func (p rope) rotated(r *reader, c config) int64 {
 	n := int64(float64(c.headDim) * p.part)
 	if r.err == nil && (n < 2 || n%2 != 0 || n > c.headDim) {
@@ -131,8 +131,8 @@ func (p rope) rotated(r *reader, c config) int64 {
 	return n
 }
 
-// frequencies are the radians per position of each of n/2 pairs, nil for those of the base alone. tokens is the length of the sequence so
-// far, i32[]. All but those of dynamic scaling are known when the model is compiled.
+// frequencies returns the radians per position of each of n/2 pairs, or nil for those of the base. tokens returns the length of the
+// sequence so far, i32[]. Only dynamic scaling uses it; other frequencies are constants.
 func (p rope) frequencies(g *ir.Graph, n int64, tokens func() *ir.Node, maxPositions int64) *ir.Node {
 	if p.kind == "default" || p.kind == "mrope" {
 		return nil
@@ -145,16 +145,16 @@ func (p rope) frequencies(g *ir.Graph, n int64, tokens func() *ir.Node, maxPosit
 	pair := op.Iota(g, 0, ir.TypeOf(d, n/2))
 	power := op.Mul(pair, number(-2/float64(n))) // of the base
 	if p.kind == "dynamic" {
-		// The base grows with the sequence, once it is longer than those the model was made for.
+		// The base grows with the sequence, once it is longer than maxPositions.
 		length := op.Max(op.Cast(tokens(), d), number(float64(maxPositions)))
 		growth := op.Sub(op.Mul(length, number(p.factor/float64(maxPositions))), number(p.factor-1))
 		return op.Exp(op.Mul(power, op.Add(number(math.Log(p.base)), op.Mul(op.Log(growth), number(float64(n)/float64(n-2))))))
 	}
 	f := op.Exp(op.Mul(power, number(math.Log(p.base))))
-	keep := number(0) // 1 for pairs that stay as they are, 0 for those whose wavelength grows by factor
+	keep := number(0) // 1 for pairs that keep their frequency, 0 for pairs whose wavelength is multiplied by factor
 	switch p.kind {
 	case "llama3":
-		rotations := op.Mul(f, number(p.original/(2*math.Pi))) // in the original context
+		rotations := op.Mul(f, number(p.original/(2*math.Pi))) // within the original context
 		keep = op.Clamp(op.Mul(op.Sub(rotations, number(p.low)), number(1/(p.high-p.low))), 0, 1)
 	case "yarn":
 		low, high := p.yarnRange(n)
@@ -164,7 +164,7 @@ func (p rope) frequencies(g *ir.Graph, n int64, tokens func() *ir.Node, maxPosit
 	return op.Cast(f, dtype.F32).Named("rope_frequencies")
 }
 
-// yarnRange are the pairs between which YaRN goes from keeping frequencies to scaling them (Peng et al. 2023, section 3.2).
+// yarnRange returns the pairs between which YaRN goes from keeping frequencies to scaling them (Peng et al. 2023, section 3.2).
 func (p rope) yarnRange(n int64) (low, high float64) {
 	pair := func(rotations float64) float64 {
 		return float64(n) * math.Log(p.original/(rotations*2*math.Pi)) / (2 * math.Log(p.base))
@@ -175,7 +175,7 @@ func (p rope) yarnRange(n int64) (low, high float64) {
 	}
 	low, high = max(low, 0), min(high, float64(n-1))
 	if low == high {
-		high += 0.001 // as Transformers
+		high += 0.001 // as in Transformers
 	}
 	return low, high
 }

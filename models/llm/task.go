@@ -12,18 +12,18 @@ import (
 	"github.com/rlx-go/rlx/models/arch"
 )
 
-// Files of Transformers beside a checkpoint.
+// Files that Transformers stores beside a checkpoint.
 const (
 	fileTokenizer       = "tokenizer.json"
 	fileTokenizerConfig = "tokenizer_config.json"
 	fileTemplate        = "chat_template.jinja"
 	fileGeneration      = "generation_config.json"
 
-	maxText = 4 << 20 // bytes of those but the tokenizer
+	maxText = 4 << 20 // bytes of each file but the tokenizer
 )
 
-// describe describes extend to the runtime, and collects what lies beside the checkpoint: a tokenizer, a template for conversations, and
-// how its authors sample.
+// describe describes extend as a task, with the files beside the checkpoint: the tokenizer, the chat template, and the recommended
+// sampling parameters.
 func (c config) describe(cfg arch.Config, m *arch.Model) error {
 	t := text.New(int(c.vocab), int(c.context), int(c.extendTokens()), maxRecent)
 	if err := c.sampling(cfg, t); err != nil {
@@ -67,7 +67,7 @@ func (c config) describe(cfg arch.Config, m *arch.Model) error {
 	return nil
 }
 
-// checkTokenizer compares a tokenizer with the vocabulary, which may have rows that no token has.
+// checkTokenizer checks the ids of a tokenizer against the vocabulary, which may have rows without a token.
 func (c config) checkTokenizer(data []byte) error {
 	tok, err := tokenizer.Parse(data)
 	if e, ok := errors.AsType[*diag.Error](err); ok {
@@ -80,7 +80,7 @@ func (c config) checkTokenizer(data []byte) error {
 	return err
 }
 
-// decode reads a file of JSON, if it is there.
+// decodeFile decodes a JSON file, if it exists.
 func decodeFile(cfg arch.Config, name string, into any) error {
 	data, ok, err := cfg.File(name, maxText)
 	if err != nil || !ok {
@@ -92,7 +92,7 @@ func decodeFile(cfg arch.Config, name string, into any) error {
 	return nil
 }
 
-// ids is a token id or a list of them.
+// ids is a token id or a list of ids.
 type ids []int
 
 func (x *ids) UnmarshalJSON(b []byte) error {
@@ -104,7 +104,7 @@ func (x *ids) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]int)(x))
 }
 
-// sampling reads generation_config.json. Values that it does not give are off, and without do_sample the most probable token is taken.
+// sampling reads generation_config.json. Absent values are off. Without do_sample, the most probable token is chosen.
 func (c config) sampling(cfg arch.Config, t *text.Task) error {
 	var g struct {
 		Sample      bool     `json:"do_sample"`
@@ -137,7 +137,7 @@ func (c config) sampling(cfg arch.Config, t *text.Task) error {
 	return nil
 }
 
-// template reads the chat template, which new checkpoints have in a file of its own, and the texts of special tokens that it uses.
+// template reads the chat template, for which newer checkpoints have a separate file, and the texts of its special tokens.
 func (c config) template(cfg arch.Config, t *text.Task) ([]byte, error) {
 	var k struct {
 		Template json.RawMessage `json:"chat_template"`
@@ -175,7 +175,7 @@ func (c config) template(cfg arch.Config, t *text.Task) ([]byte, error) {
 	return nil, diag.New(arch.ErrConfig, fileTokenizerConfig, "chat_template has %q; want one that is called default", names)
 }
 
-// special is the text of a special token, which old checkpoints write as an object.
+// special is the text of a special token. Old checkpoints write it as an object.
 type special string
 
 func (s *special) UnmarshalJSON(b []byte) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/rlx-go/rlx/models/arch"
 )
 
-// TestTask: what lies beside a checkpoint becomes the description of the task.
+// TestTask checks the description made from the files beside a checkpoint.
 func TestTask(t *testing.T) {
 	s := modeltest.Open(t, modeltest.Manifest(t, goldens+"llama_tiny"), dtype.F32)
 	for _, c := range []struct {
@@ -25,7 +25,7 @@ func TestTask(t *testing.T) {
 		end        []int
 		template   string
 		bos, wrong string
-		code       error // of wrong; nil: arch.ErrConfig
+		code       error // of wrong; nil means arch.ErrConfig
 	}{
 		{name: "nothing", end: []int{2}},
 		{name: "sampling", files: map[string]string{

@@ -11,7 +11,7 @@ import (
 	"github.com/rlx-go/rlx/models/nn"
 )
 
-// config are the sizes of one SAM. Nearly all come from tensor shapes; keys lists the others.
+// config holds the sizes and options of a SAM. Nearly all come from tensor shapes; keys lists the others.
 type config struct {
 	parts           parts
 	imageSize, grid int64 // side of the image in pixels, and in tokens
@@ -19,20 +19,20 @@ type config struct {
 
 	// Of the image encoder.
 	patch, width, heads, hidden int64
-	windows                     []int // per block: side in tokens, 0 global
+	windows                     []int // per block: side of its windows in tokens; 0 for global attention
 	relPos, qkvBias             bool
-	images                      int64 // that encode_batch takes; 1: there is no such method
+	images                      int64 // limit of encode_batch; 1 if there is no such method
 	encoderEps                  float64
 	encoderAct                  string
 
 	// Of the prompt encoder and the mask decoder.
 	masks         int64    // mask tokens
-	maskChannels  [2]int64 // between the convolutions of a mask prompt; 0 where the checkpoint has none
+	maskChannels  [2]int64 // between the convolutions of a mask prompt; 0 if the checkpoint has none
 	decoderLayers int64
 	decoderHeads  int64
 	decoderHidden int64
-	iouLayers     int64 // of the head that predicts the masks' quality
-	iouHidden     int64 // its width, 0 where it is one layer
+	iouLayers     int64 // of the head that predicts the quality of masks
+	iouHidden     int64 // width of that head; 0 if it is a single layer
 	decoderEps    float64
 	decoderAct    string
 }
@@ -54,7 +54,7 @@ const (
 	keyBatch        = "batch"
 )
 
-// maxImages is the largest number of images in one run of encode_batch.
+// maxImages is the maximum number of images in one run of encode_batch.
 const maxImages = 64
 
 var keys = map[string]string{
@@ -73,10 +73,10 @@ var keys = map[string]string{
 	keyGrid:         "side of the image in tokens, for a checkpoint without an encoder (default 64)",
 }
 
-// maxSize bounds every size that is read from a tensor, far above any model's, so that products of two do not overflow.
+// maxSize bounds every size that is read from a tensor. It exceeds every model, and products of two sizes cannot overflow.
 const maxSize = 1 << 20
 
-// dims fetches a tensor's shape, checked for its rank.
+// dims returns the shape of a tensor and checks its rank.
 func dims(w *nn.Weights, name, want string, rank int) ([]int64, error) {
 	t, ok := w.Type(name)
 	if !ok {
@@ -129,7 +129,7 @@ func (c *config) readDecoder(w *nn.Weights, n naming, cfg arch.Config) error {
 		if c.embed = tokens[1]; c.embed%8 != 0 {
 			return diag.New(arch.ErrTensor, w.Source("mask_decoder.mask_tokens.weight"), "tensor is %v; expected a multiple of 8 channels", ir.ShapeOf(tokens...))
 		}
-		c.imageSize, c.grid = 1024, 64 // of every published SAM
+		c.imageSize, c.grid = 1024, 64 // as in every published SAM
 		for key, size := range map[string]*int64{keyImageSize: &c.imageSize, keyGrid: &c.grid} {
 			if v, ok, err := cfg.Int(key, 1, maxGrid); err != nil {
 				return err
@@ -167,12 +167,12 @@ func (c *config) readDecoder(w *nn.Weights, n naming, cfg arch.Config) error {
 	return nil
 }
 
-// maxGrid bounds sizes that the configuration alone gives.
+// maxGrid bounds sizes that only the configuration determines.
 const maxGrid = 1 << 14
 
-// readChoices takes what shapes cannot tell, and compares the rest with them.
+// readChoices reads what shapes do not determine, and checks that the other keys agree with the tensors.
 func (c *config) readChoices(n naming, cfg arch.Config) (err error) {
-	c.decoderHeads = 8 // in every published SAM
+	c.decoderHeads = 8 // as in every published SAM
 	if v, ok, err := cfg.Int(keyDecoderHeads, 1, 1<<16); err != nil {
 		return err
 	} else if ok {
@@ -182,7 +182,7 @@ func (c *config) readChoices(n naming, cfg arch.Config) (err error) {
 		return diag.New(arch.ErrConfig, cfg.Origin(keyDecoderHeads), "%s is %d, which does not divide the decoder's inner width %d", keyDecoderHeads, c.decoderHeads, c.embed/2).
 			WithHint("give the checkpoint's own with --set %s=N", keyDecoderHeads)
 	}
-	// In the decoder's layers the original code leaves nn.LayerNorm's epsilon, and Transformers has its own.
+	// The original code uses the default epsilon of nn.LayerNorm in the decoder; Transformers uses its own.
 	c.encoderEps, c.decoderEps = 1e-6, 1e-5
 	if n.transformers {
 		c.decoderEps = 1e-6
@@ -242,7 +242,7 @@ func (c *config) readChoices(n naming, cfg arch.Config) (err error) {
 	return nil
 }
 
-// facts are shown to the user.
+// facts returns the lines that describe the model to the user.
 func (c config) facts(n naming, cfg arch.Config) []arch.Fact {
 	names := "original SAM"
 	if n.transformers {

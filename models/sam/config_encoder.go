@@ -49,7 +49,7 @@ func (c *config) readEncoder(w *nn.Weights, cfg arch.Config) error {
 	return nil
 }
 
-// readBlocks finds depth, heads and windows.
+// readBlocks finds the depth, the heads and the windows.
 func (c *config) readBlocks(w *nn.Weights, cfg arch.Config) error {
 	for i := 0; ; i++ {
 		block := fmt.Sprintf("image_encoder.blocks.%d.", i)
@@ -75,8 +75,8 @@ func (c *config) readBlocks(w *nn.Weights, cfg arch.Config) error {
 	return c.readWindows(cfg)
 }
 
-// readRelPos takes the heads and the window of a block from its table of relative positions. It has 2n-1 rows, where n is the side
-// of what its queries attend to, and as many columns as a head.
+// readRelPos derives heads and window of a block from its table of relative positions. The table has 2n-1 rows, where n is the side
+// of the area that queries attend to, and one column for each element of a head.
 func (c *config) readRelPos(w *nn.Weights, name string) error {
 	rel, err := dims(w, name, "[2*window-1, head width]", 2)
 	if err != nil {
@@ -92,13 +92,13 @@ func (c *config) readRelPos(w *nn.Weights, name string) error {
 	c.heads = c.width / rel[1]
 	window := (rel[0] + 1) / 2
 	if window == c.grid {
-		window = 0 // one window that is the whole grid
+		window = 0 // the window is the whole grid
 	}
 	c.windows = append(c.windows, int(window))
 	return nil
 }
 
-// readWindows takes heads and windows from the configuration, where no tensor tells.
+// readWindows reads heads and windows from the configuration if no tensor determines them.
 func (c *config) readWindows(cfg arch.Config) error {
 	var window int64
 	for key, v := range map[string]*int64{keyEncoderHeads: &c.heads, keyWindow: &window} {

@@ -8,13 +8,13 @@ import (
 	"github.com/rlx-go/rlx/models/nn"
 )
 
-// neckEps is LayerNorm2d's epsilon in the original code; Transformers has the same.
+// neckEps is the epsilon of LayerNorm2d in the original code and in Transformers.
 const neckEps = 1e-6
 
-// encode builds image [1,3,S,S], normalised pixels, to embeddings [1,C,g,g].
+// encode maps image [1,3,S,S], normalised pixels, to embeddings [1,C,g,g].
 func encode(c config, root nn.Scope) { encodeImages(c, root, ir.Static(1)) }
 
-// encodeBatch is encode for images [B,3,S,S].
+// encodeBatch is like encode for images [B,3,S,S].
 func encodeBatch(c config, root nn.Scope) { encodeImages(c, root, ir.Named("B")) }
 
 func encodeImages(c config, root nn.Scope, images ir.Dim) {
@@ -45,7 +45,8 @@ func block(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
 	return op.Add(x, s.At("mlp").MLP(h, "lin1", "lin2", c.hidden, c.width, c.encoderAct)).Named(s.Path())
 }
 
-// relPos is a table of relative positions. Without them it is zero: the attention that fuses takes tables, and they cost it little.
+// relPos returns a table of relative positions. If the checkpoint has none, the table is zero, because only attention with tables
+// is fused.
 func relPos(c config, attn nn.Scope, name string, window int) *ir.Node {
 	side := c.grid
 	if window > 0 {
@@ -57,7 +58,7 @@ func relPos(c config, attn nn.Scope, name string, window int) *ir.Node {
 	return attn.Param(name, 2*side-1, c.width/c.heads)
 }
 
-// neck maps tokens [1,g,g,D] to embeddings [1,C,g,g]. It stays channels last until the end.
+// neck maps tokens [1,g,g,D] to embeddings [1,C,g,g]. It keeps channels last until the end.
 func neck(c config, s nn.Scope, x *ir.Node) *ir.Node {
 	w := s.Param("0.weight", c.embed, c.width, 1, 1)
 	x = hir.Linear(x, op.Reshape(w, ir.ShapeOf(c.embed, c.width)), nil, "").Named(s.At(0).Path()) // a 1x1 convolution

@@ -8,20 +8,20 @@ import (
 	"github.com/rlx-go/rlx/models/nn"
 )
 
-// maxPoints is the largest number of prompt points in one run, padding included.
+// maxPoints is the maximum number of prompt points in one run, padding included.
 const maxPoints = 64
 
-// finalEps is nn.LayerNorm's default, which Transformers too leaves for the decoder's last norm.
+// finalEps is the default epsilon of nn.LayerNorm. Transformers uses it, too, for the last norm of the decoder.
 const finalEps = 1e-5
 
-// maxPrompts is the largest number of prompts in one run of decode_batch. Each takes 13 MB of the arena in a SAM of full size.
+// maxPrompts is the maximum number of prompts in one run of decode_batch. In a SAM of full size each takes 13 MB of the arena.
 const maxPrompts = 8
 
-// decode builds embeddings [1,C,g,g], points [1,N,2], labels [1,N] and, where the checkpoint takes mask prompts, mask [1,1,4g,4g] to
-// low_res_masks [1,M,4g,4g] and iou [1,M].
+// decode maps embeddings [1,C,g,g], points [1,N,2] and labels [1,N] to low_res_masks [1,M,4g,4g] and iou [1,M]. If the checkpoint
+// takes mask prompts, there is also an input mask [1,1,4g,4g].
 func decode(c config, root nn.Scope) { decodePrompts(c, root, ir.Static(1), c.maskChannels[0] > 0) }
 
-// decodeBatch is decode for prompts [P,N,2] in one image. Each has its own masks [P,M,4g,4g]; none has a mask prompt.
+// decodeBatch is like decode for prompts [P,N,2] in one image, without mask prompts. It returns masks [P,M,4g,4g].
 func decodeBatch(c config, root nn.Scope) { decodePrompts(c, root, ir.Named("P"), false) }
 
 func decodePrompts(c config, root nn.Scope, prompts ir.Dim, masked bool) {
@@ -31,7 +31,7 @@ func decodePrompts(c config, root nn.Scope, prompts ir.Dim, masked bool) {
 	embeddings := op.Input(g, "embeddings", ir.TypeOf(dtype.F32, 1, c.embed, c.grid, c.grid))
 	points := op.Input(g, "points", ir.Type{DType: dtype.F32, Shape: ir.Shape{prompts, n, ir.Static(2)}})
 	labels := op.Input(g, "labels", ir.Type{DType: dtype.I32, Shape: ir.Shape{prompts, n}})
-	each := func(x *ir.Node) *ir.Node { // [1,n,C], the same for every prompt
+	each := func(x *ir.Node) *ir.Node { // repeats x [1,n,C] for every prompt
 		if prompts.Is(1) {
 			return x
 		}
@@ -65,18 +65,18 @@ func decodePrompts(c config, root nn.Scope, prompts ir.Dim, masked bool) {
 	g.Return("iou", op.Reshape(iou, ir.Shape{prompts, ir.Static(c.masks)}))
 }
 
-// learned is a table of learned tokens [n, C] as a batch of one.
+// learned returns a table of learned tokens [n, C] as a batch of one.
 func learned(s nn.Scope, name string, n, width int64) *ir.Node {
 	return op.Reshape(s.F32(name, n, width), ir.ShapeOf(1, n, width))
 }
 
-// twoWay is the transformer in which tokens attend to the image and the image to tokens. Post-norm; position encodings
-// are added to queries and keys at every attention, never to values.
+// twoWay builds the transformer in which tokens attend to the image and the image to tokens. It is post-norm. Position encodings
+// are added to queries and keys of every attention, never to values.
 func twoWay(c config, s nn.Scope, tokens, src, srcPE *ir.Node) (queries, keys *ir.Node) {
 	queries, keys = tokens, src
 	for i := range c.decoderLayers {
 		l := s.At("layers", i)
-		if i == 0 { // the tokens are their own positions still, and the attention replaces them
+		if i == 0 { // the tokens are still equal to their positions, and the result of attention replaces them
 			queries = attention(c, l.At("self_attn"), queries, queries, queries, c.embed)
 		} else {
 			q := op.Add(queries, tokens)
@@ -96,13 +96,13 @@ func twoWay(c config, s nn.Scope, tokens, src, srcPE *ir.Node) (queries, keys *i
 	return s.At("norm_final_attn").LayerNorm(queries, finalEps), keys
 }
 
-// attention has its four projections at s; inner is the width between them.
+// attention applies the attention with four projections at s. inner is the width between them.
 func attention(c config, s nn.Scope, q, k, v *ir.Node, inner int64) *ir.Node {
 	in := func(name string) hir.Projection { return s.At(name).Projection(c.embed, inner) }
 	return hir.MultiheadAttention(q, k, v, int(c.decoderHeads), in("q_proj"), in("k_proj"), in("v_proj"), s.At("out_proj").Projection(inner, c.embed)).Named(s.Path())
 }
 
-// upscale makes tokens [1,g,g,C] four times larger: [1,4g,4g,C/8].
+// upscale maps tokens [1,g,g,C] to [1,4g,4g,C/8].
 func upscale(c config, s nn.Scope, x *ir.Node) *ir.Node {
 	double := op.ConvTransposeAttrs{Stride: []int{2, 2}, Padding: []int{0, 0}, OutputPadding: []int{0, 0}, Dilation: []int{1, 1}, Layout: "nhwc"}
 	x = op.ConvTranspose2D(x, s.Param("0.weight", c.embed, c.embed/4, 2, 2), s.F32("0.bias", c.embed/4), double).Named(s.At(0).Path())
@@ -111,10 +111,10 @@ func upscale(c config, s nn.Scope, x *ir.Node) *ir.Node {
 	return op.Gelu(x)
 }
 
-// hyperLayers are the layers of the networks that make a mask's weights.
+// hyperLayers is the number of layers of the networks that compute the weights of a mask.
 const hyperLayers = 3
 
-// mlp is so many linear layers with ReLU between them.
+// mlp applies linear layers with ReLU between them.
 func mlp(s nn.Scope, x *ir.Node, layers, hidden, out int64) *ir.Node {
 	for i := range layers - 1 {
 		x = s.At("layers", i).Linear(x, hidden, "relu")

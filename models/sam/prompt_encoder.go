@@ -11,7 +11,7 @@ import (
 	"github.com/rlx-go/rlx/models/nn"
 )
 
-// scalar is an f32 constant that broadcasts.
+// scalar returns an f32 constant that broadcasts.
 func scalar(g *ir.Graph, v float64) *ir.Node { return op.Const(g, v, ir.TypeOf(dtype.F32)) }
 
 // positions encodes coordinates in [0,1] (x, y on the last axis) with random Fourier features (arXiv:2006.10739):
@@ -23,11 +23,11 @@ func positions(c config, s nn.Scope, p *ir.Node) *ir.Node {
 	return op.Concat(p.Type.Rank()-1, op.Sin(p), op.Cos(p))
 }
 
-// sparsePrompts embeds points [P,N,2] (pixels of the square input) with labels [P,N] to [P,N,C]. Labels: -1 padding,
-// 0 background, 1 foreground, 2 and 3 corners of a box; any other is an index out of range at run time.
+// sparsePrompts maps points [P,N,2] (pixels of the square input) with labels [P,N] to [P,N,C]. Labels are -1 for padding, 0 for
+// background, 1 for foreground, 2 and 3 for corners of a box. Any other is an index out of range at run time.
 func sparsePrompts(c config, s nn.Scope, points, labels *ir.Node) *ir.Node {
 	g := s.G
-	// The centre of a pixel is half a pixel further.
+	// The centre of a pixel is half a pixel from its corner.
 	at := op.Mul(op.Add(points, scalar(g, 0.5)), scalar(g, 1/float64(c.imageSize)))
 	pe := positions(c, s, at)
 	kinds := op.Concat(0, s.F32("not_a_point_embed.weight", 1, c.embed),
@@ -40,10 +40,11 @@ func sparsePrompts(c config, s nn.Scope, points, labels *ir.Node) *ir.Node {
 	return op.Add(op.Where(padding, scalar(g, 0), pe), kind)
 }
 
-// densePrompt embeds a mask prompt [1,1,4g,4g], logits, to [1,g*g,C]. A mask of NaN is none: the result is then none, [1,C].
+// densePrompt maps a mask prompt [1,1,4g,4g] of logits to [1,g*g,C]. A mask of NaN means no mask, and gives the operand none,
+// [1,C].
 func densePrompt(c config, s nn.Scope, mask, none *ir.Node) *ir.Node {
 	absent := op.Isnan(mask)
-	x := op.Where(absent, scalar(s.G, 0), mask) // so that no NaN goes further
+	x := op.Where(absent, scalar(s.G, 0), mask) // keeps NaN out of the convolutions
 	x = op.Reshape(x, ir.ShapeOf(1, 4*c.grid, 4*c.grid, 1))
 	s = s.At("mask_downscaling")
 	in := int64(1)
@@ -62,7 +63,8 @@ func densePrompt(c config, s nn.Scope, mask, none *ir.Node) *ir.Node {
 	return op.Where(first, none, x)
 }
 
-// gridPositions encodes the centres of the token grid: [1, g*g, C]. It has no run-time operand and folds to a constant.
+// gridPositions returns the encoding of the centres of the token grid, [1, g*g, C]. It has no run-time operand and folds to a
+// constant.
 func gridPositions(c config, s nn.Scope) *ir.Node {
 	t := ir.TypeOf(dtype.I32, c.grid, c.grid, 1)
 	axis := func(i int) *ir.Node {

@@ -1,7 +1,7 @@
-// Package sam builds SAM v1 (Kirillov et al., Segment Anything, arXiv:2304.02643) from a checkpoint of the original release
-// or of the Transformers library: method encode makes image embeddings, method decode turns them and prompts (points, a box, a mask)
-// into masks, and decode_batch does so for several prompts at a time. On request encode_batch takes several images. A checkpoint may have the encoder alone,
-// or the decoder.
+// Package sam builds SAM v1 (Kirillov et al., Segment Anything, arXiv:2304.02643) from a checkpoint of the original release or of
+// the Transformers library. Method encode computes image embeddings. Method decode turns them and prompts (points, a box, a mask)
+// into masks, and decode_batch does so for several prompts at a time. On request encode_batch encodes several images. A checkpoint
+// may have only the encoder or only the decoder.
 //
 // It imports models/nn and below; it reads no bytes and knows no device.
 package sam
@@ -21,8 +21,8 @@ var _ = arch.Register(arch.Architecture{
 	Recognise: recognise, Keys: keys, Build: build,
 })
 
-// landmarks are tensors that every SAM v1 has and no other family has together, of the image encoder, and of the prompt encoder with the
-// mask decoder. Either half may be a checkpoint of its own.
+// landmarks lists tensors that together only a SAM v1 has: those of the image encoder, and those of the prompt encoder and the mask
+// decoder. Either half may be a checkpoint of its own.
 var landmarks = struct{ encoder, decoder []string }{
 	[]string{
 		"image_encoder.pos_embed", "image_encoder.patch_embed.proj.weight", "image_encoder.blocks.0.norm1.weight",
@@ -35,10 +35,10 @@ var landmarks = struct{ encoder, decoder []string }{
 	},
 }
 
-// parts are the halves of a model that a checkpoint has.
+// parts tells which halves of a model a checkpoint has.
 type parts struct{ encoder, decoder bool }
 
-// partsOf finds them by their landmarks. Where there are none at all, the family was chosen by the user, and both are expected.
+// partsOf finds the halves by their landmarks. Without any landmark it expects both, because then the user chose the family.
 func partsOf(w *nn.Weights) parts {
 	has := func(names []string) bool {
 		return slices.ContainsFunc(names, func(n string) bool { _, ok := w.Type(n); return ok })
@@ -50,7 +50,7 @@ func partsOf(w *nn.Weights) parts {
 	return p
 }
 
-// recognise counts names of both releases, so that a checkpoint that mixes them gets an error that says so.
+// recognise accepts names of both releases, so that a checkpoint that mixes them gets an error about the names.
 func recognise(c arch.Checkpoint) arch.Evidence {
 	n := namingOf(c)
 	var e arch.Evidence
@@ -74,7 +74,7 @@ func recognise(c arch.Checkpoint) arch.Evidence {
 	return e
 }
 
-// naming is which names a checkpoint uses.
+// naming describes the names that a checkpoint uses.
 type naming struct {
 	rename       func(string) []string // our name -> names in the checkpoint
 	transformers bool
@@ -82,7 +82,7 @@ type naming struct {
 	mixed        [2]string
 }
 
-// namingOf finds the names by counting landmarks.
+// namingOf finds the naming by counting landmarks.
 func namingOf(c arch.Checkpoint) naming {
 	count := func(format string) (n int64) {
 		for {
@@ -93,12 +93,12 @@ func namingOf(c arch.Checkpoint) naming {
 		}
 	}
 	n := naming{rename: originalName, iouLayers: count("mask_decoder.iou_prediction_head.layers.%d.weight")}
-	depth := n.iouLayers + 2 // beside those that Transformers calls proj_in and proj_out
+	depth := n.iouLayers + 2 // Transformers counts proj_in and proj_out separately
 	theirs := transformersName(depth)
 	var found [2]int
 	for _, l := range slices.Concat(landmarks.encoder, landmarks.decoder) {
 		if theirs(l)[0] == l {
-			continue // both call it the same
+			continue // both releases have the same name
 		}
 		for i, name := range []string{l, theirs(l)[0]} {
 			if _, ok := c.Type(name); ok {
@@ -113,7 +113,7 @@ func namingOf(c arch.Checkpoint) naming {
 	return n
 }
 
-// either lists the names that one of our tensors has in any release.
+// either lists the names that one of our tensors has in either release.
 func (n naming) either(name string) []string {
 	return append(originalName(name), transformersName(n.iouLayers)(name)...)
 }

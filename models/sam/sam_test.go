@@ -31,7 +31,7 @@ func open(t *testing.T, name string) (*arch.Model, weights.Stored, modeltest.SAM
 	return modeltest.Build(t, s, c.Config, c.Set...), s, c
 }
 
-// openOriginal is open for the numbers of the original code.
+// openOriginal is like open for the results of the original code.
 func openOriginal(t *testing.T, name string) (*arch.Model, weights.Stored, modeltest.SAM) {
 	t.Helper()
 	c := modeltest.OpenOriginalSAM(t, goldens+name)
@@ -39,7 +39,7 @@ func openOriginal(t *testing.T, name string) (*arch.Model, weights.Stored, model
 	return modeltest.Build(t, s, c.Config, c.Set...), s, c
 }
 
-// method finds a method of a model.
+// method returns a method of a model.
 func method(t *testing.T, m *arch.Model, name string) *ir.Graph {
 	t.Helper()
 	i := slices.IndexFunc(m.Methods, func(g *ir.Graph) bool { return g.Name == name })
@@ -49,7 +49,7 @@ func method(t *testing.T, m *arch.Model, name string) *ir.Graph {
 	return m.Methods[i]
 }
 
-// TestGolden runs the graphs as they are built, through the reference, against numbers made by another implementation.
+// TestGolden compares the graphs, as built and run by the reference evaluation, with results of another implementation.
 func TestGolden(t *testing.T) {
 	for _, name := range []string{"sam_tiny", "sam_iou_head", "sam_flags", "sam_mask_prompt_tiny", "original"} {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestBatch: prompts in one run have the results that each has alone.
+// TestBatch checks that prompts in one run give the same results as each alone.
 func TestBatch(t *testing.T) {
 	m, s, c := open(t, "sam_tiny")
 	points, labels := tensor.NewArray(dtype.F32, 2, 2, 2), tensor.NewArray(dtype.I32, 2, 2)
@@ -103,7 +103,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestImages: images in one run have the embeddings that each has alone, on every target, with windows that stick out of the grid and without tables.
+// TestImages checks that images in one run give the same embeddings as each alone, on every target, with windows that extend beyond
+// the grid and without tables.
 func TestImages(t *testing.T) {
 	for _, name := range []string{"sam_tiny", "sam_flags"} {
 		c := modeltest.OpenSAM(t, goldens+name)
@@ -132,7 +133,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// renamed shows a checkpoint under other names.
+// renamed is a checkpoint with other names.
 type renamed struct {
 	weights.Stored
 	rename func(string) string
@@ -156,8 +157,8 @@ func (r renamed) Type(name string) (ir.Type, bool) {
 	return ir.Type{}, false
 }
 
-// TestTransformersNames builds the same graphs from a checkpoint in the names of the Transformers library. The epsilon of the decoder's norms
-// is that library's without being given.
+// TestTransformersNames builds the same graphs from a checkpoint with the names of the Transformers library. The decoder's norms
+// must then use that library's epsilon by default.
 func TestTransformersNames(t *testing.T) {
 	original, s, c := open(t, "sam_tiny")
 	theirs := transformersName(3)
@@ -186,7 +187,7 @@ func TestTransformersNames(t *testing.T) {
 	}
 }
 
-// edit is the manifest of sam_tiny with tensors dropped (where keep is false) and added.
+// edit opens sam_tiny without the tensors for which keep is false, and with the entries in add.
 func edit(t *testing.T, keep func(name string) bool, add ...synth.Entry) weights.Stored {
 	t.Helper()
 	es := modeltest.Manifest(t, goldens+"sam_tiny")
@@ -194,7 +195,7 @@ func edit(t *testing.T, keep func(name string) bool, add ...synth.Entry) weights
 	return modeltest.Open(t, append(es, add...), dtype.F32)
 }
 
-// TestHalves: a checkpoint may be the encoder or the decoder. The graphs are those of the whole, and there is no task.
+// TestHalves checks checkpoints with only the encoder or the decoder. Their graphs equal those of the whole, and they have no task.
 func TestHalves(t *testing.T) {
 	whole, _, c := open(t, "sam_tiny")
 	for _, half := range []struct {
@@ -220,7 +221,7 @@ func TestHalves(t *testing.T) {
 	}
 }
 
-// TestIoUHead: the head has as many layers as the checkpoint, in the names of either release.
+// TestIoUHead checks that the head has as many layers as the checkpoint, with the names of either release.
 func TestIoUHead(t *testing.T) {
 	const head = "mask_decoder.iou_prediction_head."
 	layers := func(sizes ...int) (es []synth.Entry) {
@@ -243,7 +244,7 @@ func TestIoUHead(t *testing.T) {
 			t.Errorf("%v: %d tensors of the head; want a weight and a bias for each of %d layers", sizes, n, len(sizes)-1)
 		}
 		if len(sizes) == 2 {
-			continue // in Transformers the fewest are two
+			continue // Transformers has at least two
 		}
 		theirs := transformersName(int64(len(sizes) - 1))
 		if _, err := build(renamed{s, func(n string) string { return theirs(n)[0] }}, arch.Config{}); err != nil {
@@ -252,7 +253,7 @@ func TestIoUHead(t *testing.T) {
 	}
 }
 
-// TestRefused: a checkpoint or a configuration that does not say what it is.
+// TestRefused checks checkpoints and configurations that are ambiguous or contradict themselves.
 func TestRefused(t *testing.T) {
 	all := func(string) bool { return true }
 	theirs := transformersName(3)
@@ -301,7 +302,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestTask: the task offers masks where the checkpoint has weights for them.
+// TestTask checks that the task offers mask prompts if the checkpoint has weights for them.
 func TestTask(t *testing.T) {
 	m, _, _ := open(t, "sam_tiny")
 	if s := m.Task.(*segment.Task); s.MaskInput != "mask" || s.MaskSide != 32 || s.BatchMethod != "decode_batch" {

@@ -2,8 +2,8 @@ package sam
 
 import "github.com/rlx-go/rlx/core/task/segment"
 
-// describe describes the model's inputs and outputs to the runtime. Mask token 0 is meant for prompts that leave no doubt;
-// tokens 1 to 3 are the three candidates among which the predicted IoU chooses.
+// describe returns the task of a whole model. Mask token 0 is meant for unambiguous prompts; tokens 1 to 3 are the three candidates
+// among which the predicted IoU decides.
 func describe(c config) *segment.Task {
 	s := segment.New(int(c.imageSize), maxPoints)
 	s.Tokens = int(c.masks)

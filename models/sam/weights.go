@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Our names are those of the original SAM release. transformersNames rewrites them to those of the Transformers library,
-// rule by rule, in order.
+// transformersNames rewrites our names, which are those of the original release, to those of the Transformers library. The rules
+// apply in order.
 var transformersNames = []struct {
 	re *regexp.Regexp
 	to string
@@ -37,14 +37,14 @@ var transformersNames = []struct {
 	{regexp.MustCompile(`^mask_decoder\.output_upscaling\.3\.`), "mask_decoder.upscale_conv2."},
 }
 
-// mlpLayer is a layer of one of the decoder's MLPs, which Transformers calls proj_in, layers.0 and so on, and proj_out.
+// mlpLayer matches the layers of the decoder's MLPs, which Transformers calls proj_in, layers.0 and so on, and proj_out.
 var mlpLayer = regexp.MustCompile(`^(mask_decoder\.(output_hypernetworks_mlps\.\d+|iou_prediction_head)\.)layers\.(\d+)\.(.*)$`)
 
-// sharedPositions is where Transformers keeps a second copy of the positional encoding's matrix; files may hold either.
+// sharedPositions is a second copy of the matrix of the positional encoding in Transformers. Files may have either.
 const sharedPositions = "shared_image_embedding.positional_embedding"
 
-// transformersName gives the names that Transformers has for one of ours; iouLayers is the number of layers of the IoU head, of which
-// the last has a name of its own.
+// transformersName returns a function that maps one of our names to those in Transformers. iouLayers is the number of layers of the
+// IoU head, the last of which has its own name.
 func transformersName(iouLayers int64) func(name string) []string {
 	return func(name string) []string {
 		if m := mlpLayer.FindStringSubmatch(name); m != nil {

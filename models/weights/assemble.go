@@ -9,22 +9,22 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// File is an open file of a checkpoint that another package reads.
+// A File is an open file of a checkpoint that another package reads.
 type File struct {
 	Path string
 	F    *os.File
 }
 
-// Part is a tensor of such a checkpoint. File is the base name of a file, Source has the tensor's bytes from Offset on.
-// The shape of a packed type counts blocks in its last dim.
+// A Part is a tensor of such a checkpoint. File is the base name of a file. Source has the bytes of the tensor from Offset on. The
+// last dim of a packed type counts blocks.
 type Part struct {
 	Info
 	Source io.ReaderAt
 	Offset int64
 }
 
-// Assemble makes a checkpoint of tensors that another package found; path is what errors name, and own are files that
-// it holds, such as a config.json. The checkpoint closes the files, also where Assemble fails.
+// Assemble returns a checkpoint of tensors that another package found. Errors name path. own holds files inside the checkpoint,
+// such as a config.json. The checkpoint closes files; so does Assemble if it fails.
 func Assemble(path string, files []File, parts []Part, own map[string][]byte) (*Checkpoint, error) {
 	c := &Checkpoint{path: path, tensors: map[string]tensor{}, own: own}
 	var failed error
@@ -47,12 +47,12 @@ func Assemble(path string, files []File, parts []Part, own map[string][]byte) (*
 	return c, nil
 }
 
-// Own is a file that the checkpoint holds in itself, under the name that Transformers gives it; ok is false if it has
-// none. A checkpoint of safetensors has none at all.
+// Own returns a file inside the checkpoint, under its name in Transformers. ok is false if there is none, as in every checkpoint of
+// safetensors.
 func (c *Checkpoint) Own(name string) (data []byte, ok bool) {
 	data, ok = c.own[name]
 	return data, ok
 }
 
-// OwnsFiles reports whether the checkpoint holds its configuration, so that files beside it are not its.
+// OwnsFiles reports whether the checkpoint contains its configuration. Then files beside it do not belong to it.
 func (c *Checkpoint) OwnsFiles() bool { return c.own != nil }

@@ -13,12 +13,12 @@ import (
 	"github.com/rlx-go/rlx/internal/safetensors"
 )
 
-// chunk is the number of elements converted at a time: small enough to stay in the second-level cache.
+// chunk is the number of elements converted at a time. A chunk fits in the second-level cache.
 const chunk = 1 << 16
 
-// Copy streams a tensor to w as element type to (F32, F16, BF16, or its own), rounding to nearest, ties to even. Packed types become floats
-// by the values of their blocks. Memory use does not depend on the tensor's size. Overflowed counts the finite values that became infinite. Errors: CodeMissing,
-// CodeDType, CodeRead, and whatever w returns.
+// Copy streams a tensor to w as element type to (F32, F16, BF16, or its own). It rounds to nearest, ties to even. Values of packed
+// types become floats. Memory use does not depend on the size of the tensor. overflowed counts the finite values that became
+// infinite. Errors match CodeMissing, CodeDType or CodeRead, or come from w.
 func (c *Checkpoint) Copy(w io.Writer, name string, to dtype.DType) (overflowed int64, err error) {
 	t, ok := c.find(name)
 	if !ok {
@@ -64,7 +64,7 @@ func (c *Checkpoint) Copy(w io.Writer, name string, to dtype.DType) (overflowed 
 	return overflowed, nil
 }
 
-// Bytes reads a whole tensor as element type to. It is meant for small tensors that the compiler computes with.
+// Bytes returns a whole tensor as element type to. It is meant for small tensors that the compiler computes with.
 func (c *Checkpoint) Bytes(name string, to dtype.DType) ([]byte, error) {
 	var b bytes.Buffer
 	if t, ok := c.find(name); ok && t.DType.IsFloat() {
@@ -77,16 +77,16 @@ func (c *Checkpoint) Bytes(name string, to dtype.DType) ([]byte, error) {
 type scratch struct {
 	src, dst []byte
 	mid      []uint32
-	values   []float32 // of packed types; nil until they are needed
+	values   []float32 // of packed types; nil before the first use
 }
 
 var buffers = sync.Pool{New: func() any {
 	return &scratch{src: make([]byte, chunk*8), dst: make([]byte, chunk*4), mid: make([]uint32, chunk)}
 }}
 
-// convert turns n elements of src into n of dst by way of float32 bits. The intermediate step loses nothing: f16 and
-// bf16 widen exactly, and f64 on its way to 16 bits is rounded to odd, after which a second rounding to nearest gives
-// what one rounding would have given (float32 has more than two bits beyond either).
+// convert converts n elements of src to dst through float32. The intermediate step loses nothing. f16 and bf16 widen exactly. f64
+// is rounded to odd; since float32 has more than two bits beyond either 16-bit type, a second rounding to nearest then gives the
+// same as one rounding.
 func convert(dst []byte, to dtype.DType, src []byte, from dtype.DType, mid []uint32) (overflowed int64) {
 	switch from {
 	case dtype.F64:
@@ -136,7 +136,7 @@ func roundF64(mid []uint32, src []byte) (overflowed int64) {
 	return overflowed
 }
 
-// roundF64Odd rounds toward zero and sets the lowest bit where that was not exact.
+// roundF64Odd rounds toward zero, and sets the lowest bit if that was inexact.
 func roundF64Odd(mid []uint32, src []byte) {
 	for i := range mid {
 		d := math.Float64frombits(binary.LittleEndian.Uint64(src[i*8 : i*8+8]))

@@ -14,7 +14,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// value16 is the value of a 16-bit float, from its definition.
+// value16 returns the value of a 16-bit float, computed from the definition.
 func value16(d dtype.DType, h uint16) float64 {
 	mant := 10
 	if d == dtype.BF16 {
@@ -47,7 +47,8 @@ func nearest16(d dtype.DType, x float64) uint16 {
 	if d == dtype.BF16 {
 		inf = 0x7f80
 	}
-	// Codes of non-negative values ascend with the value. Infinity stands where the next finite value would be.
+	// Codes of non-negative values ascend with the value. The code of infinity stands for the next value above the largest finite
+	// one.
 	at := func(i int) float64 {
 		if i == int(inf) {
 			return 2*value16(d, inf-1) - value16(d, inf-2)
@@ -82,7 +83,7 @@ func TestWiden(t *testing.T) {
 	}
 }
 
-// doubles are float64 values where rounding is hard: near all 16-bit values and the midpoints between them.
+// doubles returns float64 values that are hard to round: near all 16-bit values and the midpoints between them.
 func doubles(to dtype.DType) []float64 {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var out []float64
@@ -176,7 +177,7 @@ func TestNaNStaysNaN(t *testing.T) {
 	}
 }
 
-// A tensor longer than one chunk comes out whole, and equal types are copied as they are, NaN payloads included.
+// TestCopy checks a tensor longer than one chunk, and that equal types are copied bit by bit, NaN payloads included.
 func TestCopy(t *testing.T) {
 	const n = chunk*2 + 77
 	data := make([]byte, 4*n)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzIndex: whatever is accepted names plain files only.
+// FuzzIndex checks that an accepted index names only plain files.
 func FuzzIndex(f *testing.F) {
 	f.Add([]byte(goodIndex))
 	f.Add([]byte(`{"weight_map":{"a":"../x.safetensors"}}`))

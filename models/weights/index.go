@@ -18,8 +18,8 @@ const maxShards = 4096
 
 var shardName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,255}\.safetensors$`)
 
-// openIndex opens the shards of an index and checks that each mapped tensor is in exactly the shard named for it and
-// that no shard holds a tensor outside the map. metadata.total_size is advisory (writers disagree about it) and ignored.
+// openIndex opens the shards of an index. It checks that each mapped tensor is in exactly its shard, and that no shard has other
+// tensors. It ignores metadata.total_size, because writers disagree about its meaning.
 func (c *Checkpoint) openIndex(path string) error {
 	doc, err := regular.ReadFile(path, safetensors.MaxHeader)
 	if err != nil {
@@ -84,8 +84,8 @@ func (c *Checkpoint) addShard(root *os.Root, prefix, dir, shard, index string, w
 	return nil
 }
 
-// openRoot opens the directory that shards may not leave. A hub cache keeps snapshots/REVISION/x.safetensors as links
-// into a sibling blobs/, so there the root is the repository's cache directory and prefix leads to the snapshot.
+// openRoot opens the directory that links of shards may not leave. A hub cache stores snapshots/REVISION/x.safetensors as links
+// into a sibling blobs/; there the root is the cache directory of the repository, and prefix leads to the snapshot.
 func openRoot(dir string) (root *os.Root, prefix string, err error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -102,7 +102,7 @@ func openRoot(dir string) (root *os.Root, prefix string, err error) {
 	return root, ".", err
 }
 
-// decodeIndex reads the map from tensors to shards, and the shards in ascending order.
+// decodeIndex returns the map from tensors to shards, and the shards in ascending order.
 func decodeIndex(doc []byte) (where map[string]string, shards []string, err error) {
 	r, err := strictjson.New(doc)
 	if err != nil {

@@ -88,7 +88,7 @@ func TestIndexRefused(t *testing.T) {
 	}
 }
 
-// A tensor in two shards is refused whichever of them the map names.
+// TestIndexTensorTwice checks that a tensor in two shards is refused, whichever of them the index names.
 func TestIndexTensorTwice(t *testing.T) {
 	for _, s := range []string{"m-1", "m-2"} {
 		dir := t.TempDir()
@@ -107,7 +107,7 @@ func TestIndexTensorTwice(t *testing.T) {
 	}
 }
 
-// A link may not lead out of the directory, except into the blobs of a hub cache.
+// TestIndexLinks checks that a link may not lead out of the directory, except into the blobs of a hub cache.
 func TestIndexLinks(t *testing.T) {
 	dir := t.TempDir()
 	blob := write(t, dir, "repo/blobs/0123", file(two, 12))

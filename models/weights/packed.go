@@ -16,11 +16,11 @@ import (
 	"github.com/rlx-go/rlx/core/quant"
 )
 
-// Mixed is the scheme that has more bits where they count most, as llama.cpp's q4_k_m: q6_k for the last layer, and for
-// the values and the second feed-forward layer of half of the blocks; q4_k for the rest.
+// Mixed is the scheme that spends more bits where they matter most, like q4_k_m of llama.cpp: q6_k for the last layer, and for the
+// values and the second feed-forward layer in half of the blocks; q4_k for the rest.
 const Mixed = "q4_k_m"
 
-// Quantizations lists what Quantize takes.
+// Quantizations lists the schemes that Quantize accepts.
 func Quantizations() []string {
 	out := []string{Mixed}
 	for _, d := range quant.Encodes() {
@@ -30,9 +30,9 @@ func Quantizations() []string {
 	return out
 }
 
-// Quantize chooses packed types for the matrices of a checkpoint: tensors [n,k] whose names end in .weight, except
-// those that choose experts, and the matrices [e,n,k] of experts. If k is a multiple of 32 but not of 256, q8_0
-// replaces types with blocks of 256 values. Other tensors keep their type.
+// Quantize chooses packed types for the matrices of a checkpoint: tensors [n,k] whose names end in .weight, except those that
+// choose experts, and the matrices [e,n,k] of experts. If k is a multiple of 32 but not of 256, it uses q8_0 in place of types with
+// blocks of 256 values. Other tensors keep their type.
 func Quantize(c *Checkpoint, scheme string) map[string]dtype.DType {
 	out := map[string]dtype.DType{}
 	layers := 0
@@ -61,7 +61,7 @@ func Quantize(c *Checkpoint, scheme string) map[string]dtype.DType {
 	return out
 }
 
-// mixedType is the type that Mixed gives a matrix.
+// mixedType returns the type of a matrix in scheme Mixed.
 func mixedType(name string, layers int, untied bool) dtype.DType {
 	switch i := layerOf(name); {
 	case strings.HasSuffix(name, "lm_head.weight"), strings.HasSuffix(name, "embed_tokens.weight") && !untied:
@@ -74,7 +74,7 @@ func mixedType(name string, layers int, untied bool) dtype.DType {
 	return dtype.Q4_K
 }
 
-// layerOf is the number in names such as model.layers.3.mlp.down_proj.weight, or -1.
+// layerOf returns the layer number in a name such as model.layers.3.mlp.down_proj.weight, or -1.
 func layerOf(name string) int {
 	_, rest, _ := strings.Cut(name, "layers.")
 	number, _, _ := strings.Cut(rest, ".")
@@ -84,12 +84,12 @@ func layerOf(name string) int {
 	return -1
 }
 
-// Packing is what became of a tensor that was stored in a packed type.
+// A Packing reports how a tensor was packed.
 type Packing struct {
 	Name          string      // of the tensor
-	DType         dtype.DType // in which it is stored
+	DType         dtype.DType // element type in the artifact
 	Before, After int64       // bytes
-	// Error is the root of the mean square of the differences, divided by that of the values.
+	// Error is the root mean square of the differences divided by that of the values.
 	Error float64
 }
 
@@ -110,7 +110,8 @@ func (s Stored) writePacked(w io.Writer, name string, d dtype.DType) error {
 	return nil
 }
 
-// packer encodes floats. Copy writes whole blocks: chunk is a multiple of their size, and so is the tensor.
+// A packer encodes floats. Copy writes whole blocks to it, because both chunk and the size of the tensor are multiples of the
+// block.
 type packer struct {
 	w             io.Writer
 	d             dtype.DType
@@ -132,7 +133,7 @@ func (p *packer) Write(b []byte) (int, error) {
 		p.out = make([]byte, blocks*size)
 	}
 	out := p.out[:blocks*size]
-	// The parts have one size, whatever the number of processors, so that sums of errors do not depend on it.
+	// The size of a part does not depend on the number of processors, so that sums of errors do not either.
 	const part = 1 << 13
 	parts := make([]packedPart, (len(x)+part-1)/part)
 	var wg sync.WaitGroup
@@ -179,7 +180,7 @@ func (q *packedPart) encode(dst []byte, d dtype.DType, x []float32) {
 	}
 }
 
-// SortPackings orders packings by name, layers by number.
+// SortPackings sorts packings by layer number, then by name.
 func SortPackings(p []Packing) {
 	slices.SortFunc(p, func(a, b Packing) int {
 		return cmp.Or(cmp.Compare(layerOf(a.Name), layerOf(b.Name)), strings.Compare(a.Name, b.Name))

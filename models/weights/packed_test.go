@@ -16,7 +16,7 @@ import (
 	"github.com/rlx-go/rlx/core/quant"
 )
 
-// matrices writes a checkpoint of f32 matrices of three rows, by name their width, and returns it with the values.
+// matrices writes a checkpoint of f32 matrices with three rows and the given widths, and returns it with the values.
 func matrices(t *testing.T, widths map[string]int) (*Checkpoint, map[string][]float32) {
 	t.Helper()
 	var header []string
@@ -44,7 +44,7 @@ func TestQuantize(t *testing.T) {
 	for i := range 8 {
 		widths[fmt.Sprintf("model.layers.%d.mlp.down_proj.weight", i)] = 512
 	}
-	for i := range 4 { // shown as one tensor [4,3,256]
+	for i := range 4 { // stacked as one tensor [4,3,256]
 		widths[fmt.Sprintf("model.layers.0.mlp.experts.%d.up_proj.weight", i)] = 256
 	}
 	c, values := matrices(t, widths)

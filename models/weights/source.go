@@ -12,7 +12,7 @@ import (
 	"github.com/rlx-go/rlx/internal/regular"
 )
 
-// source is a file of the checkpoint as it was when it was opened.
+// A source is an open file of the checkpoint, with its state at the time of opening.
 type source struct {
 	SourceFile
 	path  string
@@ -23,7 +23,7 @@ type source struct {
 	sum *[sha256.Size]byte // nil if not known yet
 }
 
-// addFile adds an open file; Close closes it.
+// addFile adds an open file, which Close closes.
 func (c *Checkpoint) addFile(path string, f *os.File) (*source, error) {
 	s := &source{path: path, f: f}
 	c.files = append(c.files, s)
@@ -41,8 +41,7 @@ func (c *Checkpoint) addText(path string, text []byte) {
 	c.files = append(c.files, &source{SourceFile: SourceFile{filepath.Base(path), int64(len(text))}, path: path, sum: &sum})
 }
 
-// SHA256 returns the digests of Files, of the bytes that tensors are read from: a file that another one has replaced by name
-// since Open is still the old one.
+// SHA256 returns the digests of Files. It hashes the files that are open, even if another file has taken their name since Open.
 func (c *Checkpoint) SHA256(ctx context.Context) ([][sha256.Size]byte, error) {
 	out := make([][sha256.Size]byte, len(c.files))
 	for i, s := range c.files {
@@ -74,7 +73,7 @@ func (s *source) hash(ctx context.Context) (sum [sha256.Size]byte, err error) {
 	return [sha256.Size]byte(h.Sum(nil)), nil
 }
 
-// cancellable ends a copy when the context does.
+// A cancellable reader fails when its context is done.
 type cancellable struct {
 	ctx context.Context
 	r   io.Reader
@@ -87,8 +86,8 @@ func (c cancellable) Read(p []byte) (int, error) {
 	return c.r.Read(p)
 }
 
-// Unchanged checks that nobody has written to a file of the checkpoint since Open. Call it when all that is needed has been
-// read. What regular.Stamp does not show is not noticed.
+// Unchanged checks that no file of the checkpoint was written to since Open. Call it after the last read. It notices only changes
+// that show in regular.Stamp.
 func (c *Checkpoint) Unchanged(ctx context.Context) error {
 	for _, s := range c.files {
 		if s.f == nil {
@@ -101,7 +100,7 @@ func (c *Checkpoint) Unchanged(ctx context.Context) error {
 		switch s.stamp.Compare(now) {
 		case regular.Changed:
 			return s.changed()
-		case regular.Touched: // most likely it was replaced by another; its digest decides
+		case regular.Touched: // probably another file took its name; the digest decides
 			s.mu.Lock()
 			before := s.sum
 			s.mu.Unlock()

@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// stack shows tensors of numbered experts, such as mlp.experts.0.up_proj.weight and those after it, as one tensor with an axis of experts in front,
-// mlp.experts.up_proj.weight: a model multiplies by all of them in one step. They must be numbered from 0 on and have one type and shape; others stay as they are.
+// stack combines the tensors of numbered experts, such as mlp.experts.0.up_proj.weight, into one tensor with a leading axis of
+// experts, mlp.experts.up_proj.weight, because a model multiplies by all of them in one step. Numbers must start at 0 without gaps,
+// and types and shapes must be equal; otherwise the tensors stay separate.
 func (c *Checkpoint) stack() {
 	const mark = ".experts."
-	experts := map[string]map[int]tensor{} // by the name of the whole
+	experts := map[string]map[int]tensor{} // keyed by the name of the combined tensor
 	for name, t := range c.tensors {
 		before, after, ok := strings.Cut(name, mark)
 		number, rest, dotted := strings.Cut(after, ".")
@@ -50,7 +51,7 @@ func (c *Checkpoint) stack() {
 	c.names = slices.Sorted(maps.Keys(c.tensors))
 }
 
-// stacked reads tensors of one size as if they were side by side.
+// stacked reads tensors of equal size one after another.
 type stacked struct {
 	parts []tensor
 	size  int64

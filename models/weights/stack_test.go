@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestStack: tensors of numbered experts are one, unless a number is missing or one differs.
+// TestStack checks that tensors of numbered experts are combined, unless a number is missing or a tensor differs.
 func TestStack(t *testing.T) {
 	entry := func(name, dtype, shape string, from, to int) string {
 		return fmt.Sprintf(`%q:{"dtype":%q,"shape":%s,"data_offsets":[%d,%d]}`, name, dtype, shape, from, to)

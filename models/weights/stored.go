@@ -8,19 +8,20 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// Stored is a checkpoint as an artifact will hold it: every float or packed tensor in one chosen element type, or in its own.
+// Stored is a checkpoint with the element types that an artifact will use: one type for all float and packed tensors, or their own.
 type Stored struct {
 	*Checkpoint
-	// DType is f32, f16 or bf16; Invalid keeps each tensor's own, and rounds f64, which no backend computes in, to f32.
+	// DType is f32, f16 or bf16. Invalid keeps the type of each tensor, except that f64 is rounded to f32, because no backend
+	// computes in f64.
 	DType dtype.DType
-	// Packed are the tensors that are stored in a packed type instead; see Quantize.
+	// Packed lists the tensors that are stored in a packed type instead; see Quantize.
 	Packed map[string]dtype.DType
-	// Packings, where not nil, is called when one of them was written. Calls may be concurrent.
+	// Packings, if not nil, is called after each packed tensor was written. Calls may be concurrent.
 	Packings func(Packing)
 }
 
-// Type is the shape of a tensor and the element type in which it will be stored. A tensor whose own type has no counterpart
-// is of type Invalid.
+// Type returns the shape of a tensor and the element type in which it will be stored. The element type is Invalid if the stored
+// type has no counterpart.
 func (s Stored) Type(name string) (ir.Type, bool) {
 	info, ok := s.Info(name)
 	if !ok {
@@ -47,7 +48,7 @@ func (s Stored) Type(name string) (ir.Type, bool) {
 	return t, true
 }
 
-// WriteTo streams a tensor in the type it will be stored in, and counts the values that became infinite.
+// WriteTo streams a tensor in the type in which it will be stored. overflowed counts the values that became infinite.
 func (s Stored) WriteTo(w io.Writer, name string) (overflowed int64, err error) {
 	if d, ok := s.Packed[name]; ok {
 		return 0, s.writePacked(w, name, d)

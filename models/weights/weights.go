@@ -1,7 +1,7 @@
 // Package weights reads checkpoints: one safetensors file, or the shards named by a model.safetensors.index.json.
 //
-// The reader is strict (see safetensors.Parse and openIndex for the rules) and streams: opening a checkpoint reads headers
-// only, and a tensor's bytes are read on request, by any number of goroutines at once.
+// The reader is strict; see safetensors.Parse and openIndex for the rules. Opening a checkpoint reads only headers. Tensors are
+// read on request, by any number of goroutines.
 //
 // It must not import any model.
 package weights
@@ -32,23 +32,23 @@ var (
 	CodeMissing = code.CheckpointMissing
 )
 
-// Info describes a stored tensor.
+// Info describes a tensor of a checkpoint.
 type Info struct {
 	Name   string
-	DType  dtype.DType // Invalid where the stored type has no counterpart, such as F8_E4M3
-	Stored string      // the type as the file names it: "BF16"
+	DType  dtype.DType // Invalid if the stored type has no counterpart, such as F8_E4M3
+	Stored string      // type as written in the file: "BF16"
 	Shape  []int64     // row-major; empty for a scalar
 	Size   int64       // bytes
-	File   string      // base name of the file that holds it
+	File   string      // base name of the file that contains it
 }
 
-// SourceFile is a file the checkpoint consists of.
+// A SourceFile is a file of the checkpoint.
 type SourceFile struct {
 	Name string // base name
 	Size int64  // bytes
 }
 
-// Checkpoint gives access to the tensors of an open checkpoint. All methods but Close may be called concurrently.
+// A Checkpoint gives access to the tensors of an open checkpoint. All methods except Close may be called concurrently.
 type Checkpoint struct {
 	path    string
 	files   []*source
@@ -69,8 +69,8 @@ const (
 	singleName = "model.safetensors"
 )
 
-// Open opens a checkpoint. Path is a safetensors file, an index (a .json file beside its shards), or a directory that
-// holds model.safetensors or model.safetensors.index.json. Errors are *diag.Error with a code of this package.
+// Open opens a checkpoint. path is a safetensors file, an index (a .json file beside its shards), or a directory with
+// model.safetensors or model.safetensors.index.json. Errors are *diag.Error with a code of this package.
 func Open(path string) (*Checkpoint, error) {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -95,7 +95,7 @@ func Open(path string) (*Checkpoint, error) {
 	return c, nil
 }
 
-// choose picks the checkpoint of a directory.
+// choose returns the checkpoint in a directory.
 func choose(dir string) (string, error) {
 	var found []string
 	for _, name := range []string{singleName, indexName} {
@@ -138,7 +138,7 @@ func (c *Checkpoint) openSingle(path string) error {
 	return nil
 }
 
-// parse reads the header of one file.
+// parse reads the header of a file.
 func parse(path string, f io.ReaderAt, size int64) ([]tensor, map[string]string, error) {
 	list, meta, err := safetensors.Parse(path, f, size, safetensors.Codes{Read: CodeRead, Header: CodeHeader, Tensor: CodeTensor})
 	ts := make([]tensor, len(list))
@@ -148,7 +148,7 @@ func parse(path string, f io.ReaderAt, size int64) ([]tensor, map[string]string,
 	return ts, meta, err
 }
 
-// cause drops the path that os errors repeat: the subject of the error names it already.
+// cause drops the path from os errors, because the subject of the error has it already.
 func cause(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -157,19 +157,19 @@ func cause(err error) error {
 	return err
 }
 
-// Path is the file that was opened; for a directory, the file chosen in it.
+// Path returns the file that was opened. For a directory, it is the file that Open chose.
 func (c *Checkpoint) Path() string { return c.path }
 
-// Names lists the tensors in ascending order. The caller must not change it.
+// Names returns the names of the tensors in ascending order. The caller must not change it.
 func (c *Checkpoint) Names() []string { return c.names }
 
-// Info describes a tensor; ok is false if there is none of that name. Here and below a name may be joined (arch.Join).
+// Info describes a tensor. ok is false if there is none with that name. Here and below a name may be joined (arch.Join).
 func (c *Checkpoint) Info(name string) (info Info, ok bool) {
 	t, ok := c.find(name)
 	return t.Info, ok
 }
 
-// Files lists the files of the checkpoint: the index first where there is one, then the shards in ascending order.
+// Files lists the files of the checkpoint: the index, if any, then the shards in ascending order.
 func (c *Checkpoint) Files() []SourceFile {
 	var out []SourceFile
 	for _, s := range c.files {
@@ -178,11 +178,11 @@ func (c *Checkpoint) Files() []SourceFile {
 	return out
 }
 
-// Metadata holds the string pairs under __metadata__; shards of one checkpoint are merged, the first shard wins.
+// Metadata returns the string pairs in __metadata__. If shards have the same key, the first shard wins.
 func (c *Checkpoint) Metadata() map[string]string { return maps.Clone(c.meta) }
 
-// Open returns the raw little-endian bytes of a tensor of any element type. The reader also reads at any offset, and is
-// independent of every other.
+// Open returns the raw little-endian bytes of a tensor of any element type. The reader also reads at any offset, and is independent
+// of all others.
 func (c *Checkpoint) Open(name string) (*io.SectionReader, error) {
 	t, ok := c.find(name)
 	if !ok {

@@ -15,7 +15,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// file assembles a safetensors file from a header and a number of data bytes 0, 1, 2, ...
+// file returns a safetensors file made of a header and data bytes 0, 1, 2, ...
 func file(header string, data int) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	b = append(b, header...)
@@ -80,7 +80,7 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
-// A file is refused with the code of what is wrong with it. internal/safetensors has the cases.
+// TestRefused checks the codes of errors. The cases are in internal/safetensors.
 func TestRefused(t *testing.T) {
 	for want, f := range map[diag.Code][]byte{CodeHeader: file(two+"{}", 12), CodeTensor: file(two, 13)} {
 		path := write(t, t.TempDir(), "m.safetensors", f)
@@ -90,7 +90,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Every truncation of a good file is refused, and so is every file that is one byte longer.
+// TestTruncated checks that every truncation of a valid file is refused, and every file that is one byte longer.
 func TestTruncated(t *testing.T) {
 	dir, good := t.TempDir(), file(two, 12)
 	for n := range good {
@@ -124,7 +124,7 @@ func TestOpenPaths(t *testing.T) {
 	}
 }
 
-// Any number of readers at once see the same bytes (run with -race too).
+// TestConcurrentReaders checks that concurrent readers see the same bytes. Run it with -race, too.
 func TestConcurrentReaders(t *testing.T) {
 	c, err := Open("../../demo/sam-nano.safetensors")
 	if err != nil {
