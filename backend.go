@@ -16,30 +16,30 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
-// A Backend is an executable that runs models: rlx-backend-cpu, for instance. It runs in a process of its own.
+// A Backend is an executable that runs models, such as rlx-backend-cpu. It runs in a separate process.
 type Backend struct {
-	Name string // in messages; "cpu"
+	Name string // for messages; "cpu"
 	Path string // of the executable
-	Dir  string // that FindBackends found it in; otherwise empty
+	Dir  string // directory where FindBackends found it; otherwise empty
 
-	// SHA256, if not zero, must be the digest of the executable, or it is not started. On Linux the backend then runs
-	// as the copy in memory that was compared, which nobody can change. That copy is in no folder.
+	// SHA256, if not zero, must be the digest of the executable, or it is not started. On Linux the backend then runs from the copy
+	// in memory that was hashed. Nobody can change that copy, and it is in no folder.
 	SHA256 [sha256.Size]byte
-	Folder *BackendFolder // of an installed plugin; nil for a backend that is one file
+	Folder *BackendFolder // of an installed plugin; nil if the backend is a single file
 }
 
-// A BackendFolder is what an installed plugin has beside its executable.
+// A BackendFolder lists the files that an installed plugin has beside its executable.
 type BackendFolder = rpc.Folder
 
-// options are those of b to start it.
+// options returns the options to start b.
 func (b Backend) options(o Options) rpc.Options {
 	return rpc.Options{Path: b.Path, Name: b.Name, SHA256: b.SHA256, Folder: b.Folder, Log: o.Log, Sandbox: o.Sandbox}
 }
 
 const backendPrefix = "rlx-backend-"
 
-// FindBackends lists the executables called rlx-backend-NAME in directories, in their order. Without directories it
-// searches the one of the running program. A directory that cannot be read counts as empty.
+// FindBackends lists the executables called rlx-backend-NAME in directories, in the order of dirs. Without dirs it searches the
+// directory of the running program. It skips directories that cannot be read.
 func FindBackends(dirs ...string) []Backend {
 	var out []Backend
 	for i, dir := range searched(dirs) {
@@ -62,7 +62,7 @@ func FindBackends(dirs ...string) []Backend {
 	return out
 }
 
-// searched are the directories that FindBackends searches.
+// searched returns the directories that FindBackends searches.
 func searched(dirs []string) []string {
 	if len(dirs) > 0 {
 		return dirs
@@ -77,8 +77,8 @@ func searched(dirs []string) []string {
 	return []string{filepath.Dir(exe)}
 }
 
-// FindBackend is the first backend of that name that FindBackends finds. The error, which matches ErrNoBackend, lists the
-// backends that exist.
+// FindBackend returns the first backend with the given name that FindBackends finds. The error matches ErrNoBackend and lists the
+// existing backends.
 func FindBackend(name string, dirs ...string) (Backend, error) {
 	var parts []string
 	for _, b := range FindBackends(dirs...) {
@@ -95,8 +95,8 @@ func FindBackend(name string, dirs ...string) (Backend, error) {
 		WithHint("put %s%s there, or give a Backend with the path of its executable", backendPrefix, name)
 }
 
-// WritableByAll is a path through which every user of this machine could replace the backend's executable: the file itself or a
-// directory above it, unless that is sticky as /tmp is. It is empty if there is none.
+// WritableByAll returns a path through which every user of this machine could replace the executable: the file or a directory above
+// it, unless the directory is sticky like /tmp. It returns "" if there is none.
 func (b Backend) WritableByAll() string {
 	if runtime.GOOS == "windows" {
 		return "" // the mode does not show permissions
@@ -113,35 +113,36 @@ func (b Backend) WritableByAll() string {
 	return ""
 }
 
-// A Device is one device of a backend. Memory is in bytes, 0 if the device uses the host's.
+// A Device is one device of a backend. Memory is in bytes, or 0 if the device uses host memory.
 type Device = device.Device
 
-// A Sandbox selects whether a backend's process is confined: without network, other processes and the user's files (Linux).
+// A Sandbox tells whether to confine the process of a backend (on Linux): without network, other processes and the files of the
+// user.
 type Sandbox = rpc.Sandbox
 
-// The values of Options.Sandbox. Empty is SandboxOn.
+// Values of Options.Sandbox. Empty means SandboxOn.
 const (
-	SandboxOn      = rpc.SandboxOn      // with the layers that the system has
-	SandboxOff     = rpc.SandboxOff     // not at all
+	SandboxOn      = rpc.SandboxOn      // with the layers that the system supports
+	SandboxOff     = rpc.SandboxOff     // not confined
 	SandboxRequire = rpc.SandboxRequire // an error if a layer is missing
 )
 
-// A Confinement is how a backend's process is confined.
+// A Confinement describes how the process of a backend is confined.
 type Confinement = rpc.Confinement
 
-// BackendInfo is a backend's description of itself.
+// BackendInfo is the description that a backend gives of itself.
 type BackendInfo struct {
 	Name, Version string
 	Devices       []Device
-	Levels        []string // of targets such as cpu:x86-64-v4 that this machine has, best first
+	Levels        []string // of targets, such as cpu:x86-64-v4, that this machine supports, best first
 	Precisions    []string
-	MaxAlloc      int64  // largest arena in bytes; 0 means no limit of its own
-	Target        string // which ops it runs, in the language of spec/target.md, for rlxc --target
+	MaxAlloc      int64  // largest arena in bytes; 0 means unlimited
+	Target        string // the ops that it runs, in the language of spec/target.md, for rlxc --target
 	Sandbox       Confinement
 }
 
-// Describe starts the backend, asks for its description, and ends it. Of the options it uses Log and Sandbox. Errors
-// match ErrLost or ErrDevice.
+// Describe starts the backend, asks for its description, and ends it. It uses only Log and Sandbox of the options. Errors match
+// ErrLost or ErrDevice.
 func (b Backend) Describe(ctx context.Context, o Options) (BackendInfo, error) {
 	s, err := rpc.Start(ctx, b.options(o))
 	if err != nil {

@@ -54,7 +54,7 @@ func TestFindBackends(t *testing.T) {
 	}
 }
 
-// writable is the path through which every user can write to backend a.
+// writable returns the path through which every user can write to backend a.
 func writable(t *testing.T, dir string) string {
 	t.Helper()
 	b, err := rlx.FindBackend("a", dir)

@@ -6,7 +6,7 @@ import (
 	"github.com/rlx-go/rlx"
 )
 
-// BenchmarkRun is what a run costs beside its arithmetic: one step, 4 KB in and out, other sizes each time.
+// BenchmarkRun measures the overhead of a run: one step, 4 KB in and out, with different sizes each time.
 func BenchmarkRun(b *testing.B) {
 	s := session(b, tiny(b, "graph f\nsym N = 1..1024\nx = input : f32[N]\ny = neg x : f32[N]\nreturn y=y\n"), rlx.Options{})
 	var in []map[string]rlx.Tensor

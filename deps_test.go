@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// mayImport lists, for each folder, the folders of this module that it may import directly. A folder that is not listed
-// here fails the test: new packages state their place. "x/..." stands for x and everything below it.
+// mayImport lists, for each folder, the folders of this module that it may import directly. Every folder must be listed. "x/..."
+// stands for x and everything below it.
 var mayImport = map[string][]string{
 	"core/diag":       {},
 	"core/code":       {"core/diag"},
@@ -82,8 +82,8 @@ var mayImport = map[string][]string{
 	"bench/...":           {"core/...", "bench/measure", "internal/...", "format", "plugins/cpu/kernels"},
 }
 
-// TestImports keeps the direction of imports: core never sees a file format, a plugin, a model or a command, and the
-// runtime never sees the compiler. Test files are exempt.
+// TestImports checks the direction of imports: core imports no file format, plugin, model or command, and the runtime does not
+// import the compiler. Test files are exempt.
 func TestImports(t *testing.T) {
 	const module = "github.com/rlx-go/rlx"
 	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
@@ -144,7 +144,8 @@ func matches(allowed []string, to string) bool {
 	return false
 }
 
-// TestEmbeddable keeps the package that programs import, and all that it imports, free of cgo, of the compiler and of backends.
+// TestEmbeddable checks that the package that programs import, with all its imports, is free of cgo, of the compiler and of
+// backends.
 func TestEmbeddable(t *testing.T) {
 	cmd := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}} {{len .CgoFiles}}{{end}}", ".")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
@@ -170,7 +171,7 @@ func TestEmbeddable(t *testing.T) {
 		t.Errorf("go list names %d packages: %s", seen, out)
 	}
 	cmd = exec.Command("go", "build", ".")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // some of what it imports uses cgo where there is a C compiler
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // some imports use cgo if there is a C compiler
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("it does not build without cgo: %v\n%s", err, out)
 	}

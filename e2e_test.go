@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestGoldens builds the commands and runs them as a user would, on the demo model and the golden models of every size:
-// checkpoint to artifact to numbers. What is compared with what stands in bench/figures.
+// TestGoldens builds the commands and runs them as a user would, from checkpoint to artifact to numbers, on the demo model and the
+// golden models of every size. bench/figures does the comparisons.
 func TestGoldens(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles and runs a model of 375 MB")

@@ -11,7 +11,7 @@ import (
 	"github.com/rlx-go/rlx"
 )
 
-// segment writes the mask of what is at (x,y) in a photo.
+// segment writes the mask of the object at (x,y) in a photo.
 func segment(ctx context.Context, artifact string, backend rlx.Backend, photo string, x, y float64, mask string) error {
 	model, err := rlx.Open(ctx, artifact, rlx.OpenOptions{})
 	if err != nil {
@@ -53,11 +53,11 @@ func segment(ctx context.Context, artifact string, backend rlx.Backend, photo st
 	return out.Close()
 }
 
-// The demo of the command rlxrun as a program: a photo and a point in, the mask of what is there out.
+// This program does what the demo of the command rlxrun does: it finds the object at a point of a photo.
 func Example_segment() {
 	mask := filepath.Join(os.TempDir(), fmt.Sprintf("rlx-mask-%d.png", os.Getpid()))
 	defer os.Remove(mask)
-	// In a program, cpu() would be rlx.FindBackend("cpu", "/opt/rlx/bin"), and the model a file that rlxc has made.
+	// A program would call rlx.FindBackend("cpu", "/opt/rlx/bin") in place of cpu(), and open a file that rlxc has made.
 	if err := segment(context.Background(), demoModel(), cpu(), "demo/scene1.png", 128, 128, mask); err != nil {
 		log.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/rlx-go/rlx"
 )
 
-// What a model takes and gives is in the artifact.
+// The artifact describes the inputs and outputs of its methods.
 func ExampleModel_Methods() {
 	model, err := rlx.Open(context.Background(), demoModel(), rlx.OpenOptions{})
 	if err != nil {
@@ -53,7 +53,7 @@ func ExampleModel_Methods() {
 	//   where P is 1 to 8
 }
 
-// Tensors go in by name and come out by name.
+// Inputs and outputs are tensors with names.
 func ExampleSession_Run() {
 	ctx := context.Background()
 	model, err := rlx.Open(ctx, demoModel(), rlx.OpenOptions{})
@@ -83,7 +83,7 @@ func ExampleSession_Run() {
 	// Output: f32[1,128,32,32] 131072
 }
 
-// A backend that is lost is an error, and the model is as good as before.
+// If a backend is lost, calls return an error. The model is still usable.
 func ExampleSession_Done() {
 	ctx := context.Background()
 	model, err := rlx.Open(ctx, demoModel(), rlx.OpenOptions{})
@@ -91,7 +91,7 @@ func ExampleSession_Done() {
 		log.Fatal(err)
 	}
 	defer model.Close()
-	os.Setenv("RLX_CRASHES_FAULT", "crash") // the backend of this test ends its process in the middle of a run
+	os.Setenv("RLX_CRASHES_FAULT", "crash") // the backend of this test ends its process during a run
 	defer os.Unsetenv("RLX_CRASHES_FAULT")
 	session, err := model.NewSession(ctx, rlx.Options{Backend: faultyBackend("crashes")})
 	if err != nil {
@@ -101,7 +101,7 @@ func ExampleSession_Done() {
 		"image": {DType: rlx.F32, Shape: []int{1, 3, 256, 256}, Data: make([]byte, 4*3*256*256)}}}
 	_, err = session.Run(ctx, request)
 	if errors.Is(err, rlx.ErrLost) {
-		<-session.Done() // closed: a program may wait for it beside other things
+		<-session.Done() // a program may wait for it in a select
 		session.Close()
 		fmt.Println("lost, another one is started")
 		session, err = model.NewSession(ctx, rlx.Options{Backend: cpu()})
@@ -120,7 +120,7 @@ func ExampleSession_Done() {
 	// f32[1,128,32,32]
 }
 
-// A state holds what a model keeps from run to run. Here that is the number of rows that were appended, and the rows.
+// A state holds the data that a model keeps from run to run. Here these are rows and the number of rows that were appended.
 func ExampleSession_NewState() {
 	ctx := context.Background()
 	model, err := rlx.Open(ctx, cacheModel(), rlx.OpenOptions{})

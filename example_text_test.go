@@ -10,7 +10,7 @@ import (
 	"github.com/rlx-go/rlx"
 )
 
-// complete writes what a model makes of the beginning of a text.
+// complete writes a model's continuation of a text.
 func complete(ctx context.Context, artifact string, backend rlx.Backend, prompt string, out io.Writer) error {
 	model, err := rlx.Open(ctx, artifact, rlx.OpenOptions{})
 	if err != nil {
@@ -39,9 +39,9 @@ func complete(ctx context.Context, artifact string, backend rlx.Backend, prompt 
 	return nil
 }
 
-// The demo of a language model as a program: the beginning of a text in, the rest out as it is generated.
+// This program does what the demo of a language model does: it continues a text and prints each piece as it is generated.
 func Example_text() {
-	// In a program, cpu() would be rlx.FindBackend("cpu", "/opt/rlx/bin"), and the model a file that rlxc has made.
+	// A program would call rlx.FindBackend("cpu", "/opt/rlx/bin") in place of cpu(), and open a file that rlxc has made.
 	if err := complete(context.Background(), demoLlama(), cpu(), "ROMEO:", os.Stdout); err != nil {
 		log.Fatal(err)
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// execution is one run of a method: its segments in turn. Most methods have one segment. A value that one segment
-// computes and another reads passes through the host: it is copied from the memory shared with one backend to the
-// memory shared with the other.
+// An execution is one run of a method: it runs the segments in turn. Most methods have one segment. A value that one segment
+// computes and another reads passes through the host, which copies it from the memory shared with one backend to the memory shared
+// with the other.
 type execution struct {
 	s     *Session
 	l     *loaded
@@ -29,14 +29,14 @@ type execution struct {
 	clocks []string
 }
 
-// run runs the segments that are needed. Kept outputs belong to the caller, also after an error.
+// run runs the segments that are needed. Kept outputs belong to the caller, even after an error.
 func (x *execution) run(ctx context.Context) error {
 	s, l := x.s, x.l
 	var err error
 	if x.wants, err = l.check(s, x.r); err != nil {
 		return err
 	}
-	if len(l.pieces) > 1 || x.r.State != nil && s.model.inPieces() { // else the backend takes care of that
+	if len(l.pieces) > 1 || x.r.State != nil && s.model.inPieces() { // otherwise the backend serialises the runs
 		select {
 		case s.turn <- struct{}{}:
 			defer func() { <-s.turn }()
@@ -65,7 +65,7 @@ func (x *execution) run(ctx context.Context) error {
 	}
 	if err != nil {
 		if updated {
-			x.r.State.dev.Invalidate(ctx) // of the segment that failed, the backend's session knows
+			x.r.State.dev.Invalidate(ctx) // the backend's session does this only for the segment that failed
 		}
 		return err
 	}
@@ -82,13 +82,13 @@ func (x *execution) run(ctx context.Context) error {
 	for _, n := range x.rss {
 		x.res.PeakMemory += n
 	}
-	return s.model.unchanged() // the backends read the weights from the file
+	return s.model.unchanged() // the backends map the weights from the file
 }
 
-// inPieces reports whether a method of the model may run in pieces.
+// inPieces reports whether the model has a method with several segments.
 func (m *Model) inPieces() bool { return len(m.v.Splits()) > 0 }
 
-// piece runs one segment and returns the outputs that need names.
+// piece runs one segment and returns the outputs for which need is true.
 func (x *execution) piece(ctx context.Context, k int, need []bool) error {
 	seg, r := x.l.pieces[k], x.r
 	in, fed, err := x.inputs(ctx, seg)
@@ -143,7 +143,7 @@ func (x *execution) piece(ctx context.Context, k int, need []bool) error {
 	return nil
 }
 
-// at adds the segment to an error of a backend, which counts its steps only.
+// at adds the segment to an error of a backend, which counts only the steps of its segment.
 func (x *execution) at(k int, err error) error {
 	e, ok := err.(*diag.Error)
 	if !ok || len(x.l.pieces) == 1 {
@@ -154,13 +154,13 @@ func (x *execution) at(k int, err error) error {
 	return &c
 }
 
-// inputs are the inputs of a segment: those that are on its device, by number, and the others.
+// inputs returns the inputs of a segment. fed has those that are on its device, by number.
 func (x *execution) inputs(ctx context.Context, seg *piece) (in []Tensor, fed map[int]*Resident, err error) {
 	in, fed = make([]Tensor, len(seg.inputs)), map[int]*Resident{}
 	for i, from := range seg.inputs {
 		if from.Segment != program.FromInput {
 			in[i] = x.values[from.Segment][from.Index]
-			if in[i].Data != nil { // otherwise no step that is needed reads it
+			if in[i].Data != nil { // otherwise no needed step reads it
 				x.res.Crossings.Values++
 				x.res.Crossings.Bytes += int64(len(in[i].Data))
 			} else if in[i], err = x.unread(seg, i); err != nil {
@@ -183,14 +183,14 @@ func (x *execution) inputs(ctx context.Context, seg *piece) (in []Tensor, fed ma
 	return in, fed, nil
 }
 
-// unread is an input that the run does not read.
+// unread returns a value for an input that the run does not read.
 func (x *execution) unread(seg *piece, i int) (Tensor, error) {
 	inputs, _ := seg.binder.IO(x.sizes)
 	o := inputs[i]
 	return Tensor{DType: o.DType, Shape: o.Shape, Data: make([]byte, o.Bytes)}, nil
 }
 
-// keep allocates memory for the outputs of a segment that stay on its device.
+// keep allocates device memory for the outputs of a segment that stay on its device.
 func (x *execution) keep(ctx context.Context, k int, outputs []program.Operand, call *device.Run) error {
 	for i, v := range x.l.method.Outputs {
 		from := x.l.schedule.split.Outputs[i]
@@ -209,7 +209,7 @@ func (x *execution) keep(ctx context.Context, k int, outputs []program.Operand, 
 	return nil
 }
 
-// profile adds the times of a segment's steps, which began so long after the run.
+// profile adds the times of the steps of a segment, which started at began after the start of the run.
 func (x *execution) profile(seg *piece, stats device.Stats, began time.Duration) error {
 	bound, err := seg.binder.Bind(x.sizes)
 	if err != nil {
@@ -223,7 +223,7 @@ func (x *execution) profile(seg *piece, stats device.Stats, began time.Duration)
 		x.clocks = append(x.clocks, clock)
 	}
 	if seg.first == 0 {
-		began = 0 // as the run began: what a step waited for is not in its time
+		began = 0 // the first segment started with the run; waiting does not count as the time of a step
 	}
 	i := 0
 	for _, t := range stats.Steps { // steps that the run did not need have no times

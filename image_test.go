@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx"
 )
 
-// sameImage reports whether two files show the same pixels.
+// sameImage reports whether two files have the same pixels.
 func sameImage(a, b string) bool {
 	x, y := mustDecode(a), mustDecode(b)
 	if x.Bounds() != y.Bounds() {

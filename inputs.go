@@ -14,7 +14,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// CheckInput compares a type with an input, as far as that is possible without the other inputs, for example before a file is read. The error matches ErrInput.
+// CheckInput checks a type against an input as far as possible without the other inputs, for example before a file is read. The
+// error matches ErrInput.
 func (m *Method) CheckInput(name string, d DType, shape []int) error {
 	v, ok := m.Input(name)
 	if !ok {
@@ -42,11 +43,11 @@ func (m *Method) unknown(name string) error {
 	return diag.New(device.ErrInput, "input "+name, "%s has no such input; its inputs are %s", m.Name, list(m.Inputs))
 }
 
-// Sizes compares tensors with the method's inputs and returns the values of its symbols. Run does the same. Call it to find a
-// mistake before anything is loaded. Errors match ErrInput.
+// Sizes checks tensors against the inputs of the method and returns the values of its symbols. Run does the same; call Sizes to
+// find a mistake before anything is loaded. Errors match ErrInput.
 func (m *Method) Sizes(in map[string]Tensor) (map[string]int64, error) { return m.sizes(in, nil) }
 
-// sizes is Sizes with some inputs on a device.
+// sizes is like Sizes, with some inputs on a device.
 func (m *Method) sizes(in map[string]Tensor, feeds map[string]*Resident) (map[string]int64, error) {
 	var eqs []ir.Equation
 	var of []Value // of each equation
@@ -99,7 +100,7 @@ func (m *Method) sizes(in map[string]Tensor, feeds map[string]*Resident) (map[st
 	return sizes, m.checkElements(in)
 }
 
-// complete adds the inputs that a run leaves out.
+// complete returns in with the inputs that the run leaves out.
 func (m *Method) complete(in map[string]Tensor, feeds map[string]*Resident, sizes map[string]int64) map[string]Tensor {
 	var out map[string]Tensor
 	for _, v := range m.Inputs {
@@ -127,7 +128,7 @@ func (m *Method) complete(in map[string]Tensor, feeds map[string]*Resident, size
 	return out
 }
 
-// left is the value of an input that may be left out.
+// left returns the value of an input that may be left out.
 func (m *Method) left(input string) (value float64, ok bool) {
 	if t, lenient := m.model.v.Meta().Task.(task.Lenient); lenient {
 		return t.Default(m.Name, input)
@@ -135,7 +136,7 @@ func (m *Method) left(input string) (value float64, ok bool) {
 	return 0, false
 }
 
-// checkElements asks the task about the elements of inputs.
+// checkElements lets the task check the elements of inputs.
 func (m *Method) checkElements(in map[string]Tensor) error {
 	about := m.model.v.Meta().Task
 	if about == nil {
@@ -159,7 +160,7 @@ func (v Value) bad(d DType, shape []int) *diag.Error {
 	return diag.New(device.ErrInput, "input "+v.Name, "is %s%s; allowed is %v%s", d, shapeText(shape), v.typ, v.ranges())
 }
 
-// ranges lists the ranges of the symbols in the value's type: " with N from 1 to 64".
+// ranges describes the ranges of the symbols in the type of v: " with N from 1 to 64".
 func (v Value) ranges() string {
 	parts := map[string]string{}
 	for _, d := range v.typ.Shape {
@@ -174,7 +175,7 @@ func (v Value) ranges() string {
 	return " with " + strings.Join(slices.Sorted(maps.Values(parts)), ", ")
 }
 
-// shapeText prints a shape as types do: "[1,2]".
+// shapeText formats a shape as in a type: "[1,2]".
 func shapeText(shape []int) string {
 	return strings.ReplaceAll(fmt.Sprint(shape), " ", ",")
 }

@@ -23,7 +23,7 @@ type loaded struct {
 	crossed  Crossings // of all runs; guarded by Session.mu
 }
 
-// piece is a loaded program: a method, or a part of one.
+// A piece is a loaded program: a method, or a segment of one.
 type piece struct {
 	*worker
 	prog   *program.Program
@@ -33,21 +33,21 @@ type piece struct {
 	exe    *rpc.Executable
 }
 
-// A Kernel is how an op is run: natively, or by the slow reference that defines it.
+// A Kernel tells how an op is run: by native code, or by the slow reference that defines the op.
 type Kernel = device.Kernel
 
-// Loaded is a method as a session has loaded it.
+// Loaded describes a method that a session has loaded.
 type Loaded struct {
 	*Schedule          // the best one for the backend
-	Kernels   []Kernel // of the schedule's ops
-	Memory    int64    // upper bound of their scratch memory in bytes, beside the arena
+	Kernels   []Kernel // of the ops of the schedule
+	Memory    int64    // upper bound of the scratch memory of the kernels in bytes, in addition to the arena
 	Start     time.Time
-	Duration  time.Duration // of loading it
-	Crossings Crossings     // of its runs so far, in sum
+	Duration  time.Duration // time to load it
+	Crossings Crossings     // sum over its runs so far
 }
 
-// Load loads the methods that are not loaded yet. It checks that memory suffices for all of them together, and the digests of their
-// weights. The backend then maps the weights and compiles what it must. Either all are loaded, or none.
+// Load loads the methods that are not loaded yet: all of them, or none if it fails. It checks that memory suffices for all, and the
+// digests of their weights. The backend then maps the weights and compiles the kernels that need it.
 //
 // Errors match ErrUsage (no such method), ErrUnsupported, ErrDevice, ErrMemory, ErrArtifact, ErrLost, or the context's cause.
 func (s *Session) Load(ctx context.Context, methods ...string) error {
@@ -122,10 +122,10 @@ func (s *Session) load(ctx context.Context, l *loaded) (err error) {
 		}
 		x.binder = program.NewBinder(x.prog)
 	}
-	return s.model.unchanged() // by now the backends have copied what they need
+	return s.model.unchanged() // by now the backends have copied the weights that they do not map
 }
 
-// divide finds the backend of each segment of a method.
+// divide finds or starts a backend for each segment of a method.
 func (s *Session) divide(ctx context.Context, from *program.Split) (out []*piece, err error) {
 	first := 0
 	for _, x := range from.Segments {
@@ -143,7 +143,7 @@ func (s *Session) divide(ctx context.Context, from *program.Split) (out []*piece
 	return out, nil
 }
 
-// memory is an upper bound of the scratch memory of kernels in bytes.
+// memory returns an upper bound of the scratch memory of the kernels in bytes.
 func (l *loaded) memory() (n int64) {
 	for _, x := range l.pieces {
 		n = sum(n, x.exe.Memory())
@@ -151,7 +151,7 @@ func (l *loaded) memory() (n int64) {
 	return n
 }
 
-// drop unloads what a failed Load has loaded.
+// drop unloads the methods of a Load that failed.
 func (s *Session) drop(list []*loaded) {
 	for _, l := range list {
 		for _, x := range l.pieces {
@@ -162,14 +162,14 @@ func (s *Session) drop(list []*loaded) {
 	}
 }
 
-// ready returns a method that has been loaded, otherwise nil.
+// ready returns a method if it is loaded, otherwise nil.
 func (s *Session) ready(name string) *loaded {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.loaded[name]
 }
 
-// Loaded describes a loaded method; ok is false if it is not loaded.
+// Loaded describes a loaded method. ok is false if the method is not loaded.
 func (s *Session) Loaded(method string) (l Loaded, ok bool) {
 	if r := s.ready(method); r != nil {
 		l := Loaded{Schedule: r.schedule, Memory: r.memory(), Start: r.start, Duration: r.took}
@@ -184,7 +184,7 @@ func (s *Session) Loaded(method string) (l Loaded, ok bool) {
 	return Loaded{}, false
 }
 
-// choose is the best schedule of a method for the backend.
+// choose returns the best schedule of a method for the backend.
 func (s *Session) choose(m *Method) (*Schedule, error) {
 	var splits []*program.Split
 	for _, x := range m.Schedules {
@@ -197,7 +197,7 @@ func (s *Session) choose(m *Method) (*Schedule, error) {
 	return m.Schedules[slices.Index(splits, p)], nil
 }
 
-// reserve reserves the memory of methods, together with those that are loaded, and checks that the devices have enough.
+// reserve reserves memory for methods, in addition to those that are loaded, and checks that the devices have enough.
 func (s *Session) reserve(list []*loaded) ([]part, error) {
 	progs, size := []*program.Program{}, int64(0)
 	first := len(s.loaded) == 0
@@ -205,7 +205,7 @@ func (s *Session) reserve(list []*loaded) ([]part, error) {
 		size = s.model.v.StructureSize()
 	}
 	var arena, io int64
-	on := map[*worker]int64{} // memory of the device
+	on := map[*worker]int64{} // device memory
 	for _, l := range s.loaded {
 		for _, x := range l.pieces {
 			on[x.worker] += x.prog.ArenaSize + x.prog.IOSize
@@ -220,7 +220,7 @@ func (s *Session) reserve(list []*loaded) ([]part, error) {
 			}
 			on[x.worker] = sum(on[x.worker], sum(p.ArenaSize, p.IOSize))
 			if x.worker == s.worker {
-				continue // that of Options.Backend counts all weights, below
+				continue // the device of Options.Backend counts all weights, below
 			}
 			for _, n := range p.Graph.Params() {
 				on[x.worker] += p.Places[n.ID].Size
@@ -229,7 +229,7 @@ func (s *Session) reserve(list []*loaded) ([]part, error) {
 	}
 	weights := s.model.Facts().Weights
 	on[s.worker] = sum(on[s.worker], weights)
-	// The host has its own copy of inputs and outputs, and each process has one of the programs.
+	// The host has its own copy of inputs and outputs. Each process has a copy of the programs.
 	parts := []part{{"arena", arena}, {"inputs and outputs", sum(io, io)}, {"weights", 0}, {"structure", 2 * format.StructureMemory(size, progs...)}}
 	if first {
 		parts[2].bytes = weights

@@ -21,7 +21,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
-// TestMain also plays the backend: this program is the cpu backend where a host starts it as one.
+// TestMain also acts as the backend: if a host starts this program as a backend, it is the cpu backend.
 func TestMain(m *testing.M) {
 	if os.Getenv("RLX_FDS") != "" {
 		if lacks := os.Getenv("RLX_FEW_LACKS"); lacks != "" {
@@ -38,10 +38,10 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// cpu is the cpu backend.
+// cpu returns the cpu backend.
 func cpu() rlx.Backend { return faultyBackend("cpu") }
 
-// faultyBackend is the cpu backend under a name; those of faulty behave worse.
+// faultyBackend returns the cpu backend under a name. Some names have faults; see faulty.
 func faultyBackend(name string) rlx.Backend {
 	self, err := os.Executable()
 	if err != nil {
@@ -50,9 +50,9 @@ func faultyBackend(name string) rlx.Backend {
 	return rlx.Backend{Name: name, Path: self}
 }
 
-// faulty is the cpu backend, unless an environment variable that only the backend of that name is handed says otherwise:
-// RLX_CRASHES_FAULT=crash ends the process in a run, RLX_WAITS_FAULT=wait makes the first run wait until it is cancelled, RLX_LOADS_FAULT=wait the first load,
-// RLX_WRONG_FAULT=wrong makes results differ.
+// faulty is the cpu backend, unless an environment variable sets a fault. A variable reaches only the backend with its name:
+// RLX_CRASHES_FAULT=crash ends the process in a run, RLX_WAITS_FAULT=wait makes the first run wait until it is cancelled,
+// RLX_LOADS_FAULT=wait the first load, and RLX_WRONG_FAULT=wrong makes results differ.
 type faulty struct{ backend.Backend }
 
 func (b faulty) Load(ctx context.Context, l device.Load) (device.Executable, error) {
@@ -85,15 +85,15 @@ func (e faultyRun) Run(ctx context.Context, r device.Run) (device.Stats, error) 
 	return e.Executable.Run(ctx, r)
 }
 
-var scratch string // empty: no test needed it
+var scratch string // empty before the first use
 
-// demoModel and demoLlama are the demo models, compiled once.
+// demoModel and demoLlama return the demo models, compiled once.
 var (
 	demoModel = sync.OnceValue(func() string { return compiled("demo/sam-nano.safetensors", "sam.rlx") })
 	demoLlama = sync.OnceValue(func() string { return compiled("demo/llama", "llama.rlx") })
 )
 
-// compiler is rlxc, in the scratch folder.
+// compiler returns the path of rlxc, built in the scratch folder.
 var compiler = sync.OnceValue(func() string {
 	dir, err := os.MkdirTemp("", "rlx")
 	if err != nil {
@@ -119,9 +119,9 @@ func compiled(checkpoint, name string) string {
 	return file
 }
 
-// cacheModel is the model that keeps a cache, compiled once.
+// cacheModel returns the model that keeps a cache, compiled once.
 var cacheModel = sync.OnceValue(func() string {
-	compiler() // makes the folder
+	compiler() // creates the folder
 	programs, err := tinymodel.Compile("cpu", tinymodel.Cache, tinymodel.Peek)
 	path := filepath.Join(scratch, "cache.rlx")
 	if err == nil {
@@ -133,7 +133,7 @@ var cacheModel = sync.OnceValue(func() string {
 	return path
 })
 
-// artifact writes a model of programs, and its task; nil: none.
+// artifact writes a model with programs and a task, which may be nil.
 func artifact(t testing.TB, about task.Task, programs ...*program.Program) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "m.rlx")
@@ -145,7 +145,7 @@ func artifact(t testing.TB, about task.Task, programs ...*program.Program) strin
 	return path
 }
 
-// open opens a model for the length of a test.
+// open opens a model until the end of the test.
 func open(t testing.TB, path string) *rlx.Model {
 	t.Helper()
 	m, err := rlx.Open(t.Context(), path, rlx.OpenOptions{})
@@ -156,7 +156,7 @@ func open(t testing.TB, path string) *rlx.Model {
 	return m
 }
 
-// session starts a backend for the length of a test.
+// session starts a backend until the end of the test.
 func session(t testing.TB, m *rlx.Model, o rlx.Options) *rlx.Session {
 	t.Helper()
 	if o.Backend.Path == "" {
@@ -170,7 +170,7 @@ func session(t testing.TB, m *rlx.Model, o rlx.Options) *rlx.Session {
 	return s
 }
 
-// tiny is a model of one method.
+// tiny opens a model with one method.
 func tiny(t testing.TB, text string) *rlx.Model {
 	t.Helper()
 	return open(t, artifact(t, nil, tinymodel.Program(t, text, "cpu")))

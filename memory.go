@@ -11,25 +11,24 @@ import (
 	"github.com/rlx-go/rlx/internal/units"
 )
 
-// A Budget limits the memory of this process and its backends: memory is reserved before it is allocated, and a
-// reservation beyond the limit fails. Without a budget, the system would kill a process when memory runs out. Models
-// and sessions reserve what they need; a program reserves its own data, such as images, with Reserve. Models, sessions
-// and goroutines may share a budget.
+// A Budget limits the memory of this process and its backends. Memory is reserved before it is allocated, and a reservation beyond
+// the limit fails; without a budget, the system would kill a process when memory runs out. Models and sessions reserve their
+// memory. A program reserves its own data, such as images, with Reserve. Models, sessions and goroutines may share a budget.
 type Budget struct {
 	mu    sync.Mutex
-	limit int64  // 0 means what was free
-	free  int64  // when the budget was made; negative if the system does not report it
-	parts []part // each name once
+	limit int64  // 0 means the memory in free
+	free  int64  // free memory when the budget was made; negative if the system does not report it
+	parts []part // with distinct names
 }
 
-// part is the memory of one purpose, in bytes.
+// A part is the memory for one purpose, in bytes.
 type part struct {
 	what  string
 	bytes int64
 }
 
-// NewBudget makes a budget of limit bytes. 0 means what is free now, as reported by the system and the control groups of
-// this process. If the system does not report it, such a budget has no limit.
+// NewBudget returns a budget of limit bytes. 0 means the memory that is free now, as reported by the system and the control groups
+// of this process. If the system does not report it, the budget has no limit.
 func NewBudget(limit int64) *Budget {
 	b := &Budget{limit: limit, free: -1}
 	if free, ok := freeMemory(); ok {
@@ -38,8 +37,8 @@ func NewBudget(limit int64) *Budget {
 	return b
 }
 
-// Reserve counts bytes until they are released. The error matches ErrMemory, lists what was counted, and leaves the
-// budget as it was. what names their purpose in a word or two; reservations of the same name are added up.
+// Reserve reserves bytes until Release. what names the purpose in a word or two; reservations with the same name are added up. If
+// the limit would be exceeded, the budget does not change, and the error matches ErrMemory and lists the reservations.
 func (b *Budget) Reserve(what string, bytes int64) error { return b.reserve(part{what, bytes}) }
 
 // Fits checks whether bytes could be reserved, without reserving them.
@@ -49,7 +48,7 @@ func (b *Budget) Fits(what string, bytes int64) error {
 	return b.check(merge(b.parts, part{what, bytes}))
 }
 
-// Release releases bytes that were reserved under that name.
+// Release releases bytes that were reserved under the name what.
 func (b *Budget) Release(what string, bytes int64) { b.release(part{what, bytes}) }
 
 func (b *Budget) reserve(parts ...part) error {
@@ -73,7 +72,7 @@ func (b *Budget) release(parts ...part) {
 	}
 }
 
-// largest is the most that one reservation can be, in bytes, 0 if unknown.
+// largest returns the largest possible reservation in bytes, or 0 if unknown.
 func (b *Budget) largest() int64 {
 	if b == nil {
 		b = NewBudget(0)
@@ -84,7 +83,7 @@ func (b *Budget) largest() int64 {
 	return max(b.free, 0)
 }
 
-// merge is a list with parts added to those of the same name.
+// merge returns list with parts added to those of the same name.
 func merge(list []part, parts ...part) []part {
 	out := slices.Clone(list)
 	for _, p := range parts {
@@ -97,7 +96,7 @@ func merge(list []part, parts ...part) []part {
 	return out
 }
 
-// sum is a + b, which are not negative, or the largest number.
+// sum returns a + b, which must not be negative, or the largest int64 if the sum overflows.
 func sum(a, b int64) int64 {
 	if b > math.MaxInt64-a {
 		return math.MaxInt64
@@ -125,7 +124,7 @@ func (b *Budget) check(parts []part) error {
 	return nil
 }
 
-// about adds the subject to an error that has none.
+// about sets the subject of an error that has none.
 func about(subject string, err error) error {
 	if e, ok := err.(*diag.Error); ok && e.Subject == "" {
 		e.Subject = subject

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// freeMemory is the memory that can still be allocated: MemAvailable of /proc/meminfo, or less if a control group of this process
-// has a limit.
+// freeMemory returns the memory that can still be allocated: MemAvailable of /proc/meminfo, or less if a control group of this
+// process has a limit.
 func freeMemory() (bytes int64, ok bool) { return freeMemoryIn(os.DirFS("/")) }
 
-// freeMemoryIn reads the files below a root.
+// freeMemoryIn is freeMemory with files below root.
 func freeMemoryIn(root fs.FS) (bytes int64, ok bool) {
 	free := int64(math.MaxInt64)
 	b, err := fs.ReadFile(root, "proc/meminfo")
@@ -52,7 +52,7 @@ func freeMemoryIn(root fs.FS) (bytes int64, ok bool) {
 	return free, ok
 }
 
-// groupFree is a group's limit less its use. File pages that the kernel would evict first count as free.
+// groupFree returns the limit of a group minus its use. File pages that the kernel would evict first count as free.
 func groupFree(root fs.FS, dir, limit, usage, cached string) (int64, bool) {
 	dir = path.Clean(dir)
 	read := func(name string) (int64, bool) {
@@ -72,7 +72,7 @@ func groupFree(root fs.FS, dir, limit, usage, cached string) (int64, bool) {
 	return max(0, most-used), true
 }
 
-// field finds the number after a name at the begin of a line.
+// field returns the number after a name at the start of a line.
 func field(text, name string) (int64, bool) {
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)

@@ -5,7 +5,7 @@ import (
 	"testing/fstest"
 )
 
-// The files as Linux writes them (proc_meminfo(5), cgroups(7), the kernel's cgroup-v2 document).
+// TestFreeMemory uses files as Linux writes them (proc_meminfo(5), cgroups(7), the kernel's cgroup-v2 document).
 func TestFreeMemory(t *testing.T) {
 	file := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
 	const meminfo = "MemTotal:       16384000 kB\nMemFree:         1000 kB\nMemAvailable:    8000000 kB\n"

@@ -2,5 +2,5 @@
 
 package rlx
 
-// freeMemory is unknown on this system, so only the backend can check.
+// freeMemory reports that the free memory is unknown on this system. Only the backend can check it.
 func freeMemory() (bytes int64, ok bool) { return 0, false }

@@ -20,7 +20,7 @@ func wantMemory(t *testing.T, what string, err error, text string) {
 	}
 }
 
-// Parts add up until they are released; what only must fit is not kept, nor what does not.
+// TestBudget checks that reservations add up until they are released, and that Fits and failed reservations are not counted.
 func TestBudget(t *testing.T) {
 	b := NewBudget(100)
 	if err := errors.Join(b.Fits("inputs", 100), b.Reserve("image", 60)); err != nil {
@@ -44,12 +44,12 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// What a session counts before it loads methods.
+// TestReserve checks what a session reserves before it loads methods.
 func TestReserve(t *testing.T) {
 	g := &ir.Graph{}
 	p := &program.Program{Method: "encode", ArenaSize: 100e6, IOSize: 10e6, Graph: g}
 	n := &ir.Node{}
-	n.In = []*ir.Node{n, n} // two operands of 256 bytes, in the host and in the backend
+	n.In = []*ir.Node{n, n} // two operands of 256 bytes, on the host and in the backend
 	g.Nodes = []*ir.Node{n}
 	path := t.TempDir() + "/m.rlx"
 	if _, err := format.Write(t.Context(), path, format.Artifact{Programs: []*program.Program{tinymodel.Program(t, tinymodel.MLP, "cpu")},
@@ -91,7 +91,7 @@ func TestReserve(t *testing.T) {
 	wantMemory(t, "the backend's limit", allow(0, -1), "allows 1.1 GB")
 }
 
-// What Check and Observe hold of a program, worked out by hand.
+// TestObserveMemory compares the memory for Check and Observe with values computed by hand.
 func TestObserveMemory(t *testing.T) {
 	s := Schedule{split: program.Whole(tinymodel.Program(t, `graph f
 sym N = 1..10
@@ -102,12 +102,12 @@ g = neg h : f32[N,4]
 y = add g, h : f32[N,4]
 return y=y
 `, "cpu"))}
-	// A value: 2 x 160 bytes in transit, 40 numbers of 8 bytes.
+	// One value: 2 x 160 bytes in transit, and 40 numbers of 8 bytes.
 	if got := s.observeMemory(false); got != 2*160+320 {
 		t.Errorf("Observe: %d", got)
 	}
-	// The matmul is the peak: x, w and h (80, 32 and 40 numbers) are live, h is in transit, and the reference has its own
-	// result and allocates as much as its operands and result.
+	// The peak is at the matmul: x, w and h (80, 32 and 40 numbers) are live, h is in transit, and the reference has its own result
+	// and allocates as much as its operands and result.
 	if got := s.observeMemory(true); got != 8*(80+32+40)+(2*160+320)+8*40+8*(80+32+40) {
 		t.Errorf("Check: %d", got)
 	}

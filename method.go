@@ -12,14 +12,14 @@ import (
 	"github.com/rlx-go/rlx/format"
 )
 
-// A Method is one function of a model: named tensors in, named tensors out.
+// A Method is a function of a model from named tensors to named tensors.
 type Method struct {
 	Name            string
 	Inputs, Outputs []Value
-	Symbols         []Symbol // the sizes that others may depend on
+	Symbols         []Symbol // sizes on which others may depend
 	Stateful        bool     // runs need a State
-	// Schedules are the compiled forms of the method, one for each target. A session uses the best one for its backend.
-	// A schedule that was compiled with rlxc --fallback may need other backends too (Schedule.Backends).
+	// Schedules lists the compiled forms of the method, one for each target. A session uses the best one for its backend. A
+	// schedule that was compiled with rlxc --fallback may need other backends, too (Schedule.Backends).
 	Schedules []*Schedule
 
 	model *Model
@@ -46,10 +46,10 @@ type Value struct {
 // A Dim is one size of a value.
 type Dim struct {
 	Expr     string // "256", "N", "2*N+3"
-	Min, Max int64  // its range; equal if it is fixed
+	Min, Max int64  // range; equal if the size is fixed
 }
 
-// String is the value as in messages: "points f32[1,N,2]", "mask f32[1,1,256,256] (optional)".
+// String returns the value as in messages: "points f32[1,N,2]", "mask f32[1,1,256,256] (optional)".
 func (v Value) String() string {
 	text := v.Name + " " + v.typ.String()
 	if v.Optional {
@@ -58,13 +58,13 @@ func (v Value) String() string {
 	return text
 }
 
-// MaxBytes is the largest size of the value in bytes.
+// MaxBytes returns the maximum size of the value in bytes.
 func (v Value) MaxBytes() int64 { return v.syms.MaxBytes(v.typ) }
 
-// ShapeAt is the shape for the given values of the symbols. A symbol that is not given is 0.
+// ShapeAt returns the shape for the given values of the symbols. Missing symbols count as 0.
 func (v Value) ShapeAt(sizes map[string]int64) []int { return v.typ.Shape.Eval(sizes) }
 
-// ShapeOf returns the shape of the value that has n elements. It fails if there is no such shape or more than one.
+// ShapeOf returns the shape of the value that has n elements. It fails if there is no such shape, or more than one.
 func (v Value) ShapeOf(n int) ([]int, error) {
 	s := v.typ.Shape
 	numel, ok := s.Numel()
@@ -89,7 +89,7 @@ func (v Value) ShapeOf(n int) ([]int, error) {
 	return s.Eval(values), err
 }
 
-// String is the signature: "decode(points f32[1,N,2]) -> iou f32[1,4], N from 1 to 64".
+// String returns the signature: "decode(points f32[1,N,2]) -> iou f32[1,4], N from 1 to 64".
 func (m *Method) String() string {
 	text := fmt.Sprintf("%s(%s) -> %s", m.Name, list(m.Inputs), list(m.Outputs))
 	for _, s := range m.Symbols {
@@ -106,7 +106,7 @@ func list(values []Value) string {
 	return strings.Join(out, ", ")
 }
 
-// Input finds an input by name.
+// Input returns the input with a name. ok is false if there is none.
 func (m *Method) Input(name string) (Value, bool) {
 	i := slices.IndexFunc(m.Inputs, func(v Value) bool { return v.Name == name })
 	if i < 0 {
@@ -118,13 +118,13 @@ func (m *Method) Input(name string) (Value, bool) {
 // A Schedule is a method compiled for one target: the steps that a backend runs.
 type Schedule struct {
 	Target string // "cpu", "wgpu", "cpu:x86-64-v4"
-	// Lowering lists the ops of the model that the compiler rewrote for the target, those that it left to the
-	// reference, and those that another backend runs. It is empty if there are none.
+	// Lowering lists the ops of the model that the compiler rewrote for the target, those that it left to the reference, and those
+	// that another backend runs. It is empty if there are none.
 	Lowering string
-	// Backends names the backends that run the segments, in turn. It is empty if one backend runs the whole method.
+	// Backends names the backends that run the segments, in order. It is empty if one backend runs the whole method.
 	Backends []string
-	// Arena and IO are the memory of a loaded schedule at the upper bounds of its sizes, in bytes: of intermediate
-	// values, and of inputs and outputs together.
+	// Arena and IO give the memory of a loaded schedule in bytes, at the upper bounds of its sizes: Arena of intermediate values,
+	// IO of inputs and outputs together.
 	Arena, IO int64
 
 	method *Method
@@ -142,14 +142,14 @@ func newSchedule(p *program.Split) *Schedule {
 	return s
 }
 
-// A StepValue is a value that a step computes. A step whose op has several results has one for each.
+// A StepValue is a value that a step computes. A step whose op has several results has one StepValue for each.
 type StepValue struct {
-	Step int    // counted from 0
+	Step int    // from 0
 	Op   string // "softmax"
 	Name string // "image_encoder.blocks.3.mlp", or % and a number if the model has no name for it
 }
 
-// Values lists the values that the steps compute, in their order.
+// Values lists the values that the steps compute, in the order of the steps.
 func (s *Schedule) Values() []StepValue {
 	var out []StepValue
 	first := 0
@@ -169,8 +169,8 @@ func stepValue(step int, n *ir.Node) StepValue {
 	return StepValue{step, by.Op.Name, n.Label()}
 }
 
-// FLOPs is the arithmetic of one run, a multiply-add counted as two. The error matches ErrInput if the sizes are
-// invalid.
+// FLOPs returns the number of arithmetic operations of one run. A multiply-add counts as two. The error matches ErrInput if the
+// sizes are invalid.
 func (s *Schedule) FLOPs(sizes map[string]int64) (n int64, err error) {
 	for _, p := range s.split.Segments {
 		bound, err := p.Bind(sizes)
@@ -184,8 +184,8 @@ func (s *Schedule) FLOPs(sizes map[string]int64) (n int64, err error) {
 	return n, nil
 }
 
-// Activations is how products with packed weights treat the other operand: "f32" keeps it, "q8" rounds it to 8 bits
-// (rlxc --activations). It is both names if products differ, and empty without such products.
+// Activations tells how products with packed weights treat the other operand: "f32" keeps it, "q8" rounds it to 8 bits (rlxc
+// --activations). It returns both names if products differ, and "" without such products.
 func (s *Schedule) Activations() string {
 	var names []string
 	for _, p := range s.split.Segments {
@@ -201,9 +201,9 @@ func (s *Schedule) Activations() string {
 	return strings.Join(names, ", ")
 }
 
-// Reads is a lower bound of the bytes of weights and states that one run reads to compute the given outputs at the
-// given sizes. A step that gathers rows of a weight counts only these rows; a state counts in full. The error matches
-// ErrInput if the sizes are invalid.
+// Reads returns lower bounds of the bytes of weights and states that one run reads to compute the given outputs at the given sizes.
+// A step that gathers rows of a weight counts only these rows; a state counts in full. The error matches ErrInput if the sizes are
+// invalid.
 func (s *Schedule) Reads(sizes map[string]int64, outputs ...string) (weights, state int64, err error) {
 	wanted := make([]bool, len(s.method.Outputs))
 	for i, o := range s.method.Outputs {
@@ -234,7 +234,7 @@ func reads(p *program.Program, sizes map[string]int64, wanted []bool) (weights, 
 		if needed != nil && !needed[i] {
 			continue
 		}
-		most := flops(step) / 2 // elements that a multiply-add reads
+		most := flops(step) / 2 // a multiply-add reads at most one element
 		for _, o := range step.Outs {
 			most = max(most, int64(tensor.Numel(o.Shape)))
 		}
@@ -252,14 +252,14 @@ func reads(p *program.Program, sizes map[string]int64, wanted []bool) (weights, 
 	return weights, state, nil
 }
 
-// methodsOf lists the methods of an artifact, in the order of META.
+// methodsOf lists the methods of an artifact, in the order of its META section.
 func methodsOf(m *Model) []*Method {
 	var out []*Method
 	for _, x := range m.v.Meta().Methods {
 		out = append(out, newMethod(m, x))
 	}
 	add := func(p *program.Split) {
-		i := slices.IndexFunc(out, func(x *Method) bool { return x.Name == p.Method }) // the verifier has checked that it is there
+		i := slices.IndexFunc(out, func(x *Method) bool { return x.Name == p.Method }) // the verifier has checked that it exists
 		x := newSchedule(p)
 		x.method = out[i]
 		out[i].Schedules, out[i].Stateful = append(out[i].Schedules, x), out[i].Stateful || p.Stateful()

@@ -20,24 +20,22 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
-// OpenOptions are the options of Open. The zero value is right for most programs.
+// OpenOptions holds the options of Open. The zero value is right for most programs.
 type OpenOptions struct {
-	// Lazy defers the digests of the weights to Verify, or to sessions, which check those of a method before they load it. Open
-	// verifies everything else.
+	// Lazy leaves the digests of the weights to Verify and to sessions, which check the weights of a method before they load it.
+	// Open verifies everything else.
 	Lazy bool
-	// Remember, if not empty, is a folder that records which files were verified in full, by digest, device, inode,
-	// size and times. The weights of a recorded file are not verified again. Only the user may be able to write to the
-	// folder. A change that leaves all of these as they were, such as by a failing disk or an administrator, is not
-	// noticed.
+	// Remember, if not empty, is a folder that records which files were verified in full, by digest, device, inode, size and times.
+	// The weights of a recorded file are not verified again. Only the user may be able to write to the folder. A change that
+	// affects none of these, such as by a failing disk or an administrator, is not noticed.
 	Remember string
 	// Unverified skips the digests of the weights, so damage to them is not noticed. The structure is still verified.
 	Unverified bool
-	// Memory bounds the memory for the artifact's structure; nil means what is free.
+	// Memory limits the memory for the structure of the artifact; nil means the memory that is free.
 	Memory *Budget
 }
 
-// A Model is an open, verified artifact. Its methods may be called from several goroutines. Callers must not change
-// what they return.
+// A Model is an open, verified artifact. Its methods may be called concurrently. Callers must not modify the results.
 type Model struct {
 	path    string
 	v       *format.Verified
@@ -58,7 +56,7 @@ type Model struct {
 	closed bool
 }
 
-// checkpoints are the extensions of files that rlxc compiles.
+// checkpoints lists the extensions of files that rlxc compiles.
 var checkpoints = []string{".safetensors", ".json"}
 
 // Open opens and verifies the artifact at path. It executes nothing, and checks sizes in the file before it allocates
@@ -98,8 +96,8 @@ func Open(ctx context.Context, path string, o OpenOptions) (*Model, error) {
 	return m, nil
 }
 
-// Verify checks the digests of all weights, on all cores, each once. Call it for models opened with OpenOptions.Lazy.
-// It may run concurrently with NewSession. The error matches ErrArtifact, or the context's cause.
+// Verify checks the digests of all weights, using all cores. Weights that were verified before are skipped. Call it for models
+// opened with OpenOptions.Lazy. It may run concurrently with NewSession. The error matches ErrArtifact, or the context's cause.
 func (m *Model) Verify(ctx context.Context) error {
 	if err := m.retain(); err != nil {
 		return err
@@ -174,23 +172,23 @@ func (m *Model) unchanged() error {
 	return m.v.Unchanged()
 }
 
-// Path is the path that Open was given.
+// Path returns the path that was passed to Open.
 func (m *Model) Path() string { return m.path }
 
-// Facts are an artifact's metadata.
+// Facts holds the metadata of an artifact.
 type Facts struct {
 	Name         string // for display, such as "sam-vit-b"
 	Architecture string // "sam"
-	Task         string // declared by the artifact: "segment"; empty: none
+	Task         string // task that the artifact declares, such as "segment"; empty if none
 	Compiler     string // "rlxc 0.1.0"
-	Identity     string // "sha256:..." over all of the file
+	Identity     string // "sha256:..." of the whole file
 	Weights      int64  // bytes
-	// Precisions are the values that Options.Precision may have, the default first.
+	// Precisions lists the allowed values of Options.Precision, the default first.
 	Precisions []string
 	Pairs      map[string]string // other pairs that the compiler wrote
 }
 
-// Facts returns the artifact's metadata.
+// Facts returns the metadata of the artifact.
 func (m *Model) Facts() Facts {
 	meta := m.v.Meta()
 	f := Facts{Name: meta.Model, Architecture: meta.Architecture, Compiler: strings.TrimSpace(meta.Producer.Name + " " + meta.Producer.Version),
@@ -209,7 +207,7 @@ func (m *Model) Facts() Facts {
 	return f
 }
 
-// Precision is name if the artifact allows it, or the artifact's first if name is empty. The error matches ErrUsage.
+// Precision returns name if the artifact allows that precision, or the default if name is empty. The error matches ErrUsage.
 func (m *Model) Precision(name string) (string, error) {
 	allowed := m.Facts().Precisions
 	name = cmp.Or(name, allowed[0])
@@ -219,10 +217,10 @@ func (m *Model) Precision(name string) (string, error) {
 	return name, nil
 }
 
-// Methods lists the methods, in the artifact's order.
+// Methods lists the methods, in the order of the artifact.
 func (m *Model) Methods() []*Method { return m.methods }
 
-// Method returns the method with a name. The error, which lists the existing ones, matches ErrUsage.
+// Method returns the method with a name. The error matches ErrUsage and lists the existing methods.
 func (m *Model) Method(name string) (*Method, error) {
 	var names []string
 	for _, x := range m.methods {
@@ -234,7 +232,7 @@ func (m *Model) Method(name string) (*Method, error) {
 	return nil, usage("method "+name, "%s has no such method; methods are %s", m.path, strings.Join(names, ", "))
 }
 
-// largestIO is the largest IO space among the programs, in bytes.
+// largestIO returns the largest IO space of the programs, in bytes.
 func (m *Model) largestIO() (n int64) {
 	for _, p := range m.v.All() {
 		n = max(n, p.IOSize)
@@ -242,7 +240,7 @@ func (m *Model) largestIO() (n int64) {
 	return n
 }
 
-// mapped is the location of the weights for a backend.
+// mapped returns the location of the weights for a backend.
 func (m *Model) mapped() rpc.Weights {
 	w := rpc.Weights{Root: m.v.Root()}
 	w.Offset, w.Size = m.v.WeightsSection()
@@ -255,12 +253,12 @@ func (m *Model) weight(offset, size int64) ([]byte, error) {
 	first, _ := m.v.WeightsSection()
 	if _, err := m.v.File().ReadAt(b, first+offset); err != nil {
 		if pe := (*os.PathError)(nil); errors.As(err, &pe) {
-			err = pe.Err // the subject names the path
+			err = pe.Err // the subject has the path already
 		}
 		return nil, diag.New(code.ArtifactRead, m.path, "weights cannot be read: %w", err)
 	}
 	return b, nil
 }
 
-// encodeProgram is the form in which a backend gets a program: the host's own encoding, never the file's bytes.
+// encodeProgram encodes a program for a backend. A backend gets the host's own encoding, never bytes of the file.
 func encodeProgram(p *program.Program) ([]byte, error) { return format.EncodeProgram(p) }

@@ -15,7 +15,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// watcher receives the values of one run's steps, for Request.Observe and Request.Check.
+// A watcher receives the values of the steps of one run, for Request.Observe and Request.Check.
 type watcher struct {
 	s       *Session
 	l       *loaded
@@ -23,13 +23,13 @@ type watcher struct {
 	r       Request
 	bound   *program.Bound
 	options device.RunOptions
-	chosen  map[int]bool          // nodes that Observe gets
-	stepOf  map[int]int           // by node
-	values  map[int]*tensor.Array // for Check: results so far
-	uses    map[int]int           // and how many steps still read them
+	chosen  map[int]bool          // nodes whose values Observe gets
+	stepOf  map[int]int           // step of each node
+	values  map[int]*tensor.Array // for Check: results so far, by node
+	uses    map[int]int           // number of steps that still read them
 }
 
-// watch makes the watcher of a run of a segment, whose inputs are those of in and, on the device, those of fed.
+// watch returns the watcher of a run of segment x. in has the inputs of the segment, except that those in fed are on the device.
 func (s *Session) watch(ctx context.Context, l *loaded, x *piece, r Request, sizes map[string]int64, in []Tensor, fed map[int]*Resident) (*watcher, error) {
 	w := &watcher{s: s, l: l, x: x, r: r}
 	w.options = device.RunOptions{Profile: r.Profile, CheckNaN: r.CheckNaN}
@@ -83,9 +83,9 @@ func (s *Session) watch(ctx context.Context, l *loaded, x *piece, r Request, siz
 	return w, nil
 }
 
-// observeMemory estimates the peak memory for step values in a run with Observe or Check, at the upper bounds of its
-// sizes. A value in transit takes twice its size, because it arrives in chunks. A value to compare is held in 64-bit
-// numbers, beside the reference's. We assume that garbage is as large as the operands and results of a step.
+// observeMemory estimates the peak memory for step values in a run with Observe or Check, at the upper bounds of its sizes. A value
+// in transit takes twice its size, because it arrives in chunks. Values to compare are held as 64-bit numbers, beside those of the
+// reference. We assume that garbage is as large as the operands and results of a step.
 func (s *Schedule) observeMemory(check bool) (peak int64) {
 	for _, x := range s.split.Segments {
 		peak = max(peak, observeMemory(x.Program, check))
@@ -112,7 +112,7 @@ func observeMemory(p *program.Program, check bool) (peak int64) {
 		node := p.Graph.Nodes[s.Node]
 		var now int64
 		for _, n := range node.Values() {
-			now = max(now, 2*bytes(n)+wide(n)) // bf16 is widened for a file
+			now = max(now, 2*bytes(n)+wide(n)) // a command that writes bf16 to a file widens it
 		}
 		if check {
 			_, own := node.EvalMemory()
@@ -141,7 +141,7 @@ func observeMemory(p *program.Program, check bool) (peak int64) {
 	return peak
 }
 
-// observe gets the value of a node as the backend stored it.
+// observe receives the value of a node as the backend stored it.
 func (w *watcher) observe(node int, shape []int, data []byte) error {
 	n := w.x.prog.Graph.Nodes[node]
 	t := Tensor{DType: n.Type.DType, Shape: slices.Clone(shape), Data: data}
@@ -156,14 +156,14 @@ func (w *watcher) observe(node int, shape []int, data []byte) error {
 	w.values[node] = tensor.Tensor(t).Array()
 	s := w.bound.Steps[w.stepOf[node]]
 	for _, o := range s.Outs {
-		if w.values[o.Node] == nil { // another result of the step is still to come
+		if w.values[o.Node] == nil { // the step has another result that has not arrived
 			return nil
 		}
 	}
 	return w.compare(s)
 }
 
-// compare evaluates the step's op on the values that the backend had, and compares its results.
+// compare evaluates the op of a step on the operands that the backend had, and compares the results.
 func (w *watcher) compare(s program.BoundStep) error {
 	in := make([]*tensor.Array, len(s.In))
 	for i, o := range s.In {
@@ -197,7 +197,7 @@ func (w *watcher) compare(s program.BoundStep) error {
 	return nil
 }
 
-// sourceOf is the node whose value n is a view of, and the offset of n in it, in bytes.
+// sourceOf returns the node of whose value n is a view, and the offset of n in it in bytes.
 func sourceOf(n *ir.Node) (src *ir.Node, offset int64) {
 	for {
 		off, view := n.View()
@@ -208,7 +208,7 @@ func sourceOf(n *ir.Node) (src *ir.Node, offset int64) {
 	}
 }
 
-// value is an operand: a weight, a result, an input, or a view of one of these.
+// value returns an operand: a weight, a result, an input, or a view of one of these.
 func (w *watcher) value(o program.Operand) (*tensor.Array, error) {
 	src, off := sourceOf(w.x.prog.Graph.Nodes[o.Node])
 	if src.Op.Name == "param" {
@@ -232,7 +232,7 @@ func (w *watcher) value(o program.Operand) (*tensor.Array, error) {
 	return a, nil
 }
 
-// at names a node for messages: "encode step 12 (softmax %31)".
+// at names a node in messages: "encode step 12 (softmax %31)".
 func (w *watcher) at(node int) string {
 	n := w.x.prog.Graph.Nodes[node]
 	by, _ := n.Maker()
@@ -255,7 +255,7 @@ func (w *watcher) verdict(st device.Stats) error {
 	return diag.New(device.ErrNaN, w.at(st.FirstNaN), "its result holds a NaN")
 }
 
-// staticTypes are the operands' types for the values of the symbols they were bound with.
+// staticTypes returns the types of operands for the bound values of the symbols.
 func staticTypes(list []program.Operand) []ir.Type {
 	types := make([]ir.Type, len(list))
 	for i, o := range list {
@@ -267,7 +267,7 @@ func staticTypes(list []program.Operand) []ir.Type {
 	return types
 }
 
-// traffic is a lower bound of the bytes that one step reads and writes.
+// traffic returns a lower bound of the bytes that one step reads and writes.
 func traffic(s program.BoundStep) int64 {
 	var n int64
 	for _, list := range [][]program.Operand{s.In, s.Outs} {

@@ -10,7 +10,7 @@ import (
 	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
-// mlp runs MLP on two rows.
+// mlp runs the model MLP on two rows.
 func mlp(t testing.TB, s *rlx.Session, r rlx.Request) (*rlx.Result, error) {
 	x := make([]float32, 16)
 	for i := range x {
@@ -39,7 +39,7 @@ return y=c
 	}
 }
 
-// Check agrees with a backend that is right, and names the step of one that is not.
+// TestCheck checks that Check accepts a correct backend, and names the step of one that is wrong.
 func TestCheck(t *testing.T) {
 	if _, err := mlp(t, session(t, tiny(t, tinymodel.MLP), rlx.Options{}), rlx.Request{Check: true}); err != nil {
 		t.Errorf("a right backend: %v", err)
@@ -52,7 +52,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Observe gets what was selected, in the order of the steps, and its error ends the run.
+// TestObserve checks that Observe gets the selected values in the order of the steps, and that its error ends the run.
 func TestObserve(t *testing.T) {
 	m := tiny(t, tinymodel.MLP)
 	s := session(t, m, rlx.Options{})
@@ -99,7 +99,7 @@ func TestProfile(t *testing.T) {
 	if len(r.Steps) != 5 || r.Clock != "host" {
 		t.Fatalf("%d steps, clock %q", len(r.Steps), r.Clock)
 	}
-	// x[2,8] times w[8,8]: a multiply-add for each of 2*8*8; reads 16 + 64 and writes 16 floats.
+	// x[2,8] times w[8,8]: 2*8*8 multiply-adds, which read 16 + 64 and write 16 floats.
 	if x := r.Steps[1]; x.Op != "matmul" || x.FLOPs != 2*2*8*8 || x.Bytes != 4*(16+64+16) || !slices.Equal(x.Types, []string{"f32[2,8]"}) || x.Start < r.Steps[0].Start {
 		t.Errorf("%+v", x)
 	}

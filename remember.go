@@ -9,20 +9,20 @@ import (
 	"github.com/rlx-go/rlx/internal/regular"
 )
 
-// The folder OpenOptions.Remember has a small file, a record, for each file that was verified in full. The record's
-// name is the artifact's digest and its text the stamp (device, inode, size, times) of the verified file. So a copy, a
-// replaced file and a file that was written to are verified again.
+// The folder OpenOptions.Remember has a small file, a record, for each file that was verified in full. The name of a record is the
+// digest of the artifact; its text is the stamp (device, inode, size, times) of the verified file. Copies, replaced files and files
+// that were written to are therefore verified again.
 
 // recordSize bounds the text of a record, in bytes.
 const recordSize = 1 << 10
 
-// recordOf is the path and text of a model's record; the text is empty if it cannot have one.
+// recordOf returns the path and text of a model's record. The text is empty if the file system does not give a stamp.
 func (m *Model) recordOf() (path, text string) {
 	root := m.v.Root()
 	return filepath.Join(m.remember, hex.EncodeToString(root[:])), m.v.Stamp().Text()
 }
 
-// remembered reports whether this file was verified in full before. If anything goes wrong, it reports false.
+// remembered reports whether this file was verified in full before. On any error it reports false.
 func (m *Model) remembered() bool {
 	if m.remember == "" {
 		return false
@@ -54,7 +54,7 @@ func (m *Model) record() {
 	}
 }
 
-// private reports that others may not write to a folder.
+// private reports whether only the user may write to a folder.
 func private(dir string) bool {
 	st, err := os.Stat(dir)
 	return err == nil && st.IsDir() && st.Mode().Perm()&0o022 == 0

@@ -11,7 +11,8 @@ import (
 	"github.com/rlx-go/rlx/internal/regular"
 )
 
-// TestRemember: a file that was verified in full is not verified again, as long as it is the same file and nobody has written to it.
+// TestRemember checks that a file that was verified in full is not verified again while it is the same file and nobody has written
+// to it.
 func TestRemember(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -41,7 +42,7 @@ func TestRemember(t *testing.T) {
 	if list, _ := os.ReadDir(folder); len(list) > 0 {
 		t.Errorf("a file that was just written is remembered: %v", list)
 	}
-	time.Sleep(2100 * time.Millisecond) // a write now has another time
+	time.Sleep(2100 * time.Millisecond) // so that a write has another time
 	if err := verify(good, o); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func TestRemember(t *testing.T) {
 		t.Fatalf("the record is %q, %v; want %q", text, err, stampOf(t, good))
 	}
 
-	// Damaged weights are found, because the record is that of another file.
+	// The record is that of another file, so damaged weights are found.
 	b[len(b)-1] ^= 1
 	bad := filepath.Join(dir, "bad.rlx")
 	write(bad, b)
@@ -63,7 +64,7 @@ func TestRemember(t *testing.T) {
 	write(good, b)
 	wantError(t, "a file that was written to", verify(good, o), rlx.ErrArtifact)
 
-	// They are not if a record says that they were verified, or nobody asks.
+	// They are not found if a record claims that they were verified, or with Unverified.
 	write(record, []byte(stampOf(t, bad)))
 	if err := verify(bad, o); err != nil {
 		t.Errorf("a file that is remembered: %v", err)

@@ -11,57 +11,57 @@ import (
 // A Request is one run of a method. Method and Inputs must be given.
 type Request struct {
 	Method string
-	Inputs map[string]Tensor // by the names of the method's inputs; they must not change before Run returns. Optional ones may be missing
+	Inputs map[string]Tensor // by name; must not change before Run returns. Optional inputs may be missing
 
-	// State is the state that the run reads and updates; nil for methods without one (Model.States).
+	// State is the state that the run reads and updates. It is nil for methods without one (Model.States).
 	State *State
-	// Feeds are inputs that are already on the device. They need not be in Inputs.
+	// Feeds holds inputs that are already on the device, by name. They need not be in Inputs.
 	Feeds map[string]*Resident
 	// Keep names outputs that also stay on the device, in Result.Kept.
 	Keep []string
-	// Outputs names the outputs to return; nil means all. Steps that only other outputs need are not run.
+	// Outputs names the outputs to return; nil means all. Steps that only other outputs need are skipped.
 	Outputs []string
 
-	// Progress, if not nil, is called with the number of steps that are done, at most ten times a second and once at the end.
+	// Progress, if not nil, is called with the number of finished steps, at most ten times a second and once at the end.
 	Progress func(done, total int)
 
 	// Profile fills Result.Steps. It may slow the run down.
 	Profile bool
-	// CheckNaN ends the run at the first step whose result holds a NaN, with an error that matches ErrNaN and names the step.
+	// CheckNaN ends the run at the first step whose result has a NaN. The error matches ErrNaN and names the step.
 	CheckNaN bool
-	// Check compares each step with the reference evaluation of its op, which is very slow. The error of a step that
-	// differs by more than its op allows matches ErrCheck. Only in precision f32.
+	// Check compares each step with the reference evaluation of its op, which is very slow. If a step differs by more than its op
+	// allows, the error matches ErrCheck. It works only in precision f32.
 	Check bool
-	// Observe, if not nil, gets the values of steps in their order, as they are computed. The tensor's bytes are valid until it
-	// returns. An error ends the run, which returns it.
+	// Observe, if not nil, receives the values of steps in order, as they are computed. The bytes of the tensor are valid until it
+	// returns. An error ends the run, and Run returns it.
 	Observe func(StepValue, Tensor) error
 	// Select selects the values that Observe gets; nil means all.
 	Select func(StepValue) bool
 }
 
-// A Result is the result of a run.
+// A Result holds the results of a run.
 type Result struct {
-	Outputs map[string]Tensor    // by the names of the method's outputs; they are the caller's
+	Outputs map[string]Tensor    // by name; they belong to the caller
 	Sizes   map[string]int64     // values of the method's symbols
-	Kept    map[string]*Resident // those that Request.Keep names; close them
+	Kept    map[string]*Resident // outputs named by Request.Keep; close them
 
 	Start    time.Time
 	Duration time.Duration // from the call to readable outputs
 
-	Crossings    Crossings  // between the backends of a method that runs in pieces
+	Crossings    Crossings  // between the backends, if the method has several segments
 	Steps        []StepTime // if Request.Profile is set
-	Clock        string     // that measured Steps: "host", "device", or both where backends differ
-	PeakMemory   int64      // resident in the backends' processes, in bytes; 0 if the system does not report it
-	DeviceMemory int64      // size of the method's buffers in a device's own memory, in bytes; 0 if the device uses the host's
+	Clock        string     // clock of Steps: "host", "device", or both if backends differ
+	PeakMemory   int64      // peak resident memory of the backends' processes in bytes; 0 if the system does not report it
+	DeviceMemory int64      // size of the method's buffers in the memory of a device, in bytes; 0 if the device uses host memory
 }
 
-// Crossings are the costs of running a method on several backends in turn.
+// Crossings holds the costs of running a method on several backends in turn.
 type Crossings struct {
-	Switches int   // from one backend to the next
-	Values   int   // that one backend computed and another read
-	Bytes    int64 // of these values, each read counted
-	// Time is the part of Result.Duration in which no backend computed: calls, and copies of inputs, outputs and the
-	// values that cross.
+	Switches int   // switches from one backend to the next
+	Values   int   // values that one backend computed and another read
+	Bytes    int64 // size of these values; each read counts
+	// Time is the part of Result.Duration in which no backend computed: calls, and copies of inputs, outputs and the values that
+	// cross.
 	Time time.Duration
 }
 
@@ -80,12 +80,12 @@ type StepTime struct {
 	Bytes     int64 // of operands and results, each once
 }
 
-// Run executes a method once and loads it first if necessary. Several goroutines may call it; the session runs one
-// method at a time. When ctx is done, a waiting run ends at once and a running one between two steps. The session stays
-// usable unless the error matches ErrLost.
+// Run executes a method once, and loads it first if necessary. It may be called concurrently; the session runs one method at a
+// time. When ctx is done, a waiting run ends at once, and a running one between two steps. The session stays usable unless the
+// error matches ErrLost.
 //
-// Errors match ErrInput, ErrUsage, ErrState, ErrNaN, ErrCheck, ErrDevice, ErrMemory, ErrChanged, ErrLost, those of
-// Load, or the context's cause.
+// Errors match ErrInput, ErrUsage, ErrState, ErrNaN, ErrCheck, ErrDevice, ErrMemory, ErrChanged or ErrLost, or are those of Load,
+// or the context's cause.
 func (s *Session) Run(ctx context.Context, r Request) (*Result, error) {
 	m, err := s.model.Method(r.Method)
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *Session) Run(ctx context.Context, r Request) (*Result, error) {
 	return x.res, nil
 }
 
-// flops counts the arithmetic of one step, a multiply-add as two.
+// flops returns the number of arithmetic operations of one step. A multiply-add counts as two.
 func flops(s program.BoundStep) int64 {
 	return s.Node.Op.FLOPs(s.Node.Attrs, staticTypes(s.In), staticTypes(s.Outs)...)
 }

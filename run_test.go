@@ -60,7 +60,8 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// The weights of a model opened with Lazy are verified by Verify, and by a session before it loads what uses them.
+// TestLazy checks that the weights of a model opened with Lazy are verified by Verify, and by a session before it loads a method
+// that uses them.
 func TestLazy(t *testing.T) {
 	b, err := os.ReadFile(demoModel())
 	if err != nil {
@@ -120,7 +121,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// What a request may have wrong is an error before anything runs, and the session goes on.
+// TestRunErrors checks that mistakes in a request are found before anything runs, and that the session stays usable.
 func TestRunErrors(t *testing.T) {
 	s := session(t, open(t, artifact(t, tinymodel.Task(), tinymodel.Program(t, tinymodel.Encode, "cpu"), tinymodel.Program(t, tinymodel.Decode, "cpu"))), rlx.Options{})
 	good := func() map[string]rlx.Tensor {
@@ -168,7 +169,7 @@ func TestRunErrors(t *testing.T) {
 	}
 }
 
-// Goroutines share a session: each gets its own result, whoever loads the method.
+// TestConcurrentRuns checks that goroutines that share a session get their own results, whichever of them loads the method.
 func TestConcurrentRuns(t *testing.T) {
 	s := session(t, tiny(t, tinymodel.MLP), rlx.Options{})
 	want := map[int]float32{}
@@ -179,7 +180,7 @@ func TestConcurrentRuns(t *testing.T) {
 		}
 		return tensorOf(t, data, n, 8)
 	}
-	for _, r := range []int{1, 2} { // the second time beside others
+	for _, r := range []int{1, 2} { // the second one runs concurrently with others
 		var g sync.WaitGroup
 		var mu sync.Mutex
 		for k := range 18 {
@@ -218,7 +219,7 @@ func neg(t testing.TB, s *rlx.Session, ctx context.Context) error {
 	return err
 }
 
-// A backend that is lost takes its session with it, not the model.
+// TestLost checks that a lost backend makes its session unusable, but not the model.
 func TestLost(t *testing.T) {
 	t.Setenv("RLX_CRASHES_FAULT", "crash")
 	m := tiny(t, negGraph)
@@ -241,7 +242,7 @@ func TestLost(t *testing.T) {
 	wantError(t, "no executable", err, rlx.ErrLost)
 }
 
-// A context that is over, by whatever cause, ends the run and leaves the session as it was.
+// TestContextOver checks that a context which is done, for any cause, ends the run and leaves the session usable.
 func TestContextOver(t *testing.T) {
 	t.Setenv("RLX_WAITS_FAULT", "wait")
 	m := tiny(t, negGraph)
@@ -264,7 +265,7 @@ func TestContextOver(t *testing.T) {
 	}
 }
 
-// The same of a load.
+// TestLoadContextOver is like TestContextOver for a load.
 func TestLoadContextOver(t *testing.T) {
 	t.Setenv("RLX_LOADS_FAULT", "wait")
 	s := session(t, tiny(t, negGraph), rlx.Options{Backend: faultyBackend("loads")})
@@ -294,7 +295,7 @@ func TestClose(t *testing.T) {
 	<-s.Done()
 }
 
-// The options of a session are checked before, and on, its start.
+// TestSessionOptions checks the errors for options, before and at the start of the backend.
 func TestSessionOptions(t *testing.T) {
 	m := tiny(t, negGraph)
 	for _, c := range []struct {
@@ -323,7 +324,7 @@ func TestSessionOptions(t *testing.T) {
 	}
 }
 
-// An artifact that is written to while it is open runs no more.
+// TestChanged checks that an artifact that is written to while it is open does not run.
 func TestChanged(t *testing.T) {
 	path := artifact(t, nil, tinymodel.Program(t, negGraph, "cpu"))
 	m := open(t, path)
@@ -331,7 +332,7 @@ func TestChanged(t *testing.T) {
 	if err := neg(t, s, t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(20 * time.Millisecond) // a coarse clock of the file system
+	time.Sleep(20 * time.Millisecond) // the clock of the file system may be coarse
 	b, err := os.ReadFile(path)
 	if err == nil {
 		err = os.WriteFile(path, b, 0o666)

@@ -9,28 +9,28 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Everything holds the parameters for finding all objects of an image. EverythingDefault has the values of the model's authors.
+// Everything holds the parameters for finding all objects of an image.
 type Everything = segment.Everything
 
-// EverythingDefault are the authors' values: 32 x 32 points, quality 0.88, stability 0.95, box overlap 0.7.
+// EverythingDefault holds the values of the model's authors: 32 x 32 points, quality 0.88, stability 0.95, box overlap 0.7.
 var EverythingDefault = segment.EverythingDefault
 
 // A Region is one of the masks of all objects of an image.
 type Region = segment.Region
 
-// A Segmentation is all objects of an image.
+// A Segmentation holds all objects of an image.
 type Segmentation struct {
-	Labels  *image.Gray16 // at the size of the image: 0, or Region.Label of the smallest region there
+	Labels  *image.Gray16 // as large as the image: 0, or Region.Label of the smallest region at a pixel
 	Regions []Region      // the largest first
 }
 
-// A Runner makes a run, as Session.Run does.
+// A Runner executes a run, as Session.Run does.
 type Runner func(context.Context, Request) (*Result, error)
 
-// MasksOf finds the objects of several prompts in one image. embedding is the output of the run made by Encode. If the
-// model has a method for it, prompts with the same number of points and without a mask share runs. each gets the masks
-// of prompt i, in any order of prompts; its error ends the work. Other errors are those of Prompt, with the prompt's
-// number, and of run.
+// MasksOf finds the objects of several prompts in one image. embedding is the output of the run made by Encode. If the model has a
+// method for several prompts, those with the same number of points and without a mask share runs. each is called with the masks of
+// prompt i, in any order of prompts; its error stops the work. Other errors are those of run, and those of Prompt with the number
+// of the prompt.
 func (g *Segmenter) MasksOf(ctx context.Context, run Runner, embedding Tensor, prompts []Prompts, size image.Point, which string, each func(i int, masks []Mask) error) error {
 	return g.decode(ctx, run, embedding, prompts, size, func(prompt int, r *Result, i int) error {
 		masks, err := g.masks(r, i, size, which)
@@ -41,7 +41,7 @@ func (g *Segmenter) MasksOf(ctx context.Context, run Runner, embedding Tensor, p
 	})
 }
 
-// decode makes the runs for prompts; each gets the number of a prompt, its run and its index in the run.
+// decode makes the runs for prompts. each is called with the number of a prompt, its run, and its index in the run.
 func (g *Segmenter) decode(ctx context.Context, run Runner, embedding Tensor, prompts []Prompts, size image.Point, each func(prompt int, r *Result, i int) error) error {
 	t := &g.Task
 	type group struct {
@@ -101,9 +101,9 @@ func (g *Segmenter) decode(ctx context.Context, run Runner, embedding Tensor, pr
 	return nil
 }
 
-// Everything finds all objects of an image. embedding is the output of the run made by Encode. To save memory, masks
-// are not kept: the points that found a region are decoded again to draw it. Errors are those of run, and ErrUsage for
-// values of o that are not allowed.
+// Everything finds all objects of an image. embedding is the output of the run made by Encode. To save memory, masks are not kept;
+// the points that found a region are decoded again to draw it. Errors are those of run, or match ErrUsage if o has values that are
+// not allowed.
 func (g *Segmenter) Everything(ctx context.Context, run Runner, embedding Tensor, size image.Point, o Everything) (*Segmentation, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (g *Segmenter) Everything(ctx context.Context, run Runner, embedding Tensor
 	for _, r := range out.Regions {
 		again = append(again, r.Point)
 	}
-	// All have as many points, so they come in their order, the largest first.
+	// All prompts have the same number of points, so each is called in their order, the largest region first.
 	return out, g.decode(ctx, run, embedding, at(again), size, func(prompt int, r *Result, i int) error {
 		logits, h, w, _, err := g.logits(r, i)
 		if err == nil {
@@ -145,7 +145,7 @@ func (g *Segmenter) Everything(ctx context.Context, run Runner, embedding Tensor
 	})
 }
 
-// Everything finds all objects of the image. Errors are those of Run, and ErrUsage for values of o that are not allowed.
+// Everything finds all objects of the image. Errors are those of Run, or match ErrUsage if o has values that are not allowed.
 func (e *EncodedImage) Everything(ctx context.Context, o Everything) (*Segmentation, error) {
 	return e.segmenter.Everything(ctx, e.session.Run, e.Embedding, e.size, o)
 }

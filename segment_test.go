@@ -10,8 +10,8 @@ import (
 	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
-// The task on the model whose masks are known, on an image whose left half is bright: mask 0 is that half, 1 the dark one, 2
-// everything, 3 nothing; best is 2, whose quality is the highest of 1 to 3.
+// TestEncodedImage runs the task on a model with known masks. The left half of the image is bright. Mask 0 is that half, 1 the dark
+// one, 2 everything, 3 nothing. The best is 2, which has the highest quality of 1 to 3.
 func TestEncodedImage(t *testing.T) {
 	img := image.NewNRGBA(image.Rect(0, 0, 32, 16))
 	for i := range 32 * 16 {
@@ -54,7 +54,7 @@ func TestEncodedImage(t *testing.T) {
 			}
 		}
 	}
-	// Of all masks only that of everything is predicted well; each point finds it.
+	// Only the mask of everything has a good predicted quality, and each point finds it.
 	all, err := e.Everything(t.Context(), rlx.Everything{Side: 3, MinIoU: 0.8, MaxOverlap: 0.7})
 	if err != nil {
 		t.Fatal(err)

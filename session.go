@@ -16,38 +16,38 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
-// Options are the options of a session. Only Backend is required.
+// Options holds the options of a session. Only Backend is required.
 type Options struct {
 	Backend   Backend
-	Device    string // Device.ID; empty means the backend's first
-	Threads   int    // of the backend; 0 means all that the process may use
-	Precision string // of the operands of products, one of Facts.Precisions; empty means the first of them
-	// Fallbacks are backends that may run segments of methods that Backend cannot run alone (see Method.Schedules). A
-	// session finds them by name, and starts one on its first device when it loads a method that needs it.
+	Device    string // Device.ID; empty means the first device of the backend
+	Threads   int    // of the backend; 0 means as many as the process may use
+	Precision string // precision of the operands of products, one of Facts.Precisions; empty means the default
+	// Fallbacks lists backends that may run segments of methods which Backend cannot run alone (see Method.Schedules). A session
+	// finds them by name. It starts one, on its first device, when it loads a method that needs it.
 	Fallbacks []Backend
 
-	// Memory bounds the memory of the session and its backend; nil means what is free when the session begins.
+	// Memory limits the memory of the session and its backend; nil means the memory that is free when the session begins.
 	Memory  *Budget
 	Sandbox Sandbox
-	// Log receives the backend's log and events of its process; nil for none.
+	// Log receives the log of the backend and events of its process; nil means no log.
 	Log      *slog.Logger
 	Timeouts Timeouts
 }
 
-// Timeouts bound the time that a backend may take, whatever the caller's context allows. A backend that exceeds one is
-// stopped, and its session is lost. Zero values mean the defaults.
+// Timeouts limit the time that a backend may take, whatever the caller's context allows. A backend that exceeds one is stopped, and
+// its session is lost. Zero values mean the defaults.
 type Timeouts struct {
-	Start time.Duration // of the process, until it has sent its description: 10 s
-	Load  time.Duration // of a method: 2 min
-	Run   time.Duration // 1 h
+	Start time.Duration // until the process has sent its description: 10 s
+	Load  time.Duration // to load a method: 2 min
+	Run   time.Duration // a run: 1 h
 	Stall time.Duration // without a heartbeat: 10 s
-	// Cancel is how long a run may continue after its context is done: 2 s. Backends check between two steps.
+	// Cancel limits how long a run may continue after its context is done: 2 s. Backends check between two steps.
 	Cancel time.Duration
 }
 
-// A Session is a running backend that executes methods of one model. Its methods may be called from several goroutines;
-// runs are serialised. When the backend is lost, Done is closed and every call returns an error that matches ErrLost:
-// close the session and make another.
+// A Session is a running backend that executes methods of one model. Its methods may be called concurrently; runs are serialised.
+// When the backend is lost, Done is closed, and every call returns an error that matches ErrLost. Then close the session and make
+// another.
 type Session struct {
 	model     *Model
 	options   Options
@@ -58,14 +58,14 @@ type Session struct {
 	loading  chan struct{} // holds a token while methods are loaded
 	turn     chan struct{} // holds a token while a method runs in pieces
 	reserved []part        // guarded by loading
-	mu       sync.Mutex    // guards what follows; loaded and others change only while loading is held
+	mu       sync.Mutex    // guards the fields below; loaded and others change only while loading is held
 	loaded   map[string]*loaded
 	others   map[string]*worker // of Options.Fallbacks, by name
-	lost     error              // of one of others
+	lost     error              // error of one of others
 	once     sync.Once          // of Close
 }
 
-// worker is a running backend.
+// A worker is a running backend.
 type worker struct {
 	backend *rpc.Session
 	info    device.Info
@@ -74,12 +74,12 @@ type worker struct {
 
 const maxThreads = 1 << 16
 
-// NewSession starts a backend and returns when the backend has sent its description. It loads no method: Run does that
-// when needed, and Load in advance. Close the session to stop the backend.
+// NewSession starts a backend and returns after it has sent its description. It loads no method: Run does that when needed, and
+// Load in advance. Close the session to stop the backend.
 //
-// Errors match ErrUsage, ErrLost, ErrDevice (no such device), ErrUnsupported (it does not have the precision), or the
-// context's cause. After a recent crash the backend is started with a delay, and after three crashes in a minute not at
-// all (ErrCrashing).
+// Errors match ErrUsage, ErrLost, ErrDevice (no such device), ErrUnsupported (the device does not have the precision), or the
+// context's cause. After a recent crash the backend starts with a delay, and after three crashes in a minute not at all
+// (ErrCrashing).
 func (m *Model) NewSession(ctx context.Context, o Options) (*Session, error) {
 	if o.Backend.Path == "" {
 		return nil, usage("backend", "Options.Backend has no path")
@@ -106,7 +106,7 @@ func (m *Model) NewSession(ctx context.Context, o Options) (*Session, error) {
 	return s, nil
 }
 
-// start starts a backend, chooses its device and checks that it has the precision.
+// start starts a backend, chooses its device and checks that the device has the precision.
 func (s *Session) start(ctx context.Context, b Backend, id string) (*worker, error) {
 	o, m := s.options, s.model
 	t := o.Timeouts
@@ -131,7 +131,7 @@ func (s *Session) start(ctx context.Context, b Backend, id string) (*worker, err
 	return w, nil
 }
 
-// other is a backend of Options.Fallbacks, for a method. The caller holds loading.
+// other returns a backend of Options.Fallbacks that a method needs, and starts it if necessary. The caller holds loading.
 func (s *Session) other(ctx context.Context, name, method string) (*worker, error) {
 	s.mu.Lock()
 	w := s.others[name]
@@ -154,7 +154,7 @@ func (s *Session) other(ctx context.Context, name, method string) (*worker, erro
 	return w, nil
 }
 
-// workers are the running backends, that of Options.Backend first.
+// workers returns the running backends, that of Options.Backend first.
 func (s *Session) workers() []*worker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +165,7 @@ func (s *Session) workers() []*worker {
 	return list
 }
 
-// chooseDevice is the device with an ID, or the backend's first if the ID is empty.
+// chooseDevice returns the device with an ID, or the backend's first if the ID is empty.
 func chooseDevice(info device.Info, backend, id string) (device.Device, error) {
 	if len(info.Devices) == 0 {
 		return device.Device{}, diag.New(device.ErrUnavailable, "backend "+backend, "has no device on this machine")
@@ -184,8 +184,8 @@ func chooseDevice(info device.Info, backend, id string) (device.Device, error) {
 func (s *Session) Close() error {
 	s.once.Do(func() {
 		s.end()
-		s.loading <- struct{}{} // a concurrent Load has failed, or has reserved what it loaded
-		s.end()                 // what it started meanwhile
+		s.loading <- struct{}{} // a concurrent Load has failed by now, or has reserved what it loaded
+		s.end()                 // ends backends that this Load started
 		s.memory.release(s.reserved...)
 		<-s.loading
 		s.model.release()
@@ -200,11 +200,11 @@ func (s *Session) end() {
 	}
 }
 
-// Done is closed when the backend has ended, for any reason. If a backend of Options.Fallbacks has ended, the next run
-// that needs it fails and ends the session.
+// Done returns a channel that is closed when the backend has ended, for any reason. If a backend of Options.Fallbacks has ended,
+// the next run that needs it fails and ends the session.
 func (s *Session) Done() <-chan struct{} { return s.backend.Done() }
 
-// Err is why the backend has ended, an error that matches ErrLost. It is nil while the backend runs.
+// Err returns the error, which matches ErrLost, with which the backend has ended. It is nil while the backend runs.
 func (s *Session) Err() error {
 	s.mu.Lock()
 	err := s.lost
@@ -228,17 +228,17 @@ func (s *Session) lose(w *worker, err error) {
 	s.end()
 }
 
-// Backend is the backend's description of itself.
+// Backend returns the description that the backend gave of itself.
 func (s *Session) Backend() BackendInfo { return backendInfo(s.info, s.backend) }
 
-// Device is the device that runs use.
+// Device returns the device that runs use.
 func (s *Session) Device() Device { return s.device }
 
-// Precision is the precision of the operands of products.
+// Precision returns the precision of the operands of products.
 func (s *Session) Precision() string { return s.precision }
 
-// PeakMemory is the peak resident size of the backends' processes in bytes, mapped weights included; 0 if the system does not
-// report it.
+// PeakMemory returns the peak resident size of the backends' processes in bytes, mapped weights included, or 0 if the system does
+// not report it.
 func (s *Session) PeakMemory() (n int64) {
 	for _, w := range s.workers() {
 		n += w.backend.PeakRSS()
@@ -246,8 +246,8 @@ func (s *Session) PeakMemory() (n int64) {
 	return n
 }
 
-// changed returns ErrChanged instead of err if the artifact was written to and the context is not the cause. Truncating
-// the weights crashes a backend that has mapped them, so this may be the reason for err.
+// changed returns ErrChanged in place of err if the artifact was written to and the context is not the cause. Truncating the file
+// crashes a backend that has mapped the weights, so this may be the reason for err.
 func (s *Session) changed(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -258,15 +258,15 @@ func (s *Session) changed(ctx context.Context, err error) error {
 	return err
 }
 
-// orderly returns a context without ctx's deadline that is cancelled when ctx is done. In the backend's protocol a
-// missed deadline stops the backend, whereas a cancelled run ends between two steps and leaves the session usable.
+// orderly returns a context without the deadline of ctx that is cancelled when ctx is done. In the protocol of backends, a missed
+// deadline stops the backend, whereas a cancelled run ends between two steps and leaves the session usable.
 func orderly(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); !ok {
 		return context.WithCancel(ctx)
 	}
 	out, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	if ctx.Err() != nil {
-		cancel(context.Cause(ctx)) // now: AfterFunc does so on a goroutine of its own
+		cancel(context.Cause(ctx)) // now; AfterFunc would call it on another goroutine
 	}
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	return out, func() {

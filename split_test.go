@@ -37,7 +37,7 @@ func (b few) Info(ctx context.Context) (device.Info, error) {
 	return info, err
 }
 
-// fewTarget is a description without some ops, and without the rule that any op runs by reference.
+// fewTarget returns d without some ops, and without the rule that the reference runs every op.
 func fewTarget(d *target.Description, lacks string) *target.Description {
 	c := *d
 	c.Name, c.Levels = "few", nil
@@ -47,7 +47,7 @@ func fewTarget(d *target.Description, lacks string) *target.Description {
 	return &c
 }
 
-// splitModel compiles graphs for few, which lacks some ops. The fallback is the cpu backend under a name. Params are made up.
+// splitModel compiles graphs for few, which lacks some ops. fallback names the cpu backend that runs these. It invents the params.
 func splitModel(t *testing.T, fallback, lacks string, texts ...string) (*rlx.Model, interp.Params) {
 	t.Helper()
 	t.Setenv("RLX_FEW_LACKS", lacks)
@@ -55,7 +55,7 @@ func splitModel(t *testing.T, fallback, lacks string, texts ...string) (*rlx.Mod
 	return splitFor(t, compile.Target{Name: "few", Takes: fewTarget(all, lacks)}, fallback, texts...)
 }
 
-// splitFor is splitModel for a target.
+// splitFor is like splitModel for a target.
 func splitFor(t *testing.T, to compile.Target, fallback string, texts ...string) (*rlx.Model, interp.Params) {
 	t.Helper()
 	all, _ := target.Find("cpu")
@@ -115,13 +115,13 @@ func written(list []compile.Weight, values paramsOf) (out []format.Weight) {
 	return out
 }
 
-// fewSession is a session of few, with cpu as its fallback.
+// fewSession returns a session of few, with cpu as its fallback.
 func fewSession(t *testing.T, m *rlx.Model) *rlx.Session {
 	t.Helper()
 	return session(t, m, rlx.Options{Backend: faultyBackend("few"), Fallbacks: []rlx.Backend{faultyBackend("wgpu"), cpu()}})
 }
 
-// mixed has symbols, an op of several results that few lacks, values that cross twice and a result that is an output too.
+// mixed has symbols, an op with several results that few lacks, values that cross twice, and a result that is also an output.
 const mixed = `graph mixed
 sym N = 1..8
 x = input : f32[N,32]
@@ -151,7 +151,7 @@ func inputsOf(t *testing.T, n int) map[string]rlx.Tensor {
 	return map[string]rlx.Tensor{"x": tensorOf(t, x, n, 32), "bias": tensorOf(t, bias, 32)}
 }
 
-// TestSplit: a method in pieces computes what its graph says, at several sizes, and says what ran where.
+// TestSplit checks that a method with several segments computes its graph at several sizes, and reports where each step ran.
 func TestSplit(t *testing.T) {
 	m, params := splitModel(t, "cpu", "top_k,cumsum", mixed)
 	method := m.Methods()[0]
@@ -205,7 +205,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestSplitGPU: what wgpu lacks, 64-bit floats, runs on the processor.
+// TestSplitGPU checks that the processor runs 64-bit floats, which wgpu lacks.
 func TestSplitGPU(t *testing.T) {
 	gpu := wgpu(t)
 	d, _ := target.Find("wgpu")
@@ -231,7 +231,7 @@ return y=y, h=h
 	}
 }
 
-// TestSplitOutputs: segments that no wanted output needs do not run.
+// TestSplitOutputs checks that segments that no wanted output needs are skipped.
 func TestSplitOutputs(t *testing.T) {
 	m, _ := splitModel(t, "cpu", "top_k,cumsum", mixed)
 	s := fewSession(t, m)
@@ -250,7 +250,7 @@ func TestSplitOutputs(t *testing.T) {
 		if c.keep == nil {
 			continue
 		}
-		// What one backend keeps, feeds another: through the host where it lies on the other's device.
+		// An output kept by one backend feeds another. It passes through the host if it is on the other's device.
 		kept, err := r.Kept["s"].Read(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -270,7 +270,7 @@ func TestSplitOutputs(t *testing.T) {
 	}
 }
 
-// TestSplitErrors: what is missing is named, and a step is named as one of the method.
+// TestSplitErrors checks that errors name the missing backend, and count the steps of the whole method.
 func TestSplitErrors(t *testing.T) {
 	m, _ := splitModel(t, "cpu", "top_k,cumsum", mixed)
 	alone := session(t, m, rlx.Options{Backend: faultyBackend("few")})
@@ -305,7 +305,7 @@ func TestSplitErrors(t *testing.T) {
 	}
 }
 
-// TestSplitLost: the loss of a fallback is an error of the run, and ends the session.
+// TestSplitLost checks that the loss of a fallback is an error of the run, and ends the session.
 func TestSplitLost(t *testing.T) {
 	t.Setenv("RLX_CRASHES_FAULT", "crash")
 	m, _ := splitModel(t, "crashes", "top_k,cumsum", mixed)
@@ -323,7 +323,7 @@ func TestSplitLost(t *testing.T) {
 	wantError(t, "the next run", err)
 }
 
-// counting updates a state, and adds it to what another backend computed.
+// counting updates a state, and adds it to a value of another backend.
 const counting = `graph count
 sym N = 1..4
 x = input : f32[N,8]
@@ -336,7 +336,7 @@ d = cumsum sum {axis=0} : f32[8]
 return d=d
 `
 
-// TestSplitState: states stay with the first backend; a run that fails behind an update leaves an invalid state.
+// TestSplitState checks that states stay on the first backend, and that a run that fails after an update leaves an invalid state.
 func TestSplitState(t *testing.T) {
 	m, _ := splitModel(t, "cpu", "cumsum", counting)
 	s := fewSession(t, m)
@@ -352,7 +352,7 @@ func TestSplitState(t *testing.T) {
 		}
 		return rlx.Request{Method: "count", State: st, Inputs: map[string]rlx.Tensor{"x": tensorOf(t, x, 2, 8), "pos": tensorOf(t, []int32{pos})}}
 	}
-	// Two rows, 1 and 2, are appended in each run; d is the running sum of the columns' sums.
+	// Each run appends two rows, 1 and 2. d is the running sum of the sums of the columns.
 	for run, want := range []float32{3, 6, 9} {
 		r, err := s.Run(t.Context(), request(int32(2*run)))
 		if err != nil {

@@ -11,20 +11,20 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
-// A State is one copy of the data that a model keeps between runs, such as a cache of keys and values, on the device of
-// a session. A run names it in Request.State and reads what the run before wrote. A session may have several states,
-// for example one per conversation. The methods of a state and the runs of its session are serialised. Close it after
-// use; closing the session frees it too.
+// A State is a copy of the data that a model keeps between runs, such as a cache of keys and values, on the device of a session. A
+// run with this state in Request.State reads the data that the run before wrote. A session may have several states, for example one
+// per conversation. The methods of a state and the runs of its session are serialised. Close it after use; closing the session
+// frees it, too.
 //
-// If a run that updates a state fails or is cancelled, the state is invalid, because some of its values are old and
-// some new. Runs and Export then fail with an error that matches ErrState until Reset.
+// If a run that updates a state fails or is cancelled, the state is invalid, because some of its values are old and some new. Runs
+// and Export then fail with an error that matches ErrState until Reset.
 type State struct {
 	*memory
 	tensors []program.StateTensor
 }
 
-// A Resident is a tensor on the device of a session: an output that Request.Keep kept, or a tensor of a State.
-// Request.Feeds uses it as an input, without a copy to the host.
+// A Resident is a tensor on the device of a session: an output in Request.Keep, or a tensor of a State. Request.Feeds uses it as an
+// input, without a copy to the host.
 type Resident struct {
 	DType DType
 	Shape []int
@@ -38,11 +38,11 @@ type memory struct {
 	s    *Session
 	on   *worker
 	dev  *rpc.State
-	what string // in the budget
+	what string // name in the budget
 	once sync.Once
 }
 
-// allocate allocates zeroed memory of a backend's device, and reserves it in the budget.
+// allocate allocates zeroed memory on the device of a backend, and reserves it in the budget.
 func (s *Session) allocate(ctx context.Context, on *worker, what string, size int64) (*memory, error) {
 	if err := s.memory.reserve(part{what, size}); err != nil {
 		return nil, about(s.model.path, err)
@@ -76,10 +76,10 @@ func (m *Model) States() []Value {
 	return out
 }
 
-// StateSize is the size of one State on a device, in bytes.
+// StateSize returns the size of one State on a device, in bytes.
 func (m *Model) StateSize() int64 { return m.stateSize }
 
-// NewState makes a state with the model's initial values.
+// NewState returns a state with the initial values of the model.
 //
 // Errors match ErrUsage (the model keeps no state), ErrMemory, ErrUnsupported, ErrLost, or the context's cause.
 func (s *Session) NewState(ctx context.Context) (*State, error) {
@@ -89,8 +89,7 @@ func (s *Session) NewState(ctx context.Context) (*State, error) {
 	}
 	ctx, cancel := orderly(ctx)
 	defer cancel()
-	// The memory is already zero. Clearing it again would make the system provide all of it, although a short text
-	// needs little.
+	// The memory is already zero. Clearing it again would make the system provide all of it, although a short text needs little.
 	if err := st.dev.Fill(ctx, s.model.states); err != nil {
 		st.Close()
 		return nil, err
@@ -109,15 +108,15 @@ func (s *Session) makeState(ctx context.Context) (*State, error) {
 	return &State{m, s.model.states}, nil
 }
 
-// Reset sets all tensors to their initial values, also after a failed run.
+// Reset sets all tensors to their initial values. It makes an invalid state valid again.
 func (st *State) Reset(ctx context.Context) error {
 	ctx, cancel := orderly(ctx)
 	defer cancel()
 	return st.dev.Reset(ctx, st.tensors)
 }
 
-// Clone makes another state with the same contents. The copy is made on the device. The error matches ErrState if this one is
-// invalid, or is one of NewState.
+// Clone returns a new state with the same contents, copied on the device. The error matches ErrState if st is invalid, or is one of
+// NewState.
 func (st *State) Clone(ctx context.Context) (*State, error) {
 	c, err := st.s.makeState(ctx)
 	if err != nil {
@@ -135,8 +134,8 @@ func (st *State) Clone(ctx context.Context) (*State, error) {
 	return c, nil
 }
 
-// Tensor is one of the state's tensors on the device, for use as an input of a run. It is valid as long as the state is
-// open; closing it does nothing. The error, which lists the existing tensors, matches ErrUsage.
+// Tensor returns a tensor of the state on the device, for use as an input of a run. It is valid while the state is open; closing it
+// does nothing. The error matches ErrUsage and lists the existing tensors.
 func (st *State) Tensor(name string) (*Resident, error) {
 	t, err := st.find(name)
 	if err != nil {
@@ -153,7 +152,7 @@ func (st *State) find(name string) (program.StateTensor, error) {
 	return st.tensors[i], nil
 }
 
-// Read copies the bytes to the host. The error matches ErrState if they belong to an invalid state.
+// Read copies the tensor to the host. The error matches ErrState if it belongs to an invalid state.
 func (r *Resident) Read(ctx context.Context) (Tensor, error) {
 	ctx, cancel := orderly(ctx)
 	defer cancel()
@@ -176,15 +175,15 @@ func (r *Resident) bytes() int64 {
 	return int64(tensor.Numel(r.Shape)) * int64(r.DType.Size())
 }
 
-// kept is the name of outputs that stay on the device, in the budget.
+// kept is the name in the budget of outputs that stay on the device.
 const kept = "kept outputs"
 
-// wants says which of the method's outputs a request names.
+// wants holds the outputs that a request names.
 type wants struct {
 	returned, kept []bool // by output; nil for all, and for none
 }
 
-// check checks what a request says of states and outputs.
+// check checks the state and the outputs of a request.
 func (l *loaded) check(s *Session, r Request) (w wants, err error) {
 	switch stateful := l.schedule.split.Stateful(); {
 	case r.State == nil && stateful:
@@ -219,7 +218,7 @@ func (l *loaded) check(s *Session, r Request) (w wants, err error) {
 	return w, err
 }
 
-// states are the tensors that the method keeps.
+// states returns the tensors that the method keeps.
 func (l *loaded) states() []program.StateTensor {
 	var all []*program.Program
 	for _, x := range l.pieces {
@@ -243,7 +242,7 @@ func names(list []program.StateTensor) string {
 	return strings.Join(out, ", ")
 }
 
-// stateValues reads the states that a program begins with, by node.
+// stateValues reads the states before a run of a program, by node.
 func (s *Session) stateValues(ctx context.Context, p *program.Program, st *State) (map[int]*tensor.Array, error) {
 	out := map[int]*tensor.Array{}
 	for _, n := range p.Graph.States() {

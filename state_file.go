@@ -17,14 +17,14 @@ import (
 	"github.com/rlx-go/rlx/internal/safetensors"
 )
 
-// stateChunk is how much of a state is copied at a time, in bytes.
+// stateChunk is the number of bytes of a state that are copied at a time.
 const stateChunk = 4 << 20
 
-// Export writes the state to w in the safetensors format, one tensor for each that the model keeps. Errors match ErrState, ErrLost, the
-// context's cause, or are those of w.
+// Export writes the state to w in the safetensors format, one tensor for each tensor of the state. Errors match ErrState, ErrLost,
+// the context's cause, or are those of w.
 func (st *State) Export(ctx context.Context, w io.Writer) error { return st.export(ctx, w, nil) }
 
-// export is Export with metadata.
+// export is like Export, with metadata.
 func (st *State) export(ctx context.Context, w io.Writer, meta map[string]string) error {
 	ctx, cancel := orderly(ctx)
 	defer cancel()
@@ -69,8 +69,8 @@ func (st *State) export(ctx context.Context, w io.Writer, meta map[string]string
 	return nil
 }
 
-// ImportState makes a state from the file at path, which Export has written: it must have all tensors that the model keeps, of the same
-// types, and no others. All of that is checked before anything is allocated.
+// ImportState returns a state with the contents of the file at path, which Export has written. The file must have exactly the
+// tensors that the model keeps, with the same types. ImportState checks this before it allocates memory.
 //
 // Errors match ErrInput if the file does not fit, fs.ErrNotExist or another error of the file system, or are those of NewState.
 func (s *Session) ImportState(ctx context.Context, path string) (*State, error) {
@@ -78,7 +78,7 @@ func (s *Session) ImportState(ctx context.Context, path string) (*State, error) 
 	return st, err
 }
 
-// importState is ImportState that returns the file's metadata as well.
+// importState is like ImportState, and also returns the metadata of the file.
 func (s *Session) importState(ctx context.Context, path string) (*State, map[string]string, error) {
 	f, stat, err := regular.Open(path)
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *Session) importState(ctx context.Context, path string) (*State, map[str
 	return st, meta, nil
 }
 
-// checkStateFile compares the tensors of a file with those that the model keeps.
+// checkStateFile checks the tensors of a file against those that the model keeps.
 func (s *Session) checkStateFile(path string, f *os.File, size int64) (map[string]safetensors.Tensor, map[string]string, error) {
 	all, meta, err := safetensors.Parse(path, f, size, safetensors.Codes{Read: device.ErrInput, Header: device.ErrInput, Tensor: device.ErrInput})
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
-// caches is a session of the model that keeps a cache.
+// caches returns a session of the model that keeps a cache.
 func caches(t *testing.T, o rlx.Options) *rlx.Session {
 	t.Helper()
 	return session(t, open(t, artifact(t, nil, tinymodel.Programs(t, "cpu", tinymodel.Cache, tinymodel.Peek)...)), o)
 }
 
-// appendRow is a request to append one row of v at pos.
+// appendRow returns a request that appends one row of v at pos.
 func appendRow(t *testing.T, st *rlx.State, v float32, pos int32) rlx.Request {
 	t.Helper()
 	return rlx.Request{Method: "append", State: st, Inputs: map[string]rlx.Tensor{"rows": tensorOf(t, []float32{v, v}, 1, 2), "pos": tensorOf(t, []int32{pos})}}
@@ -61,7 +61,7 @@ func TestState(t *testing.T) {
 	a, b := newState(t, s), newState(t, s)
 	for i, want := range []struct{ before, after, runs float32 }{{8, 8 + 2*2.5, 1}, {13, 13 + 2*2.5, 2}} {
 		req := appendRow(t, a, 3, int32(i))
-		req.Check = true // against the reference, from the state that the run finds
+		req.Check = true // against the reference, with the state before the run
 		r, err := s.Run(t.Context(), req)
 		if err != nil {
 			t.Fatal(err)
@@ -95,7 +95,7 @@ func TestState(t *testing.T) {
 	wantError(t, "a tensor that is not there", err, rlx.ErrUsage)
 }
 
-// TestStateFile: what Export writes, ImportState reads; what is not a state of the model is refused before anything happens.
+// TestStateFile checks that ImportState reads what Export writes, and refuses other files before it allocates anything.
 func TestStateFile(t *testing.T) {
 	t.Parallel()
 	s := caches(t, rlx.Options{})
@@ -138,8 +138,8 @@ func TestStateFile(t *testing.T) {
 	wantError(t, "no file", err, fs.ErrNotExist)
 }
 
-// TestStateRefused: a run that is refused in its middle leaves a state that cannot be used, and says so, until it is reset. Others, and
-// clones made before, are in order.
+// TestStateRefused checks that a run that fails halfway leaves a state that gives errors until Reset. Other states, and clones made
+// before, stay valid.
 func TestStateRefused(t *testing.T) {
 	t.Parallel()
 	s := caches(t, rlx.Options{})
@@ -184,7 +184,7 @@ func TestStateRefused(t *testing.T) {
 	wantError(t, "a model that keeps nothing", err, rlx.ErrUsage)
 }
 
-// TestStateMemory: states are counted, and given back.
+// TestStateMemory checks that the memory of states is reserved and released.
 func TestStateMemory(t *testing.T) {
 	t.Parallel()
 	budget := rlx.NewBudget(64 << 20)
@@ -210,7 +210,7 @@ func TestStateMemory(t *testing.T) {
 	wantError(t, "a closed state", err, rlx.ErrInput)
 }
 
-// TestFeeds: an output of a run is the input of the next without its bytes leaving the device.
+// TestFeeds checks that an output of a run can be the input of the next without leaving the device.
 func TestFeeds(t *testing.T) {
 	t.Parallel()
 	s := session(t, tiny(t, negGraph), rlx.Options{})
@@ -236,7 +236,7 @@ func TestFeeds(t *testing.T) {
 	wantError(t, "fed to nothing", err, rlx.ErrInput)
 }
 
-// TestStateTogether: several goroutines use states of one session.
+// TestStateTogether uses states of one session from several goroutines.
 func TestStateTogether(t *testing.T) {
 	t.Parallel()
 	s := caches(t, rlx.Options{})

@@ -9,10 +9,10 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// A DType is an element type. Its String is the name that shapes are printed with, such as "f32"; its Size is in bytes.
+// A DType is an element type. String returns its name as in shapes, such as "f32"; Size returns its size in bytes.
 type DType = dtype.DType
 
-// The element types of tensors. Bool is one byte.
+// Element types of tensors. A Bool takes one byte.
 const (
 	F32  = dtype.F32
 	F16  = dtype.F16
@@ -27,24 +27,24 @@ const (
 	Bool = dtype.Bool
 )
 
-// Float16 is the bits of an IEEE 754 half, the Go type for F16.
+// Float16 holds the bits of an IEEE 754 half. It is the Go type for F16.
 type Float16 uint16
 
-// BFloat16 is the bits of a bfloat16, the upper half of a float32: the Go type for BF16.
+// BFloat16 holds the bits of a bfloat16, the upper half of a float32. It is the Go type for BF16.
 type BFloat16 uint16
 
-// Float32 is the value, exactly.
+// Float32 returns the value, without loss.
 func (f Float16) Float32() float32 { return dtype.F16ToF32(uint16(f)) }
 
-// Float32 is the value, exactly.
+// Float32 returns the value, without loss.
 func (f BFloat16) Float32() float32 { return dtype.BF16ToF32(uint16(f)) }
 
-// An Element is a Go type for an element type of tensors.
+// Element lists the Go types for the element types of tensors.
 type Element interface {
 	float32 | float64 | Float16 | BFloat16 | int8 | int16 | int32 | int64 | uint8 | uint32 | bool
 }
 
-// dtypeOf is the element type of T.
+// dtypeOf returns the element type of T.
 func dtypeOf[T Element]() DType {
 	var zero T
 	switch any(zero).(type) {
@@ -72,16 +72,16 @@ func dtypeOf[T Element]() DType {
 	return Bool
 }
 
-// A Tensor is a dense tensor in row-major order: the last dimension varies fastest. NewTensor makes one from a Go slice, Values
-// returns the slice. The fields are exported for callers that read tensors from files; a run checks that they fit together.
+// A Tensor is a dense tensor in row-major order: the last dimension varies fastest. NewTensor makes one from a Go slice; Values
+// returns a slice. The fields are exported for callers that read tensors from files; Run checks that they fit together.
 type Tensor struct {
 	DType DType
 	Shape []int  // empty for a scalar
 	Data  []byte // little-endian, DType.Size() bytes for each element
 }
 
-// NewTensor makes a tensor of the elements in data. It copies only bools, so data must not change while a run uses the
-// tensor. The error matches ErrInput if shape and data differ in the number of elements.
+// NewTensor returns a tensor with the elements in data. It copies only bools, so data must not change while a run uses the tensor.
+// The error matches ErrInput if shape and data differ in the number of elements.
 func NewTensor[T Element](data []T, shape ...int) (Tensor, error) {
 	t := Tensor{DType: dtypeOf[T](), Shape: shape, Data: bytesOf(data)}
 	if n, ok := elements(shape); !ok || n != len(data) {
@@ -90,8 +90,8 @@ func NewTensor[T Element](data []T, shape ...int) (Tensor, error) {
 	return t, nil
 }
 
-// Values returns the elements of t. They share t's memory, unless they are bools or its bytes are not aligned for T, when they are a
-// copy. The error matches ErrInput if T is not t's element type, or t is not well formed.
+// Values returns the elements of t. The slice shares the memory of t, unless T is bool or the bytes are not aligned for T; then it
+// is a copy. The error matches ErrInput if T is not the element type of t, or t is not well formed.
 func Values[T Element](t Tensor) ([]T, error) {
 	if want := dtypeOf[T](); t.DType != want {
 		return nil, diag.New(device.ErrInput, "tensor", "holds %s; asked for as %s", t.DType, want)
@@ -102,13 +102,13 @@ func Values[T Element](t Tensor) ([]T, error) {
 	return elementsOf[T](t.Data), nil
 }
 
-// String is the type: "f32[1,3,256,256]".
+// String returns the type: "f32[1,3,256,256]".
 func (t Tensor) String() string { return t.DType.String() + shapeText(t.Shape) }
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func (t Tensor) Len() int { return tensor.Numel(t.Shape) }
 
-// check returns an error if the tensor's fields do not fit together.
+// check returns an error if the fields of the tensor do not fit together.
 func (t Tensor) check() error {
 	n, ok := elements(t.Shape)
 	switch {
@@ -122,7 +122,8 @@ func (t Tensor) check() error {
 	return nil
 }
 
-// elements is the product of a shape; ok is false if a size is negative, or the bytes of the largest type would not fit in an int.
+// elements returns the product of a shape. ok is false if a size is negative, or if the bytes of the largest type would not fit in
+// an int.
 func elements(shape []int) (n int, ok bool) {
 	n = 1
 	for _, d := range shape {
@@ -134,7 +135,7 @@ func elements(shape []int) (n int, ok bool) {
 	return n, true
 }
 
-// bytesOf is the memory of data; for bools a copy.
+// bytesOf returns the memory of data, or a copy for bools.
 func bytesOf[T Element](data []T) []byte {
 	switch d := any(data).(type) {
 	case []float32:
@@ -167,7 +168,7 @@ func bytesOf[T Element](data []T) []byte {
 	return out
 }
 
-// elementsOf is bytes as a whole number of elements.
+// elementsOf returns b as a slice of elements. Its length must be a multiple of their size.
 func elementsOf[T Element](b []byte) []T {
 	var zero T
 	var out any
@@ -202,7 +203,7 @@ func elementsOf[T Element](b []byte) []T {
 	return out.([]T)
 }
 
-// aligned is b, or a copy if b does not begin at a multiple of size.
+// aligned returns b, or a copy if b does not begin at a multiple of size.
 func aligned(b []byte, size int) []byte {
 	if tensor.Aligned(b, size) {
 		return b

@@ -15,7 +15,7 @@ func roundTrip[T rlx.Element](t *testing.T, d rlx.DType, data ...T) {
 	if err != nil || !slices.Equal(got, data) || x.DType != d || len(x.Data) != d.Size()*len(data) || x.Len() != len(data) {
 		t.Errorf("%v: %v, %v; want %v", x, got, err, data)
 	}
-	// Bytes from a file lie anywhere.
+	// Bytes from a file may be unaligned.
 	odd := append([]byte{0}, x.Data...)[1:]
 	x.Data = odd
 	if got, err := rlx.Values[T](x); err != nil || !slices.Equal(got, data) {

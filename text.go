@@ -15,20 +15,19 @@ import (
 	"github.com/rlx-go/rlx/core/task/text"
 )
 
-// Sampling is how the next token of a text is drawn; the zero value chooses the most probable one.
+// Sampling holds the parameters for drawing a token. The zero value chooses the most probable one.
 type Sampling = text.Sampling
 
-// TextOptions are the options of Generate and Stream. The zero value chooses the most probable token each time, until a
-// token ends the text or the context is full. If all layers of a model have a sliding window, the context is never
-// full.
+// TextOptions holds the options of Generate and Stream. The zero value chooses the most probable token each time, until a token
+// ends the text or the context is full. If all layers of a model have a sliding window, the context is never full.
 type TextOptions struct {
-	Tokens    int      // maximum number of generated tokens; 0: no limit
-	Sampling  Sampling // Generator.Task.Sampling is what the model's authors recommend
-	Seed      uint64   // the same seed draws the same tokens, on every backend
+	Tokens    int      // maximum number of generated tokens; 0 means no limit
+	Sampling  Sampling // see Generator.Task.Sampling for the values that the model's authors recommend
+	Seed      uint64   // the same seed draws the same tokens on every backend
 	Stop      []string // texts that end generation; they are not part of the result
-	IgnoreEnd bool     // go on after tokens that end a text
+	IgnoreEnd bool     // continue after tokens that end a text
 	Logits    bool     // keep the logits, in Text.Logits
-	// Each, if not nil, is called with every token as it is chosen. Its error ends the text, and is returned beside it.
+	// Each, if not nil, is called with every token as it is chosen. Its error ends the text; Generate returns it with the text.
 	Each func(Token) error
 	// Run, if not nil, replaces Session.Run, for example to set CheckNaN in each request.
 	Run func(context.Context, Request) (*Result, error)
@@ -38,26 +37,26 @@ type TextOptions struct {
 type Token struct {
 	ID      int
 	LogProb float32       // natural logarithm of its probability, before temperature and limits apply
-	Text    string        // what it adds to the text: whole characters, or nothing while one is incomplete or may begin a stop text
+	Text    string        // the text that it adds: whole characters, or nothing while a character is incomplete or a stop text may have begun
 	Time    time.Duration // since Generate was called
 }
 
-// A Text is what a Generator generated.
+// A Text is a text that a Generator generated.
 type Text struct {
 	Tokens []Token
 	Text   string    // without the stop text; empty for a model without a tokenizer
-	Stop   Stop      // why it ends
-	Logits []float32 // if TextOptions.Logits is set: a row of the vocabulary's size for each token, from which it was chosen
+	Stop   Stop      // reason for its end
+	Logits []float32 // if TextOptions.Logits is set: for each token, the row of logits from which it was chosen
 
 	Start    time.Time
-	Prompt   int           // tokens that were computed before the first one was chosen
-	Drafted  int           // tokens that the draft head proposed
-	Accepted int           // those of them with which the model agreed
-	Prefill  time.Duration // until the first token was chosen
+	Prompt   int           // number of tokens that were computed before the first one was chosen
+	Drafted  int           // number of tokens that the draft head proposed
+	Accepted int           // number of proposals with which the model agreed
+	Prefill  time.Duration // time until the first token was chosen
 	Duration time.Duration
 }
 
-// IDs are those of the tokens.
+// IDs returns the ids of the tokens.
 func (t *Text) IDs() []int {
 	out := make([]int, len(t.Tokens))
 	for i, x := range t.Tokens {
@@ -66,41 +65,41 @@ func (t *Text) IDs() []int {
 	return out
 }
 
-// Stop is why a text ends.
+// Stop is the reason for which a text ended.
 type Stop string
 
 const (
-	StopLength    Stop = "length"    // TextOptions.Tokens
+	StopLength    Stop = "length"    // TextOptions.Tokens was reached
 	StopEnd       Stop = "end"       // the last token ends a text
-	StopString    Stop = "stop"      // one of TextOptions.Stop
+	StopString    Stop = "stop"      // one of TextOptions.Stop was found
 	StopContext   Stop = "context"   // the model can see no more tokens
-	StopCancelled Stop = "cancelled" // an error, such as that of a context that is done
+	StopCancelled Stop = "cancelled" // an error ended it, such as a context that is done
 )
 
-// A Generator continues a sequence of tokens with a model that declares the task "text". It owns a State. Generated
-// tokens stay in the sequence, so a second call continues it, as in a conversation. A Generator is not safe for
-// concurrent use, but several generators of one session may be used concurrently.
+// A Generator continues a sequence of tokens with a model that declares the task "text". It owns a State. Generated tokens stay in
+// the sequence, so a second call continues it, as in a conversation. A Generator is not safe for concurrent use, but several
+// generators of one session may be used concurrently.
 type Generator struct {
 	Task text.Task // as the artifact declares it
 
 	session   *Session
 	state     *State
 	tokenizer *Tokenizer // nil if the artifact has none
-	seen      []int      // tokens that the state has seen
+	seen      []int      // tokens in the state
 	dropped   int        // rows that were dropped from the state
-	last      []int      // the last tokens, which are not in the state yet: one, more after drafts, or none
+	last      []int      // the last tokens, which are not in the state yet: usually one, several after drafts, or none
 	run       textRun
 	draft     drafter
 }
 
-// TextTask returns the description of the task "text"; ok is false for models that do not declare it.
+// TextTask returns the description of the task "text". ok is false for models that do not declare it.
 func (m *Model) TextTask() (t *text.Task, ok bool) {
 	t, ok = m.v.Meta().Task.(*text.Task)
 	return t, ok
 }
 
-// NewGenerator loads the model's method and makes a state. Close the generator after use; closing the session frees its
-// memory too.
+// NewGenerator loads the method of the task and makes a state. Close the generator after use; closing the session frees its memory,
+// too.
 //
 // Errors match ErrUsage (the model does not declare the task "text"), ErrArtifact (its tokenizer is damaged), or are
 // those of Load and NewState.
@@ -130,7 +129,7 @@ func (s *Session) NewGenerator(ctx context.Context) (*Generator, error) {
 	return g, nil
 }
 
-// tokenizer is the model's, nil if it has none.
+// tokenizer returns the tokenizer of the model, or nil if it has none.
 func (s *Session) tokenizer(t *text.Task) (*Tokenizer, error) {
 	if t.Tokenizer == "" {
 		return nil, nil
@@ -141,18 +140,17 @@ func (s *Session) tokenizer(t *text.Task) (*Tokenizer, error) {
 // Close frees the state.
 func (g *Generator) Close() error { return cmp.Or(g.state.Close(), g.draft.close()) }
 
-// IDs are the tokens of the sequence so far: what was given and what was generated.
+// IDs returns the tokens of the sequence so far, given and generated.
 func (g *Generator) IDs() []int { return slices.Concat(g.seen, g.last) }
 
-// Reset begins an empty sequence.
+// Reset empties the sequence.
 func (g *Generator) Reset(ctx context.Context) error {
 	g.seen, g.dropped, g.last, g.draft.copied = g.seen[:0], 0, nil, false
 	return g.state.Reset(ctx)
 }
 
-// Encode turns text into tokens. Special tokens that begin a text are added if the sequence is empty. The error matches
-// ErrUsage if the artifact has no tokenizer, or ErrInput if the text cannot be tokenized, as where it is not valid
-// UTF-8.
+// Encode turns text into tokens. It adds special tokens that begin a text if the sequence is empty. The error matches ErrUsage if
+// the artifact has no tokenizer, or ErrInput if the text cannot be tokenized, for example because it is not valid UTF-8.
 func (g *Generator) Encode(text string) ([]int, error) {
 	t, err := g.session.model.Tokenizer()
 	if err != nil {
@@ -161,7 +159,7 @@ func (g *Generator) Encode(text string) ([]int, error) {
 	return t.Encode(text, len(g.seen)+len(g.last) == 0)
 }
 
-// Decode is the text of tokens, without special ones. It is empty if the artifact has no tokenizer.
+// Decode returns the text of tokens, without special ones. It returns "" if the artifact has no tokenizer.
 func (g *Generator) Decode(ids []int) string {
 	if g.tokenizer == nil {
 		return ""
@@ -169,7 +167,7 @@ func (g *Generator) Decode(ids []int) string {
 	return string(g.tokenizer.Decode(ids, true))
 }
 
-// Append appends ids to the sequence and generates nothing. Errors are those of Generate.
+// Append appends ids to the sequence without generating a token. Errors are those of Generate.
 func (g *Generator) Append(ctx context.Context, ids []int) error {
 	all, err := g.check(ids)
 	if err != nil || len(ids) == 0 {
@@ -187,10 +185,10 @@ func (g *Generator) Append(ctx context.Context, ids []int) error {
 
 // Generate appends ids to the sequence and continues it.
 //
-// When ctx is done, Generate ends within a second and returns what was generated together with the context's cause. The
-// sequence stays usable, unless a run had to be cancelled; the error then matches ErrState. Other errors match ErrUsage
-// (bad options, ids outside the vocabulary, no ids at all), ErrContext (prompt and Tokens exceed the model's context),
-// ErrNaN, or are those of Run. If some tokens were generated, the Text is returned with the error.
+// When ctx is done, Generate ends within a second. It returns the text so far with the context's cause. The sequence stays usable,
+// unless a run had to be cancelled; the error then matches ErrState. Other errors match ErrUsage (bad options, ids outside the
+// vocabulary, no ids at all), ErrContext (prompt and Tokens exceed the model's context) or ErrNaN, or are those of Run. If some
+// tokens were generated, the Text is returned with the error.
 func (g *Generator) Generate(ctx context.Context, ids []int, o TextOptions) (*Text, error) {
 	start := time.Now()
 	if err := checkTextOptions(&g.Task, o); err != nil {
@@ -217,7 +215,7 @@ func (g *Generator) Generate(ctx context.Context, ids []int, o TextOptions) (*Te
 		if ctx.Err() != nil {
 			return t.ended(out), context.Cause(ctx)
 		}
-		at := len(g.seen) + len(rest) // the place of the token that is chosen
+		at := len(g.seen) + len(rest) // position of the chosen token
 		var chosen []Token
 		if g.draft.n > 0 && len(t.Tokens) > 0 {
 			chosen, err = g.speculate(run, t)
@@ -251,7 +249,7 @@ func (g *Generator) Generate(ctx context.Context, ids []int, o TextOptions) (*Te
 	}
 }
 
-// take adds a token to a text; over reports whether it is the last. full says that the sequence has no room for it.
+// take adds a token to a text. over reports whether it is the last one. full tells that the sequence has no room for it.
 func (t *Text) take(about *text.Task, x Token, full bool, out *textStream, o *TextOptions) (over bool, err error) {
 	x.Time = time.Since(t.Start)
 	if len(t.Tokens) == 0 {
@@ -278,7 +276,7 @@ func (t *Text) take(about *text.Task, x Token, full bool, out *textStream, o *Te
 	return over, err
 }
 
-// checkTextOptions fails for options that are not allowed.
+// checkTextOptions checks the options.
 func checkTextOptions(t *text.Task, o TextOptions) error {
 	if err := t.CheckSampling(o.Sampling); err != nil {
 		return err
@@ -289,11 +287,11 @@ func checkTextOptions(t *text.Task, o TextOptions) error {
 	return nil
 }
 
-// errLeft ends a text whose loop was left.
+// errLeft ends a text when the loop over Stream was left.
 var errLeft = errors.New("the loop was left")
 
-// Stream is like Generate, but yields every token as it is chosen. The loop may be left at any time. An error comes
-// last, with a Token that holds the rest of the text.
+// Stream is like Generate, but yields every token as it is chosen. The loop may be left at any time. An error comes last, with a
+// Token that has the rest of the text.
 func (g *Generator) Stream(ctx context.Context, ids []int, o TextOptions) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		given, each := 0, o.Each
@@ -320,16 +318,16 @@ func (g *Generator) Stream(ctx context.Context, ids []int, o TextOptions) iter.S
 	}
 }
 
-// Keys of a state file's metadata: the tokens of the sequence, and how many rows of the state are dropped.
+// Keys in the metadata of a state file: the tokens of the sequence, and the number of rows dropped from the state.
 const (
 	idsKey     = "rlx.text.ids"
 	droppedKey = "rlx.text.dropped"
 )
 
-// Save writes the sequence, tokens and state, in the safetensors format. Load restores it, so a common beginning of
-// many prompts is computed only once. Errors are those of State.Export.
+// Save writes the sequence, tokens and state, in the safetensors format. Load restores it, for example to compute the common
+// beginning of many prompts only once. Errors are those of State.Export.
 func (g *Generator) Save(ctx context.Context, w io.Writer) error {
-	if n := len(g.last); n > 1 { // Load expects all but the last in the state
+	if n := len(g.last); n > 1 { // Load expects all tokens but the last in the state
 		g.run.set(g.session, &g.Task, TextOptions{}, g.draft.n > 0)
 		run, end := graceful(ctx)
 		defer end()
@@ -346,8 +344,8 @@ func (g *Generator) Save(ctx context.Context, w io.Writer) error {
 	return g.state.export(ctx, w, meta)
 }
 
-// Load replaces the sequence by one that Save wrote for the same model. Errors match ErrInput if the file does not fit,
-// or are those of ImportState; the sequence is then unchanged.
+// Load replaces the sequence by one that Save wrote for the same model. Errors match ErrInput if the file does not fit, or are
+// those of ImportState; the sequence is then unchanged.
 func (g *Generator) Load(ctx context.Context, path string) error {
 	st, meta, err := g.session.importState(ctx, path)
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// GenerateBatch continues several prompts together, up to Task.Batch.Sequences in each run. When a text ends, the next
-// prompt takes its place. Each text is the one that Generator.Generate would give for its prompt alone with the same
-// options and seed. each, if not nil, replaces TextOptions.Each: it is called with every token as it is chosen and the
-// number of its prompt. Its error ends all texts.
+// GenerateBatch continues several prompts together, up to Task.Batch.Sequences in each run. When a text ends, the next prompt takes
+// its place. Each text equals the one that Generator.Generate would return for its prompt alone, with the same options and seed.
+// each, if not nil, replaces TextOptions.Each: it is called with the number of the prompt and every token as it is chosen. Its
+// error ends all texts.
 //
 // The texts are in the order of prompts. Errors match ErrUsage (the model was compiled for one sequence, bad options,
 // an empty prompt, or ids outside the vocabulary), ErrContext (a prompt and Tokens exceed the context), or are those of
@@ -79,7 +79,7 @@ func (s *Session) GenerateBatch(ctx context.Context, prompts [][]int, o TextOpti
 	return b.texts, cmp.Or(err, b.full)
 }
 
-// textBatch are the sequences of a GenerateBatch.
+// A textBatch holds the sequences of a GenerateBatch.
 type textBatch struct {
 	s       *Session
 	task    *text.Task
@@ -89,15 +89,15 @@ type textBatch struct {
 	slots   []textSlot // the first sequences of the state
 	prompts [][]int
 	texts   []*Text
-	next    int   // the first prompt that was not begun
+	next    int   // the first prompt that has not begun
 	full    error // of a text for which the context was too small
 }
 
-// textSlot is a sequence of a run.
+// A textSlot is a sequence of a run.
 type textSlot struct {
 	prompt int
 	seen   []int // tokens in the state
-	rest   []int // tokens that are not in it yet
+	rest   []int // tokens that are not in the state yet
 	out    *textStream
 }
 
@@ -142,8 +142,7 @@ func (b *textBatch) move(ctx context.Context, from, to int) error {
 	return err
 }
 
-// step makes one run. Sequences with fewer tokens than others are padded; the padding in the state is overwritten
-// before it is read.
+// step makes one run. Sequences with fewer tokens than others are padded. Padding in the state is overwritten before it is read.
 func (b *textBatch) step(ctx context.Context, each func(int, Token) error) error {
 	in, r := &b.task.Inputs, &b.run
 	tokens, room := 1, b.task.Chunk
@@ -185,7 +184,7 @@ func (b *textBatch) step(ctx context.Context, each func(int, Token) error) error
 	return nil
 }
 
-// chosen takes the token of a sequence that a run of n of its tokens has chosen.
+// chosen takes the token that a run chose for a sequence, which had n tokens in the run.
 func (b *textBatch) chosen(i, n int, res *Result, each func(int, Token) error) error {
 	q, out := &b.slots[i], &b.task.Outputs
 	q.seen, q.rest = append(q.seen, q.rest[:n]...), q.rest[n:]

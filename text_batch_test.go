@@ -8,7 +8,8 @@ import (
 	"github.com/rlx-go/rlx"
 )
 
-// TestBatch: several sequences in one run, of prompts of any length and more of them than fit, are those of single runs.
+// TestBatch checks that several sequences in one run give the texts of single runs, for prompts of any length and more of them than
+// fit.
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	for _, model := range []string{"llama_rope3", "mistral_tiny"} {
@@ -53,7 +54,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestBatchEnds: a full context ends one text and no other, and an error ends all.
+// TestBatchEnds checks that a full context ends only its own text, and that an error ends all.
 func TestBatchEnds(t *testing.T) {
 	t.Parallel()
 	s := session(t, open(t, goldenModel(t, "llama_rope3", "--batch", "2", "--context", "20")), rlx.Options{Threads: 1})

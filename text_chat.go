@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx/core/task/text/chat"
 )
 
-// A Message is one turn of a conversation: what the "system", "user" or "assistant" says.
+// A Message is one turn of a conversation, by "system", "user" or "assistant".
 type Message = chat.Message
 
 // ChatPrompt applies the model's chat template to a conversation. The prompt ends where the assistant's turn begins. It

@@ -13,29 +13,29 @@ import (
 // MaxDrafts bounds Generator.Draft.
 const MaxDrafts = 16
 
-// drafter proposes tokens with the model's draft head, which predicts one more token from the model's last hidden state.
+// A drafter proposes tokens with the draft head of the model, which predicts one more token from the model's last hidden state.
 type drafter struct {
-	n      int      // tokens to propose at a time; 0: none
-	spare  *State   // a copy of the recurrent states, which have no positions; nil: there are none
-	fed    []string // the inputs of Task.Draft.Rewind
+	n      int      // number of tokens to propose at a time; 0 means no drafts
+	spare  *State   // a copy of the recurrent states, which have no positions; nil if there are none
+	fed    []string // inputs of Task.Draft.Rewind
 	copied bool     // spare is up to date
 
 	request  Request // of the head
 	ids      []int64
 	position []int32
-	hidden   []float32 // rows of the last run of the model, or the row from which the head goes on
+	hidden   []float32 // rows of the last run of the model, or the row from which the head continues
 	next     int       // the next proposal
 
-	base    int   // tokens that the state had before the run that checks proposals
+	base    int   // number of tokens in the state before the run that checks proposals
 	pending []int // tokens of that run before the proposals
-	drafts  []int // the proposals
+	drafts  []int // proposals in that run
 }
 
-// Draft makes Generate decode speculatively: the model's draft head proposes n tokens at a time, and one run of the
-// model checks them all. Proposals that the model itself would not choose are dropped from text and state, so the text
-// is the same. (A backend may round a product of several rows differently from one of a single row, which may swap two
-// equally probable tokens.) n is 1 to MaxDrafts; 0 turns drafts off. Call Draft before the first tokens: the head
-// proposes worse if it has not seen them.
+// Draft makes Generate decode speculatively: the draft head of the model proposes n tokens at a time, and one run of the model
+// checks them all. Proposals that the model itself would not choose are dropped from text and state, so the text is the same. (A
+// backend may round a product of several rows differently from one of a single row, which may swap two equally probable tokens.) n
+// is 1 to MaxDrafts; 0 turns drafts off. Call Draft before the first tokens: the head proposes worse tokens if it has not seen the
+// earlier ones.
 //
 // Errors match ErrUsage (the model has no draft head), or are those of Load and NewState.
 func (g *Generator) Draft(ctx context.Context, n int) error {
@@ -97,7 +97,7 @@ func (g *Generator) rewind(ctx context.Context, to, from *State) error {
 	return err
 }
 
-// propose runs the head on rows of hidden states, the first at a position, and the tokens that follow each.
+// propose runs the head on rows of hidden states, of which the first is at position, and on the token that follows each row.
 func (g *Generator) propose(ctx context.Context, hidden []float32, ids []int, position int) error {
 	d, about := &g.draft, &g.Task.Draft
 	for i, id := range ids {
@@ -119,15 +119,14 @@ func (g *Generator) propose(ctx context.Context, hidden []float32, ids []int, po
 	return nil
 }
 
-// speculate makes one run with the tokens that are not in the state yet and the proposals. It returns the tokens that
-// the model chooses: one more than the number of proposals that it agrees with. The caller takes some of them and calls
-// accept.
+// speculate makes one run with the proposals after the tokens that are not in the state yet. It returns the tokens that the model
+// chooses, one more than the number of proposals that it agrees with. The caller takes some of them and calls accept.
 func (g *Generator) speculate(ctx context.Context, t *Text) (chosen []Token, err error) {
 	d, out := &g.draft, &g.Task.Draft
 	d.base, d.pending, d.drafts = len(g.seen), slices.Clone(g.last), nil
 	room := min(d.n, g.Task.Context-len(g.seen)-len(g.last))
 	if len(d.pending) > d.n+1 {
-		room = 0 // put the tokens repeated after wrong proposals into the state first
+		room = 0 // first put the tokens into the state that are repeated after wrong proposals
 	}
 	for i := range room {
 		if i > 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
-// drafting is the tiny model drafting n tokens at a time. Two of three drafts are right.
+// drafting returns a generator of the tiny model that drafts n tokens at a time. Two of three drafts are right.
 func drafting(t testing.TB, n int) *rlx.Generator {
 	t.Helper()
 	g := generator(t, tinymodel.WithDraft)
@@ -24,7 +24,8 @@ func drafting(t testing.TB, n int) *rlx.Generator {
 	return g
 }
 
-// TestDraft: drafts change no token, wherever a text ends and goes on, and log probabilities are those of the tokens.
+// TestDraft checks that drafts change no token, wherever a text ends and continues, and that log probabilities are those of the
+// tokens.
 func TestDraft(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, 1, 2} {
@@ -58,13 +59,13 @@ func TestDraft(t *testing.T) {
 				drafted, accepted = drafted+x.Drafted, accepted+x.Accepted
 			}
 		}
-		if (n > 0) != (drafted > 0) || n > 0 && (accepted < 5 || accepted > drafted-5) { // both sides must have been tried
+		if (n > 0) != (drafted > 0) || n > 0 && (accepted < 5 || accepted > drafted-5) { // there must be drafts of both kinds
 			t.Errorf("%d drafts: %d of %d were accepted", n, accepted, drafted)
 		}
 	}
 }
 
-// TestDraftStops: a full context, and texts that end in the midst of accepted drafts, are saved and go on.
+// TestDraftStops checks texts that end at a full context or in the middle of accepted drafts: they can be saved and continued.
 func TestDraftStops(t *testing.T) {
 	t.Parallel()
 	g, plain := drafting(t, 2), generator(t, tinymodel.WithDraft)
@@ -105,7 +106,7 @@ func TestDraftStops(t *testing.T) {
 	}
 }
 
-// TestBadDraft is what drafts refuse.
+// TestBadDraft checks the errors of Draft and its options.
 func TestBadDraft(t *testing.T) {
 	t.Parallel()
 	g := drafting(t, 2)
@@ -119,7 +120,8 @@ func TestBadDraft(t *testing.T) {
 	wantError(t, "no head", generator(t, func(_ *text.Task, graph string) string { return graph }).Draft(t.Context(), 1), rlx.ErrUsage)
 }
 
-// TestDraftMTP: Qwen3.5 with its draft head and recurrent layers gives Transformers' greedy text with and without drafts. Of random weights, they are all wrong.
+// TestDraftMTP checks that Qwen3.5 with its draft head and recurrent layers generates Transformers' greedy text, with and without
+// drafts. The weights are random, so all drafts are wrong.
 func TestDraftMTP(t *testing.T) {
 	t.Parallel()
 	s := session(t, open(t, goldenModel(t, "qwen35_mtp", "--context", "64")), rlx.Options{Threads: 1})

@@ -46,7 +46,8 @@ func goldenIDs(t *testing.T, model, name string) (ids []int) {
 	return ids
 }
 
-// TestSlide: where all layers have a window, a prompt and a text that exceed the context are those of a context without an end, and go on from a file.
+// TestSlide checks models in which all layers have a window: a prompt and a text beyond the context equal those of an unlimited
+// context, and can be saved and continued.
 func TestSlide(t *testing.T) {
 	t.Parallel()
 	prompt, want := goldenIDs(t, "mistral_tiny", "input_ids"), goldenIDs(t, "mistral_tiny", "greedy")
@@ -60,7 +61,7 @@ func TestSlide(t *testing.T) {
 		t.Fatalf("a context of 200: %v; want %v", got, want)
 	}
 	path := filepath.Join(t.TempDir(), "s.safetensors")
-	for _, context := range []string{"8", "16", "33"} { // a window of 8 and a prompt of 40
+	for _, context := range []string{"8", "16", "33"} { // the window has 8 tokens and the prompt 40
 		g, err := session(t, open(t, goldenModel(t, "mistral_tiny", "--context", context)), rlx.Options{Threads: 1}).NewGenerator(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -90,7 +91,7 @@ func TestSlide(t *testing.T) {
 		}
 		wantError(t, "a file that dropped more", g.Load(t.Context(), path), rlx.ErrInput)
 	}
-	// A window that does not fit does not slide.
+	// A context smaller than the window does not slide.
 	g, err := session(t, open(t, goldenModel(t, "mistral_tiny", "--context", "7")), rlx.Options{Threads: 1}).NewGenerator(t.Context())
 	if err != nil {
 		t.Fatal(err)

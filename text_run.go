@@ -19,7 +19,7 @@ import (
 // A Tokenizer turns text into tokens and back. It is safe for concurrent use.
 type Tokenizer = tokenizer.Tokenizer
 
-// Tokenizer is the tokenizer of a model that declares the task "text". The error matches ErrUsage if it has none, or
+// Tokenizer returns the tokenizer of a model that declares the task "text". The error matches ErrUsage if the model has none, or
 // ErrArtifact.
 func (m *Model) Tokenizer() (*Tokenizer, error) {
 	t, ok := m.TextTask()
@@ -40,12 +40,12 @@ func (m *Model) Tokenizer() (*Tokenizer, error) {
 	return m.parsed, nil
 }
 
-// attachment reads an attachment of the artifact, a stored file of limited size, after verifying its digests. The error matches
+// attachment returns an attachment of the artifact, of at most most bytes, after verifying its digests. The error matches
 // ErrArtifact.
 func (m *Model) attachment(name string, most int64) ([]byte, error) {
 	t, ok := m.v.Weights().Find(name)
 	if !ok {
-		panic("BUG: no attachment " + name) // the verifier has checked those that the task names
+		panic("BUG: no attachment " + name) // the verifier has checked that those of the task exist
 	}
 	if t.Size > most {
 		return nil, diag.New(code.ArtifactRead, m.path, "its %s has %d bytes; at most %d are allowed", name, t.Size, most)
@@ -56,7 +56,7 @@ func (m *Model) attachment(name string, most int64) ([]byte, error) {
 	return m.weight(t.Offset, t.Size)
 }
 
-// textRun is the request of a run of the method. All runs of a generator reuse it.
+// A textRun holds the request for runs of the method. All runs of a generator reuse it.
 type textRun struct {
 	request           Request
 	ids, recent       []int64
@@ -66,10 +66,10 @@ type textRun struct {
 	minP, penalty     []float32
 	seed, step        []uint32
 	do                func(context.Context, Request) (*Result, error)
-	none, chosen      []string // outputs of a run that chooses no token, and of one that does
+	none, chosen      []string // outputs of a run that chooses no token, and of a run that does
 }
 
-// prepare makes the request of runs of n sequences.
+// prepare makes the request for runs of n sequences.
 func (r *textRun) prepare(t *text.Task, n int) {
 	in := &t.Inputs
 	r.ids, r.recent = make([]int64, n*t.Chunk), make([]int64, n*t.Window)
@@ -88,7 +88,7 @@ func (r *textRun) prepare(t *text.Task, n int) {
 	}
 }
 
-// set takes the options of a call; hidden: hidden states are wanted too.
+// set sets the options of a call. hidden tells whether hidden states are wanted, too.
 func (r *textRun) set(s *Session, t *text.Task, o TextOptions, hidden bool) {
 	off := func(v, otherwise float64) float32 {
 		if v == 0 {
@@ -115,23 +115,22 @@ func (r *textRun) set(s *Session, t *text.Task, o TextOptions, hidden bool) {
 	}
 }
 
-// check compares ids with the vocabulary and the context, and returns all ids that must be computed before a token can
-// be chosen.
+// check checks ids against the vocabulary and the context. It returns all ids that must be computed before a token can be chosen.
 func (g *Generator) check(ids []int) ([]int, error) {
 	if err := g.Task.CheckPrompt(ids, len(g.seen)+len(g.last)); err != nil {
 		return nil, err
 	}
 	all := slices.Concat(g.last, ids)
-	if len(all) == 0 { // the token that followed could not be chosen
+	if len(all) == 0 { // there is no token to choose from
 		return nil, g.Task.CheckPrompt(nil, 0)
 	}
 	return all, nil
 }
 
-// grace is how long a run may go on after its context is done before it is cancelled, which invalidates the state.
+// grace is the time that a run may continue after its context is done. Then it is cancelled, which invalidates the state.
 const grace = time.Second
 
-// graceful returns a context for runs that is cancelled some time after ctx.
+// graceful returns a context for runs that is cancelled a grace period after ctx.
 func graceful(ctx context.Context) (run context.Context, end func()) {
 	run, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -149,7 +148,7 @@ func graceful(ctx context.Context) (run context.Context, end func()) {
 	}
 }
 
-// feed adds the first n of ids to the state, in several runs; ctx may end it between two runs.
+// feed adds the first n of ids to the state, in several runs. It stops between two runs if ctx is done.
 func (g *Generator) feed(ctx, run context.Context, ids []int, n int) error {
 	for at := 0; at < n; {
 		if ctx.Err() != nil {
@@ -168,7 +167,7 @@ func (g *Generator) feed(ctx, run context.Context, ids []int, n int) error {
 	return nil
 }
 
-// follow shows the draft head what a run has computed, and the tokens that follow each of the run's.
+// follow passes the hidden states of a run to the draft head, with the token that follows each of the run's tokens.
 func (g *Generator) follow(ctx context.Context, res *Result, next []int) error {
 	if g.draft.n == 0 {
 		return nil
@@ -189,7 +188,7 @@ func (g *Generator) step(ctx context.Context, ids []int, outputs []string) (*Res
 		}
 	}
 	r.position[0], r.dropped[0] = int32(at), int32(g.dropped)
-	next := uint64(at + len(ids)) // the place of the token that is chosen
+	next := uint64(at + len(ids)) // position of the chosen token
 	r.step[0], r.step[1] = uint32(next), uint32(next>>32)
 	recent := r.recent[:1]
 	recent[0] = r.ids[len(ids)-1]
@@ -207,7 +206,7 @@ func (g *Generator) step(ctx context.Context, ids []int, outputs []string) (*Res
 	return res, nil
 }
 
-// slide drops the rows of a full state that no token sees any more.
+// slide drops the rows of a full state that no later token sees.
 func (g *Generator) slide(ctx context.Context) error {
 	w := &g.Task.Slide
 	first := []int32{int32(len(g.seen) - g.dropped - w.Keep)}
@@ -218,14 +217,13 @@ func (g *Generator) slide(ctx context.Context) error {
 	return err
 }
 
-// recent returns the last tokens of the sequence that ends with ids. It is always a full window, so all runs have the
-// same size.
+// recent returns the last tokens of the sequence that ends with ids. It always fills the window, so all runs have the same size.
 func (g *Generator) recent(ids []int) []int64 {
 	fillRecent(g.run.recent, g.run.ids[:len(ids)], g.seen)
 	return g.run.recent
 }
 
-// fillRecent fills w with the last tokens of those seen and ids, and then with the last of all.
+// fillRecent fills w with the last tokens of seen and ids, in any order, and pads it with the very last token.
 func fillRecent(w, ids []int64, seen []int) {
 	n := copy(w, ids[max(0, len(ids)-len(w)):])
 	for i := len(seen) - 1; i >= 0 && n < len(w); i-- {
@@ -237,13 +235,13 @@ func fillRecent(w, ids []int64, seen []int) {
 	}
 }
 
-// ended completes a text that ends early with the characters that were held back.
+// ended adds the characters that were held back to a text that ends early.
 func (t *Text) ended(out *textStream) *Text {
 	t.Text += out.flush()
 	return t
 }
 
-// chooseOne runs what is not in the state yet, and reads the token that follows.
+// chooseOne runs the tokens that are not in the state yet, and returns the token that follows.
 func (g *Generator) chooseOne(ctx context.Context, ids []int, t *Text, logits bool) ([]Token, error) {
 	res, err := g.step(ctx, ids, g.run.chosen)
 	if err != nil {
@@ -256,7 +254,7 @@ func (g *Generator) chooseOne(ctx context.Context, ids []int, t *Text, logits bo
 	return []Token{x}, err
 }
 
-// chosen reads the token of a run.
+// chosen returns the token that a run chose.
 func (g *Generator) chosen(res *Result, t *Text, logits bool) (x Token, err error) {
 	out := &g.Task.Outputs
 	id := tensor.View[int32](res.Outputs[out.Token].Data)[0]
@@ -270,7 +268,7 @@ func (g *Generator) chosen(res *Result, t *Text, logits bool) (x Token, err erro
 	return x, nil
 }
 
-// checkToken checks a token that was chosen after the one at a place of the sequence.
+// checkToken checks a token that was chosen after position after of the sequence.
 func (s *Session) checkToken(t *text.Task, x Token, after int) error {
 	if x.LogProb != x.LogProb || math.IsInf(float64(x.LogProb), 1) {
 		return diag.New(device.ErrNaN, t.Method, "the logits after token %d hold a NaN or infinity", after)
@@ -281,7 +279,7 @@ func (s *Session) checkToken(t *text.Task, x Token, after int) error {
 	return nil
 }
 
-// parseIDs reads the tokens of a state file.
+// parseIDs parses the tokens of a state file.
 func (g *Generator) parseIDs(path, s string) ([]int, error) {
 	var ids []int
 	for f := range strings.FieldsSeq(s) {
@@ -298,7 +296,7 @@ func (g *Generator) parseIDs(path, s string) ([]int, error) {
 	return ids, nil
 }
 
-// parseDropped reads how many rows the state in a file has dropped of those of so many tokens.
+// parseDropped parses the number of rows that the state in a file has dropped. tokens is the number of tokens in the file.
 func (g *Generator) parseDropped(path, s string, tokens int) (n int, err error) {
 	if s != "" {
 		n, err = strconv.Atoi(s)

@@ -6,9 +6,9 @@ import (
 	"github.com/rlx-go/rlx/core/task/text/tokenizer"
 )
 
-// textStream turns tokens into text, and finds stop texts in it. It holds back what may be the beginning of one.
+// A textStream turns tokens into text and finds stop texts. It holds back text that may begin a stop text.
 type textStream struct {
-	decode *tokenizer.Stream // nil: there is no text
+	decode *tokenizer.Stream // nil if the model has no tokenizer
 	stop   []string
 	held   string
 }
@@ -26,7 +26,7 @@ func newTextStream(t *tokenizer.Tokenizer, stop []string) *textStream {
 	return s
 }
 
-// next is the text that a token adds; found reports a stop text, before which the text ends.
+// next returns the text that a token adds. found reports a stop text; the returned text ends before it.
 func (s *textStream) next(id int) (text string, found bool) {
 	if s.decode == nil {
 		return "", false
@@ -59,7 +59,7 @@ func (s *textStream) add(more string) (text string, found bool) {
 	return all[:len(all)-keep], false
 }
 
-// flush is what was held back.
+// flush returns the text that was held back.
 func (s *textStream) flush() string {
 	if s.decode == nil {
 		return ""

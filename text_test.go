@@ -22,7 +22,8 @@ import (
 	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
-// writeText writes the tiny model that continues text, with its tokenizer. change, if not nil, changes its task and its graph.
+// writeText writes the tiny model that continues text, with its tokenizer. change, if not nil, changes its task and returns its
+// graph.
 func writeText(t testing.TB, change func(about *text.Task, graph string) string) string {
 	t.Helper()
 	about, graph := tinymodel.TextTask(), tinymodel.Extend
@@ -60,7 +61,7 @@ func generator(t testing.TB, change func(about *text.Task, graph string) string)
 	return g
 }
 
-// logitsAfter are the tiny model's logits after a sequence.
+// logitsAfter returns the logits of the tiny model after a sequence.
 func logitsAfter(ids []int) []float64 {
 	s := 0
 	for _, id := range ids {
@@ -131,7 +132,7 @@ func TestGenerate(t *testing.T) {
 				t.Errorf("token %d: log probability %v is off by %v", i, token.LogProb, d)
 			}
 		}
-		// More text continues the sequence, and so does no text at all.
+		// The sequence continues with more text, and without.
 		all := g.IDs()
 		if x = generate(t, g, []int{8, 8}, rlx.TextOptions{Tokens: 2}); !slices.Equal(x.IDs(), greedy(append(all, 8, 8), 2, 1)) || x.Prompt != 3 {
 			t.Errorf("continued: %v, %d", x.IDs(), x.Prompt)
@@ -178,7 +179,7 @@ func TestGenerateSampling(t *testing.T) {
 	wantError(t, "-1 tokens", err, rlx.ErrUsage)
 }
 
-// TestGenerateStops: end tokens, stop texts and the context.
+// TestGenerateStops checks end tokens, stop texts and a full context.
 func TestGenerateStops(t *testing.T) {
 	t.Parallel()
 	g := generator(t, func(about *text.Task, graph string) string {
@@ -197,7 +198,7 @@ func TestGenerateStops(t *testing.T) {
 		ids  int
 		stop rlx.Stop
 	}{
-		{rlx.TextOptions{}, "\uFFFD", 2, rlx.StopEnd}, // 6 is half of a character, and the end has no text
+		{rlx.TextOptions{}, "\uFFFD", 2, rlx.StopEnd}, // 6 is half of a character, and the end token has no text
 		{rlx.TextOptions{IgnoreEnd: true, Tokens: 9}, "énpkoe j", 9, rlx.StopLength},
 		{rlx.TextOptions{IgnoreEnd: true, Stop: []string{"ko"}}, "énp", 6, rlx.StopString},
 		{rlx.TextOptions{IgnoreEnd: true, Stop: []string{"kok", "e j"}}, "énpko", 9, rlx.StopString},
@@ -231,7 +232,7 @@ func TestGenerateStops(t *testing.T) {
 	}
 }
 
-// TestStream: the pieces are whole characters, and what may begin a stop text is held back.
+// TestStream checks that the pieces are whole characters, and that text that may begin a stop text is held back.
 func TestStream(t *testing.T) {
 	t.Parallel()
 	g := generator(t, nil)
@@ -251,7 +252,7 @@ func TestStream(t *testing.T) {
 	if n := len(g.IDs()); n != 9 {
 		t.Errorf("a loop that was left after a token: %d tokens; want 9", n)
 	}
-	// What is held back when the context is done comes with the error.
+	// When the context is done, the text that was held back comes with the error.
 	if err := g.Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +271,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestGenerateCancelled: what was generated is returned, and the sequence goes on where it was.
+// TestGenerateCancelled checks that the text so far is returned, and that the sequence can be continued.
 func TestGenerateCancelled(t *testing.T) {
 	t.Parallel()
 	g := generator(t, nil)
@@ -293,7 +294,7 @@ func TestGenerateCancelled(t *testing.T) {
 	}
 }
 
-// TestGenerateState: a sequence is saved and loaded, and a prefix is computed once.
+// TestGenerateState saves and loads a sequence, and computes a prefix once.
 func TestGenerateState(t *testing.T) {
 	t.Parallel()
 	g := generator(t, nil)
@@ -329,7 +330,7 @@ func TestGenerateState(t *testing.T) {
 	}
 }
 
-// TestBadText is input that is refused.
+// TestBadText checks input that is refused.
 func TestBadText(t *testing.T) {
 	t.Parallel()
 	g := generator(t, nil)
@@ -359,7 +360,7 @@ func TestBadText(t *testing.T) {
 	if !strings.Contains(err.Error(), "byte 3") {
 		t.Errorf("%v; want the place of the byte", err)
 	}
-	for mask, want := range map[string]error{"one": rlx.ErrInput, "d": rlx.ErrNaN} { // where it is not 0, the logits are NaN; for the most probable id, d is 0
+	for mask, want := range map[string]error{"one": rlx.ErrInput, "d": rlx.ErrNaN} { // the logits are NaN where this is not 0; for the most probable id, d is 0
 		nan := generator(t, func(_ *text.Task, graph string) string { // the square root of id-2
 			return strings.Replace(graph, "l = add l0, three : f32[17]", "past2 = sub r1, three : f32[T]\nroot = sqrt past2 : f32[T]\nbad = reduce_sum root {axes=[0],keep_dims=true} : f32[1]\n"+
 				"l1 = add l0, three : f32[17]\nl2 = add l1, bad : f32[17]\nl = where "+mask+", l2, l1 : f32[17]", 1)
@@ -372,7 +373,7 @@ func TestBadText(t *testing.T) {
 	}
 }
 
-// BenchmarkToken is what host, process and protocol take for a token: of a model that only keeps the tokens it is given.
+// BenchmarkToken measures the time of host, process and protocol per token, with a model that only stores the tokens.
 func BenchmarkToken(b *testing.B) {
 	g := generator(b, func(_ *text.Task, graph string) string {
 		head, _, _ := strings.Cut(graph, "one = const")

@@ -17,7 +17,7 @@ import (
 	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
-// opened is a model of programs.
+// opened opens a model with programs.
 func opened(t *testing.T, programs ...*program.Program) *Model {
 	t.Helper()
 	path := t.TempDir() + "/m.rlx"
@@ -33,7 +33,7 @@ func opened(t *testing.T, programs ...*program.Program) *Model {
 	return m
 }
 
-// pickGraph has ops with several results; nothing reads w.
+// pickGraph has ops with several results. Nothing reads w.
 const pickGraph = `graph f
 x = input : f32[3,8]
 n = neg x : f32[3,8]
@@ -43,7 +43,8 @@ s = add v, v : f32[3,3]
 return s=s, i=i, j=j
 `
 
-// Check compares every result of a step, in whatever order a backend sends them, and names the wrong one; so does CheckNaN.
+// TestCheckResults checks that Check compares every result of a step, in whatever order a backend sends them, and names the wrong
+// one; likewise CheckNaN.
 func TestCheckResults(t *testing.T) {
 	m := opened(t, tinymodel.Program(t, pickGraph, "cpu"))
 	sched := m.methods[0].Schedules[0]
@@ -96,7 +97,7 @@ func TestCheckResults(t *testing.T) {
 	}
 }
 
-// The schedule is the backend's own, or else one of which it takes every node.
+// TestChoose checks that the schedule is the backend's own, or else one whose nodes the backend runs.
 func TestChoose(t *testing.T) {
 	var progs []*program.Program
 	for _, name := range []string{"portable", "cpu", "gpu"} {
