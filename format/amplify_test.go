@@ -121,8 +121,8 @@ func bulky() map[string]func(n int) *forgery {
 	}
 }
 
-// TestStructureMemory: no stage allocates more than the documented bytes per byte of structure and per operand, whatever the structure
-// consists of. The test counts all allocations, which is more than is in use at a time.
+// TestStructureMemory checks that no stage allocates more than the documented bytes per byte of structure and per operand, for
+// structures made of each kind of item. The test counts all allocations, which is more than is in use at a time.
 func TestStructureMemory(t *testing.T) {
 	for name, make := range bulky() {
 		f := make(2000)
@@ -158,7 +158,7 @@ func TestStructureMemory(t *testing.T) {
 	}
 }
 
-// TestRefusedMemory: refusing a file takes no more memory than the limits allow, whatever its lists contain.
+// TestRefusedMemory checks that refusing a file takes no more memory than the limits allow, for long lists of every kind.
 func TestRefusedMemory(t *testing.T) {
 	const n = 20000
 	for name, change := range map[string]func(f *forgery){
@@ -214,7 +214,7 @@ func TestRefusedMemory(t *testing.T) {
 	}
 }
 
-// allocated returns how many bytes do allocates.
+// allocated returns the number of bytes that do allocates.
 func allocated(t *testing.T, do func() error) int64 {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -226,7 +226,8 @@ func allocated(t *testing.T, do func() error) int64 {
 	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
-// TestDims: the reader bounds the number of different dims, and of those whose bounds need a search, so that reading stays fast.
+// TestDims checks the limits on the number of different dims, and on the number of those whose bounds need a search. They keep
+// reading fast.
 func TestDims(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -254,7 +255,7 @@ func TestDims(t *testing.T) {
 	}
 }
 
-// TestOperands: a program with 2^20 operands is read. With one more, reading stops there.
+// TestOperands checks that a program with 2^20 operands is read. With one more, the reader must stop at once.
 func TestOperands(t *testing.T) {
 	if _, err := verifyBytes(bulky()["operands"](MaxAllOperands).file()); err != nil {
 		t.Error(err)
@@ -271,7 +272,7 @@ func TestOperands(t *testing.T) {
 	}
 }
 
-// TestStructurePolicy: structure that needs more memory than the host allows is refused before it is read.
+// TestStructurePolicy checks that a structure that needs more memory than the host allows is refused before it is read.
 func TestStructurePolicy(t *testing.T) {
 	b := artifactBytes(t)
 	v, err := verifyBytes(b)

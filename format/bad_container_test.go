@@ -183,7 +183,8 @@ func crcOf(b []byte) uint32 {
 	return ^c
 }
 
-// Check 1 refuses files that are not regular and, if the policy forbids it, files that everybody can write to.
+// TestOpenRefuses checks that check 1 refuses files that are not regular and, if the policy forbids it, files that everybody can
+// write to.
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.rlx")
@@ -228,7 +229,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// Check 1 refuses a file that is too large, whatever it contains.
+// TestFileSizeLimit checks that check 1 refuses a file that is too large, before it looks at the contents.
 func TestFileSizeLimit(t *testing.T) {
 	for size, want := range map[int64]int{MaxFileSize: 2, MaxFileSize + 1: 1, math.MaxInt64: 1} {
 		if _, err := Verify(holes{}, size, Policy{}); !errors.Is(err, CodeOf(want)) {
@@ -237,7 +238,8 @@ func TestFileSizeLimit(t *testing.T) {
 	}
 }
 
-// A reader accepts what a later minor version may add: a higher minor number, optional features, and sections that are not critical.
+// TestNewerMinorLoads checks that a reader accepts additions of later minor versions: a higher minor number, optional features, and
+// sections that are not critical.
 func TestNewerMinorLoads(t *testing.T) {
 	f := forge(t)
 	f.extra = []Section{{Kind: Kind{'D', 'B', 'G', 'I'}, Align: 64, Size: 100, Version: 7, Items: 9},

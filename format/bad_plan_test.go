@@ -165,7 +165,7 @@ func TestBadPlans(t *testing.T) {
 	})
 }
 
-// Inputs and outputs that overlap partly. Those of the test artifact are too small for that.
+// TestSignatureOverlaps checks inputs and outputs that overlap partly. Those of the test artifact are too small for that.
 func TestSignatureOverlaps(t *testing.T) {
 	g, err := ir.Parse("graph f\nsym N = 2..2\nx = input : f32[N,64]\ny = neg x : f32[N,64]\nz = neg y : f32[N,64]\nreturn y=y, z=z\n")
 	if err != nil {
@@ -186,7 +186,8 @@ func TestSignatureOverlaps(t *testing.T) {
 	}
 }
 
-// A policy below the limits of the format is enforced by check 38: at the need it passes, one below it fails.
+// TestPolicy checks that check 38 enforces a policy below the limits of the format: a limit equal to the need passes, and one less
+// fails.
 func TestPolicy(t *testing.T) {
 	b := artifactBytes(t)
 	v, err := verifyBytes(b)
@@ -213,7 +214,7 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// A chain of views may be MaxAliasChain long; one longer is refused.
+// TestAliasChain checks that a chain of views may be MaxAliasChain long, and no longer.
 func TestAliasChain(t *testing.T) {
 	for _, c := range []struct {
 		views int

@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// benchWeights have the size of ViT-B's: 375 MB in 178 tensors, most of them large.
+// benchWeights returns weights of the size of ViT-B's: 375 MB in 178 tensors, most of them large.
 func benchWeights() []Weight {
 	block := make([]byte, 1<<20)
 	for i := range block {

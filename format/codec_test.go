@@ -167,7 +167,7 @@ func appendUint(out []byte, n uint64) []byte {
 	return out
 }
 
-// FuzzWalk: walk accepts exactly those bytes that equal their own canonical form.
+// FuzzWalk checks that walk accepts exactly the bytes that equal their canonical form.
 func FuzzWalk(f *testing.F) {
 	seed := forge(f)
 	for _, k := range codecs {
@@ -190,7 +190,7 @@ func FuzzWalk(f *testing.F) {
 	})
 }
 
-// Tests walk's bounds at the limit and one beyond.
+// TestWalkBounds tests the bounds of walk at the limit and one beyond.
 func TestWalkBounds(t *testing.T) {
 	nested := func(n int) []byte { return append(bytes.Repeat([]byte{0x91}, n), 0) }
 	for _, c := range []struct {

@@ -15,7 +15,7 @@ type Kind [4]byte
 
 // The sections of version 1.
 var (
-	KindMeta   = Kind{'M', 'E', 'T', 'A'} // what the artifact is: producer, signature, task
+	KindMeta   = Kind{'M', 'E', 'T', 'A'} // description of the artifact: producer, signature, task
 	KindGraph  = Kind{'G', 'R', 'P', 'H'} // the graphs
 	KindPlan   = Kind{'P', 'L', 'A', 'N'} // the places of values
 	KindSched  = Kind{'S', 'C', 'H', 'D'} // the steps

@@ -39,7 +39,8 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// Every bit of header, table and CHNK, and one bit of every byte after them, is covered by a digest or must be zero.
+// TestBitFlips checks that digests cover every bit of header, table and CHNK, and one bit of every byte after them, unless the bit
+// must be zero.
 func TestBitFlips(t *testing.T) {
 	b := artifactBytes(t)
 	table := HeaderSize + EntrySize*int(binary.LittleEndian.Uint32(b[offSections:]))
@@ -75,7 +76,7 @@ func (f *failingReader) ReadAt(b []byte, off int64) (int, error) {
 	return f.r.ReadAt(b, off)
 }
 
-// If a read fails, the error says so, whichever read it is.
+// TestReadErrors checks that the error of a failed read is reported, for each read.
 func TestReadErrors(t *testing.T) {
 	b := artifactBytes(t)
 	for n := 0; ; n++ {

@@ -43,7 +43,7 @@ func goldenArtifacts(t *testing.T) map[string]func() (Artifact, []Weight) {
 	}
 }
 
-// Artifacts of every released version stay readable, mean the same, and are written again as the same bytes.
+// TestGolden checks that artifacts of every released version stay readable, mean the same, and are written again as the same bytes.
 func TestGolden(t *testing.T) {
 	if *update {
 		for name, make := range goldenArtifacts(t) {
@@ -161,7 +161,7 @@ func describe(t *testing.T, v *Verified) string {
 	return b.String()
 }
 
-// The dump in the specification equals the file, byte for byte.
+// TestSpecShowsTheFile checks that the dump in the specification equals the file, byte for byte.
 func TestSpecShowsTheFile(t *testing.T) {
 	b, err := os.ReadFile(specDir + "testdata/v1.0-tiny.rlx")
 	if err != nil {
@@ -190,7 +190,7 @@ func TestSpecShowsTheFile(t *testing.T) {
 	t.Errorf("the dump differs from the file (run with -update before a release): it has\n%s\nwant\n%s", string(text)[max(i-60, 0):i+60], want[max(i-60, 0):i+60])
 }
 
-// Every check has an explanation, and the specification lists its code.
+// TestSpecListsChecks checks that every check has an explanation, and that the specification lists its code.
 func TestSpecListsChecks(t *testing.T) {
 	text, err := os.ReadFile(specDir + "format.md")
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
-// mlpText is a small graph with what the checks are about: a symbol, weights shared by two programs, views, an in-place op, several outputs.
+// mlpText is a small graph with everything that the checks look at: a symbol, weights shared by two programs, views, an in-place
+// op, several outputs.
 const mlpText = `graph decode
 sym N = 1..4
 x = input : f32[N,8]
@@ -182,7 +183,7 @@ func testArtifact(t testing.TB) (Artifact, []Weight) {
 	return a, weights
 }
 
-// splitArtifact is the test artifact plus a method in segments.
+// splitArtifact returns the test artifact with a method in segments.
 func splitArtifact(t testing.TB) (Artifact, []Weight) {
 	t.Helper()
 	a, weights := testArtifact(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// A value at a limit passes that check (though maybe not all others); one more fails.
+// TestLimits checks that a value at a limit passes that check (though maybe not all others), and that one more fails.
 func TestLimits(t *testing.T) {
 	name := func(n int64) string { return strings.Repeat("x", int(n)) }
 	for _, c := range []struct {
@@ -90,7 +90,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A sparse file may claim any size. Reading it costs what its tables contain, not what it claims.
+// TestHugeFile checks that reading a sparse file of any claimed size takes resources for its actual tables only.
 func TestHugeFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "huge.rlx")
 	if err := os.WriteFile(path, artifactBytes(t), 0o644); err != nil {
@@ -115,7 +115,8 @@ func (h holes) ReadAt(b []byte, off int64) (int, error) {
 	return len(b), nil
 }
 
-// All msgpack sections together have a limit of their own. A newer schema version (check 11) stops the reader before it reads them.
+// TestSectionsTogether checks the limit on all msgpack sections together. A newer schema version (check 11) stops the reader before
+// it reads them.
 func TestSectionsTogether(t *testing.T) {
 	for excess, want := range map[int64]int{-64: 11, 0: 11, 64: 10} {
 		var table []byte
@@ -131,7 +132,7 @@ func TestSectionsTogether(t *testing.T) {
 	}
 }
 
-// Estimates of work must not wrap: eight products of 2^61 FLOPs each exceed an int64.
+// TestWorkDoesNotWrap checks that estimates of work do not wrap: eight products of 2^61 FLOPs each exceed an int64.
 func TestWorkDoesNotWrap(t *testing.T) {
 	text := "graph f\na0 = input : f32[1048576,1048576]\n"
 	for i := range 8 {

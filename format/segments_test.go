@@ -10,7 +10,7 @@ import (
 
 // In the test artifact the method chain is compiled in segments for the target few: graphs 9 to 11 are chainTexts.
 
-// TestBadSegments: each fault in SEGM is found, with the right check number and message.
+// TestBadSegments checks that each fault in SEGM is found, with the right check number and message.
 func TestBadSegments(t *testing.T) {
 	split := func(change func(*rawSplit)) func(*forgery) {
 		return func(f *forgery) { change(&f.c.splits[0]) }
@@ -54,7 +54,8 @@ func TestBadSegments(t *testing.T) {
 	testBadFiles(t, files)
 }
 
-// TestSegments: reading returns what was written, and programs of segments are kept apart from those of whole methods.
+// TestSegments checks that methods in segments are read as they were written, and that their programs are kept apart from those of
+// whole methods.
 func TestSegments(t *testing.T) {
 	v, err := verifyBytes(artifactBytes(t))
 	if err != nil {
@@ -72,7 +73,7 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// TestOlderReader: a reader that does not know segments refuses the file and names the section that it does not know.
+// TestOlderReader checks that a reader without support for segments refuses the file and names the section that it does not know.
 func TestOlderReader(t *testing.T) {
 	was := kinds
 	defer func() { kinds = was }()

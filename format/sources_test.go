@@ -12,7 +12,8 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// TestSources: digests that arrive late give the same bytes as digests known from the start. If they fail, no file is left.
+// TestSources checks that digests that arrive late give the same bytes as digests known from the start, and that no file is left if
+// they fail.
 func TestSources(t *testing.T) {
 	dir := t.TempDir()
 	v, err := Open("../spec/testdata/"+goldenWithSources(t), Policy{})

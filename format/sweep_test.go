@@ -21,7 +21,8 @@ func unchecked(g *ir.Graph, p *rawPlan, s *rawSched) *program.Program {
 	return out
 }
 
-// The verifier and the planner's proof were written independently. They must agree on every plan, right or wrong.
+// TestAgreesWithPlanner checks that the verifier and the planner's proof, which were written independently, agree on every plan,
+// right or wrong.
 func TestAgreesWithPlanner(t *testing.T) {
 	f := forge(t)
 	dir, err := checkTensors(f.c.tensors, int64(len(f.weights)))
@@ -88,7 +89,7 @@ func TestAgreesWithPlanner(t *testing.T) {
 	}
 }
 
-// Compares the tree of owners with an array that has an entry per byte.
+// TestOwners compares the tree of owners with an array that has an entry per byte.
 func TestOwners(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for range 300 {

@@ -83,7 +83,7 @@ func anEcho(t *testing.T, kind string) *echo {
 	return x
 }
 
-// TestTask: all fields of a task are written and read again, whatever its kind is called.
+// TestTask checks that all fields of a task are written and read again, for names of kinds that sort before and after "kind".
 func TestTask(t *testing.T) {
 	for _, kind := range []string{"echo", "mirror"} {
 		tasktest.Fields(t, kind)
@@ -130,7 +130,8 @@ func TestTask(t *testing.T) {
 	}
 }
 
-// TestBadTask: unknown kinds, unknown fields, fields beyond their limits, invalid numbers, and methods that do not fit the task.
+// TestBadTask checks unknown kinds, unknown fields, fields beyond their limits, invalid numbers, and methods that do not fit the
+// task.
 func TestBadTask(t *testing.T) {
 	const early, late = "\xa4kind\xa4echo", "\xa4kind\xa6mirror"
 	for name, c := range map[string]struct {
@@ -185,7 +186,7 @@ func TestBadTask(t *testing.T) {
 	}
 }
 
-// TestAttachments: a task's attachments are weights that hold the bytes of a file.
+// TestAttachments checks that attachments of a task are weights with the bytes of a file.
 func TestAttachments(t *testing.T) {
 	extend := tinymodel.Program(t, tinymodel.Extend, "cpu")
 	file := []byte("{}\n")

@@ -14,7 +14,7 @@ import (
 	"github.com/rlx-go/rlx/internal/regular"
 )
 
-// Mode states when the digests of the weights are checked.
+// Mode tells when the digests of the weights are checked.
 type Mode uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 	None             // never; for a file that was verified before and cannot have changed
 )
 
-// Policy has a host's limits in addition to those of the format. The zero value checks everything and limits nothing.
+// Policy holds the limits of a host in addition to those of the format. The zero value checks everything and limits nothing.
 type Policy struct {
 	Weights   Mode
 	Root      *[32]byte // digest that the artifact must have; nil allows any
@@ -328,7 +328,7 @@ func (v *Verified) Unchanged() error {
 	return nil
 }
 
-// Close closes the file. What Meta and Programs have returned stays valid.
+// Close closes the file. The results of Meta and Programs stay valid.
 func (v *Verified) Close() error {
 	if v.file == nil {
 		return nil

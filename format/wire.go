@@ -26,8 +26,9 @@ func encodeWire(e *encoder, g *rawGraph, pl *rawPlan, s *rawSched) {
 // wireName replaces the section's name in errors about a program that was sent.
 const wireName = "program"
 
-// DecodeProgram decodes and verifies what EncodeProgram has written. It runs those of checks 13 to 38 that concern one program, and trusts nothing.
-// Params are accepted as declared; compare Program.WeightsExtent with the size of the weights before use. It returns the same errors as Open.
+// DecodeProgram decodes and verifies the output of EncodeProgram. It runs those of checks 13 to 38 that concern one program, and
+// trusts nothing. Params are accepted as declared; compare Program.WeightsExtent with the size of the weights before use. It
+// returns the same errors as Open.
 func DecodeProgram(b []byte) (p *program.Program, err error) {
 	if len(b) > MaxSectionSize {
 		return nil, fail(14, wireName, -1, "%d bytes; at most %d", len(b), MaxSectionSize)

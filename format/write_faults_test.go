@@ -34,7 +34,7 @@ func leftovers(t *testing.T, path string, old []byte) {
 	}
 }
 
-// Whatever stops Write, the old file is unchanged and no other file appears.
+// TestWriteFails checks that the old file is unchanged and no other file appears if Write fails for any reason.
 func TestWriteFails(t *testing.T) {
 	broken := errors.New("the source broke")
 	coded := diag.New(atomicfile.CodeWrite, "x", "a source with a code of its own")
@@ -124,7 +124,7 @@ func (w failingWriter) WriteAt(b []byte, off int64) (int, error) {
 	}
 }
 
-// The error is that of the failed write, whichever chunk it belongs to, and no goroutine is left.
+// TestFullDisk checks that the error of the failed write is returned for each chunk, and that no goroutine is left.
 func TestFullDisk(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
 	if err != nil {
@@ -163,7 +163,7 @@ func TestFullDisk(t *testing.T) {
 	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 }
 
-// Write needs the memory of a few chunks, however large the weights are.
+// TestWriteMemory checks that Write needs the memory of a few chunks, even for large weights.
 func TestWriteMemory(t *testing.T) {
 	weights := []Weight{patterned("a", 40*ChunkSize/4, 0)}
 	dir, err := Layout(weights)
@@ -186,7 +186,7 @@ type discard struct{}
 
 func (discard) WriteAt(b []byte, _ int64) (int, error) { return len(b), nil }
 
-// The file on disk is read back: a byte that changes between hashing and reading back is detected in every chunk.
+// TestReadBack checks that Write reads the file back and detects a byte in any chunk that changed after hashing.
 func TestReadBack(t *testing.T) {
 	a, weights := testArtifact(t)
 	weights = append(weights, patterned("big", 2*ChunkSize/4+9, 3))

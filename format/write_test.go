@@ -98,7 +98,7 @@ func patterned(name string, n int64, seed byte) Weight {
 
 func patternAt(at int64, seed byte) byte { return byte(at*7) ^ byte(at>>8) ^ byte(at>>16) ^ seed }
 
-// Weights larger than a chunk, and weights that end before, at and after the end of a chunk.
+// TestChunks checks weights larger than a chunk, and weights that end before, at and after the end of a chunk.
 func TestChunks(t *testing.T) {
 	for _, n := range []int64{ChunkSize/4 - 64, ChunkSize / 4, ChunkSize/4 + 1, 3*ChunkSize/4 + 5} {
 		a, weights := testArtifact(t)
@@ -165,7 +165,7 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// An artifact without weights has no TNSR, CHNK and WGTS.
+// TestNoWeights checks that an artifact without weights has no TNSR, CHNK and WGTS.
 func TestNoWeights(t *testing.T) {
 	dir, err := Layout(nil)
 	if err != nil {
@@ -187,7 +187,7 @@ func TestNoWeights(t *testing.T) {
 	checkAccepted(t, v.Programs())
 }
 
-// Fused ops are stored like all others. Empty values have places of 0 bytes.
+// TestFusedAndEmpty checks that fused ops are stored like all others, and that empty values have places of 0 bytes.
 func TestFusedAndEmpty(t *testing.T) {
 	weights := testWeights()
 	dir, err := Layout(weights)
@@ -218,7 +218,8 @@ return z=z, m=m
 	checkAccepted(t, v.Programs())
 }
 
-// TestTraversal: a method whose name is a path is refused before anything is written, and by a backend.
+// TestTraversal checks that a method whose name is a path is refused before anything is written, and that a backend refuses it,
+// too.
 func TestTraversal(t *testing.T) {
 	dir := t.TempDir()
 	a, weights := testArtifact(t)
@@ -280,7 +281,7 @@ func TestSameInputSameBytes(t *testing.T) {
 	}
 }
 
-// The verifier accepts what the planner makes, also after it was sent to a backend.
+// TestWire checks that the verifier accepts the output of the planner, also after it was sent to a backend.
 func TestWire(t *testing.T) {
 	v, err := verifyBytes(artifactBytes(t))
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestCheckpointChanges: no artifact is written if the checkpoint is written to while it is compiled. If the checkpoint is replaced by a rename, as
-// careful programs do, the old one is compiled.
+// TestCheckpointChanges checks that rlxc writes no artifact if the checkpoint is written to during compilation. If another file
+// takes its name by a rename, rlxc compiles the old one.
 func TestCheckpointChanges(t *testing.T) {
 	for _, c := range []struct {
 		name   string

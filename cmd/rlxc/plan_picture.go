@@ -17,7 +17,7 @@ const (
 	charWidth                   = 7 // upper bound for most letters of the 12 px font, in px; decides which names fit
 )
 
-// svg draws the arena over time.
+// svg returns a picture of the arena over time.
 func (a arena) svg() string {
 	var b strings.Builder
 	steps := float64(max(1, len(a.p.Steps)))
@@ -45,7 +45,7 @@ func (a arena) svg() string {
 	return b.String()
 }
 
-// colour depends only on the name, so that two pictures can be compared.
+// colour returns a colour that depends only on the name, so that two pictures can be compared.
 func colour(name string) string {
 	h := fnv.New32a()
 	io.WriteString(h, name)

@@ -232,7 +232,8 @@ func differ(ts *testscript.TestScript, _ bool, args []string) {
 
 var definition = regexp.MustCompile(`diag\.Define\("(RLX\d{4})"`)
 
-// Both rlxc and rlxrun explain every error code of the tree, so that users can look up a code with the command at hand.
+// TestExplainsEveryCode checks that both rlxc and rlxrun explain every error code of the tree, so that users can look up a code
+// with the command at hand.
 func TestExplainsEveryCode(t *testing.T) {
 	out, err := exec.Command("go", "run", "../rlxrun", "explain", "--format", "json").Output()
 	if err != nil {

@@ -83,7 +83,7 @@ func compileShapes(m *arch.Model) error {
 	return withCode(context.Background(), err, func(err error) error { return badSizes("test", err) })
 }
 
-// TestRlxcPanic: if the tensors agree on sizes that the compiler cannot represent, the error has a code.
+// TestRlxcPanic checks that the error has a code if the tensors agree on sizes that the compiler cannot represent.
 func TestRlxcPanic(t *testing.T) {
 	s := tinyShapes(t)
 	for i := range 4 { // with four heads; with two, the scores of a window are just within the limits
@@ -114,8 +114,8 @@ func (a asked) Type(name string) (ir.Type, bool) {
 	return a.shapes.Type(name)
 }
 
-// TestRlxcCubic: a builder stops at the first missing tensor, however many more layers the names promise. It once built them all, in time that grew with
-// the cube of their number.
+// TestRlxcCubic checks that a builder stops at the first missing tensor, even if the names promise many more layers. It once built
+// them all, in time that grew with the cube of their number.
 func TestRlxcCubic(t *testing.T) {
 	family, err := arch.Find("sam", nil, "test")
 	if err != nil {
@@ -196,7 +196,7 @@ func mutate(s shapes, rng *rand.Rand) {
 	}
 }
 
-// FuzzShapes: whatever the shapes of the tensors, building and compiling give a model or an error with a code.
+// FuzzShapes checks that building and compiling give a model or an error with a code, for all shapes of the tensors.
 func FuzzShapes(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(seed)

@@ -161,7 +161,7 @@ func TestBlocked(t *testing.T) {
 	}
 }
 
-// TestNohup: if hangups were ignored when the command started, it ignores them.
+// TestNohup checks that rlxc ignores hangups if they were ignored when it started.
 func TestNohup(t *testing.T) {
 	dir, artifact := testModel(t)
 	if err := syscall.Mkfifo(filepath.Join(dir, "dump"), 0o600); err != nil {
@@ -184,8 +184,8 @@ func TestNohup(t *testing.T) {
 	}
 }
 
-// TestKilled: after SIGKILL at any time, either the old or the new artifact is there, complete. The next compilation removes everything else that was
-// left.
+// TestKilled checks that after SIGKILL at any time, either the old or the new artifact exists and is complete. The next compilation
+// must remove all other files.
 func TestKilled(t *testing.T) {
 	dir, artifact := testModel(t)
 	path := filepath.Join(dir, "x.rlx")

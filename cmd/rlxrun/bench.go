@@ -262,7 +262,7 @@ func benchSizes(m *rlx.Method, sizes []string) (map[string]int64, error) {
 	return out, nil
 }
 
-// madeUpChunk is how many elements are generated at a time. They need 8 bytes each meanwhile.
+// madeUpChunk is the number of elements that are generated at a time. Generating takes 8 bytes for each.
 const madeUpChunk = 1 << 16
 
 // madeUp generates inputs from a seed.

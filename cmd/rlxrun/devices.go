@@ -15,10 +15,10 @@ import (
 	"github.com/rlx-go/rlx/internal/cli"
 )
 
-// probed is a backend's description of itself, or the error.
+// A probed is a backend with its description of itself, or the error.
 type probed struct {
 	found
-	hidden string // path of the one that is used instead, in which case this one is not started
+	hidden string // path of the backend that is used in its place; this one is then not started
 	info   rlx.BackendInfo
 	err    error
 }

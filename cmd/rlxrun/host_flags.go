@@ -147,7 +147,7 @@ var flagWords = strings.NewReplacer(
 	"give its executable in Options.Fallbacks", "put it beside rlxrun, or name its executable with --plugin NAME=PATH",
 )
 
-// inFlags is an error of package rlx with the flags in place of the options.
+// inFlags returns an error of package rlx with flags in place of options.
 func inFlags(err error) error {
 	e, ok := errors.AsType[*rlx.Error](err)
 	if !ok {
@@ -162,7 +162,7 @@ func inFlags(err error) error {
 	return err
 }
 
-// logger is the destination of the backend's log.
+// logger returns a logger that writes the log of the backend to stderr, or nil if the flags switch it off.
 func (f *hostFlags) logger(env *cli.Env) *slog.Logger {
 	levels := map[string]slog.Level{"error": slog.LevelError, "warn": slog.LevelWarn, "info": slog.LevelInfo, "debug": slog.LevelDebug}
 	level, ok := levels[f.log.Value]

@@ -84,7 +84,7 @@ func anyTensor(dtype.DType, []int) error { return nil }
 
 const goldens = "../../demo/golden.safetensors"
 
-// The runtime's reader agrees with the compiler's on every tensor of a file that neither has written.
+// TestSafetensorsAgrees checks that the readers of runtime and compiler agree on every tensor of a file that neither has written.
 func TestSafetensorsAgrees(t *testing.T) {
 	f, err := weights.Open(goldens)
 	if err != nil {
@@ -114,7 +114,7 @@ func TestSafetensorsAgrees(t *testing.T) {
 	wantError(t, "unknown name", err, code.InputTensor, `no tensor "nonsense"; it has `)
 }
 
-// Files that rlxc refuses are refused here as well: duplicate keys, holes, overlaps.
+// TestSafetensorsStrict checks that files which rlxc refuses are refused here as well: duplicate keys, holes, overlaps.
 func TestSafetensorsStrict(t *testing.T) {
 	dir := t.TempDir()
 	const x, y = `"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}`, `"y":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}`

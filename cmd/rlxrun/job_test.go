@@ -61,8 +61,8 @@ func segmentRun(f segmentFlags) *runFlags {
 	return &runFlags{tasks: []taskUse{{taskKind: taskKinds[slices.IndexFunc(taskKinds, func(k taskKind) bool { return k.name == segment.Kind })], flags: withDefaults(f)}}}
 }
 
-// Runs the task end to end on a model with known masks: mask 0 is the bright half, 1 the dark half, 2 everything, 3 nothing. The best mask is 2, which has
-// the highest quality among 1 to 3.
+// TestSegmentJob runs the task end to end on a model with known masks: mask 0 is the bright half, 1 the dark half, 2 everything, 3
+// nothing. The best mask is 2, which has the highest quality among 1 to 3.
 func TestSegmentJob(t *testing.T) {
 	path := twoColours(t, 32, 16)
 	for which, want := range map[string][]int{"best": {512}, "0": {256}, "1": {256}, "3": {0}, "all": {256, 256, 512, 0}} {
@@ -135,7 +135,7 @@ func TestSegmentJobRefuses(t *testing.T) {
 	}
 }
 
-// The meaning of flags depends on the artifact.
+// TestNewJob checks that the meaning of flags depends on the artifact.
 func TestNewJob(t *testing.T) {
 	method := func(name string, f segmentFlags) *runFlags {
 		r := segmentRun(f)
@@ -183,7 +183,7 @@ func TestDumpTensors(t *testing.T) {
 	wantError(t, "bad pattern", bad.prepare(), diag.Usage, "GLOB=DIR")
 }
 
-// Errors of package rlx name flags.
+// TestInFlags checks that errors of package rlx name flags.
 func TestInFlags(t *testing.T) {
 	s := tinySession(t, debugFlags{})
 	_, err := s.model.Precision("fp8")
@@ -304,7 +304,7 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// The closing line distinguishes a software adapter from a GPU.
+// TestDeviceName checks that the closing line distinguishes a software adapter from a GPU.
 func TestDeviceName(t *testing.T) {
 	for _, c := range []struct {
 		backend string
@@ -322,7 +322,7 @@ func TestDeviceName(t *testing.T) {
 	}
 }
 
-// A mask whose predicted quality is NaN has a summary too, although JSON has no NaN.
+// TestSummaryOfNaN checks that a mask whose predicted quality is NaN has a summary too, although JSON has no NaN.
 func TestSummaryOfNaN(t *testing.T) {
 	j := &segmentJob{masks: []rlx.Mask{{Token: 1, IoU: float32(math.NaN()), Image: image.NewGray(image.Rect(0, 0, 1, 1))}}}
 	b, err := json.Marshal(j.summary())

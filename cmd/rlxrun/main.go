@@ -1,5 +1,5 @@
-// Command rlxrun runs compiled models: an artifact in, masks or tensors out. It verifies the artifact, starts a backend in a separate process, which does
-// the computation, and writes the results. It knows images and tasks, but no model.
+// Command rlxrun runs compiled models. It verifies an artifact, starts a backend in a separate process, which does the computation,
+// and writes masks, text or tensors. It knows images and tasks, but no model.
 //
 // The runtime must stay small: rlxrun must not import core/compile, core/pass, core/hir or models, so it has only the part of the conformance suite that
 // needs no compiler. It needs no cgo.

@@ -174,7 +174,7 @@ func checkSinks(ctx context.Context, sinks []sink, more []string, artifact strin
 	return nil
 }
 
-// files are outputs that are written together: all of them or, after an error, none.
+// files holds outputs that are written together: all of them or, after an error, none.
 type files struct{ open []*atomicfile.File }
 
 // add writes a file under a temporary name.
@@ -275,7 +275,7 @@ func writeFailed(path string, err error) error {
 	return diag.New(atomicfile.CodeWrite, path, "cannot be written: %w", unpath(err))
 }
 
-// textChunk is how many elements are formatted at a time.
+// textChunk is the number of elements that are formatted at a time.
 const textChunk = 1 << 14
 
 // writeText writes a line per row (along the last axis), and a blank line between matrices.

@@ -81,7 +81,7 @@ func onlyFiles(t *testing.T, dir string, want ...string) {
 	}
 }
 
-// If one output cannot be written, none is.
+// TestWriteAllOrNothing checks that no output is written if one cannot be written.
 func TestWriteAllOrNothing(t *testing.T) {
 	dir := t.TempDir()
 	var out strings.Builder
@@ -157,7 +157,7 @@ func TestWriteText(t *testing.T) {
 	}
 }
 
-// Rows and matrices may be longer than the chunks in which text is formatted.
+// TestWriteTextChunks checks that rows and matrices may be longer than the chunks in which text is formatted.
 func TestWriteTextChunks(t *testing.T) {
 	for _, shape := range [][]int{{2*textChunk + 1}, {2, textChunk/3 + 1, 5}, {textChunk, 1, 3}, {1, textChunk}} {
 		x := tensor.New(dtype.I32, shape...)

@@ -91,7 +91,7 @@ func startOn(t *testing.T, dir string, stderr *bytes.Buffer, args string) *exec.
 	return cmd
 }
 
-// TestOverwritten: an artifact that is written to after it was verified and before it is loaded does not run.
+// TestOverwritten checks that an artifact does not run if it is written to between verification and loading.
 func TestOverwritten(t *testing.T) {
 	image := tensor.New(dtype.F32, 1, 3, 256, 256)
 	for _, c := range changes {

@@ -30,7 +30,7 @@ func (f *patchesFlags) settle() error { return nil }
 
 func (f *patchesFlags) given() []string { return f.image.given() }
 
-// patchesJob is one use of the task: an image in, embeddings out.
+// A patchesJob is one use of the task: it turns an image into embeddings.
 type patchesJob struct {
 	patcher *rlx.Patcher
 	method  *rlx.Method

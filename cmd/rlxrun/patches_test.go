@@ -15,7 +15,7 @@ import (
 	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
-// TestPatches: a model that adds the values of each patch turns an image into embeddings.
+// TestPatches runs a model that adds the values of each patch, as its embedding.
 func TestPatches(t *testing.T) {
 	img := image.NewGray(image.Rect(0, 0, 8, 4)) // two blocks
 	for x := range 8 {

@@ -16,7 +16,8 @@ s = add v, v : f32[3,3]
 return s=s, i=i, j=j
 `
 
-// TestResults: code that inspects values sees each result of an op by its own name; code that inspects steps sees the op once.
+// TestResults checks that code that inspects values sees each result of an op by its own name, and that code that inspects steps
+// sees the op once.
 func TestResults(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
 	d := debugFlags{check: true, checkNaN: true, profile: true}

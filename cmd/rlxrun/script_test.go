@@ -38,7 +38,8 @@ import (
 // hangGuard ends a test that would otherwise never end. No time is measured with it.
 const hangGuard = 2 * time.Minute
 
-// built is a folder with rlxrun and the cpu backend as `make build` makes them. Its subfolder "spare" has a backend that rlxrun does not find.
+// built returns a folder with rlxrun and the cpu backend as `make build` makes them. Its subfolder "spare" has a backend that
+// rlxrun does not find.
 var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "rlxrun")
 	builtIn = dir
@@ -50,7 +51,7 @@ var built = sync.OnceValues(func() (string, error) {
 	return dir, err
 })
 
-var builtIn string // empty if no test needed it
+var builtIn string // empty before the first use
 
 func build(out, pkg string) error {
 	cmd := exec.Command("go", "build", "-o", out, pkg)
@@ -61,7 +62,7 @@ func build(out, pkg string) error {
 	return nil
 }
 
-// artifact is the demo model, compiled once.
+// artifact returns the demo model, compiled once.
 var artifact = sync.OnceValues(func() (string, error) {
 	bin, err := built()
 	if err != nil {
@@ -77,7 +78,7 @@ var artifact = sync.OnceValues(func() (string, error) {
 	return file, nil
 })
 
-// llama is the demo language model, compiled once.
+// llama returns the demo language model, compiled once.
 var llama = sync.OnceValues(func() (string, error) {
 	sam, err := artifact()
 	if err != nil {
@@ -180,7 +181,7 @@ func (l liar) Run(ctx context.Context, r device.Run) (device.Stats, error) {
 	return st, err
 }
 
-// TestMain also plays the backend that scripts call $PLAIN.
+// TestMain also acts as the backend that scripts call $PLAIN.
 func TestMain(m *testing.M) {
 	if os.Getenv("RLX_FDS") != "" {
 		rpc.Serve(rpc.ServeConfig{Name: "plain", Backend: plainBackend{}, Decode: format.DecodeProgram})
@@ -466,7 +467,7 @@ func flip(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b, 0o666))
 }
 
-// rlxrun is static: it needs no dynamic linker and hence no C library.
+// TestStatic checks that rlxrun is static: it needs no dynamic linker and hence no C library.
 func TestStatic(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("reads ELF")
@@ -487,7 +488,7 @@ func TestStatic(t *testing.T) {
 	}
 }
 
-// rlxrun does not import the compiler, not even indirectly.
+// TestNoCompiler checks that rlxrun does not import the compiler, not even indirectly.
 func TestNoCompiler(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".").Output()
 	if err != nil {

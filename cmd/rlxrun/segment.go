@@ -104,7 +104,7 @@ func (f *segmentFlags) given() []string {
 	return out
 }
 
-// segmentJob is one use of the task: an image and prompts in, masks out.
+// A segmentJob is one use of the task: it turns an image and prompts into masks.
 type segmentJob struct {
 	segmenter *rlx.Segmenter
 	runs      []*rlx.Method // the methods that encode images and decode prompts

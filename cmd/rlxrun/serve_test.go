@@ -63,7 +63,7 @@ func served(t *testing.T) (ask func(method, path, body string) (int, []byte), en
 	}
 }
 
-// The page returns the model's mask. Signals and a lost backend end the command.
+// TestServe checks that the page returns the mask of the model, and that signals and a lost backend end the command.
 func TestServe(t *testing.T) {
 	ask, end := served(t)
 	status, body := ask("POST", "images/0/masks", `{"points":[[3,3]],"mask":"0"}`)

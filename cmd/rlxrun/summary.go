@@ -42,8 +42,8 @@ type methodSummary struct {
 	Sizes  map[string]int64 `json:"sizes,omitempty"`
 	Runs   int              `json:"runs"` // number of runs with these sizes
 	MS     float64          `json:"ms"`   // total time of these runs
-	// Lowering lists the ops that the compiler rewrote for the target, those that run by the reference, and those that run on other backends.
-	// other backends ran.
+	// Lowering lists the ops that the compiler rewrote for the target, those that the reference runs, and those that other backends
+	// run.
 	Lowering  string           `json:"lowering,omitempty"`
 	Crossings *crossingSummary `json:"crossings,omitempty"` // only in the first entry of a method that several backends run in turn
 }

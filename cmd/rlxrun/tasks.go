@@ -9,7 +9,8 @@ import (
 	"github.com/rlx-go/rlx/internal/cli"
 )
 
-// A taskKind is what a kind of task adds to the command run. Each kind registers itself, in its own file.
+// A taskKind holds the flags, texts and jobs that a kind of task adds to the command run. Each kind registers itself, in its own
+// file.
 type taskKind struct {
 	name     string        // kind of task in artifacts
 	takes    string        // what its flags specify, such as "images"

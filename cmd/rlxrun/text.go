@@ -115,7 +115,7 @@ func (f *textFlags) given() (out []string) {
 	return out
 }
 
-// textJob is one use of the task: a prompt in, text out.
+// A textJob is one use of the task: it continues a prompt.
 type textJob struct {
 	task    *text.Task
 	method  *rlx.Method

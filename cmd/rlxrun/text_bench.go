@@ -128,7 +128,7 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 	return m.print(s.env)
 }
 
-// bandwidthBytes is how much is read to measure the bandwidth: more than fits a cache.
+// bandwidthBytes is the number of bytes read to measure the bandwidth. They do not fit in a cache.
 const bandwidthBytes = 512 << 20
 
 // bandwidthBuffer returns memory to read, or nil if the budget has no room for it or the device has its own memory.
@@ -143,8 +143,8 @@ func (s *session) bandwidthBuffer() []byte {
 	return b
 }
 
-// readBandwidth returns how many bytes per second some threads read together. It compares two halves of b, which reads with vector instructions and two
-// streams at a time. That is faster than one stream, because processors stop prefetching at the end of a page.
+// readBandwidth returns the number of bytes per second that threads read together. It compares two halves of b, which uses vector
+// instructions and two streams at a time. One stream would be slower, because processors stop prefetching at the end of a page.
 func readBandwidth(b []byte, threads int) float64 {
 	var all sync.WaitGroup
 	half := len(b) / (2 * threads) &^ 4095

@@ -24,7 +24,7 @@ func (c *cancelling) Write(p []byte) (int, error) {
 	return c.Buffer.Write(p)
 }
 
-// TestTextInterrupted: after a signal, the text generated so far is printed, and the command fails.
+// TestTextInterrupted checks that the text so far is printed after a signal, and that the command fails.
 func TestTextInterrupted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "text.rlx")
 	if err := writeTextModel(path, func(*text.Task, *string, *string) {}); err != nil {

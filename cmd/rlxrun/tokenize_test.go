@@ -15,7 +15,7 @@ import (
 	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
-// TestAttachedTokenizer: the tokenizer of an artifact is the attachment that its task names.
+// TestAttachedTokenizer checks that the tokenizer of an artifact is the attachment that its task names.
 func TestAttachedTokenizer(t *testing.T) {
 	doc, err := os.ReadFile("../../core/task/text/tokenizer/testdata/llama3/tokenizer.json")
 	if err != nil {

@@ -34,7 +34,7 @@ type File struct {
 	done   bool
 }
 
-// maxLinks is how many symbolic links in a row are followed, as on Linux.
+// maxLinks is the maximum number of symbolic links that are followed in a row, as on Linux.
 const maxLinks = 40
 
 // Target returns the file that writing to path would write: path itself or, if that is a symbolic link, its target. The target of a link need not exist

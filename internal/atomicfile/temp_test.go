@@ -77,7 +77,8 @@ func temps(t *testing.T, dir string) (n int) {
 	return n
 }
 
-// TestKilled: the next process that writes to the directory removes what a killed process has left, and removes nothing while that process lives.
+// TestKilled checks that the next process that writes to the directory removes the temporary file of a killed process, but not
+// while that process lives.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x")
@@ -96,7 +97,7 @@ func TestKilled(t *testing.T) {
 	only(t, dir, "x")
 }
 
-// TestKilledUnnamed: a killed process leaves nothing if files have no name.
+// TestKilledUnnamed checks that a killed process leaves nothing if files have no name.
 func TestKilledUnnamed(t *testing.T) {
 	dir := t.TempDir()
 	if f := createUnnamed(dir); f == nil {
@@ -108,7 +109,7 @@ func TestKilledUnnamed(t *testing.T) {
 	only(t, dir)
 }
 
-// TestSweepSpares: only our own, unlocked, regular files are removed.
+// TestSweepSpares checks that only our own, unlocked, regular files are removed.
 func TestSweepSpares(t *testing.T) {
 	dir := t.TempDir()
 	spared := []string{".rlx-.tmp", ".rlx-0123456789abcd.tmp", ".rlx-A.tmp", ".rlx-dir.tmp", ".rlx-link.tmp", ".rlx-pipe.tmp", ".rlx-two.tmp", ".x.tmp", "two"}
@@ -128,7 +129,7 @@ func TestSweepSpares(t *testing.T) {
 	only(t, dir, spared...)
 }
 
-// TestNamed: with temporary names everything else works as without.
+// TestNamed checks that everything else works in the same way with temporary names.
 func TestNamed(t *testing.T) {
 	named(t)
 	for name, test := range map[string]func(*testing.T){"write": TestWriteFile, "failure": TestFailureLeavesTheOldFile, "create": TestCreate, "places": TestPlaces} {

@@ -1,7 +1,7 @@
-// Package cli has what the commands rlxc and rlxrun share: a table of subcommands, flags and help texts, errors with codes and exit statuses, text and JSON
-// output, and signals.
+// Package cli implements what the commands rlxc and rlxrun share: a table of subcommands, flags and help texts, errors with codes
+// and exit statuses, text and JSON output, and signals.
 //
-// It imports only core/diag and internal/ctxio, so that neither command links what it does not need.
+// It imports only core/diag and internal/ctxio, so each command links only the packages that it needs.
 package cli
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// start is when the process began to run Go code; see Started.
+// start is the time at which the process began to run Go code; see Started.
 var start = time.Now()
 
 // Program is one executable with its subcommands.

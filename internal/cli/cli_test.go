@@ -144,7 +144,7 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// If results cannot be written, the command fails, even if it ignores the error.
+// TestStdoutFull checks that a command fails if its results cannot be written, even if it ignores the error.
 func TestStdoutFull(t *testing.T) {
 	for _, line := range []string{"run x.bin", "explain RLX1002", "explain", "version", "version --format json", "--help", "run --help"} {
 		var errs strings.Builder
@@ -155,7 +155,7 @@ func TestStdoutFull(t *testing.T) {
 	}
 }
 
-// After a signal the status is 128 + its number, whatever error the command returns.
+// TestStoppedBySignal checks that after a signal the status is 128 + its number, even if the command returns another error.
 func TestStoppedBySignal(t *testing.T) {
 	for sig, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -231,7 +231,7 @@ func TestEditDistance(t *testing.T) {
 	}
 }
 
-// The process started before its first Go code, but not earlier than a test binary takes to start.
+// TestStarted checks that the process started before its first Go code, but not earlier than a test binary takes to start.
 func TestStarted(t *testing.T) {
 	if d := start.Sub(Started()); d < 0 || d > time.Minute {
 		t.Errorf("started %v before the first Go code", d)

@@ -181,7 +181,7 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// editDistance is the number of insertions, deletions and substitutions between two words (Wagner and Fischer 1974).
+// editDistance returns the number of insertions, deletions and substitutions between two words (Wagner and Fischer 1974).
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

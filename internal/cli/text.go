@@ -14,7 +14,8 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// maxNamePart is how many bytes of a long text FileName keeps. File systems allow 255 bytes per name, and a name has several parts.
+// maxNamePart is the number of bytes of a long text that FileName keeps. File systems allow 255 bytes per name, and a name has
+// several parts.
 const maxNamePart = 80
 
 // FileName converts untrusted text, such as a method's name in an artifact, to part of a file name. It keeps letters, digits, -, _, +, =, [ and ], and dots

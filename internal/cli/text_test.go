@@ -38,7 +38,7 @@ func FuzzFileName(f *testing.F) {
 	})
 }
 
-// The output does not depend on how text was split into writes, and contains no control characters.
+// TestPrinter checks that the output does not depend on how text was split into writes, and contains no control characters.
 func TestPrinter(t *testing.T) {
 	const text, want = "a\tb\n\x1b[2Jé\u202e\u009b€\xff\xe2\x82 \U0001f600\r\n", "a\tb\n\uFFFD[2Jé\uFFFD\uFFFD€\uFFFD\uFFFD\uFFFD \U0001f600\uFFFD\n"
 	for size := range 6 {
@@ -60,7 +60,8 @@ func TestPrinter(t *testing.T) {
 	}
 }
 
-// Untrusted text in results, tables, notes and errors is made printable. JSON keeps it, escaped.
+// TestForeignText checks that untrusted text in results, tables, notes and errors is made printable, and that JSON keeps it
+// escaped.
 func TestForeignText(t *testing.T) {
 	const name = "x\x1b[31m\u009b\u202e\U000e0001.bin"
 	status, out, errs := exec(t, "run", name)

@@ -45,7 +45,8 @@ func TestOpenWaits(t *testing.T) {
 	}
 }
 
-// If an open succeeds after its caller has given up, the file is closed, so the other end of the pipe reads EOF.
+// TestLateOpenCloses checks that a file is closed if its open succeeds after the caller has given up. The other end of the pipe
+// then reads EOF.
 func TestLateOpenCloses(t *testing.T) {
 	path := fifo(t)
 	if _, err := OpenFile(told(t), path, os.O_WRONLY, 0); !errors.Is(err, errTold) {
@@ -81,7 +82,7 @@ func TestSilentPipe(t *testing.T) {
 	}
 }
 
-// Data is unchanged, for both kinds of files and any size of call.
+// TestContents checks that data is unchanged, for both kinds of files and any size of call.
 func TestContents(t *testing.T) {
 	want := make([]byte, chunk+17)
 	for i := range want {
@@ -133,7 +134,7 @@ func TestContents(t *testing.T) {
 	}
 }
 
-// A context that has ended also stops access to a regular file.
+// TestEndedContext checks that a context that has ended also stops access to a regular file.
 func TestEndedContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errTold)

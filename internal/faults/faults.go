@@ -130,7 +130,7 @@ type Fault struct {
 	Do func()
 }
 
-// Result is how the command ended.
+// Result describes how the command ended.
 type Result struct {
 	Status         int // exit status, or the negative signal number
 	Stdout, Stderr string

@@ -43,7 +43,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestTruncated: every proper prefix of a file is refused, unless it lacks only padding after the last tensor.
+// TestTruncated checks that every proper prefix of a file is refused, unless it lacks only padding after the last tensor.
 func TestTruncated(t *testing.T) {
 	for n := range len(sample) - 20 {
 		if _, err := parse(sample[:n]); err == nil {

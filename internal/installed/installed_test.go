@@ -161,7 +161,7 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// If a source cannot be installed, nothing is left behind.
+// TestInstallErrors checks that nothing is left behind if a source cannot be installed.
 func TestInstallErrors(t *testing.T) {
 	t.Parallel()
 	elsewhere := "plan9"
@@ -230,7 +230,7 @@ func TestInstallErrors(t *testing.T) {
 	}
 }
 
-// A plugin that has changed since its installation is detected and does not run.
+// TestChanged checks that a plugin that has changed since its installation is detected and does not run.
 func TestChanged(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
@@ -317,7 +317,7 @@ func rewrite(dir, old, with string) error {
 	return errors.Join(os.Chmod(path, 0o600), os.WriteFile(path, bytes.Replace(b, []byte(old), []byte(with), 1), 0o600))
 }
 
-// The next command that changes the store cleans up after an install that was killed.
+// TestRecover checks that the next command that changes the store cleans up after an install that was killed.
 func TestRecover(t *testing.T) {
 	t.Parallel()
 	s, src := newStore(t), t.TempDir()
@@ -353,7 +353,7 @@ func TestUser(t *testing.T) {
 	}
 }
 
-// The test's own executable, made by Go's linker, and headers as the systems document them.
+// TestPlatformOf checks the test's own executable, made by Go's linker, and headers as the systems document them.
 func TestPlatformOf(t *testing.T) {
 	t.Parallel()
 	exe, err := os.Executable()
@@ -386,7 +386,7 @@ func TestPlatformOf(t *testing.T) {
 	}
 }
 
-// FuzzManifest: reading, writing and reading a manifest again gives the same manifest.
+// FuzzManifest checks that reading, writing and reading a manifest again gives the same manifest.
 func FuzzManifest(f *testing.F) {
 	f.Add([]byte(`{"schema":1,"name":"a","version":"1","protocol":[2],"platform":"any","executable":"rlx-backend-a","sha256":"` + strings.Repeat("ab", 32) +
 		`","declares":"gpu","hides_built_in":true,"files":[{"path":"m/x.py","sha256":"` + strings.Repeat("cd", 32) + `"}]}`))

@@ -74,7 +74,7 @@ func (m Manifest) write(file string) error {
 	return os.WriteFile(file, append(b, '\n'), 0o444)
 }
 
-// readManifest reads what write has written. The texts of errors follow the name of the file.
+// readManifest reads a manifest that write has written. The texts of errors follow the name of the file.
 func readManifest(file string) (Manifest, error) {
 	b, err := regular.ReadFile(file, maxManifest)
 	if err != nil {

@@ -131,7 +131,7 @@ func (t *tree) tooLarge() error {
 	return fmt.Errorf("unpacks to more than %d bytes, the limit for an archive of its size", t.most.bytes)
 }
 
-// errKind is the error for an entry that is neither a file nor a directory.
+// errKind returns the error for an entry that is neither a file nor a directory.
 func errKind(name, what string) error {
 	return fmt.Errorf("has %s, %.80q; allowed are files and directories (tar -h stores files in place of links)", what, name)
 }

@@ -215,7 +215,7 @@ func storedZip(name, data string) []byte {
 	return b.Bytes()
 }
 
-// FuzzUnpack: whatever an archive contains, its files end up inside the folder and within the limits, or there is an error.
+// FuzzUnpack checks that the files of every archive end up inside the folder and within the limits, or there is an error.
 func FuzzUnpack(f *testing.F) {
 	for _, e := range [][]entry{{{name: "a", data: "x"}, {name: "b/c", data: "y"}}, {{name: "../a", data: "x"}}, {{name: "/a"}}, {{name: "a", kind: tar.TypeSymlink}, {name: "a/b", data: "x"}}} {
 		f.Add(tarOf(e...))

@@ -18,7 +18,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Another implementation reads what we write, and vice versa.
+// TestAgainstNpyio checks that another implementation reads what we write, and vice versa.
 func TestAgainstNpyio(t *testing.T) {
 	for _, tc := range []struct {
 		d      dtype.DType
@@ -169,7 +169,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A tensor larger than the first allocation is complete and aligned after it was written to a file and read back.
+// TestLarge checks that a tensor larger than the first allocation is complete and aligned after it was written to a file and read
+// back.
 func TestLarge(t *testing.T) {
 	in := tensor.New(dtype.F32, 3, 500000)
 	for i := range in.Data {
@@ -194,7 +195,7 @@ func TestLarge(t *testing.T) {
 	}
 }
 
-// FuzzRead: every tensor that is read can be written and read again unchanged.
+// FuzzRead checks that every tensor that is read can be written and read again unchanged.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(halves))
 	f.Add(npyFile("{'descr': '|b1', 'fortran_order': False, 'shape': (2, 0), }", 0))
@@ -216,7 +217,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// accept is called before any data is read, and its error is returned unchanged.
+// TestAccept checks that accept is called before any data is read, and that its error is returned unchanged.
 func TestAccept(t *testing.T) {
 	no := errors.New("too large")
 	r := bytes.NewReader(npyFile("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 1000000), }", 0))

@@ -55,7 +55,8 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
-// A path that is a regular file when it is checked and a pipe when it is opened neither blocks nor is accepted.
+// TestOpenRace checks that a path that is a regular file when it is checked and a pipe when it is opened does not block and is
+// refused.
 func TestOpenRace(t *testing.T) {
 	dir := t.TempDir()
 	file, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "pipe")
@@ -68,7 +69,7 @@ func TestOpenRace(t *testing.T) {
 	}
 }
 
-// OpenIn cannot leave the root.
+// TestOpenIn checks that OpenIn cannot leave the root.
 func TestOpenIn(t *testing.T) {
 	dir := t.TempDir()
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "a"), nil, 0o600), os.Symlink("/etc/passwd", filepath.Join(dir, "out"))); err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Stamp is what the file system records about an open file: its inode, size and times.
+// Stamp holds the data that the file system records about an open file: its inode, size and times.
 //
 // It does not show a write within one tick of the file system's clock after the stamp was taken (up to 10 ms; none on Linux 6.13 and later, where file systems
 // record finer times after a time was read), a write through a shared mapping whose page was already dirty, and writes that bypass the file system, to the disk
@@ -54,7 +54,7 @@ func (s Stamp) Settled(t time.Time) bool {
 // Size returns the size of the file in bytes.
 func (s Stamp) Size() int64 { return s.info.Size() }
 
-// Compare reports how the file with stamp t differs from what it was at stamp s.
+// Compare reports how a file changed from stamp s to stamp t.
 func (s Stamp) Compare(t Stamp) Change {
 	switch {
 	case !os.SameFile(s.info, t.info) || s.info.Size() != t.info.Size() || !s.info.ModTime().Equal(t.info.ModTime()):

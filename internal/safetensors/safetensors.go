@@ -1,5 +1,5 @@
-// Package safetensors reads the headers of safetensors files strictly, without reading tensors. Both commands use it, so that a file that one refuses is not
-// accepted by the other.
+// Package safetensors reads the headers of safetensors files strictly, without reading tensors. Both commands use it, so they
+// accept the same files.
 //
 // The package imports only core/diag, core/dtype and internal/strictjson.
 package safetensors

@@ -124,7 +124,7 @@ func TestHeaderCap(t *testing.T) {
 	}
 }
 
-// An error of the disk is not reported as an error in the file.
+// TestReadError checks that an error of the disk is not reported as an error in the file.
 func TestReadError(t *testing.T) {
 	f := file(two, 12)
 	for n := range len(f) - 12 {
@@ -149,7 +149,7 @@ func (c cut) ReadAt(b []byte, off int64) (int, error) {
 	return n, &os.PathError{Op: "read", Path: "f", Err: iotest.ErrTimeout}
 }
 
-// FuzzParse: the tensors of an accepted file cover it exactly.
+// FuzzParse checks that the tensors of an accepted file cover it exactly.
 func FuzzParse(f *testing.F) {
 	f.Add(file(two, 12))
 	f.Add(file(`{"__metadata__":{"a":"b"},"x":{"dtype":"I64","shape":[0,7],"data_offsets":[0,0]}}`, 0))

@@ -181,7 +181,7 @@ func (p *Page) remove(s *shown) {
 	}
 }
 
-// find returns the image of a number and marks it as used, or nil if there is none.
+// find returns the image with a number and marks it as used. It returns nil if there is no such image.
 func (p *Page) find(number int) *shown {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -95,7 +95,7 @@ func want(t *testing.T, what string, w *httptest.ResponseRecorder, status int, t
 	}
 }
 
-// Only the page itself gets answers.
+// TestGuard checks that only the page itself gets answers.
 func TestGuard(t *testing.T) {
 	p := New(Options{First: newFake()})
 	header := func(name, value string) func(*http.Request) {
@@ -149,7 +149,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// The page's files, and no others, are served; other methods are refused.
+// TestFiles checks that the page's files, and no others, are served; other methods are refused.
 func TestFiles(t *testing.T) {
 	p := New(Options{Open: func(context.Context, io.Reader) (Image, error) { return newFake(), nil }})
 	for file, kind := range map[string]string{"": "text/html", "page.css": "text/css", "page.js": "text/javascript", "outline.js": "text/javascript"} {
@@ -169,7 +169,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// From an image file to its mask: checks what is shown and saved, and that the image is encoded only once.
+// TestMask goes from an image file to its mask. It checks what is shown and saved, and that the image is encoded only once.
 func TestMask(t *testing.T) {
 	img := newFake()
 	for i := range img.picture.Pix {
@@ -223,7 +223,7 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// Requests that no page sends, and mistakes of users.
+// TestRefused checks requests that no page sends, and mistakes of users.
 func TestRefused(t *testing.T) {
 	img := newFake()
 	var failed []error
@@ -286,7 +286,7 @@ type endless struct{ read int }
 
 func (e *endless) Read(b []byte) (int, error) { e.read += len(b); return len(b), nil }
 
-// Reading a file that is too long stops after MaxFile bytes.
+// TestLongFile checks that reading a file that is too long stops after MaxFile bytes.
 func TestLongFile(t *testing.T) {
 	p := New(Options{Open: func(_ context.Context, r io.Reader) (Image, error) {
 		_, err := io.Copy(io.Discard, r)
@@ -300,7 +300,7 @@ func TestLongFile(t *testing.T) {
 	}
 }
 
-// The most recently used images stay open, and the first always.
+// TestImagesAreClosed checks that the most recently used images stay open, and the first image always.
 func TestImagesAreClosed(t *testing.T) {
 	first, all := newFake(), []*fake{}
 	p := New(Options{First: first, Open: func(context.Context, io.Reader) (Image, error) {
@@ -330,7 +330,8 @@ func TestImagesAreClosed(t *testing.T) {
 	}
 }
 
-// Of many clicks in two tabs, one runs and one per tab waits. A click that is replaced gets an answer that says so.
+// TestManyClicks checks that of many clicks in two tabs, one runs and one per tab waits. A click that is replaced gets an answer
+// about that.
 func TestManyClicks(t *testing.T) {
 	img := newFake()
 	begun, release := make(chan struct{}, 100), make(chan struct{})
@@ -377,7 +378,7 @@ func TestManyClicks(t *testing.T) {
 	}
 }
 
-// If a client disconnects while its request waits or runs, the request ends, and the next one is answered.
+// TestClientLeaves checks that a request of a client that disconnects ends, waiting or running, and that the next one is answered.
 func TestClientLeaves(t *testing.T) {
 	img := newFake()
 	begun, ended := make(chan struct{}, 10), make(chan struct{}, 10)
@@ -436,7 +437,7 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
-// Whatever the request, prompts have the right length or there is an error.
+// FuzzQuestion checks that every request gives prompts of the right length, or an error.
 func FuzzQuestion(f *testing.F) {
 	for _, s := range []string{`{"tab":"a","points":[[3,2],[1,1,0]],"box":null,"mask":"best"}`, `{"box":[1,2,3,4],"mask":"1","save":"cutout"}`, `{"points":[[1e999]]}`, `{}{}`, `[`} {
 		f.Add(s)

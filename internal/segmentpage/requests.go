@@ -17,7 +17,7 @@ import (
 	"github.com/rlx-go/rlx/core/task/segment"
 )
 
-// about is the page's first question: what it shows.
+// about answers the first request of the page: what to show.
 type about struct {
 	Model     string   `json:"model"`
 	Best      [2]int   `json:"best"`

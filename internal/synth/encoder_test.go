@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Manifest with the manifest's own encoder returns the same manifest.
+// TestManifestOfItself checks that Manifest with the manifest's own encoder returns the same manifest.
 func TestManifestOfItself(t *testing.T) {
 	base, err := ReadManifest("../../testdata/goldens/sam_vit_b/manifest.json")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 const tiny = "../../testdata/goldens/sam_tiny/"
 
-// The golden's image was computed by the same formula in another language.
+// TestImageOfGolden checks the image of a golden, which was computed by the same formula in another language.
 func TestImageOfGolden(t *testing.T) {
 	want := tensortest.Golden(t, tiny+"golden.safetensors:image")
 	got := tensortest.F32(want.Shape, synth.Tensor("sam_tiny.image", want.Shape, 2, 0))
@@ -28,7 +28,8 @@ func TestImageOfGolden(t *testing.T) {
 	tensortest.Near(t, "image.npy", tensortest.Golden(t, path), want, 0)
 }
 
-// The digests are of the files from which the goldens were computed, and of their 16-bit forms by the same writer.
+// TestCheckpointOfGolden checks the digests of the files from which the goldens were computed, and of their 16-bit forms by the
+// same writer.
 func TestCheckpointOfGolden(t *testing.T) {
 	es, err := synth.ReadManifest(tiny + "manifest.json")
 	if err != nil {
@@ -64,7 +65,7 @@ func TestCheckpointOfGolden(t *testing.T) {
 	}
 }
 
-// Writing in parts gives the same values as the formula in one go.
+// TestLongTensor checks that writing in parts gives the same values as the formula at once.
 func TestLongTensor(t *testing.T) {
 	e := synth.Entry{Name: "long", Shape: []int{3, 50001}, Scale: 0.5, Shift: 1}
 	path := filepath.Join(t.TempDir(), "m.safetensors")
