@@ -1,6 +1,6 @@
-// Package compile turns the graphs of a model into programs: it runs the passes for every target, schedules and places
-// each result, and lists the weights that the programs need with their offsets. It is the only package that knows every
-// stage; the runtime never imports it.
+// Package compile turns the graphs of a model into programs. It runs the passes for every target, schedules each result and places its
+// values, and lists the weights that the programs need. It is the only package that imports every stage of the compiler; the runtime never
+// imports it.
 package compile
 
 import (
@@ -17,23 +17,22 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Options are what Compile needs besides the graphs.
+// Options control Compile.
 type Options struct {
 	Targets []Target
-	// Fallbacks run the ops that a target lacks, the first of them that can. Without any, such an op is an error.
+	// Fallbacks are targets that may run the ops that a target lacks. Without any, an op that a target lacks is an error.
 	Fallbacks []Target
-	// Params returns values of params, to fold known values. It is called only for small tensors.
+	// Params returns the values of params, for constant folding. It is called only for small tensors.
 	Params pass.Params
-	// Layout sets the offset of each weight, in the order given, and returns the size of them all. It belongs to the file
-	// format.
+	// Layout sets the offset of each weight, in the given order, and returns the total size. The file format supplies it.
 	Layout func([]Weight) (size int64, err error)
-	// Attach are weights that travel with the programs and that none reads, each with Data. They stand behind the others.
+	// Attach lists data that is stored after the weights and that no program reads. Each needs Data.
 	Attach []Weight
-	// Dump, where not nil, is shown every graph: phase is "in" (the graph as the model wrote it) or the name of a pass.
+	// Dump, if not nil, is called with every graph. phase is "in" for the graph that the model built, or the name of a pass.
 	Dump func(method, target, phase string, g *ir.Graph)
 	// StopAfter is the name of the last pass to run; empty means all.
 	StopAfter string
-	// Activations is what products with packed weights do with theirs: op.ActivationsF32, or empty, or op.ActivationsQ8.
+	// Activations says how products with packed weights read their activations: op.ActivationsF32 (the default) or op.ActivationsQ8.
 	Activations string
 }
 
@@ -41,38 +40,38 @@ type Options struct {
 type Weight struct {
 	Name   string
 	Type   ir.Type
-	Offset int64  // in the weights space; set by Options.Layout
-	Data   []byte // of attachments and of weights made while compiling; nil for the param of that name
+	Offset int64  // in the weights space, in bytes; set by Options.Layout
+	Data   []byte // of attachments and of weights that passes computed; nil means the model's param of that name
 }
 
-// Size is the number of bytes.
+// Size returns the size in bytes.
 func (w Weight) Size() int64 { return w.Type.Bytes(nil) }
 
-// Report describes the result of one method on one target, by segment.
+// Report describes the result of compiling one method for one target.
 type Report struct {
 	Method, Target string
-	Segments       []SegmentReport // one, unless the target lacks ops
-	Split          *program.Split  // nil with StopAfter
+	Segments       []SegmentReport // one per segment; one in all unless the target lacks ops
+	Split          *program.Split  // nil if StopAfter is set
 }
 
-// SegmentReport describes one program.
+// SegmentReport describes the program of one segment.
 type SegmentReport struct {
 	Target string
 	Passes *pass.Report
 	Plan   plan.Report
 }
 
-// Result is what Compile makes.
+// Result is the result of Compile.
 type Result struct {
-	Programs    []*program.Program // of methods in one piece, by method in the order given, then by target in the order given
-	Splits      []*program.Split   // of those in several, likewise
-	Weights     []Weight           // by offset, those of Options.Attach included
+	Programs    []*program.Program // the undivided programs, by method and then by target, in the given order
+	Splits      []*program.Split   // the divided ones, in the same order
+	Weights     []Weight           // by offset, including those of Options.Attach
 	WeightsSize int64
 	Reports     []Report // by method, then by target
 }
 
-// Compile compiles every method for every target. With StopAfter the result has no programs. When ctx ends, Compile ends
-// before the next pass or schedule with the cause.
+// Compile compiles every method for every target. If StopAfter is set, the result has no programs. If ctx ends, Compile returns its cause
+// before it starts the next pass or schedule.
 func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, error) {
 	var jobs []job
 	stop := func() error {
@@ -160,8 +159,8 @@ func counts(list []pass.OpCount) (out []program.OpCount) {
 	return out
 }
 
-// collect adds the graph's params to weights. Params that passes made are named after their content, so that methods and
-// targets that fold the same thing share it.
+// collect adds the params of a graph to weights. Params that passes made are named after their content, so methods and targets that fold
+// the same value share it.
 func collect(g *ir.Graph, folded map[string]tensor.Tensor, weights map[string]Weight) error {
 	for _, p := range g.Params() {
 		w := Weight{Name: p.Name, Type: p.Type}

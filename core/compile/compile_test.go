@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/core/pass"
 )
 
-// TestStops: a compile that is cancelled runs no further pass, whichever it was at.
+// TestStops checks that a compilation that is cancelled runs no further pass, whenever it is cancelled.
 func TestStops(t *testing.T) {
 	g := ir.NewGraph("f")
 	g.Return("y", op.Neg(op.Input(g, "x", ir.TypeOf(dtype.F32, 2))))
@@ -29,19 +29,19 @@ func TestStops(t *testing.T) {
 			}})
 		cancel(nil)
 		if err == nil && graphs < at && at > 10 {
-			return // there are no more
+			return // all graphs were tried
 		}
 		if !errors.Is(err, why) {
 			t.Fatalf("cancelled at graph %d: %v", at, err)
 		}
-		// What targets share is shown before the first pass that is the target's own is asked for.
+		// Passes that targets share may show all their graphs before the next check for cancellation.
 		if shared := len(pass.Names()); graphs > at+shared {
 			t.Errorf("cancelled at graph %d, went on to %d", at, graphs)
 		}
 	}
 }
 
-// TestAttach: attachments stand behind the weights, in their order, and no program reads them.
+// TestAttach checks that attachments come after the weights, in their order, and that no program reads them.
 func TestAttach(t *testing.T) {
 	g := ir.NewGraph("f")
 	g.Return("y", op.Add(op.Input(g, "x", ir.TypeOf(dtype.F32, 2)), op.Param(g, "z", ir.TypeOf(dtype.F32, 2))))

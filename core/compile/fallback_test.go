@@ -12,7 +12,7 @@ import (
 	"github.com/rlx-go/rlx/core/target"
 )
 
-// TestFallback: what a target lacks runs elsewhere, and does not take along what the target runs, though a pass could fuse them.
+// TestFallback checks that only the ops that a target lacks run elsewhere, even if a pass could fuse them with ops that the target runs.
 func TestFallback(t *testing.T) {
 	g, err := ir.Parse(`graph f
 x = input : f32[64,64]

@@ -23,7 +23,7 @@ import (
 
 const golden = "../../testdata/goldens/sam_tiny/"
 
-// compileSAM builds and compiles the model of a manifest.
+// compileSAM builds the model of a manifest and compiles it.
 func compileSAM(t *testing.T, es []synth.Entry, d dtype.DType, set ...string) modeltest.Compiled {
 	t.Helper()
 	stored := modeltest.Open(t, es, d)
@@ -79,7 +79,7 @@ func TestSAM(t *testing.T) {
 	}
 }
 
-// TestSAMFuses holds what the passes must achieve: no score matrix, no window copies, no copies of q, k and v.
+// TestSAMFuses checks what the passes must remove: score matrices, copies of windows, and copies of q, k and v.
 func TestSAMFuses(t *testing.T) {
 	es, err := synth.ReadManifest(golden + "manifest.json")
 	if err != nil {
@@ -106,13 +106,13 @@ func TestSAMFuses(t *testing.T) {
 		}
 	}
 	enc := count(c.Find(t, "encode", "cpu"))
-	// Per block: qkv, projection with residual, two MLP layers, attention, two norms. Around them: patches, neck.
+	// Each block has qkv, a projection with residual, two MLP layers, attention and two norms. Patches and neck come in addition.
 	if enc["fused_matmul"] != 4*4+1 || enc["layer_norm"] != 2*4+2 || enc["add"] != 0 || enc["narrow"] != 0 {
 		t.Errorf("cpu encode: %v; want 17 fused_matmul, 10 layer_norm, no add or narrow", enc)
 	}
 }
 
-// TestSAMGrids compiles shapes that the golden lacks, and compares the compiled programs with the graph as it was built.
+// TestSAMGrids compiles shapes that the golden model lacks, and compares the compiled programs with the uncompiled graph.
 func TestSAMGrids(t *testing.T) {
 	es, err := synth.ReadManifest(golden + "manifest.json")
 	if err != nil {
@@ -171,7 +171,7 @@ func resize(es []synth.Entry, grid, patch, window int) []synth.Entry {
 	return out
 }
 
-// TestThreads: the same bits for any number of threads.
+// TestThreads checks that results have the same bits for any number of threads.
 func TestThreads(t *testing.T) {
 	es, err := synth.ReadManifest(golden + "manifest.json")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/rlx-go/rlx/models/arch"
 )
 
-// shapes is a checkpoint without values.
+// shapes is a checkpoint that has shapes but no values.
 type shapes struct {
 	names []string
 	types map[string]ir.Type
@@ -26,13 +26,13 @@ func (s shapes) Type(name string) (ir.Type, bool) {
 	return t, ok
 }
 
-// Param is all zeros.
+// Param returns zeros.
 func (s shapes) Param(name string) (*tensor.Array, error) {
 	t := s.types[name]
 	return tensor.NewArray(t.DType, t.Shape.Eval(nil)...), nil
 }
 
-// encoder gives ViT-B's manifest another encoder.
+// encoder returns ViT-B's manifest with another encoder.
 func encoder(t *testing.T, e synth.Encoder) shapes {
 	t.Helper()
 	base, err := synth.ReadManifest("../../testdata/goldens/sam_vit_b/manifest.json")
@@ -52,9 +52,9 @@ func encoder(t *testing.T, e synth.Encoder) shapes {
 	return s
 }
 
-// TestPublishedSizes compiles the three published SAMs, without values: everything fuses, and the arena stays small.
+// TestPublishedSizes compiles the three published SAMs, without values. It checks that attention is fused and that the arena stays small.
 func TestPublishedSizes(t *testing.T) {
-	arenas := map[string]int64{"sam_vit_b": 130e6, "sam_vit_l": 130e6, "sam_vit_h": 160e6} // bytes, at most
+	arenas := map[string]int64{"sam_vit_b": 130e6, "sam_vit_l": 130e6, "sam_vit_h": 160e6} // largest allowed size in bytes
 	for _, c := range synth.Encoders() {
 		t.Run(c.Name, func(t *testing.T) {
 			s := encoder(t, c)

@@ -17,26 +17,26 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// job is one method on one target, after the passes.
+// job is a method compiled for a target, before scheduling.
 type job struct {
 	target Target
 	pieces []piece
-	plan   *split.Plan // of which pieces are the segments; nil if there is one piece, for the target
+	plan   *split.Plan // whose segments are pieces; nil if the method is not divided
 }
 
-// piece is what becomes one program.
+// piece is a graph that becomes one program.
 type piece struct {
 	target Target
 	graph  *ir.Graph
 	report *pass.Report
 }
 
-// splitAfter is the pass after which a graph is divided, because it finds out which ops a target lacks. It leaves nodes
-// that other targets run as they are. Each segment then goes through all passes for its own target.
+// splitAfter is the pass after which graphs are divided. It finds the ops that a target lacks, and leaves nodes that another target runs.
+// After the division each segment goes through all passes for its own target.
 const splitAfter = "legalize"
 
-// prepare runs the passes. If the target lacks ops that fallbacks run, it divides the graph among them. dump gets
-// graphs, and of which target or segment they are; it may be nil.
+// prepare runs the passes. If the target lacks ops that fallbacks run, it divides the graph among them. dump, if not nil, is called with
+// each graph and the target or segment that it is for.
 func prepare(g *ir.Graph, t Target, fallbacks []Target, o pass.Options, dump func(of, phase string, g *ir.Graph)) (job, error) {
 	showing := func(of string, shows func(phase string) bool) func(string, *ir.Graph) {
 		if dump == nil {
@@ -64,7 +64,7 @@ func prepare(g *ir.Graph, t Target, fallbacks []Target, o pass.Options, dump fun
 	}
 	some := o
 	some.StopAfter = splitAfter
-	some.Dump = showing(t.Name, func(phase string) bool { return phase == splitAfter }) // those before were shown
+	some.Dump = showing(t.Name, func(phase string) bool { return phase == splitAfter }) // the first run showed the earlier ones
 	some.Elsewhere = func(n *ir.Node) bool {
 		return slices.ContainsFunc(targets[1:], func(f Target) bool { return pass.Runs(f.Takes, n) })
 	}
@@ -83,7 +83,7 @@ func prepare(g *ir.Graph, t Target, fallbacks []Target, o pass.Options, dump fun
 		return job{}, diag.New(code.Untaken, g.Name, "cannot be divided among backends: %w", err)
 	}
 	j := job{target: t, plan: plan}
-	o.Shared = nil // of the graph in one piece
+	o.Shared = nil // it belongs to the undivided graph
 	if o.Params != nil {
 		o.Params = folded{o.Params, before.Folded}
 	}
@@ -95,7 +95,7 @@ func prepare(g *ir.Graph, t Target, fallbacks []Target, o pass.Options, dump fun
 			return job{}, fmt.Errorf("segment %d, for %s: %w", i+1, x.target.Name, err)
 		}
 		maps.Copy(x.report.Folded, before.Folded)
-		if i == 0 { // what was done before the graph was divided
+		if i == 0 { // report the work before the division with the first segment
 			x.report.Sites = append(before.Sites, x.report.Sites...)
 			x.report.Rewritten = sum(before.Rewritten, x.report.Rewritten)
 		}
@@ -104,7 +104,7 @@ func prepare(g *ir.Graph, t Target, fallbacks []Target, o pass.Options, dump fun
 	return j, nil
 }
 
-// sum adds up two lists of counts.
+// sum returns the sums of two lists of counts, by op.
 func sum(a, b []pass.OpCount) (out []pass.OpCount) {
 	n := map[string]int{}
 	for _, c := range append(slices.Clone(a), b...) {
@@ -116,7 +116,7 @@ func sum(a, b []pass.OpCount) (out []pass.OpCount) {
 	return out
 }
 
-// folded are params of which some were computed by passes before.
+// folded adds params that earlier passes computed to those of the model.
 type folded struct {
 	pass.Params
 	values map[string]tensor.Tensor
@@ -130,13 +130,13 @@ func (f folded) Param(name string) (*tensor.Array, error) {
 	return f.Params.Param(name)
 }
 
-// build schedules the pieces, and adds to their reports.
+// build schedules the pieces and completes their reports.
 func (j job) build(o sched.Options, reports []SegmentReport) (*program.Split, error) {
 	var out *program.Split
 	for i, x := range j.pieces {
 		o.Target = x.target.Name
 		p, planned, err := sched.Build(x.graph, o)
-		if err == nil { // outputs may have got copies
+		if err == nil { // scheduling may have added copies for outputs
 			x.report.Reference, err = pass.Check(p.Graph, x.target.Takes)
 		}
 		if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
 )
 
-// TestSteadyRunAllocations runs the golden model on the cpu backend until its scratch memory has its size; then only grid
-// attention may allocate.
+// TestSteadyRunAllocations runs the golden model on the cpu backend until its scratch memory is allocated. After that only grid attention
+// may allocate.
 func TestSteadyRunAllocations(t *testing.T) {
 	es, err := synth.ReadManifest(golden + "manifest.json")
 	if err != nil {
@@ -45,7 +45,7 @@ func TestSteadyRunAllocations(t *testing.T) {
 					limit := 0
 					for _, s := range p.Steps {
 						if p.Graph.Nodes[s.Node].Op.Name == "grid_attention" {
-							limit += 10 // what its tasks share
+							limit += 10 // for what its tasks share
 						}
 					}
 					if n := testing.AllocsPerRun(20, run); n > float64(limit) {

@@ -9,14 +9,14 @@ import (
 	"github.com/rlx-go/rlx/core/target"
 )
 
-// Target is what a schedule is compiled for.
+// Target is a target to compile for.
 type Target struct {
-	Name  string              // of the schedule: "cpu", or with a level, "cpu:x86-64-v4"
-	Takes *target.Description // which nodes it may have. A level changes nothing about that
+	Name  string              // such as "cpu", or with a level, "cpu:x86-64-v4"
+	Takes *target.Description // the nodes that it runs; a level does not change them
 }
 
-// Defaults are the default targets: the project's own backends. The portable target is not among them. It has no
-// attention op, so the scores of each layer would be stored, and few backends have no description of their own.
+// Defaults returns the default targets, which are the project's own backends. The portable target is not among them: it has no attention
+// op, so programs for it store the scores of each layer, and few backends have no description of their own.
 func Defaults() []Target {
 	var out []Target
 	for _, d := range target.Builtin() {
@@ -27,7 +27,7 @@ func Defaults() []Target {
 	return out
 }
 
-// TargetNames lists the built-in targets, those with levels included.
+// TargetNames returns the names of the built-in targets, including those with levels.
 func TargetNames() []string {
 	var names []string
 	for _, d := range target.Builtin() {

@@ -7,18 +7,18 @@ import (
 	"unicode"
 )
 
-// DeviceTypes are the values of Device.Type: a general-purpose processor, a graphics processor, another accelerator,
-// and a device emulated in software, such as Mesa's lavapipe.
+// DeviceTypes returns the values of Device.Type: a general-purpose processor, a graphics processor, another accelerator, and a device
+// emulated in software, such as Mesa's lavapipe.
 func DeviceTypes() []string { return []string{"cpu", "gpu", "npu", "software"} }
 
-// maxDeviceID and maxDeviceName are in bytes.
+// Longest ID and name of a device, in bytes.
 const (
 	maxDeviceID   = 64
 	maxDeviceName = 512
 )
 
-// Check returns an error if the description is not one that a backend may send. A description without devices is valid;
-// callers that need a device check for one.
+// Check returns an error unless a backend may send the description. A description without devices is valid; callers that need a device must
+// check for one.
 func (i Info) Check() error {
 	switch {
 	case i.Target == nil:

@@ -11,23 +11,22 @@ import (
 	"github.com/rlx-go/rlx/core/target"
 )
 
-// ErrLevel is the error if an artifact requires more of the processor than it has.
+// ErrLevel is the error for an artifact that requires a higher level of the processor than it has.
 var ErrLevel = diag.Define("RLX6003", "processor below the artifact's target", `
 The artifact was compiled for a target such as "cpu:x86-64-v4", which requires a processor of at least that level. x86-64-v3 is
 AVX2, FMA and F16C; x86-64-v4 adds AVX-512 F, BW, DQ and VL; arm64 is any 64-bit ARM processor. RLX_CPU_FEATURES, if set, hides
 features above the set that it names. Nothing was executed. Run the artifact on a processor that has the level, or
 compile it again with a lower one (rlxc --target cpu:x86-64-v3) or none (--target cpu).`)
 
-// splitTarget splits a target such as "cpu:x86-64-v4" into the backend and the level that it requires of the
-// processor, which is empty for most.
+// splitTarget splits a target such as "cpu:x86-64-v4" into the backend and the processor level. The level is empty for most targets.
 func splitTarget(target string) (backend, level string) {
 	backend, level, _ = strings.Cut(target, ":")
 	return backend, level
 }
 
-// Choose returns the best program of one method for the backend: one compiled for it, at the best level that this
-// machine has, or else the first of which the backend runs every node. If there is none, the error is ErrLevel or
-// ErrUnsupported.
+// Choose returns the best program of one method for the backend. It prefers programs that were compiled for this backend, first those with
+// the best level that this machine has. Otherwise it returns the first program of which the backend runs every node. If there is none, the
+// error is ErrLevel or ErrUnsupported.
 func (i Info) Choose(programs []*program.Program) (*program.Program, error) {
 	if err := i.CheckLevel(programs); err != nil {
 		return nil, err
@@ -40,7 +39,7 @@ func (i Info) Choose(programs []*program.Program) (*program.Program, error) {
 		case level == "":
 			return len(i.Levels)
 		default:
-			return at // -1 for a level that the machine lacks, which is skipped below
+			return at // -1 if the machine lacks the level; skipped below
 		}
 	}
 	var reasons []string
@@ -62,8 +61,8 @@ func (i Info) Choose(programs []*program.Program) (*program.Program, error) {
 		WithHint("write its description with rlxrun plugins describe %s -o %s.target and compile with --target %s.target, or choose another backend", i.Name, i.Name, i.Name)
 }
 
-// ChooseSplit is Choose for a method with divided schedules. A divided schedule runs only on the backend that it was
-// compiled for, and is preferred over schedules for other backends.
+// ChooseSplit is like Choose for a method that may be divided. A divided program runs only on the backend that it was compiled for. It is
+// preferred over programs for other backends.
 func (i Info) ChooseSplit(list []*program.Split) (*program.Split, error) {
 	var whole []*program.Program
 	var own []*program.Split
@@ -107,13 +106,13 @@ func (i Info) ChooseSplit(list []*program.Split) (*program.Split, error) {
 	return nil, err
 }
 
-// BackendOf is the name of the backend that a target is for.
+// BackendOf returns the name of the backend that a target is for.
 func BackendOf(target string) string {
 	backend, _ := splitTarget(target)
 	return backend
 }
 
-// Lacks describes the first node of a program that the backend does not run, and why. It is empty if the backend runs all.
+// Lacks describes the first node of a program that the backend does not run, and why. It returns "" if the backend runs all.
 func (i Info) Lacks(p *program.Program) string {
 	for _, n := range p.Graph.Nodes {
 		if how, why := i.Target.Takes(n); how == target.No {
@@ -123,8 +122,7 @@ func (i Info) Lacks(p *program.Program) string {
 	return ""
 }
 
-// CheckLevel returns ErrLevel if all programs of a method for this backend require a higher level than the processor
-// has. Programs for other targets do not count.
+// CheckLevel returns ErrLevel if there are programs for this backend and all of them require a higher level than the processor has.
 func (i Info) CheckLevel(programs []*program.Program) error {
 	var need []string
 	for _, p := range programs {

@@ -21,7 +21,7 @@ func parse(t *testing.T, text string) *target.Description {
 	return d
 }
 
-// programs makes a program for each target, "NAME=OP": OP of one f32 operand.
+// programs returns a program for each target in a list such as "cpu=exp gpu". Each applies the given op to one f32 operand.
 func programs(t *testing.T, targets string) (ps []*program.Program) {
 	t.Helper()
 	for _, f := range strings.Fields(targets) {
@@ -50,10 +50,10 @@ func TestChoose(t *testing.T) {
 		{cpu, "cpu cpu:v3", "cpu:v3"},
 		{cpu, "cpu:v3 cpu:v4", "cpu:v4"},
 		{cpu, "cpu:v5 cpu", "cpu"},
-		{cpu, "cpu=gelu gpu=neg", "gpu"}, // an older backend than the description that the artifact was compiled for
+		{cpu, "cpu=gelu gpu=neg", "gpu"}, // a backend that is older than the target description of the artifact
 		{cpu, "cpu=exp", "cpu"},
 		{npu, "cpu gpu", "cpu"},
-		{npu, "cpu:v4", "cpu:v4"}, // what the processor must have is nothing to another backend
+		{npu, "cpu:v4", "cpu:v4"}, // other backends ignore the level
 		{npu, "cpu=exp gpu", "gpu"},
 		{npu, "cpu=exp npu=gelu", "error: npu: layer.y: npu has no rule for gelu; for cpu: layer.y: npu has no rule for exp"},
 		{cpu, "cpu:v5 gpu", "error: needs cpu:v5"},
@@ -77,7 +77,7 @@ func TestCheckLevel(t *testing.T) {
 	for _, c := range []struct {
 		info    device.Info
 		targets string
-		want    string // in the error; empty: none
+		want    string // part of the error; empty if there must be none
 	}{
 		{cpu, "portable", ""},
 		{cpu, "portable cpu", ""},

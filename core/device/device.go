@@ -1,7 +1,7 @@
-// Package device defines the interface of a backend: it loads a program and runs it. The interface does not list ops,
-// and there is no RPC here.
+// Package device defines the interface of a backend, which loads and runs programs. The interface does not list ops, and does not depend on
+// RPC.
 //
-// It imports core/program and below, never format, plugins, models or a command.
+// The package imports core/program and what that imports, but not format, plugins, models or a command.
 package device
 
 import (
@@ -20,28 +20,27 @@ import (
 type Backend interface {
 	// Info describes the backend and lists its devices.
 	Info(ctx context.Context) (Info, error)
-	// Load prepares a verified program. The weights stay valid until Close of the Executable and must not be written.
+	// Load prepares a verified program. The weights are valid until the Executable is closed and must not be written.
 	Load(ctx context.Context, l Load) (Executable, error)
-	// NewState allocates zeroed memory of a size in bytes on a device. If the ID is empty, the backend chooses the same
-	// device as Load does.
+	// NewState allocates size bytes of zeroed memory on a device. If device is empty, the backend chooses the same device as Load.
 	NewState(ctx context.Context, device string, size int64) (State, error)
 }
 
 // Info describes a backend. `rlxrun devices` prints it, and programs are checked against it before Load.
 type Info struct {
-	Name    string // "cpu"
+	Name    string // such as "cpu"
 	Version string // of the backend
-	// Target describes the nodes that it runs; its name is the backend's.
+	// Target describes the nodes that the backend runs. It has the same name as the backend.
 	Target *target.Description
-	// Levels are those of Target.Levels that this machine has, best first.
+	// Levels are the levels of Target that this machine has, best first.
 	Levels   []string
-	Devices  []Device // at least one, or the backend is unavailable
-	MaxAlloc int64    // largest arena in bytes; 0 means no limit of its own
+	Devices  []Device // the backend is unavailable if it has none
+	MaxAlloc int64    // largest arena in bytes; 0 means no limit
 
-	Precisions []string // the values of Load.Precision; nil means "f32" only
+	Precisions []string // values that Load.Precision may have; nil means only "f32"
 }
 
-// CheckPrecision returns ErrUnsupported for a value of Load.Precision that the backend does not list.
+// CheckPrecision returns ErrUnsupported unless the backend lists the precision.
 func (i Info) CheckPrecision(name string) error {
 	have := i.Precisions
 	if len(have) == 0 {
@@ -53,15 +52,15 @@ func (i Info) CheckPrecision(name string) error {
 	return diag.New(ErrUnsupported, "backend "+i.Name, "does not compute in %s; it has %s", name, strings.Join(have, ", "))
 }
 
-// DefaultPrecision is what an empty Load.Precision means, and what every backend has.
+// DefaultPrecision is the precision that an empty Load.Precision selects. Every backend has it.
 const DefaultPrecision = "f32"
 
-// Precisions lists the names that Load.Precision may have.
+// Precisions returns all values that Load.Precision may have.
 func Precisions() []string { return []string{DefaultPrecision, "bf16"} }
 
 // Device is one device of a backend.
 type Device struct {
-	ID       string   // the value for --device, unique within the backend
+	ID       string   // selects the device with --device; unique within the backend
 	Name     string   // product name
 	Type     string   // one of DeviceTypes
 	Memory   int64    // bytes
@@ -72,78 +71,77 @@ type Device struct {
 type Load struct {
 	Program *program.Program
 	Weights []byte // the weights section, read-only
-	Mapped  bool   // Weights are whole pages of a mapping, which lasts until Close has returned; so a backend may use them in place
-	Device  string // Device.ID; if empty, the backend chooses
-	Threads int    // 0 means all that the process may use
-	// Precision of the operands of matrix products and attention: "" or "f32", or "bf16", which rounds them to bfloat16.
-	// Sums and everything else are f32 either way. A backend that lacks it returns ErrUnsupported and never uses another.
+	Mapped  bool   // Weights are whole pages of a mapping that lasts until Close returns, so a backend may use them in place
+	Device  string // a Device.ID; if empty, the backend chooses
+	Threads int    // number of threads; 0 means all that the process may use
+	// Precision of the operands of matrix products and attention: "" or "f32", or "bf16", which rounds them to bfloat16. Sums and all other
+	// ops use f32. A backend that lacks the precision returns ErrUnsupported; it never uses another one.
 	Precision string
 }
 
 // An Executable is a loaded program. Runs of one Executable do not overlap.
 type Executable interface {
-	// Kernels reports how each distinct op of the program is run.
+	// Kernels reports how the backend runs each distinct op of the program.
 	Kernels() []Kernel
-	// Memory is an upper bound of the bytes that runs use beside arena, weights, inputs and outputs: the scratch memory
-	// of kernels and definitions. It counts only what grows with the program's sizes.
+	// Memory returns an upper bound, in bytes, for the scratch memory of kernels and reference evaluations during a run. The arena, weights,
+	// inputs and outputs are not included, and neither is memory that does not grow with the program's sizes.
 	Memory() int64
-	// Run executes the program once. A cancelled context ends it between two steps.
+	// Run executes the program once. If ctx ends, Run stops between two steps and returns its error.
 	Run(ctx context.Context, r Run) (Stats, error)
 	Close() error
 }
 
-// Kernel is how an op is run.
+// Kernel says how an op runs.
 type Kernel struct {
 	Op     string
 	Native bool // false means the slow reference implementation
 }
 
-// Run is one execution.
+// Run is a request to run a program once.
 type Run struct {
 	Syms map[string]int64 // value of each symbol, within its range
-	// IO is the program's IO space (Program.IOSize bytes, aligned to 64): inputs lie at their places, outputs are written
-	// to theirs. Each is dense and takes the first bytes of its place, as many as its shape under Syms needs.
+	// IO is the program's IO space: Program.IOSize bytes, aligned to 64. Inputs and outputs are at their places. Each is dense and takes the
+	// first bytes of its place, as many as its shape needs.
 	IO   []byte
 	Opts RunOptions
 
-	// State is the memory that the program keeps between runs, at least Program.StateSize bytes; nil if that is 0. If
-	// the program updates it, its contents are undefined after a run that fails or is cancelled.
+	// State is the memory that the program keeps between runs, at least Program.StateSize bytes. It is nil if that is 0. If the program
+	// updates the state and the run fails or is cancelled, the contents are undefined.
 	State State
-	// Feeds are inputs that come from a state, not from IO; Keeps are outputs that are also stored in one, after the
-	// last step. No two keeps may overlap.
+	// Feeds are inputs that the run reads from a state instead of IO. Keeps are outputs that are also stored in a state after the last step.
+	// No two keeps may overlap.
 	Feeds, Keeps []Transfer
-	// Outputs selects the outputs that are wanted; nil means all. The others, unless they are kept, are not computed, and their bytes
-	// in IO are undefined.
+	// Outputs selects the outputs to compute; nil means all. Outputs in Keeps are always computed. The bytes of the others in IO are undefined.
 	Outputs []bool
 
-	// Progress, if not nil, is called with the index of each step just before it runs, and with len(Steps) at the end.
+	// Progress, if not nil, is called with the index of each step before it runs, and with the number of steps at the end.
 	Progress func(step int)
 }
 
 // RunOptions request more from a run than its outputs.
 type RunOptions struct {
 	Profile  bool  // fill Stats.Steps
-	CheckNaN bool  // stop at the first step whose output has a NaN
-	Dump     []int // nodes whose values Observe gets, in the order of steps and of a step's results
-	// Observe gets the value of a node of Dump. The data belongs to the backend and may change after Observe returns.
-	// An error ends the run, which returns it.
+	CheckNaN bool  // stop at the first step that has a NaN in a result
+	Dump     []int // nodes whose values Observe gets, in the order of the steps and of the results of each step
+	// Observe is called with the value of each node in Dump. The data belongs to the backend and may change after Observe returns. If
+	// Observe returns an error, the run ends and returns it.
 	Observe func(node int, shape []int, data []byte) error
 }
 
-// Stats are what a run reports about itself.
+// Stats describe a finished run.
 type Stats struct {
 	Total    time.Duration
-	Steps    []Step // when RunOptions.Profile is set
-	Clock    string // that measured Steps: HostClock or DeviceClock; empty means HostClock
-	PeakRSS  int64  // bytes, of the backend's process; set by what serves the backend
-	FirstNaN int    // node; -1 for none, or not checked
+	Steps    []Step // set if RunOptions.Profile is
+	Clock    string // the clock that measured Steps: HostClock or DeviceClock; empty means HostClock
+	PeakRSS  int64  // of the backend's process, in bytes; set by the server of the backend
+	FirstNaN int    // the first node with a NaN; -1 if there is none or NaN was not checked
 
-	// DeviceMemory is the size of the executable's buffers in a device's own memory, in bytes; 0 if the device uses the host's.
+	// DeviceMemory is the size in bytes of the executable's buffers in the device's own memory. It is 0 if the device uses the host's memory.
 	DeviceMemory int64
 }
 
-// Values of Stats.Clock. The host's clock measures a step until the host notices its end. The device's clock is read on
-// the device, between the steps, and excludes the host's overhead.
+// Values of Stats.Clock. The host's clock measures a step until the host notices its end. The device's clock is read on the device between
+// steps and excludes the host's overhead.
 const (
 	HostClock   = "host"
 	DeviceClock = "device"
@@ -156,7 +154,7 @@ type Step struct {
 	Time  time.Duration
 }
 
-// The codes that callers act on. Messages add the backend, the step and the op.
+// Error codes that callers may act on. Messages add the backend, the step and the op.
 var (
 	ErrUnavailable = diag.Define("RLX6001", "no device", `
 The backend started but found no device that it can use. For a GPU backend this usually means that no driver is installed.`)

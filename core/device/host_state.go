@@ -7,16 +7,16 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// HostState is a State in the memory of the backend's process, for backends whose device uses it.
+// HostState is a State in the memory of the backend's process. It is for backends whose devices can use this memory.
 type HostState struct {
 	data []byte
 	free func()
 }
 
-// NewHostState makes a state from zeroed memory. free, if not nil, frees the memory.
+// NewHostState returns a state that uses data, which must be zeroed. Close calls free if it is not nil.
 func NewHostState(data []byte, free func()) *HostState { return &HostState{data, free} }
 
-// HostBytes is the memory of a HostState, nil for any other state.
+// HostBytes returns the memory of a HostState. It returns nil for any other state.
 func HostBytes(s State) []byte {
 	if h, ok := s.(*HostState); ok {
 		return h.data
@@ -24,7 +24,7 @@ func HostBytes(s State) []byte {
 	return nil
 }
 
-// Size is in bytes.
+// Size returns the size in bytes.
 func (s *HostState) Size() int64 { return int64(len(s.data)) }
 
 // Clear sets every byte to 0.
@@ -41,7 +41,7 @@ func (s *HostState) at(offset int64, n int) ([]byte, error) {
 	return s.data[offset : offset+int64(n)], nil
 }
 
-// Read copies bytes from an offset.
+// Read copies len(b) bytes from an offset to b.
 func (s *HostState) Read(_ context.Context, offset int64, b []byte) error {
 	from, err := s.at(offset, len(b))
 	if err == nil {
@@ -50,7 +50,7 @@ func (s *HostState) Read(_ context.Context, offset int64, b []byte) error {
 	return err
 }
 
-// Write copies bytes to an offset.
+// Write copies b to an offset.
 func (s *HostState) Write(_ context.Context, offset int64, b []byte) error {
 	to, err := s.at(offset, len(b))
 	if err == nil {
@@ -59,7 +59,7 @@ func (s *HostState) Write(_ context.Context, offset int64, b []byte) error {
 	return err
 }
 
-// Copy copies the bytes of another HostState.
+// Copy copies all bytes of another HostState.
 func (s *HostState) Copy(_ context.Context, from State) error {
 	f, ok := from.(*HostState)
 	if !ok || len(f.data) != len(s.data) {
@@ -78,7 +78,8 @@ func (s *HostState) Close() error {
 	return nil
 }
 
-// CopyFeeds copies inputs from HostStates to the memory that input returns, before the steps run. The caller has called CheckState.
+// CopyFeeds copies the fed inputs from HostStates to the memory that input returns. It must be called before the steps run and after
+// CheckState.
 func (r Run) CopyFeeds(input func(i int) []byte) error {
 	for _, t := range r.Feeds {
 		from, err := t.host()
@@ -91,7 +92,7 @@ func (r Run) CopyFeeds(input func(i int) []byte) error {
 	return nil
 }
 
-// CopyKeeps copies outputs to HostStates, after the steps have run.
+// CopyKeeps copies the kept outputs from the memory that output returns to HostStates. It must be called after the steps have run.
 func (r Run) CopyKeeps(output func(i int) []byte) error {
 	for _, t := range r.Keeps {
 		to, err := t.host()

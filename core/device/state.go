@@ -8,33 +8,32 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// State is device memory that outlives runs. Programs that share it keep their states in it, at the offsets of their
-// places in the state space. Runs may also read inputs from it and store outputs in it. Offsets and sizes are in bytes
-// and within Size. No method may be called during a run that uses the state.
+// State is device memory that outlives runs. Programs keep their states in it, at the offsets of their places in the state space. Runs may
+// also read inputs from it and store outputs in it. Offsets and sizes are in bytes, and offsets must lie within Size. No method may be called
+// during a run that uses the state.
 type State interface {
 	Size() int64
-	// Clear sets every byte to 0. After a failed run a host refuses further runs with its state, until it is cleared or
-	// another is copied over it.
+	// Clear sets every byte to 0. After a failed run the host does not use the state again until it was cleared or overwritten with Copy.
 	Clear(ctx context.Context) error
 	// Read and Write copy len(b) bytes from and to an offset.
 	Read(ctx context.Context, offset int64, b []byte) error
 	Write(ctx context.Context, offset int64, b []byte) error
-	// Copy copies the bytes of another state of the same backend, device and size.
+	// Copy copies all bytes of another state, which must have the same backend, device and size.
 	Copy(ctx context.Context, from State) error
 	Close() error
 }
 
-// Transfer binds an input or an output of a run to bytes of a state, so that they stay on the device. The offset is a
-// multiple of program.Align; a backend may write up to the next such multiple after the tensor.
+// Transfer connects an input or an output of a run to bytes of a state, so that the data stays on the device. The offset must be a multiple
+// of program.Align. A backend may write up to the next such multiple after the tensor.
 type Transfer struct {
-	Tensor int // index in the program's inputs, or outputs
+	Tensor int // index of the input or output
 	State  State
 	Offset int64
 }
 
-// CheckState returns ErrInput if a run lacks the state that its program needs or has a smaller one, if feeds or keeps
-// are not inside their states, or if Outputs has the wrong length. in and out are the inputs and outputs of the run, in
-// the program's order. Backends call it.
+// CheckState returns ErrInput if the run lacks the state that its program needs or the state is too small, if feeds or keeps do not lie
+// inside their states, or if Outputs has the wrong length. in and out are the inputs and outputs of the run, in the program's order. Backends
+// must call it.
 func (r Run) CheckState(p *program.Program, in, out []program.Operand) error {
 	method, need := p.Method, p.StateSize
 	if r.Outputs != nil && len(r.Outputs) != len(out) {
@@ -64,7 +63,7 @@ func (r Run) CheckState(p *program.Program, in, out []program.Operand) error {
 	return nil
 }
 
-// Wants reports whether output i goes to the host.
+// Wants reports whether the host reads output i.
 func (r Run) Wants(i int) bool { return r.Outputs == nil || r.Outputs[i] }
 
 // Fed reports whether input i comes from a state.
@@ -72,7 +71,7 @@ func (r Run) Fed(i int) bool {
 	return slices.ContainsFunc(r.Feeds, func(t Transfer) bool { return t.Tensor == i })
 }
 
-// CheckStateRange returns ErrInput if n bytes at an offset are not inside a state of a size.
+// CheckStateRange returns ErrInput unless n bytes at the offset lie inside a state of the given size. subject begins the error message.
 func CheckStateRange(subject string, offset int64, n int, size int64) error {
 	if offset < 0 || offset > size || int64(n) > size-offset {
 		return diag.New(ErrInput, subject, "%d bytes at %d of a state of %d", n, offset, size)
@@ -80,7 +79,7 @@ func CheckStateRange(subject string, offset int64, n int, size int64) error {
 	return nil
 }
 
-// Computed selects the outputs that the run computes, which are those that are wanted or kept. Nil means all.
+// Computed returns which outputs the run computes: those that are wanted or kept. Nil means all.
 func (r Run) Computed() []bool {
 	if r.Outputs == nil {
 		return nil

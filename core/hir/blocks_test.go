@@ -16,10 +16,10 @@ import (
 	"github.com/rlx-go/rlx/internal/tensortest"
 )
 
-// The formulas of this file are written as loops over rows, in float64.
+// The formulas in this file are loops over rows, in float64.
 type vec = []float64
 
-// product is x·wᵀ + b for x [rows,in] and w [out,in]; b may be nil.
+// product returns x·wᵀ + b for x [rows,in] and w [out,in]. b may be nil.
 func product(x, w, b vec, in int) vec {
 	out := len(w) / in
 	y := make(vec, len(x)/in*out)
@@ -114,7 +114,8 @@ func TestLinearBlocks(t *testing.T) {
 	same(t, "residual_rms_norm", y, rmsNorm(plus(in["a"].F, in["b"].F), in["c"].F, in["d"].F, 1e-3), 1e-12)
 }
 
-// TestCausalDepthwiseConv: with a pad, and with zeros before the first token; the second result is the pad of the tokens that follow.
+// TestCausalDepthwiseConv tests the convolution with a pad and with zeros before the first token. The second result is the pad for the tokens
+// that follow.
 func TestCausalDepthwiseConv(t *testing.T) {
 	const batch, tokens, channels, taps = 2, 3, 5, 4
 	for _, pad := range []bool{true, false} {
@@ -126,7 +127,7 @@ func TestCausalDepthwiseConv(t *testing.T) {
 			y, next := hir.CausalDepthwiseConv(n[0], n[1], n[2], true)
 			g.Return("y", []*ir.Node{y, next}[part])
 			in, got := run(t, g)
-			z := func(b, i, c int) float64 { // what the convolution sees, the pad first
+			z := func(b, i, c int) float64 { // the input of the convolution, with the pad first
 				switch {
 				case i >= taps-1:
 					return in["a"].F[(b*tokens+i-taps+1)*channels+c]
@@ -200,7 +201,7 @@ func TestGatedDeltaRule(t *testing.T) {
 	}
 }
 
-// TestLlamaDecoderBlock compares the layer with its formula: grouped heads, with a mask and causal.
+// TestLlamaDecoderBlock compares the layer with its formula. Heads are grouped; attention has a mask or is causal.
 func TestLlamaDecoderBlock(t *testing.T) {
 	const tokens, heads, kvHeads, d, hidden, eps = 4, 4, 2, 6, 9, 1e-3
 	const width, kv = 8, kvHeads * d
@@ -257,7 +258,7 @@ func TestLlamaDecoderBlock(t *testing.T) {
 	}
 }
 
-// TestQwen35MTPHead compares the head with Transformers, for one sequence and for two, which ask for different rows.
+// TestQwen35MTPHead compares the head with Transformers, for one sequence and for two that need different rows.
 func TestQwen35MTPHead(t *testing.T) {
 	const dir = "../../testdata/goldens/qwen35_mtp/"
 	weights := map[string]*tensor.Array{}
@@ -269,7 +270,7 @@ func TestQwen35MTPHead(t *testing.T) {
 		a := tensortest.F32(e.Shape, synth.Tensor(e.Name, e.Shape, e.Scale, e.Shift))
 		if strings.HasPrefix(e.Name, "mtp") && len(e.Shape) == 1 && strings.HasSuffix(e.Name, "weight") {
 			for i := range a.F {
-				a.F[i]++ // gains are stored less 1
+				a.F[i]++ // gains are stored minus 1
 			}
 		}
 		weights[e.Name] = a
@@ -322,7 +323,7 @@ func TestQwen35MTPHead(t *testing.T) {
 	}
 }
 
-// doubled is a block that another package adds, by a name and an expansion.
+// doubled is a block that another package might define. It has a name and a lowering.
 var doubled = ir.Define(ir.Def[op.NoAttrs]{
 	Name: "test_doubled", MinIn: 1, MaxIn: 1, Block: true, Doc: "2x",
 	Infer: func(s ir.Sig[op.NoAttrs]) (ir.Type, error) {
@@ -335,7 +336,7 @@ var doubled = ir.Define(ir.Def[op.NoAttrs]{
 
 var _ = ir.Lower(doubled, func(_ *ir.Graph, _ *ir.Node, in []*ir.Node) *ir.Node { return op.Add(in[0], in[0]) })
 
-// TestExtension: a block that is defined elsewhere is found by its name, evaluated by its expansion, and checks its operands.
+// TestExtension checks that a block defined elsewhere can be found by its name, is evaluated by its lowering, and checks its operands.
 func TestExtension(t *testing.T) {
 	g, err := ir.Parse("graph g\na = input : f32[3]\ny = test_doubled a : f32[3]\nreturn y=y\n")
 	if err != nil {
@@ -348,7 +349,7 @@ func TestExtension(t *testing.T) {
 	}
 }
 
-// TestBlockErrors: errors name the block and the operand, and say what was found and what is wanted.
+// TestBlockErrors checks that errors name the block and the operand, and say what was found and what is allowed.
 func TestBlockErrors(t *testing.T) {
 	decoder := func(change func(types []ir.Type)) func(g *ir.Graph) {
 		return func(g *ir.Graph) {

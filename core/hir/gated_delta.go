@@ -53,7 +53,7 @@ var _ = ir.LowerTuple(CausalDepthwiseConvDef, func(g *ir.Graph, n *ir.Node, in [
 	return []*ir.Node{y, next}
 })
 
-// CausalDepthwiseConv adds the convolution; pad may be nil.
+// CausalDepthwiseConv adds the convolution. pad may be nil.
 func CausalDepthwiseConv(x, w, pad *ir.Node, silu bool) (y, next *ir.Node) {
 	r := x.Graph.AddResults(2, CausalDepthwiseConvDef, CausalDepthwiseConvAttrs{silu, pad != nil}, ir.WithOptional(pad, x, w)...)
 	return r[0], r[1]
@@ -90,7 +90,7 @@ var GatedDeltaRuleDef = ir.DefineTuple(ir.TupleDef[GatedDeltaAttrs]{
 })
 
 var _ = ir.LowerTuple(GatedDeltaRuleDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) []*ir.Node {
-	// A root mean square over N elements is their length over the root of N.
+	// The root mean square of N elements is their length divided by the square root of N.
 	size := in[0].Type.Shape[3].B
 	gain := op.Const(g, 1/math.Sqrt(float64(size)), ir.TypeOf(dtype.F32, size))
 	zero := op.Const(g, 0, ir.TypeOf(dtype.F32, size))
@@ -106,7 +106,7 @@ var _ = ir.LowerTuple(GatedDeltaRuleDef, func(g *ir.Graph, n *ir.Node, in []*ir.
 	return []*ir.Node{o, after}
 })
 
-// GatedDeltaRule adds the gated delta rule with its gates; state may be nil.
+// GatedDeltaRule adds the gated delta rule with its gates. state may be nil.
 func GatedDeltaRule(q, k, v, a, b, rate, bias, state *ir.Node, eps float64) (o, final *ir.Node) {
 	r := q.Graph.AddResults(2, GatedDeltaRuleDef, GatedDeltaAttrs{eps}, ir.WithOptional(state, q, k, v, a, b, rate, bias)...)
 	return r[0], r[1]

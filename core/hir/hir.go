@@ -1,8 +1,7 @@
-// Package hir defines the block-level ops: the vocabulary in which a model is written down (linear, MLP, attention with
-// relative positions). Each block infers its type and knows how it is expressed in tensor ops; it has no kernel and never
-// reaches an artifact.
+// Package hir defines the block-level ops in which models are written, such as linear, MLP and attention with relative positions. A block
+// infers its type and can be lowered to tensor ops. It has no kernel and is never part of an artifact.
 //
-// It imports core/op and below, never a pass or a model.
+// The package imports core/op and what that imports, but no pass and no model.
 package hir
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// f32 widens a parameter to f32 where it is stored narrower. The compiler folds the cast.
+// f32 casts a parameter to f32 if it is stored in a narrower type. The compiler folds the cast.
 func f32(x *ir.Node) *ir.Node {
 	if x.Type.DType == dtype.F32 {
 		return x
@@ -21,7 +20,7 @@ func f32(x *ir.Node) *ir.Node {
 	return op.Cast(x, dtype.F32)
 }
 
-// part names a node inside the expansion of block n after what it is: blocks.0.attn.qkv.
+// part names a node in the lowering of block n: the part qkv of blocks.0.attn is called blocks.0.attn.qkv.
 func part(n *ir.Node, name string, x *ir.Node) *ir.Node {
 	if n.Name != "" {
 		x.Named(n.Name + "." + name)
@@ -29,7 +28,7 @@ func part(n *ir.Node, name string, x *ir.Node) *ir.Node {
 	return x
 }
 
-// vector checks an operand that has one value per channel.
+// vector checks that t is a float vector with n elements. what names the operand in the error.
 func vector(what string, t ir.Type, n ir.Dim) error {
 	const want = "%s is %v; want a float vector of %v"
 	if len(t.Shape) != 1 || !t.DType.IsFloat() {
@@ -41,7 +40,7 @@ func vector(what string, t ir.Type, n ir.Dim) error {
 	return nil
 }
 
-// matrix checks a weight that is stored [out, in] and returns out. It may be of a packed type.
+// matrix checks that t is a weight [out,in] of floats or a packed type, and returns out. what names the operand in the error.
 func matrix(what string, t ir.Type, in ir.Dim) (out ir.Dim, err error) {
 	const want = "%s is %v; want a float matrix [out, %v]"
 	if t.DType.IsPacked() && len(t.Shape) == 2 {
@@ -60,7 +59,7 @@ func matrix(what string, t ir.Type, in ir.Dim) (out ir.Dim, err error) {
 	return t.Shape[0], nil
 }
 
-// channels is the last dim of x; no weight matches that of a scalar.
+// channels returns the last dim of x. For a scalar it returns a dim that matches no weight.
 func channels(x ir.Type) ir.Dim {
 	if len(x.Shape) == 0 {
 		return ir.Static(-1)
@@ -68,18 +67,18 @@ func channels(x ir.Type) ir.Dim {
 	return x.Shape[len(x.Shape)-1]
 }
 
-// last replaces the last dim of a shape.
+// last returns s with d as its last dim.
 func last(s ir.Shape, d ir.Dim) ir.Shape {
 	return append(append(ir.Shape{}, s[:len(s)-1]...), d)
 }
 
-// operand is what a block wants of one operand: its name and shape. Matrices may be of packed types.
+// operand is the name and shape of an operand that a block requires. Matrices may have packed types.
 type operand struct {
 	name  string
 	shape ir.Shape
 }
 
-// expect checks operands of floats, from operand first on, against what a block wants.
+// expect checks that the operands from index first on are floats of the given shapes.
 func expect(in []ir.Type, first int, want ...operand) error {
 	for i, w := range want {
 		t, n := in[first+i], len(w.shape)
@@ -104,7 +103,7 @@ func expect(in []ir.Type, first int, want ...operand) error {
 	return nil
 }
 
-// operandCount is the error of a block that has biases or not.
+// operandCount returns the error for n operands if a block needs want of them.
 func operandCount(n int, hasBias bool, want int) error {
 	return fmt.Errorf("%d operands; has_bias is %v, which makes %d", n, hasBias, want)
 }

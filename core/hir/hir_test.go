@@ -16,7 +16,7 @@ import (
 
 func f32(dims ...int64) ir.Type { return ir.TypeOf(dtype.F32, dims...) }
 
-// run evaluates a graph of inputs a, b, c, ... with random values and returns inputs and the output y.
+// run evaluates a graph with random values for its inputs a, b, c, .... It returns the inputs and the output y.
 func run(t *testing.T, g *ir.Graph) (in map[string]*tensor.Array, y *tensor.Array) {
 	t.Helper()
 	if err := g.Err(); err != nil {
@@ -42,7 +42,7 @@ func inputs(g *ir.Graph, types ...ir.Type) []*ir.Node {
 	return out
 }
 
-// TestSAMAttention compares the block with its formula, written as loops: windows, padding tokens and relative positions.
+// TestSAMAttention compares the block with its formula, which is written as loops over windows, padding tokens and relative positions.
 func TestSAMAttention(t *testing.T) {
 	const gh, gw, heads, d = 5, 4, 2, 3
 	const c = heads * d
@@ -56,7 +56,7 @@ func TestSAMAttention(t *testing.T) {
 		g.Return("y", hir.SAMAttention(n[0], n[1], n[2], n[3], n[4], n[5], n[6], hir.SAMAttentionAttrs{Heads: heads, Window: window}))
 		in, y := run(t, g)
 		x, wqkv, bqkv, rh, rw, wp, bp := in["a"].F, in["b"].F, in["c"].F, in["d"].F, in["e"].F, in["f"].F, in["g"].F
-		qkv := func(yy, xx, j int) float64 { // of a token, or of padding
+		qkv := func(yy, xx, j int) float64 { // of a token or of padding
 			sum := bqkv[j]
 			if yy < gh && xx < gw {
 				for k := range c {
@@ -67,7 +67,7 @@ func TestSAMAttention(t *testing.T) {
 		}
 		for qy := range gh {
 			for qx := range gw {
-				oy, ox := qy/wh*wh, qx/ww*ww // origin of the window
+				oy, ox := qy/wh*wh, qx/ww*ww // the origin of the window
 				var attended [c]float64
 				for h := range heads {
 					var total float64
@@ -95,7 +95,7 @@ func TestSAMAttention(t *testing.T) {
 					for k := range c {
 						want += attended[k] * wp[j*c+k]
 					}
-					// The scale 1/√D is a constant of the graph, and rounded to f32.
+					// The scale 1/√D is a constant of the graph and is rounded to f32.
 					if got := y.F[(qy*gw+qx)*c+j]; math.Abs(got-want) > 1e-7 {
 						t.Fatalf("window %d, token (%d,%d), channel %d: %v, want %v", window, qy, qx, j, got, want)
 					}
@@ -105,7 +105,7 @@ func TestSAMAttention(t *testing.T) {
 	}
 }
 
-// TestPatchEmbed compares the block with the convolution that it stands for.
+// TestPatchEmbed compares the block with the convolution that it replaces.
 func TestPatchEmbed(t *testing.T) {
 	g := ir.NewGraph("g")
 	n := inputs(g, f32(2, 3, 12, 8), f32(5, 3, 4, 4), f32(5))
@@ -124,7 +124,7 @@ func TestPatchEmbed(t *testing.T) {
 	}
 }
 
-// TestLayerNorm2d: both layouts, against the definition.
+// TestLayerNorm2d compares both layouts with the definition.
 func TestLayerNorm2d(t *testing.T) {
 	for _, layout := range []string{"nchw", "nhwc"} {
 		shape, at := []int64{2, 5, 3, 4}, func(b, c, p int) int { return (b*5+c)*12 + p }
@@ -156,7 +156,7 @@ func TestLayerNorm2d(t *testing.T) {
 	}
 }
 
-// TestErrors: a block on operands that do not fit says what it found and what it wants.
+// TestErrors checks that a block says what it found and what it needs if its operands do not fit.
 func TestErrors(t *testing.T) {
 	for _, c := range []struct {
 		want  string

@@ -13,7 +13,7 @@ type LayerNorm2dAttrs struct {
 	Layout string  `attr:"layout"` // "nchw" or "nhwc"
 }
 
-// LayerNorm2dDef normalises over the channels of each pixel.
+// LayerNorm2dDef normalises each pixel over its channels.
 var LayerNorm2dDef = ir.Define(ir.Def[LayerNorm2dAttrs]{
 	Name: "layer_norm_2d", MinIn: 3, MaxIn: 3, Block: true,
 	Doc: "Layer norm over the channels of each pixel: x [B,C,H,W] (layout nchw) or [B,H,W,C] (nhwc), γ [C], β [C].",
@@ -47,7 +47,7 @@ var _ = ir.Lower(LayerNorm2dDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *i
 	return x
 })
 
-// LayerNorm2d adds a layer norm over the channels of each pixel.
+// LayerNorm2d adds a layer norm of each pixel over its channels.
 func LayerNorm2d(x, gamma, beta *ir.Node, eps float64, layout string) *ir.Node {
 	return x.Graph.Add(LayerNorm2dDef, LayerNorm2dAttrs{eps, layout}, x, gamma, beta)
 }

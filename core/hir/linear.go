@@ -10,7 +10,7 @@ type LinearAttrs struct {
 	Act string `attr:"act"` // "" or an activation, see op.ParseActivation
 }
 
-// LinearDef is act(x·wᵀ + b): x [..., in], w [out, in] as checkpoints store it, b [out] optional.
+// LinearDef computes act(x·wᵀ + b) for x [..., in], w [out, in] as in checkpoints, and an optional b [out].
 var LinearDef = ir.Define(ir.Def[LinearAttrs]{
 	Name: "linear", MinIn: 2, MaxIn: 3, Block: true,
 	Doc:   "act(x·wᵀ + b) over the last axis. x [..., in], w [out, in], b [out] (optional).",
@@ -40,14 +40,14 @@ var _ = ir.Lower(LinearDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Nod
 	return op.Activate(y, n.Attrs.(LinearAttrs).Act)
 })
 
-// Linear adds act(x·wᵀ + b); b may be nil.
+// Linear adds act(x·wᵀ + b). b may be nil.
 func Linear(x, w, b *ir.Node, act string) *ir.Node {
 	return x.Graph.Add(LinearDef, LinearAttrs{act}, ir.WithOptional(b, x, w)...)
 }
 
 // MLPAttrs are the attributes of mlp.
 type MLPAttrs struct {
-	Act string `attr:"act"` // between the two layers
+	Act string `attr:"act"` // activation between the two layers
 }
 
 // MLPDef is the two-layer feed-forward block of transformers: linear(act(linear(x))).

@@ -7,7 +7,7 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// LinearFusedDef is linear, expressed by one op.
+// LinearFusedDef is linear as a single fused op.
 var LinearFusedDef = ir.Define(ir.Def[LinearAttrs]{
 	Name: "linear_fused", MinIn: 2, MaxIn: 3, Block: true,
 	Doc:   "act(x·wᵀ + b) over the last axis, as linear, expressed by one fused_matmul whatever follows it. x [..., in], w [out, in], b [out] (optional).",
@@ -15,7 +15,7 @@ var LinearFusedDef = ir.Define(ir.Def[LinearAttrs]{
 })
 
 var _ = ir.Lower(LinearFusedDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
-	if in[1].Type.DType.IsPacked() { // which has no fused product
+	if in[1].Type.DType.IsPacked() { // packed weights have no fused product
 		return Linear(in[0], in[1], third(in), n.Attrs.(LinearAttrs).Act)
 	}
 	a := op.FusedMatMulAttrs{Act: n.Attrs.(LinearAttrs).Act, TransB: true}
@@ -25,7 +25,7 @@ var _ = ir.Lower(LinearFusedDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *i
 	return op.FusedMatMul(in[0], in[1], f32(in[2]), nil, a)
 })
 
-// third is the third operand, nil if there are two.
+// third returns the third operand, or nil if there are only two.
 func third(in []*ir.Node) *ir.Node {
 	if len(in) < 3 {
 		return nil
@@ -33,7 +33,7 @@ func third(in []*ir.Node) *ir.Node {
 	return in[2]
 }
 
-// LinearFused adds act(x·wᵀ + b) as one op; b may be nil.
+// LinearFused adds act(x·wᵀ + b) as one op. b may be nil.
 func LinearFused(x, w, b *ir.Node, act string) *ir.Node {
 	return x.Graph.Add(LinearFusedDef, LinearAttrs{act}, ir.WithOptional(b, x, w)...)
 }
@@ -43,7 +43,7 @@ type SharedLinearPairAttrs struct {
 	HasBias bool `attr:"has_bias"`
 }
 
-// SharedLinearPairDef is two linear layers of one input, computed by one product.
+// SharedLinearPairDef computes two linear layers of the same input with one matrix product.
 var SharedLinearPairDef = ir.DefineTuple(ir.TupleDef[SharedLinearPairAttrs]{
 	Name: "shared_linear_pair", MinIn: 3, MaxIn: 5, Block: true,
 	Doc: "x·w0ᵀ + b0 and x·w1ᵀ + b1 over the last axis, by one product with the rows of both weights. x [..., in], w0 [out0, in], w1 [out1, in]; with has_bias " +
@@ -77,7 +77,7 @@ var SharedLinearPairDef = ir.DefineTuple(ir.TupleDef[SharedLinearPairAttrs]{
 
 var _ = ir.LowerTuple(SharedLinearPairDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) []*ir.Node {
 	a, b := in[1], in[2]
-	if a.Type.DType != b.Type.DType { // one product has weights of one type
+	if a.Type.DType != b.Type.DType { // the weights of one product have one type
 		a, b = f32(a), f32(b)
 	}
 	var bias *ir.Node
@@ -89,7 +89,7 @@ var _ = ir.LowerTuple(SharedLinearPairDef, func(g *ir.Graph, n *ir.Node, in []*i
 	return []*ir.Node{op.Narrow(y, -1, 0, split), op.Narrow(y, -1, split, int(in[2].Type.Shape[0].B))}
 })
 
-// SharedLinearPair adds two linear layers of one input; both have a bias or neither has.
+// SharedLinearPair adds two linear layers of the same input. Either both or neither must have a bias.
 func SharedLinearPair(x *ir.Node, p0, p1 Projection) (y0, y1 *ir.Node) {
 	in := []*ir.Node{x, p0.W, p1.W}
 	if p0.B != nil {

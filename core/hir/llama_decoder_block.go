@@ -15,7 +15,7 @@ type LlamaDecoderBlockAttrs struct {
 	Mask    string  `attr:"mask"` // of attention: none, causal, custom or bias; the last two have a 15th operand
 }
 
-// LlamaDecoderBlockDef is a layer of Llama without state.
+// LlamaDecoderBlockDef is a decoder layer of Llama without a key-value cache.
 var LlamaDecoderBlockDef = ir.Define(ir.Def[LlamaDecoderBlockAttrs]{
 	Name: "llama_decoder_block", MinIn: 14, MaxIn: 15, Block: true,
 	Doc: "A layer of Llama: a = rms_norm(x, γ1, β1); x1 = x + attention(rope(a·wqᵀ), rope(a·wkᵀ), a·wvᵀ)·woᵀ; y = x1 + swiglu(rms_norm(x1, γ2, β2)). Operands: x [B,S,E], γ1, β1 [E], wq [heads*D,E], " +
@@ -48,7 +48,7 @@ var LlamaDecoderBlockDef = ir.Define(ir.Def[LlamaDecoderBlockAttrs]{
 	},
 })
 
-// headDim is the width of a head, which the rows of the projection of queries say.
+// headDim returns the width of a head. It is the number of rows of the query projection divided by the number of heads.
 func headDim(what string, wq ir.Type, heads, kvHeads int) (int64, error) {
 	if heads < 1 || kvHeads < 1 || heads%kvHeads != 0 {
 		return 0, fmt.Errorf("heads is %d and kv_heads %d; want heads of 1 or more and kv_heads that divides them", heads, kvHeads)
@@ -59,7 +59,7 @@ func headDim(what string, wq ir.Type, heads, kvHeads int) (int64, error) {
 	return wq.Shape[0].B / int64(heads), nil
 }
 
-// tables checks cos and sin from operand first on.
+// tables checks the tables cos and sin, which are the operands first and first+1. half is their number of columns.
 func tables(in []ir.Type, first int, half ir.Dim) error {
 	if len(in[first].Shape) == 0 {
 		return fmt.Errorf("cos, operand %d, is %v; want floats of [S_max,%v]", first, in[first], half)
@@ -87,7 +87,7 @@ var _ = ir.Lower(LlamaDecoderBlockDef, func(g *ir.Graph, n *ir.Node, in []*ir.No
 	return op.Add(x, part(n, "mlp", SwiGLU(h, Projection{W: in[10]}, Projection{W: in[9]}, Projection{W: in[11]})))
 })
 
-// LlamaDecoderBlock adds a layer of Llama; in are its 14 or 15 operands.
+// LlamaDecoderBlock adds a decoder layer of Llama. in has its 14 or 15 operands.
 func LlamaDecoderBlock(a LlamaDecoderBlockAttrs, in ...*ir.Node) *ir.Node {
 	return in[0].Graph.Add(LlamaDecoderBlockDef, a, in...)
 }

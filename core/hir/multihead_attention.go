@@ -12,8 +12,8 @@ type MultiheadAttentionAttrs struct {
 	Heads int `attr:"heads"`
 }
 
-// MultiheadAttentionDef is attention between two sequences with its four projections; the width inside may be smaller
-// than outside (SAM's decoder halves it).
+// MultiheadAttentionDef is attention between two sequences with its four projections. The inner width may be smaller than the outer one; in
+// SAM's decoder it is half.
 var MultiheadAttentionDef = ir.Define(ir.Def[MultiheadAttentionAttrs]{
 	Name: "multihead_attention", MinIn: 11, MaxIn: 11, Block: true,
 	Doc: "softmax(q·kᵀ/√D)·v per head between projected sequences. Operands: query [B,Sq,E], key [B,Sk,E], value [B,Sk,E], " +

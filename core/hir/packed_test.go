@@ -12,7 +12,7 @@ import (
 	"github.com/rlx-go/rlx/core/quant"
 )
 
-// TestPackedWeights: a block with packed weights computes what it does with their values.
+// TestPackedWeights checks that a block with packed weights computes the same as with their unpacked values.
 func TestPackedWeights(t *testing.T) {
 	build := func(w, table ir.Type) *ir.Graph {
 		g := ir.NewGraph("g")

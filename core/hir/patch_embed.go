@@ -8,10 +8,10 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// PatchEmbedAttrs has no fields: the patch size is the weight's.
+// PatchEmbedAttrs has no fields, because the weight determines the size of the patches.
 type PatchEmbedAttrs struct{}
 
-// PatchEmbedDef cuts an image into square patches and maps each to a token: a convolution whose stride is its kernel.
+// PatchEmbedDef cuts an image into square patches and maps each to a token. It is a convolution whose stride is the size of its kernel.
 var PatchEmbedDef = ir.Define(ir.Def[PatchEmbedAttrs]{
 	Name: "patch_embed", MinIn: 3, MaxIn: 3, Block: true,
 	Doc: "Tokens of an image. x [B,C,H,W], w [D,C,p,p], b [D] -> [B,H/p,W/p,D]; p must divide H and W.",
@@ -29,8 +29,8 @@ var PatchEmbedDef = ir.Define(ir.Def[PatchEmbedAttrs]{
 	},
 })
 
-// The lowering makes one row per patch, so that the convolution is one matrix product: its row is (channel, y, x), the
-// order of the weight.
+// The lowering makes one row per patch, with its elements in the order of the weight (channel, y, x). So the convolution is one matrix
+// product.
 var _ = ir.Lower(PatchEmbedDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	x, w := in[0], in[1]
 	b, c, p := x.Type.Shape[0], x.Type.Shape[1].B, w.Type.Shape[2].B
@@ -42,7 +42,7 @@ var _ = ir.Lower(PatchEmbedDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir
 	return Linear(rows, op.Reshape(w, ir.ShapeOf(d, c*p*p)), in[2], "")
 })
 
-// PatchEmbed adds the tokens of an image, channels last.
+// PatchEmbed adds the tokens of an image whose channels are last.
 func PatchEmbed(x, w, b *ir.Node) *ir.Node {
 	return x.Graph.Add(PatchEmbedDef, PatchEmbedAttrs{}, x, w, b)
 }

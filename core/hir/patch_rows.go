@@ -8,11 +8,12 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// PatchRowsAttrs has no fields: the sizes are the weight's.
+// PatchRowsAttrs has no fields, because the weight determines the sizes.
 type PatchRowsAttrs struct{}
 
-// PatchRowsDef maps patches of images and videos, which a processor has cut out, to tokens: a convolution whose stride is its kernel, over
-// rows that are in the order of its weight. Vision encoders that take images of any size begin like this (Qwen2-VL, arXiv:2409.12191).
+// PatchRowsDef maps patches of images and videos to tokens. A processor has cut out the patches and made each a row in the order of the
+// weight. So it is a convolution whose stride is the size of its kernel. Vision encoders that take images of any size begin with it
+// (Qwen2-VL, arXiv:2409.12191).
 var PatchRowsDef = ir.Define(ir.Def[PatchRowsAttrs]{
 	Name: "patch_rows", MinIn: 2, MaxIn: 3, Block: true,
 	Doc: "Tokens of patches. x [N,C*T*p*p], rows of (channel, frame, y, x), w [D,C,T,p,p], b [D] (optional) -> [N,D].",
@@ -43,7 +44,7 @@ var _ = ir.Lower(PatchRowsDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.
 	return Linear(in[0], op.Reshape(w, ir.Shape{w.Type.Shape[0], depth}), b, "")
 })
 
-// PatchRows adds the tokens of patches; b may be nil.
+// PatchRows adds the tokens of patches. b may be nil.
 func PatchRows(x, w, b *ir.Node) *ir.Node {
 	return x.Graph.Add(PatchRowsDef, PatchRowsAttrs{}, ir.WithOptional(b, x, w)...)
 }

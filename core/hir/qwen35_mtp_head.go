@@ -12,7 +12,7 @@ import (
 type Qwen35MTPHeadAttrs struct {
 	Heads   int     `attr:"heads"`
 	KVHeads int     `attr:"kv_heads"`
-	Rotated int     `attr:"n_rot"` // elements of a head that turn
+	Rotated int     `attr:"n_rot"` // number of elements of a head that are rotated
 	Eps     float64 `attr:"eps"`
 }
 
@@ -24,7 +24,7 @@ const (
 	mtpSin        = 3
 	mtpLast       = 4
 	mtpEmbed      = 5
-	mtpHiddenNorm = 6 // gain and bias, as of all norms
+	mtpHiddenNorm = 6 // gain and bias, as for all norms
 	mtpEmbedNorm  = 8
 	mtpFC         = 10
 	mtpAttnNorm   = 11
@@ -43,7 +43,7 @@ const (
 	mtpOperands   = 29
 )
 
-// Qwen35MTPHeadDef is the head of Qwen3.5 that predicts one token more.
+// Qwen35MTPHeadDef is the head of Qwen3.5 that predicts one more token.
 var Qwen35MTPHeadDef = ir.Define(ir.Def[Qwen35MTPHeadAttrs]{
 	Name: "qwen35_mtp_head", MinIn: mtpOperands, MaxIn: mtpOperands, Block: true,
 	Doc: "The logits [B,1,V] of one token more than a model predicts (multi-token prediction): e = norm of the embeddings of ids, h = norm of hidden, x = [e,h]·fcᵀ; a layer of causal attention with norms of " +
@@ -111,7 +111,7 @@ var _ = ir.Lower(Qwen35MTPHeadDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) 
 	flat := func(x *ir.Node, heads int) *ir.Node {
 		return op.Reshape(x, ir.Shape{b, t, ir.Static(int64(heads * dim))})
 	}
-	turn := func(x *ir.Node, heads, gain int) *ir.Node { // heads [B,S,heads,D], normalised first
+	turn := func(x *ir.Node, heads, gain int) *ir.Node { // normalises and rotates heads [B,S,heads,D]
 		return op.Rope(flat(norm(x, gain), heads), nil, op.RopeAttrs{HeadDim: dim, Rot: a.Rotated, Layout: op.BSE}, f32(in[mtpCos]), f32(in[mtpSin]))
 	}
 	e := op.Gather(in[mtpEmbed], in[mtpIDs], 0)
@@ -131,7 +131,7 @@ var _ = ir.Lower(Qwen35MTPHeadDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) 
 	return Linear(norm(x, mtpHeadNorm), in[mtpLMHead], nil, "")
 })
 
-// Qwen35MTPHead adds the head; in are its 29 operands.
+// Qwen35MTPHead adds the head. in has its 29 operands.
 func Qwen35MTPHead(a Qwen35MTPHeadAttrs, in ...*ir.Node) *ir.Node {
 	return in[0].Graph.Add(Qwen35MTPHeadDef, a, in...)
 }

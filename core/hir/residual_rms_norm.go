@@ -5,7 +5,7 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// ResidualRmsNormDef is rms_norm of a sum.
+// ResidualRmsNormDef computes rms_norm of a sum.
 var ResidualRmsNormDef = ir.Define(ir.Def[op.RmsNormAttrs]{
 	Name: "residual_rms_norm", MinIn: 4, MaxIn: 4, Block: true,
 	Doc: "rms_norm(x + res) over the last axis: x and res [..., C], γ [C], β [C], which is added to the result.",

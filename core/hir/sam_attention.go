@@ -12,16 +12,16 @@ import (
 // SAMAttentionAttrs are the attributes of sam_attention.
 type SAMAttentionAttrs struct {
 	Heads  int `attr:"heads"`
-	Window int `attr:"window"` // side of the windows in tokens; 0: the whole grid
+	Window int `attr:"window"` // side of the windows in tokens; 0 means the whole grid
 }
 
-// SAMAttentionDef is the attention of SAM's image encoder: multi-head self-attention over a grid of tokens or windows of
-// it, with decomposed relative positions (MViTv2, arXiv:2112.01526, eq. 4):
+// SAMAttentionDef is the attention of SAM's image encoder: multi-head self-attention over a grid of tokens, or over windows of it, with
+// decomposed relative positions (MViTv2, arXiv:2112.01526, eq. 4):
 //
 //	score[q,k] = q·k/√D + q·rel_h[qy−ky+K−1] + q·rel_w[qx−kx+K−1]
 //
-// Windows that stick out of the grid are padded with zero tokens after the norm. Those are attended to like any other
-// (their keys and values are the qkv bias); what they produce is dropped.
+// Windows that extend beyond the grid are padded with zero tokens after the norm. Attention treats these like other tokens (their keys and
+// values are the qkv bias). Their results are dropped.
 var SAMAttentionDef = ir.Define(ir.Def[SAMAttentionAttrs]{
 	Name: "sam_attention", MinIn: 7, MaxIn: 7, Block: true,
 	Doc: "Self-attention over a grid of tokens with decomposed relative positions and optional windows. x [B,gh,gw,C], " +
@@ -48,7 +48,7 @@ var SAMAttentionDef = ir.Define(ir.Def[SAMAttentionAttrs]{
 	},
 })
 
-// window is the height and width of what one query attends to.
+// window returns the height and width, in tokens, of the region that each query attends to.
 func (a SAMAttentionAttrs) window(x ir.Shape) (wh, ww int64) {
 	if a.Window > 0 {
 		return int64(a.Window), int64(a.Window)
@@ -63,7 +63,7 @@ var _ = ir.Lower(SAMAttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *
 	c, heads := shape[3].B, int64(a.Heads)
 	d := c / heads
 	wh, ww := a.window(shape)
-	if !shape[0].IsStatic() { // passes recognise a grid of a static batch; the op itself takes any
+	if !shape[0].IsStatic() { // passes recognise only a grid with a static batch; the op accepts any
 		qkv := part(n, "qkv", Linear(x, in[1], in[2], ""))
 		o := op.GridAttention(qkv, f32(in[2]), relativePositions(in[3], wh), relativePositions(in[4], ww), op.GridAttentionAttrs{Heads: a.Heads, Window: a.Window})
 		return Linear(part(n, "heads", o), in[5], in[6], "")
@@ -71,7 +71,7 @@ var _ = ir.Lower(SAMAttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *
 	if a.Window > 0 {
 		x = WindowPartition(x, a.Window)
 	}
-	w := x.Type.Shape[0].B // windows in the batch
+	w := x.Type.Shape[0].B // number of windows in the batch
 	qkv := part(n, "qkv", Linear(x, in[1], in[2], ""))
 	head := func(i int64) *ir.Node { // [w, heads, wh*ww, d]
 		part := op.Narrow(qkv, 3, int(i*c), int(c))
@@ -81,7 +81,7 @@ var _ = ir.Lower(SAMAttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *
 	scale := op.Const(g, 1/math.Sqrt(float64(d)), ir.TypeOf(dtype.F32))
 	scores := op.MatMul(op.Mul(q, scale), k, op.MatMulAttrs{TransB: true})
 
-	// rel_h[b,h,qy,qx,ky] = q[b,h,qy,qx,:]·Rh[qy,ky,:], and the same along x.
+	// rel_h[b,h,qy,qx,ky] = q[b,h,qy,qx,:]·Rh[qy,ky,:], and likewise along x.
 	grid := op.Reshape(q, ir.ShapeOf(w, heads, wh, ww, d))
 	relH := op.MatMul(grid, relativePositions(in[3], wh), op.MatMulAttrs{TransB: true})
 	relW := op.MatMul(op.Transpose(grid, 0, 1, 3, 2, 4), relativePositions(in[4], ww), op.MatMulAttrs{TransB: true})
@@ -97,7 +97,7 @@ var _ = ir.Lower(SAMAttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *
 		o = WindowReverse(o, a.Window, shape)
 	}
 	part(n, "heads", o)
-	// The projection works on single tokens, so it may follow the reversal, where there are no padding tokens.
+	// The projection is applied to each token, so it may come after the windows are reversed, when there are no padding tokens.
 	return Linear(o, in[5], in[6], "")
 })
 
@@ -106,7 +106,7 @@ func SAMAttention(x, wqkv, bqkv, relH, relW, wproj, bproj *ir.Node, attrs SAMAtt
 	return x.Graph.Add(SAMAttentionDef, attrs, x, wqkv, bqkv, relH, relW, wproj, bproj)
 }
 
-// relativePositions turns a table [2n-1, d] into [n, n, d]: entry (q, k) is row q-k+n-1.
+// relativePositions returns an [n,n,d] array whose entry (q,k) is row q-k+n-1 of a table [2n-1,d].
 func relativePositions(table *ir.Node, n int64) *ir.Node {
 	g, t := table.Graph, ir.TypeOf(dtype.I32, n, n)
 	idx := op.Sub(op.Iota(g, 0, t), op.Iota(g, 1, t))
@@ -114,8 +114,8 @@ func relativePositions(table *ir.Node, n int64) *ir.Node {
 	return op.Gather(f32(table), idx, 0)
 }
 
-// WindowPartition pads x [B,gh,gw,C] with zeros at the bottom and right to whole windows and makes the windows the
-// batch: [B*nh*nw, w, w, C].
+// WindowPartition pads x [B,gh,gw,C] with zeros at the bottom and right to whole windows. It returns the windows as a batch of shape
+// [B*nh*nw,w,w,C].
 func WindowPartition(x *ir.Node, window int) *ir.Node {
 	s, w := x.Type.Shape, int64(window)
 	b, gh, gw, c := s[0].B, s[1].B, s[2].B, s[3].B
@@ -127,7 +127,7 @@ func WindowPartition(x *ir.Node, window int) *ir.Node {
 	return op.Reshape(x, ir.ShapeOf(b*nh*nw, w, w, c))
 }
 
-// WindowReverse undoes WindowPartition: x [B*nh*nw, w, w, C] becomes grid [B,gh,gw,C], without the padding.
+// WindowReverse undoes WindowPartition. It turns x [B*nh*nw,w,w,C] into the grid [B,gh,gw,C] without the padding.
 func WindowReverse(x *ir.Node, window int, grid ir.Shape) *ir.Node {
 	w := int64(window)
 	b, gh, gw, c := grid[0].B, grid[1].B, grid[2].B, x.Type.Shape[3].B

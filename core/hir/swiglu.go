@@ -55,7 +55,7 @@ var _ = ir.Lower(SwiGLUDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Nod
 	return Linear(part(n, "hidden", op.Mul(up, gate)), in[3], b[2], "")
 })
 
-// SwiGLU adds (up∘silu(gate))·downᵀ. The biases of the three projections are all given or all nil.
+// SwiGLU adds (up∘silu(gate))·downᵀ. The biases of the three projections are either all given or all nil.
 func SwiGLU(x *ir.Node, up, gate, down Projection) *ir.Node {
 	in := []*ir.Node{x, up.W, gate.W, down.W}
 	if up.B != nil {

@@ -8,57 +8,57 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// Operand is a value with its concrete shape.
+// Operand is a value with a concrete shape and place.
 type Operand struct {
 	Node   int
 	DType  dtype.DType
 	Shape  []int
 	Space  Space
 	Offset int64 // in bytes, in Space
-	Bytes  int64 // exact for Shape
+	Bytes  int64 // size of the value, not of its place
 }
 
-// BoundStep is a step for given values of the symbols.
+// BoundStep is a step with the shapes of one run.
 type BoundStep struct {
 	Node *ir.Node
 	In   []Operand
 	Outs []Operand // one, unless the op has several results
 }
 
-// Bound is a program for given values of the symbols.
+// Bound is a program with the shapes of one run.
 type Bound struct {
 	Steps   []BoundStep
 	Inputs  []Operand // in the order of Graph.Inputs()
 	Outputs []Operand // in the order of Graph.Outputs
 }
 
-// Bind evaluates all shapes under syms. To bind a program repeatedly, use a Binder.
+// Bind evaluates all shapes for the given values of the symbols. To bind a program repeatedly, use a Binder.
 func (p *Program) Bind(syms map[string]int64) (*Bound, error) { return NewBinder(p).Bind(syms) }
 
-// A Binder evaluates the shapes of a program. All that does not depend on sizes is computed once, so that a run at new sizes
-// costs little more than others. The program must not change afterwards.
+// A Binder evaluates the shapes of a program. It computes what does not depend on symbols once, so a run with new sizes costs little more
+// than a run with the same sizes. The program must not change afterwards.
 type Binder struct {
 	p        *Program
 	requires []ir.Requirement
-	dims     []ir.Dim  // that have a symbol, each once
-	values   []Operand // of all nodes; those in sized lack shape and bytes
+	dims     []ir.Dim  // the distinct dims that have a symbol
+	values   []Operand // by node; those in sized have no Shape and Bytes yet
 	sized    []sized
-	ranks    int // of the values in sized
+	ranks    int // sum of the ranks of the values in sized
 }
 
-// sized is a value that depends on sizes: each of its dims is a number, or ^k for Binder.dims[k].
+// sized is a value whose shape depends on symbols. Each of its dims is a number, or ^k for Binder.dims[k].
 type sized struct {
 	node int
 	dims []int
 }
 
-// Values are the values of all nodes, by number, for given values of the symbols.
+// Values holds the value of each node for given values of the symbols.
 type Values struct {
 	Operands []Operand
-	shapes   []int // of those that depend on sizes
+	shapes   []int // backing array of the shapes that depend on symbols
 }
 
-// NewBinder prepares a program.
+// NewBinder returns a Binder for p.
 func NewBinder(p *Program) *Binder {
 	g := p.Graph
 	b := &Binder{p: p, requires: g.Requires(), values: make([]Operand, len(g.Nodes))}
@@ -89,7 +89,7 @@ func NewBinder(p *Program) *Binder {
 	return b
 }
 
-// Check returns an error for sizes that the program does not allow.
+// Check returns an error if the program does not allow these values of its symbols.
 func (b *Binder) Check(syms map[string]int64) error {
 	if err := b.p.Graph.Syms.Check(syms); err != nil {
 		return err
@@ -102,8 +102,8 @@ func (b *Binder) Check(syms map[string]int64) error {
 	return nil
 }
 
-// Values evaluates the shapes of all values for sizes that passed Check. It reuses the memory of old, values of other sizes that are
-// no longer needed; nil allocates.
+// Values evaluates the shapes of all values. syms must have passed Check. If old is not nil, Values reuses its memory, so old must not be
+// in use any more.
 func (b *Binder) Values(syms map[string]int64, old *Values) *Values {
 	sizes := make([]int, len(b.dims))
 	for i, d := range b.dims {
@@ -132,7 +132,7 @@ func (b *Binder) Values(syms map[string]int64, old *Values) *Values {
 	return old
 }
 
-// IO evaluates the shapes of inputs and outputs alone, for sizes that passed Check.
+// IO evaluates only the shapes of inputs and outputs. syms must have passed Check.
 func (b *Binder) IO(syms map[string]int64) (inputs, outputs []Operand) {
 	value := func(n *ir.Node) Operand {
 		v := b.values[n.ID]
@@ -148,7 +148,7 @@ func (b *Binder) IO(syms map[string]int64) (inputs, outputs []Operand) {
 	return inputs, outputs
 }
 
-// Bind evaluates all shapes, and lists the values by step.
+// Bind checks the values of the symbols, evaluates all shapes, and returns the operands of each step.
 func (b *Binder) Bind(syms map[string]int64) (*Bound, error) {
 	if err := b.Check(syms); err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func (b *Binder) Bind(syms map[string]int64) (*Bound, error) {
 		for k, x := range n.In {
 			in[k] = values[x.ID]
 		}
-		outs := n.Values() // several results are consecutive, as the selectors are
+		outs := n.Values() // the nodes of several results are consecutive
 		first, end := outs[0].ID, outs[0].ID+len(outs)
 		out.Steps[i] = BoundStep{n, in, values[first:end:end]}
 	}
@@ -174,19 +174,19 @@ func (b *Binder) Bind(syms map[string]int64) (*Bound, error) {
 	return out, nil
 }
 
-// recentSizes is how many sizes Recent remembers: enough for callers that go back and forth, few enough to keep what a large
-// program takes for each of them.
+// recentSizes is how many sizes Recent remembers. It suits callers that alternate between a few sizes, and limits the memory that large
+// programs need for each.
 const recentSizes = 8
 
 // Recent remembers a value for each of the last few sizes of runs.
-type Recent[T any] struct{ entries []recent[T] } // the last used first
+type Recent[T any] struct{ entries []recent[T] } // most recently used first
 
 type recent[T any] struct {
 	syms  map[string]int64
 	value T
 }
 
-// Get finds the value of some sizes.
+// Get returns the value for the given sizes.
 func (r *Recent[T]) Get(syms map[string]int64) (v T, ok bool) {
 	for i, e := range r.entries {
 		if maps.Equal(e.syms, syms) {
@@ -198,12 +198,12 @@ func (r *Recent[T]) Get(syms map[string]int64) (v T, ok bool) {
 	return v, false
 }
 
-// Put sets the value of some sizes.
+// Put sets the value for the given sizes.
 func (r *Recent[T]) Put(syms map[string]int64, v T) {
 	if _, ok := r.Get(syms); ok {
 		r.entries[0].value = v
 		return
 	}
-	r.entries = r.entries[:min(len(r.entries), recentSizes-1)] // the one used longest ago goes
+	r.entries = r.entries[:min(len(r.entries), recentSizes-1)] // drop the least recently used one
 	r.entries = slices.Insert(r.entries, 0, recent[T]{maps.Clone(syms), v})
 }

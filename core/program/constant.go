@@ -1,6 +1,6 @@
 package program
 
-// Constant reports for each output whether all runs compute the same value: it depends on no input, no state and no symbol.
+// Constant reports for each output whether it is the same in all runs, because it depends on no input, state or symbol.
 func (p *Program) Constant() []bool {
 	g := p.Graph
 	varies := make([]bool, len(g.Nodes))

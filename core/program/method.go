@@ -6,11 +6,11 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// MaxMethodName bounds the name of a method, in bytes.
+// MaxMethodName is the longest name of a method, in bytes.
 const MaxMethodName = 64
 
-// CheckMethod returns an error for an invalid name of a method. Names of methods become parts of file names and are typed in
-// shells, so they are lower-case letters, digits, _ and - only, and begin with a letter; see also ir.CheckName.
+// CheckMethod returns an error if name is not valid for a method. Names of methods become parts of file names and are typed in shells. So
+// they may have only lower-case letters, digits, _ and -, and must begin with a letter; see also ir.CheckName.
 func CheckMethod(name string) error {
 	if err := ir.CheckName(name); err != nil {
 		return fmt.Errorf("method: %w", err)

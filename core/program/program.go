@@ -1,8 +1,7 @@
-// Package program is the contract between compiler, file and device: a final graph, the place of each value, and the
-// steps that compute them. Everything that a device needs is resolved. Nothing in it is trusted before package format has verified
-// it.
+// Package program defines compiled programs, which the compiler makes, files store and devices run. A program is a graph, the place of each
+// value, and the steps that compute the values. A program from a file must not be trusted before package format has verified it.
 //
-// It imports core/ir and below.
+// It imports core/ir and what that imports.
 package program
 
 import (
@@ -23,19 +22,19 @@ const (
 
 func (s Space) String() string { return [...]string{"weights", "arena", "io", "state"}[s] }
 
-// Align is the alignment of every value, in bytes: WebGPU's storage-offset alignment.
+// Align is the alignment of every value, in bytes. It is the alignment that WebGPU requires of offsets of storage buffers.
 const Align = 256
 
 // AlignUp rounds n up to a multiple of Align.
 func AlignUp(n int64) int64 { return (n + Align - 1) &^ (Align - 1) }
 
-// Place is the memory of a node's value. Offset and size hold for every value of the symbols: Size is the size in bytes
-// at the symbols' upper bounds. At run time the value takes the first bytes of it.
+// Place is the memory of a node's value. Size is in bytes, with the symbols at their upper bounds. A run uses the first bytes of the place,
+// as many as its shape needs.
 type Place struct {
 	Space        Space
 	Offset, Size int64
-	// Parent is the node whose storage this one shares: the operand of a view (then Offset is inside the parent's
-	// range), or the operand that an in-place op overwrites (then the two ranges begin at the same offset). -1 for none.
+	// Parent is the node whose storage this one shares, or -1. For a view it is the operand, and Offset lies inside the parent's range.
+	// For an in-place op it is the operand that is overwritten, and both ranges begin at the same offset.
 	Parent int
 }
 
@@ -44,21 +43,21 @@ func (p Place) Overlaps(q Place) bool {
 	return p.Space == q.Space && p.Offset < q.Offset+q.Size && q.Offset < p.Offset+p.Size
 }
 
-// Step runs one node, and for a tuple node writes the values of all of its selectors.
+// Step runs one node. For an op with several results it writes all of them.
 type Step struct{ Node int }
 
 // Program is one method compiled for one target.
 type Program struct {
-	Method string // "encode"
-	Target string // "cpu", "portable"
+	Method string // such as "encode"
+	Target string // such as "cpu" or "portable"
 	Graph  *ir.Graph
-	Places []Place // one per node; a tuple node's is NoPlace
-	Steps  []Step  // every node for which IsStep holds, once, in an order that respects the graph
+	Places []Place // one per node; NoPlace for a tuple node
+	Steps  []Step  // every node for which IsStep is true, once, after its operands
 	// ArenaSize, IOSize and StateSize are in bytes and multiples of Align.
 	ArenaSize, IOSize, StateSize int64
 
-	// What the compiler did for the target, for reports. Rewritten counts the ops of the model that the target lacks and that others
-	// express, Reference those of the graph that it runs only by their definitions. Both are sorted by op.
+	// Rewritten and Reference are for reports. Rewritten counts the ops of the model that the target lacks and that were expressed by others.
+	// Reference counts the ops of the graph that the target runs only by their definitions. Both are sorted by op.
 	Rewritten, Reference []OpCount
 }
 
@@ -68,7 +67,7 @@ type OpCount struct {
 	Count int
 }
 
-// Lowering is Rewritten and Reference as text, "rewritten: softmax (4); by reference: cast (1)", or empty.
+// Lowering returns Rewritten and Reference as text, such as "rewritten: softmax (4); by reference: cast (1)". It is empty if both are.
 func (p *Program) Lowering() string {
 	var parts []string
 	for _, l := range []struct {
@@ -82,8 +81,8 @@ func (p *Program) Lowering() string {
 	return strings.Join(parts, "; ")
 }
 
-// WeightsExtent is the end of the last weight that the program uses, in bytes. Code that maps the weights checks it against their
-// size.
+// WeightsExtent returns the end of the last weight that the program uses, in bytes. Code that maps the weights must check that they are at
+// least that long.
 func (p *Program) WeightsExtent() int64 {
 	var end int64
 	for _, x := range p.Places {
@@ -97,12 +96,12 @@ func (p *Program) WeightsExtent() int64 {
 // NoPlace is the place of a tuple node, which has no value.
 var NoPlace = Place{Space: Arena, Parent: -1}
 
-// IsStep reports whether a node needs a step: inputs, params, states and views need none, and the step of a tuple node computes
-// the values of its selectors.
+// IsStep reports whether a node needs a step. Inputs, params, states and views need none. For an op with several results, the tuple node
+// has the step and the result nodes have none.
 func IsStep(n *ir.Node) bool { return IsComputed(n) && n.Op != ir.ResultDef || n.Op.Tuple }
 
-// IsComputed reports whether a step writes the value of a node: not of inputs, params, states and views, nor of tuple nodes, which have
-// none.
+// IsComputed reports whether a step writes the value of a node. Inputs, params, states and views are not written, and tuple nodes have no
+// value.
 func IsComputed(n *ir.Node) bool {
 	_, view := n.View()
 	return !n.Op.Effects && !view && !n.Op.Tuple

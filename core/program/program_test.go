@@ -11,7 +11,7 @@ import (
 	"github.com/rlx-go/rlx/core/sched"
 )
 
-// double is y = x + w, of 1 to 9 rows of w's size.
+// double returns a program for y = x + w, where x has 1 to 9 rows and w is one row.
 func double(t *testing.T) *program.Program {
 	t.Helper()
 	g := ir.NewGraph("double", ir.Sym{Name: "N", Min: 1, Max: 9})
@@ -40,7 +40,7 @@ func TestBind(t *testing.T) {
 	if b.Inputs[0].Offset == b.Outputs[0].Offset || b.Outputs[0].Space != program.IO {
 		t.Errorf("input %+v and output %+v", b.Inputs[0], b.Outputs[0])
 	}
-	// The place holds every size.
+	// The place is large enough for every size.
 	if pl := p.Places[b.Inputs[0].Node]; pl.Size != 9*3*4 || p.IOSize < 2*256 || p.IOSize%program.Align != 0 {
 		t.Errorf("place %+v, io %d", pl, p.IOSize)
 	}
@@ -66,7 +66,7 @@ func TestCheckSyms(t *testing.T) {
 	}
 }
 
-// TestRecent remembers the sizes used last, whatever the order in which they come again.
+// TestRecent checks that Recent remembers the most recently used sizes.
 func TestRecent(t *testing.T) {
 	at := func(n int64) map[string]int64 { return map[string]int64{"N": n, "M": 7} }
 	var r program.Recent[*int64]
@@ -95,7 +95,7 @@ func TestRecent(t *testing.T) {
 	}
 }
 
-// TestBinderReusesMemory: values made in the memory of others are what they are anew.
+// TestBinderReusesMemory checks that Values gives the same result in reused memory as in new memory.
 func TestBinderReusesMemory(t *testing.T) {
 	p := double(t)
 	b := program.NewBinder(p)

@@ -8,33 +8,32 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// Split is a method divided into segments that run in turn, each a program for one backend. Most methods have one
-// segment, for the backend that they were compiled for (Whole). If that backend lacks an op, other backends run
-// segments in between. A value that one segment computes and another reads is an output of the first and an input of
-// the second; the host passes it on.
+// Split is a method divided into segments that run in turn. Each segment is a program for one backend. Most methods have one segment, for
+// the backend that they were compiled for; see Whole. If that backend lacks an op, other backends run segments in between. A value that one
+// segment computes and another reads is an output of the first and an input of the second; the host copies it.
 type Split struct {
 	Method   string
-	Target   string // whom the method was compiled for; it keeps the states
+	Target   string // target that the method was compiled for; its backend keeps the states
 	Segments []Segment
-	Outputs  []Source // of the method's outputs, in their order
+	Outputs  []Source // where each output of the method comes from
 }
 
-// Segment is a program that computes a part of a method. Its symbols are the method's.
+// Segment is a program that computes a part of a method. It has the symbols of the method.
 type Segment struct {
 	*Program
-	Inputs []Source // of the inputs of Graph, in their order
-	// Lacked counts the ops of the segment that Split.Target lacks, Moved those that it runs, and that run here so that
-	// control changes fewer times. Both are sorted by op, and empty for segments of Split.Target.
+	Inputs []Source // where each input of Graph comes from
+	// Lacked counts the ops of the segment that Split.Target lacks. Moved counts the ops that Split.Target has, but that run here to save
+	// changes between backends. Both are sorted by op, and empty for segments of Split.Target.
 	Lacked, Moved []OpCount
 }
 
-// Source is where a value comes from: output Index of a segment, or input Index of the method if Segment is FromInput.
+// Source says where a value comes from: output Index of a segment, or input Index of the method if Segment is FromInput.
 type Source struct{ Segment, Index int }
 
 // FromInput is the Segment of a Source that is an input of the method.
 const FromInput = -1
 
-// Whole is the split of a program that is not divided.
+// Whole returns a Split with p as its only segment.
 func Whole(p *Program) *Split {
 	s := &Split{Method: p.Method, Target: p.Target, Segments: []Segment{{Program: p}}}
 	for i := range p.Graph.Inputs() {
@@ -46,15 +45,15 @@ func Whole(p *Program) *Split {
 	return s
 }
 
-// Signature is what callers of a method see.
+// Signature describes a method for its callers.
 type Signature struct {
 	Syms            ir.Syms
 	Inputs, Outputs []ir.Type
 }
 
-// Check returns an error unless the segments compute a method of a signature: each is for this method and has its
-// symbols, each of their inputs, and each output of the method, comes from an input of the method or an earlier segment
-// and has its type, and only segments of Target keep states. The segments themselves must be valid.
+// Check returns an error unless the segments compute a method with the signature sig. All segments must be of this method and have its
+// symbols. Each input of a segment must come from an input of the method or from an earlier segment, each output of the method from a
+// segment, and the types must match. Only segments of Target may keep states. Check assumes that the segments themselves are valid.
 func (s *Split) Check(sig Signature) error {
 	if len(s.Segments) == 0 {
 		return fmt.Errorf("there are no segments")
@@ -109,10 +108,10 @@ func (s *Split) Check(sig Signature) error {
 	return nil
 }
 
-// InPieces reports whether the method needs other backends than that of Target.
+// InPieces reports whether the method needs a backend other than that of Target, or more than one segment.
 func (s *Split) InPieces() bool { return len(s.Segments) > 1 || s.Segments[0].Target != s.Target }
 
-// Backends lists the targets of the segments, each once, Target first.
+// Backends returns the distinct targets of the segments, with Target first.
 func (s *Split) Backends() []string {
 	out := []string{s.Target}
 	for _, x := range s.Segments {
@@ -128,7 +127,7 @@ func (s *Split) Stateful() bool {
 	return slices.ContainsFunc(s.Segments, func(x Segment) bool { return x.StateSize > 0 })
 }
 
-// Steps is the number of steps of all segments.
+// Steps returns the number of steps of all segments.
 func (s *Split) Steps() (n int) {
 	for _, x := range s.Segments {
 		n += len(x.Steps)
@@ -136,9 +135,9 @@ func (s *Split) Steps() (n int) {
 	return n
 }
 
-// Needed selects the outputs of each segment that the host reads in a run that wants some of the method's outputs (nil
-// means all), and keeps some on their devices (nil means none): those that are wanted, and what later segments read. A
-// segment that is nil need not run. One that updates a state always runs.
+// Needed returns which outputs of each segment the host must read in a run. wanted selects the outputs of the method that the caller reads;
+// nil means all. kept selects those that stay on their devices; nil means none. A segment must also supply what later segments read. If
+// the entry of a segment is nil, the segment need not run. A segment that updates a state always runs.
 func (s *Split) Needed(wanted, kept []bool) [][]bool {
 	need, computed := make([][]bool, len(s.Segments)), make([][]bool, len(s.Segments))
 	for k, x := range s.Segments {
@@ -155,7 +154,7 @@ func (s *Split) Needed(wanted, kept []bool) [][]bool {
 			continue
 		}
 		if k == 0 {
-			break // nothing comes before it
+			break // no segment comes before it
 		}
 		read := x.reads(computed[k])
 		for i, from := range x.Inputs {
@@ -167,7 +166,7 @@ func (s *Split) Needed(wanted, kept []bool) [][]bool {
 	return need
 }
 
-// reads reports which inputs the steps read that compute some of the outputs.
+// reads reports for each input whether a run that computes the given outputs reads it.
 func (p *Program) reads(outputs []bool) []bool {
 	inputs := p.Graph.Inputs()
 	read := make([]bool, len(inputs))
@@ -185,7 +184,7 @@ func (p *Program) reads(outputs []bool) []bool {
 	return read
 }
 
-// Crossing is a value that one segment computes and another reads.
+// Crossing is a value that one segment computes and another one reads.
 type Crossing struct {
 	From Source
 	To   int // segment
@@ -193,7 +192,7 @@ type Crossing struct {
 	Type ir.Type
 }
 
-// Crossings lists the values that pass from segment to segment.
+// Crossings returns the values that pass between segments.
 func (s *Split) Crossings() (out []Crossing) {
 	for k, x := range s.Segments {
 		for i, from := range x.Inputs {
@@ -206,7 +205,7 @@ func (s *Split) Crossings() (out []Crossing) {
 	return out
 }
 
-// CrossingBytes is the size of all crossings at the upper bounds of the symbols.
+// CrossingBytes returns the size of all crossings, with the symbols at their upper bounds.
 func (s *Split) CrossingBytes() (n int64) {
 	for _, c := range s.Crossings() {
 		n += s.Segments[c.To].Graph.Syms.MaxBytes(c.Type)
@@ -214,8 +213,8 @@ func (s *Split) CrossingBytes() (n int64) {
 	return n
 }
 
-// Lowering says what became of the ops of the model: Program.Lowering of all segments together, and which ops run
-// elsewhere, as in "rewritten: softmax (4); on cpu: cumsum (2), with add (1)". It is empty if there is nothing to say.
+// Lowering returns Program.Lowering of all segments together and the ops that run elsewhere as text, such as
+// "rewritten: softmax (4); on cpu: cumsum (2), with add (1)". It is empty if nothing was rewritten or moved.
 func (s *Split) Lowering() string {
 	var all Program
 	var parts []string
@@ -247,7 +246,7 @@ func (s *Split) Lowering() string {
 	return strings.Join(parts, "; ")
 }
 
-// join adds up two lists of counts.
+// join returns the sums of two lists of counts, by op.
 func join(a, b []OpCount) []OpCount {
 	out := slices.Clone(a)
 	for _, c := range b {
@@ -260,7 +259,7 @@ func join(a, b []OpCount) []OpCount {
 	return out
 }
 
-// listed is counts as text: "cumsum (2), softmax (1)".
+// listed returns counts as text, such as "cumsum (2), softmax (1)".
 func listed(list []OpCount) string {
 	var ops []string
 	for _, c := range list {

@@ -9,18 +9,18 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// StateTensor is a tensor that outlives a run.
+// StateTensor is a tensor that a program keeps between runs.
 type StateTensor struct {
 	Name   string
-	Type   ir.Type // of static shape
+	Type   ir.Type // has a static shape
 	Offset int64   // in the state space, in bytes
-	Init   float64 // of every element
+	Init   float64 // initial value of every element
 }
 
-// Bytes is the size of the tensor.
+// Bytes returns the size of the tensor in bytes.
 func (t StateTensor) Bytes() int64 { return t.Type.Bytes(nil) }
 
-// Fill sets b, the bytes of the tensor or of some of its elements, to the initial value.
+// Fill sets b to the initial value. b holds the whole tensor or some of its elements.
 func (t StateTensor) Fill(b []byte) {
 	one := tensor.NewArray(t.Type.DType, 1)
 	if one.F != nil {
@@ -34,7 +34,7 @@ func (t StateTensor) Fill(b []byte) {
 	}
 }
 
-// States are the tensors that the program keeps between runs, by offset.
+// States returns the tensors that the program keeps between runs, sorted by offset.
 func (p *Program) States() []StateTensor {
 	var out []StateTensor
 	for _, n := range p.Graph.States() {
@@ -49,8 +49,8 @@ func (p *Program) Updates() bool {
 	return slices.ContainsFunc(p.Graph.Nodes, func(n *ir.Node) bool { return n.Op.Updates })
 }
 
-// JoinStates returns the tensors that several programs of one model keep, by offset, and the size of the state space. It fails if the
-// programs disagree about one, or if two overlap.
+// JoinStates returns the states of several programs of one model, sorted by offset, and the size of the state space in bytes. It returns an
+// error if the programs disagree about a state, or if two states overlap.
 func JoinStates(programs ...*Program) (list []StateTensor, size int64, err error) {
 	byName := map[string]StateTensor{}
 	for _, p := range programs {
@@ -78,7 +78,7 @@ func JoinStates(programs ...*Program) (list []StateTensor, size int64, err error
 	return list, size, nil
 }
 
-// InitState is a new state space of a size in bytes, with the initial values of the tensors.
+// InitState returns a new state space of size bytes that holds the initial values of the tensors.
 func InitState(list []StateTensor, size int64) []byte {
 	b := tensor.AlignedBytes(int(size))
 	for _, t := range list {

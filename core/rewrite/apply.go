@@ -10,39 +10,41 @@ import (
 type Rule struct {
 	Name  string
 	Match Pattern
-	// To builds the replacement, of the same type as the root. If it returns nil the node is not changed; c.Miss may record why. The root is a
-	// node with a value: of an op with several results, the node of one of them (see the pattern Result).
+	// To builds the replacement, which must have the type of the root. If it returns nil, the node is not changed, and c.Miss may record
+	// why. The root always has a value: for an op with several results it is the node of one result (see Result).
 	To func(c *Context) *ir.Node
 }
 
-// Context is what Rule.To sees: the match in the graph that is read, and the graph that is written.
+// Context gives Rule.To the match in the old graph and access to the new graph.
 type Context struct {
 	*Match
 	Out    *ir.Graph
 	lookup func(*ir.Node) *ir.Node
 }
 
-// New is the captured node's replacement in the new graph.
+// New returns the node of the new graph that replaces the captured node of that name.
 func (c *Context) New(name string) *ir.Node { return c.lookup(c.Node(name)) }
 
-// Map is n's replacement in the new graph.
+// Map returns the node of the new graph that replaces n.
 func (c *Context) Map(n *ir.Node) *ir.Node { return c.lookup(n) }
 
-// Event is one site: a rule that fired, or (with a reason) one that matched but did not fire.
+// Event reports that a rule fired at a node, or, if Miss is not empty, why it matched but did not fire.
 type Event struct {
 	Rule, Node string
 	Miss       string
 }
 
-// maxSweeps bounds the work: rules that undo each other are a bug.
+// maxSweeps detects rules that undo each other, which would never end.
 const maxSweeps = 100
 
-// Apply rewrites g until no rule fires. At each node the first rule that fires wins. Patterns are tried on the graph as
-// it was at the start of a sweep, whose use counts are exact; a node that was rewritten earlier in the sweep keeps its
-// value, so every replacement stays correct, and the next sweep finds the rest. Misses are those of the last sweep.
+// Apply rewrites g in sweeps until no rule fires. At each node the first rule that fires wins. It returns the new graph, an event for each
+// rule that fired, and the misses of the last sweep.
 //
-// If refuse is not nil, it is called for each node that a rule makes in place of old, the root. If it returns a reason, the rule does not
-// fire, and the reason is recorded as a miss.
+// Patterns match the graph as it was at the start of a sweep, so use counts are exact. Replacements of earlier nodes in the sweep stay
+// correct, because a rewrite does not change a node's value. The next sweep finds what they make possible.
+//
+// If refuse is not nil, it is called for each node that a rule makes, with the root as old. If it returns a reason, the rule does not fire,
+// and the reason is recorded as a miss.
 func Apply(g *ir.Graph, rules []Rule, refuse func(old, made *ir.Node) string) (*ir.Graph, []Event, error) {
 	var fired []Event
 	for range maxSweeps {

@@ -1,39 +1,39 @@
-// Package rewrite is a small engine for local rewrites of graphs: a rule is a pattern over a node and its operands, and a
-// function that builds the replacement. Whole-graph work (CSE, placing) is a plain function over ir.Graph instead.
+// Package rewrite is a small engine for local rewrites of graphs. A rule is a pattern that matches a node and its operands, and a function
+// that builds the replacement. Work on whole graphs, such as the elimination of common subexpressions, does not use it.
 //
-// It imports core/ir and below, and knows no op.
+// It imports core/ir and what that imports, and knows no op.
 package rewrite
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// MultiConsumer is the miss reason of Once.
+// MultiConsumer is the reason that Once records.
 const MultiConsumer = "MultiConsumer"
 
-// Pattern reports whether a node matches, and captures nodes on the way.
+// Pattern reports whether a node matches. It may capture nodes in m.
 type Pattern func(n *ir.Node, m *Match) bool
 
-// Match is the state of one attempt: captures, and the first reason not to rewrite although the shape fits.
+// Match is the state of one attempt to match: the captured nodes and the first miss, which is a reason not to rewrite a match.
 type Match struct {
 	root     *ir.Node
-	uses     []int // by node ID, as an operand and as an output
+	uses     []int // by node ID; uses as an operand and as an output
 	captures map[string]*ir.Node
 	miss     string
 }
 
-// Node is the captured node of that name in the graph that is read; nil if an alternative did not capture it.
+// Node returns the captured node of that name in the old graph. It is nil if no pattern captured it.
 func (m *Match) Node(name string) *ir.Node { return m.captures[name] }
 
-// Root is the node that the pattern was tried on.
+// Root returns the node that the pattern was tried on.
 func (m *Match) Root() *ir.Node { return m.root }
 
-// Miss records why a site that matches is not rewritten, for the report. The first reason counts.
+// Miss records why a matching node is not rewritten. Only the first reason is kept.
 func (m *Match) Miss(reason string) {
 	if m.miss == "" {
 		m.miss = reason
 	}
 }
 
-// mark and reset undo captures and misses of an alternative that failed.
+// mark returns a copy of m. Assigning it to *m undoes the captures and misses since.
 func (m *Match) mark() Match {
 	c := *m
 	c.captures = make(map[string]*ir.Node, len(m.captures))
@@ -54,14 +54,14 @@ func Any(name string) Pattern {
 	}
 }
 
-// As captures what p matches.
+// As captures the node that p matches.
 func As(name string, p Pattern) Pattern {
 	capture := Any(name)
 	return func(n *ir.Node, m *Match) bool { return p(n, m) && capture(n, m) }
 }
 
-// Op matches a node of the op whose operands match; for a commutative op in either order, preferably one without a
-// miss. Without operand patterns any operands match.
+// Op matches a node of the op if its operands match. It tries both orders for a commutative op and prefers one without a miss. Without
+// operand patterns any operands match.
 func Op(def *ir.OpDef, in ...Pattern) Pattern {
 	operands := func(m *Match, nodes ...*ir.Node) bool {
 		for i, p := range in {
@@ -85,7 +85,7 @@ func Op(def *ir.OpDef, in ...Pattern) Pattern {
 		if matched && m.miss == before.miss || !def.Commutative || len(in) != 2 {
 			return matched
 		}
-		first := *m // no match, or one with a miss: the other order may be better
+		first := *m // no match, or one with a miss; the other order may be better
 		*m = before.mark()
 		if operands(m, n.In[1], n.In[0]) && (!matched || m.miss == before.miss) {
 			return true
@@ -95,8 +95,8 @@ func Op(def *ir.OpDef, in ...Pattern) Pattern {
 	}
 }
 
-// Result matches the node of result k of an op with several, whose own node p matches. Such an op's results are replaced one
-// by one: a rule for each, or one rule whose Match has them all in OneOf.
+// Result matches the node of result k of an op with several results, if p matches the op's own node. The results of an op are replaced one
+// at a time, so there must be a rule for each, or one rule that matches any of them with OneOf.
 func Result(k int, p Pattern) Pattern {
 	return func(n *ir.Node, m *Match) bool {
 		by, result := n.Maker()
@@ -104,7 +104,7 @@ func Result(k int, p Pattern) Pattern {
 	}
 }
 
-// OneOf matches if one of the patterns does; the first that does wins.
+// OneOf matches if any pattern does. The first that matches is used.
 func OneOf(ps ...Pattern) Pattern {
 	return func(n *ir.Node, m *Match) bool {
 		for _, p := range ps {
@@ -118,13 +118,13 @@ func OneOf(ps ...Pattern) Pattern {
 	}
 }
 
-// If matches if p does and the node meets a condition.
+// If matches if p does and ok returns true.
 func If(p Pattern, ok func(n *ir.Node) bool) Pattern {
 	return func(n *ir.Node, m *Match) bool { return p(n, m) && ok(n) }
 }
 
-// Once matches like p, but a node with other uses (graph outputs count) stops the rewrite and is reported as a miss:
-// fusing it would compute it twice, or lose a value that another node reads.
+// Once matches like p. But if the node has other uses, which include outputs of the graph, it records a miss: fusing the node would compute
+// it twice or lose a value that another node reads.
 func Once(p Pattern) Pattern {
 	return func(n *ir.Node, m *Match) bool {
 		if !p(n, m) {

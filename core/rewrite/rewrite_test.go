@@ -20,7 +20,7 @@ func parse(t *testing.T, text string) *ir.Graph {
 	return g
 }
 
-// negNeg removes a double negation whose inner one is used once.
+// negNeg removes a double negation if the inner one has no other use.
 var negNeg = rw.Rule{Name: "neg-neg", Match: rw.Op(op.NegDef, rw.Once(rw.Op(op.NegDef, rw.Any("x")))),
 	To: func(c *rw.Context) *ir.Node { return c.New("x") }}
 
@@ -49,7 +49,7 @@ return y=e`, negNeg)
 	}
 }
 
-// TestOnceCountsOutputs: the inner negation is returned, so the rule must not fire, and says why.
+// TestOnceCountsOutputs checks that a rule with Once does not fire if the inner node is an output, and that the miss is reported.
 func TestOnceCountsOutputs(t *testing.T) {
 	const text = "x = input : f32[2]\na = neg x : f32[2]\nb = neg a : f32[2]\nreturn y=b, a=a\n"
 	got, events := run(t, text, negNeg)
@@ -70,7 +70,7 @@ func TestCommutativeAndSameCapture(t *testing.T) {
 	}
 }
 
-// TestAlternativesForgetCaptures: what a failed alternative captured must not bind the next one.
+// TestAlternativesForgetCaptures checks that the captures of a failed alternative do not bind the next one.
 func TestAlternativesForgetCaptures(t *testing.T) {
 	rule := rw.Rule{Name: "r", Match: rw.OneOf(
 		rw.Op(op.SubDef, rw.Any("x"), rw.Op(op.NegDef)),
@@ -98,7 +98,7 @@ func TestBugsAreReported(t *testing.T) {
 	}
 }
 
-// TestOtherOrderWithoutMiss: the first operand fits but is used twice, the second fits as well.
+// TestOtherOrderWithoutMiss checks that Op tries the second operand if the first matches but has another use.
 func TestOtherOrderWithoutMiss(t *testing.T) {
 	rule := rw.Rule{Name: "r", Match: rw.Op(op.AddDef, rw.Once(rw.Op(op.NegDef, rw.Any("x"))), rw.Any("y")),
 		To: func(c *rw.Context) *ir.Node { return op.Sub(c.New("y"), c.New("x")) }}
@@ -108,8 +108,8 @@ func TestOtherOrderWithoutMiss(t *testing.T) {
 	}
 }
 
-// TestResult: a pattern tells the results of an op apart, and sees through them to the op's operands. What reads the results
-// that are left keeps them.
+// TestResult checks that a pattern distinguishes the results of an op and can match the op's operands through them. Readers of results that
+// are not rewritten must keep them.
 func TestResult(t *testing.T) {
 	part := func(k int) rw.Rule {
 		return rw.Rule{Name: fmt.Sprint("part", k), Match: rw.Result(k, rw.Op(op.SplitDef, rw.As("c", rw.Op(op.ConcatDef)))),
