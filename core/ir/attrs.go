@@ -12,16 +12,16 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// Attr is one attribute as name and value. Value is a bool, int64, float64, string, []int64 or dtype.DType.
+// Attr is the name and value of an attribute. Value is a bool, int64, float64, string, []int64 or dtype.DType.
 type Attr struct {
 	Name  string
 	Value any
 }
 
-// attrCodec turns a struct with attr tags into a sorted list of Attr and back.
+// attrCodec converts between a struct with attr tags and a sorted list of Attr.
 type attrCodec struct {
 	typ    reflect.Type
-	fields []attrField // by name
+	fields []attrField // sorted by name
 }
 
 type attrField struct {
@@ -57,7 +57,7 @@ func newAttrCodec[A any](op string) attrCodec {
 func (c attrCodec) accepts(a any) bool { return reflect.TypeOf(a) == c.typ }
 func (c attrCodec) zero() any          { return reflect.Zero(c.typ).Interface() }
 
-// Attrs lists the attributes by name, zero values included.
+// Attrs returns the attributes sorted by name, including zero values.
 func (d *OpDef) Attrs(a any) []Attr {
 	v := reflect.ValueOf(a)
 	out := make([]Attr, 0, len(d.attrs.fields))
@@ -87,7 +87,7 @@ func (d *OpDef) Attrs(a any) []Attr {
 	return out
 }
 
-// AttrNames lists the attribute names in order.
+// AttrNames returns the names of the attributes, sorted.
 func (d *OpDef) AttrNames() []string {
 	out := make([]string, len(d.attrs.fields))
 	for i, f := range d.attrs.fields {
@@ -96,7 +96,7 @@ func (d *OpDef) AttrNames() []string {
 	return out
 }
 
-// AttrKind describes the type of an attribute: bool, int, float, string, ints or dtype.
+// AttrKind returns the type of an attribute: bool, int, float, string, ints or dtype.
 func (d *OpDef) AttrKind(name string) string {
 	for _, f := range d.attrs.fields {
 		if f.name == name {
@@ -115,8 +115,8 @@ func (d *OpDef) AttrKind(name string) string {
 	return ""
 }
 
-// MakeAttrs builds the attributes from a list; attributes not listed are zero. Unknown names, repeated names and values
-// of another type are errors. Inferring the type afterwards checks the ranges.
+// MakeAttrs makes the attributes from a list. Attributes that are not listed are zero. It returns an error for unknown names, repeated names and
+// values of the wrong type. It does not check ranges; type inference does.
 func (d *OpDef) MakeAttrs(list []Attr) (any, error) {
 	v := reflect.New(d.attrs.typ).Elem()
 	seen := map[string]bool{}
@@ -152,7 +152,7 @@ func setAttr(f reflect.Value, val any) bool {
 		switch f.Kind() {
 		case reflect.Int:
 			f.SetInt(x)
-		case reflect.Float64: // 2 may be written for 2.0 in text
+		case reflect.Float64: // text may have 2 for 2.0
 			f.SetFloat(float64(x))
 		default:
 			return false
@@ -172,7 +172,7 @@ func setAttr(f reflect.Value, val any) bool {
 			return false
 		}
 		if len(x) == 0 {
-			return true // nil and empty are one value
+			return true // nil and empty lists are equal
 		}
 		ints := reflect.MakeSlice(f.Type(), len(x), len(x))
 		for i, n := range x {
@@ -185,7 +185,7 @@ func setAttr(f reflect.Value, val any) bool {
 	return true
 }
 
-// isZero reports the value that text leaves out.
+// isZero reports whether the value is the zero value, which text omits.
 func (a Attr) isZero() bool {
 	switch x := a.Value.(type) {
 	case []int64:
@@ -195,7 +195,7 @@ func (a Attr) isZero() bool {
 	}
 }
 
-// Text prints the value so that ParseValue reads it back to the same type.
+// Text returns the value as text, which ParseValue parses to a value of the same type.
 func (a Attr) Text() string {
 	switch x := a.Value.(type) {
 	case float64:
@@ -217,7 +217,7 @@ func (a Attr) Text() string {
 	}
 }
 
-// ParseValue reads the value of an attribute: true, "text", [1,2], an element type or a number.
+// ParseValue parses the value of an attribute: true or false, "text", [1,2], an element type or a number.
 func ParseValue(s string) (any, error) {
 	switch {
 	case s == "true" || s == "false":

@@ -7,55 +7,55 @@ import (
 	"unique"
 )
 
-// Limits of one dim. They bound the verifier's work for a hostile file; the dims of real models stay far below.
+// Limits of a dim. They bound the verifier's work for a hostile file. The dims of real models are far below them.
 const (
-	MaxDimFactors = 32      // factors of all products, those inside numerators included
+	MaxDimFactors = 32      // factors of all products, including those inside numerators
 	MaxDimDegree  = 8       // factors of one product; the number of elements of a tensor has at most MaxRank
 	MaxDimNesting = 4       // divisions inside numerators of divisions
 	MaxCoef       = 1 << 44 // magnitude of coefficients, constants and divisors
 )
 
-// Dim is the size of one dimension: an integer polynomial of symbols, such as B*S or 2*N+3, that may divide with rounding
-// down, such as (N+7)/8. It is kept in a canonical form, so that == compares two dims however they were
-// computed. Two dims that are written differently may still be equal for all values, as N and N/2+(N+1)/2 are: see Sizes.Same.
+// Dim is the size of one dimension. It is an integer polynomial of symbols, such as B*S or 2*N+3, which may contain divisions that round down,
+// such as (N+7)/8. It has a canonical form, so dims that were computed in different ways can be compared with ==. Yet two dims that are written
+// differently may be equal for all values, such as N and N/2+(N+1)/2.
 //
-// A static dim is a plain integer: it allocates nothing.
+// A static dim is an integer and needs no allocation.
 type Dim struct {
-	// B is the constant term, which is the size itself if the dim is static.
+	// B is the constant term. It is the size if the dim is static.
 	B   int64
-	sum unique.Handle[sum] // of the other terms; zero if there are none
+	sum unique.Handle[sum] // the other terms; zero if there are none
 }
 
-// sum is a list of terms in canonical order. Sums and products are interned: equal ones are the same handle.
+// sum is a list of terms in canonical order. Sums and products are interned, so equal ones have the same handle.
 type sum struct {
 	coef    int64
 	product unique.Handle[product]
-	rest    unique.Handle[sum] // zero for none
+	rest    unique.Handle[sum] // zero at the end of the list
 }
 
 // product is a list of factors in canonical order.
 type product struct {
 	first factor
-	rest  unique.Handle[product] // zero for none
+	rest  unique.Handle[product] // zero at the end of the list
 }
 
 // factor is a symbol, or the quotient num/den rounded down.
 type factor struct {
-	sym string // empty: a quotient
+	sym string // empty for a quotient
 	num Dim
 	den int64 // 2 or more
 }
 
-// term is a term of a dim that is being computed.
+// term is a term of a dim under construction.
 type term struct {
 	coef    int64
 	factors []factor // in canonical order
 }
 
-// Static is a known size.
+// Static returns the dim of a known size.
 func Static(n int64) Dim { return Dim{B: n} }
 
-// Named is the size that is the symbol sym.
+// Named returns the dim that is the symbol sym.
 func Named(sym string) Dim {
 	if !IsSymbol(sym) {
 		panic("BUG: " + sym + " is not the name of a symbol")
@@ -63,13 +63,13 @@ func Named(sym string) Dim {
 	return Dim{sum: intern([]term{{1, []factor{{sym: sym}}}})}
 }
 
-// IsStatic reports a dim without a symbol.
+// IsStatic reports whether d has no symbol.
 func (d Dim) IsStatic() bool { return d.sum == unique.Handle[sum]{} }
 
-// Is reports a static dim of size n.
+// Is reports whether d is static and has size n.
 func (d Dim) Is(n int64) bool { return d == Dim{B: n} }
 
-// Add is d + e; ok is false if the sum is beyond the limits of a dim.
+// Add returns d + e. ok is false if the sum exceeds the limits of a dim.
 func (d Dim) Add(e Dim) (Dim, bool) {
 	if d.IsStatic() && e.IsStatic() {
 		return small(satAdd(d.B, e.B))
@@ -77,7 +77,7 @@ func (d Dim) Add(e Dim) (Dim, bool) {
 	return made(satAdd(d.B, e.B), append(d.terms(), e.terms()...))
 }
 
-// Sub is d - e; ok is false if the difference is beyond the limits of a dim.
+// Sub returns d - e. ok is false if the difference exceeds the limits of a dim.
 func (d Dim) Sub(e Dim) (Dim, bool) {
 	minus, ok := e.Mul(Static(-1))
 	if !ok {
@@ -86,7 +86,7 @@ func (d Dim) Sub(e Dim) (Dim, bool) {
 	return d.Add(minus)
 }
 
-// Mul is d * e; ok is false if the product is beyond the limits of a dim.
+// Mul returns d * e. ok is false if the product exceeds the limits of a dim.
 func (d Dim) Mul(e Dim) (Dim, bool) {
 	if d.IsStatic() && e.IsStatic() {
 		return small(satMul(d.B, e.B))
@@ -104,15 +104,15 @@ func (d Dim) Mul(e Dim) (Dim, bool) {
 	return made(0, out)
 }
 
-// Div is the dim q for which q * e is d; ok is false if there is none.
+// Div returns the dim q for which q * e is d. ok is false if there is none.
 func (d Dim) Div(e Dim) (q Dim, ok bool) {
 	if e.IsStatic() && e.B == 0 {
 		return Dim{}, false
 	}
 	lead := e.allTerms()[0]
 	for d != (Dim{}) {
-		// Terms are ordered by degree and then as words are, and multiplying by a product keeps that order, so the first
-		// terms of d and e must divide.
+		// Terms are ordered by degree and then lexically. Multiplying by a product keeps that order, so the first terms of d and e must
+		// divide.
 		t := d.allTerms()[0]
 		rest, divides := without(t.factors, lead.factors)
 		if !divides || t.coef%lead.coef != 0 {
@@ -135,7 +135,7 @@ func (d Dim) Div(e Dim) (q Dim, ok bool) {
 	return q, true
 }
 
-// FloorDiv is d/n rounded down; ok is false if n is not positive or the quotient is beyond the limits of a dim.
+// FloorDiv returns d/n rounded down. ok is false if n is not positive or the quotient exceeds the limits of a dim.
 func (d Dim) FloorDiv(n int64) (Dim, bool) {
 	if n <= 0 || n > MaxCoef {
 		return Dim{}, false
@@ -144,7 +144,7 @@ func (d Dim) FloorDiv(n int64) (Dim, bool) {
 		q, _ := floorDiv(d.B, n)
 		return small(q)
 	}
-	// What n divides leaves the quotient: (8*N+M+9)/8 is N+1 + (M+1)/8.
+	// Take multiples of n out of the quotient: (8*N+M+9)/8 is N+1 + (M+1)/8.
 	whole, part := []term{}, []term{}
 	g := n // divides n and all coefficients of part
 	for _, t := range d.terms() {
@@ -156,7 +156,7 @@ func (d Dim) FloorDiv(n int64) (Dim, bool) {
 		}
 	}
 	b, rest := floorDiv(d.B, n)
-	// (2*N+3)/4 is (N+1)/2: the rest of the constant is less than the smallest step of the other terms.
+	// (2*N+3)/4 is (N+1)/2, because the rest of the constant is smaller than the smallest step of the other terms.
 	for i := range part {
 		part[i].coef /= g
 	}
@@ -183,7 +183,7 @@ func (d Dim) FloorDiv(n int64) (Dim, bool) {
 	return made(b, append(whole, term{1, []factor{{num: num, den: n}}}))
 }
 
-// CeilDiv is d/n rounded up; ok is as for FloorDiv.
+// CeilDiv returns d/n rounded up. ok is false if n is not positive or the quotient exceeds the limits of a dim.
 func (d Dim) CeilDiv(n int64) (Dim, bool) {
 	up, ok := d.Add(Static(n - 1))
 	if !ok {
@@ -192,8 +192,8 @@ func (d Dim) CeilDiv(n int64) (Dim, bool) {
 	return up.FloorDiv(n)
 }
 
-// Eval is the size under the given values of symbols; a missing symbol counts as 0. It does not overflow for values in the
-// ranges of symbols that Syms.CheckType accepted.
+// Eval returns the size for the given values of symbols. A missing symbol counts as 0. Eval does not overflow for values in the ranges of symbols
+// that Syms.CheckType accepted.
 func (d Dim) Eval(syms map[string]int64) int64 {
 	n := d.B
 	for s := d.sum; s != (unique.Handle[sum]{}); {
@@ -218,7 +218,7 @@ func (f factor) eval(syms map[string]int64) int64 {
 	return q
 }
 
-// Divisor is a number that divides d for all values of its symbols: the greatest that divides its coefficients.
+// Divisor returns a number that divides d for all values of its symbols: the greatest common divisor of its coefficients.
 func (d Dim) Divisor() int64 {
 	n := d.B
 	for _, t := range d.terms() {
@@ -227,7 +227,7 @@ func (d Dim) Divisor() int64 {
 	return max(n, -n)
 }
 
-// Symbols lists the symbols of d, each once, by name.
+// Symbols returns the distinct symbols of d, sorted by name.
 func (d Dim) Symbols() []string {
 	out := d.symbols(nil)
 	slices.Sort(out)
@@ -247,7 +247,7 @@ func (d Dim) symbols(out []string) []string {
 	return out
 }
 
-// terms lists the terms that have a symbol.
+// terms returns the terms that have a symbol.
 func (d Dim) terms() []term {
 	var out []term
 	for s := d.sum; s != (unique.Handle[sum]{}); {
@@ -264,7 +264,7 @@ func (d Dim) terms() []term {
 	return out
 }
 
-// allTerms is terms with the constant as the last one; that of 0 is 0.
+// allTerms returns all terms, with the constant last. For the dim 0 it returns the constant 0.
 func (d Dim) allTerms() []term {
 	out := d.terms()
 	if d.B != 0 || len(out) == 0 {
@@ -273,7 +273,7 @@ func (d Dim) allTerms() []term {
 	return out
 }
 
-// small is a static dim within the limits.
+// small returns the static dim n. ok is false if n exceeds the limits.
 func small(n int64) (Dim, bool) {
 	if n > MaxCoef || n < -MaxCoef {
 		return Dim{}, false
@@ -281,7 +281,7 @@ func small(n int64) (Dim, bool) {
 	return Dim{B: n}, true
 }
 
-// made is the dim b + terms in canonical form; ok is false if it is beyond the limits.
+// made returns the dim b + terms in canonical form. ok is false if it exceeds the limits of a dim.
 func made(b int64, terms []term) (Dim, bool) {
 	slices.SortStableFunc(terms, func(x, y term) int { return compareFactors(x.factors, y.factors) })
 	out := terms[:0]
@@ -322,7 +322,7 @@ func made(b int64, terms []term) (Dim, bool) {
 	return Dim{b, intern(out)}, true
 }
 
-// measure counts factors, those in the numerator included, and how deep divisions nest.
+// measure returns the number of factors, including those in the numerator, and the depth of nested divisions.
 func (f factor) measure() (factors, depth int) {
 	if f.sym != "" {
 		return 1, 0
@@ -348,14 +348,14 @@ func intern(terms []term) (s unique.Handle[sum]) {
 	return s
 }
 
-// merge is the product of two products.
+// merge returns the product of two products.
 func merge(a, b []factor) []factor {
 	out := append(slices.Clone(a), b...)
 	slices.SortStableFunc(out, compareFactor)
 	return out
 }
 
-// without is the quotient of two products; ok is false if b does not divide a.
+// without returns the quotient of two products. ok is false if b does not divide a.
 func without(a, b []factor) (rest []factor, ok bool) {
 	for _, f := range a {
 		if len(b) > 0 && b[0] == f {
@@ -367,7 +367,7 @@ func without(a, b []factor) (rest []factor, ok bool) {
 	return rest, len(b) == 0
 }
 
-// compareFactors orders products: more factors first, then as words are ordered.
+// compareFactors orders products: those with more factors come first, then they are ordered lexically.
 func compareFactors(a, b []factor) int {
 	if c := cmp.Compare(len(b), len(a)); c != 0 {
 		return c
@@ -375,7 +375,7 @@ func compareFactors(a, b []factor) int {
 	return slices.CompareFunc(a, b, compareFactor)
 }
 
-// compareFactor orders symbols by name, and quotients after them.
+// compareFactor orders symbols by name, and quotients after symbols.
 func compareFactor(a, b factor) int {
 	switch {
 	case a == b:
@@ -390,14 +390,14 @@ func compareFactor(a, b factor) int {
 	return cmp.Or(cmp.Compare(a.den, b.den), compareDims(a.num, b.num))
 }
 
-// compareDims is a total order of dims that depends only on their values.
+// compareDims is a total order of dims. It depends only on their values.
 func compareDims(a, b Dim) int {
 	return cmp.Or(slices.CompareFunc(a.terms(), b.terms(), func(x, y term) int {
 		return cmp.Or(compareFactors(x.factors, y.factors), cmp.Compare(x.coef, y.coef))
 	}), cmp.Compare(a.B, b.B))
 }
 
-// floorDiv is a/n rounded down, and the remainder from 0 to n-1.
+// floorDiv returns a/n rounded down, and the remainder from 0 to n-1.
 func floorDiv(a, n int64) (q, r int64) {
 	if q, r = a/n, a%n; r < 0 {
 		q, r = q-1, r+n
@@ -412,10 +412,10 @@ func gcd(a, b int64) int64 {
 	return max(a, -a)
 }
 
-// unbounded stands for every magnitude that is too large to compute with. It is far above all limits.
+// unbounded stands for all magnitudes that are too large to compute with. It is far above all limits.
 const unbounded = 1 << 62
 
-// satAdd and satMul stop at +-unbounded, so that no sum or product of numbers in a file can wrap.
+// satAdd and satMul saturate at +-unbounded, so that numbers in a file cannot make a sum or product wrap.
 func satAdd(a, b int64) int64 {
 	if a >= 0 && b > unbounded-a {
 		return unbounded

@@ -5,9 +5,8 @@ import (
 	"unique"
 )
 
-// Bounds are a smallest and a largest size of d: no values of the symbols in their ranges have a size outside. They are
-// exact if d only grows or only falls with each of its symbols, as the sizes of models do. For others, such as N*N-8*N,
-// they may be wider. They saturate at 2^62.
+// Bounds returns a lower and an upper bound for d, with the symbols in their ranges. They are exact if d is monotone in each of its symbols, as in
+// the sizes of models. For other dims, such as N*N-8*N, they may be wider. They saturate at 2^62.
 func (s Syms) Bounds(d Dim) (lo, hi int64) {
 	if lo, hi, ok := s.growing(d); ok {
 		return lo, hi
@@ -20,9 +19,8 @@ func (s Syms) Bounds(d Dim) (lo, hi int64) {
 	return r.corner(d, false).of(d).lo, r.corner(d, true).of(d).hi
 }
 
-// growing returns the bounds of a dim that only grows with each of its symbols, as nearly all dims of models do: its
-// sizes for the smallest and the largest symbols. It allocates nothing. ok is false if the signs of the coefficients do
-// not show that d only grows.
+// growing returns the bounds of a dim that is increasing in each of its symbols, like nearly all dims of models: its sizes for the smallest and the
+// largest symbols. It allocates nothing. ok is false if the signs of the coefficients do not prove that d is increasing.
 func (s Syms) growing(d Dim) (lo, hi int64, ok bool) {
 	for h := d.sum; h != (unique.Handle[sum]{}); {
 		t := h.Value()
@@ -33,7 +31,7 @@ func (s Syms) growing(d Dim) (lo, hi int64, ok bool) {
 		for p := t.product; p != (unique.Handle[product]{}); {
 			f := p.Value()
 			a, b, ok := s.growingFactor(f.first)
-			// A product of several factors may fall if one of them is negative.
+			// A product of several factors may decrease if one of them is negative.
 			if !ok || a < 0 && (p != t.product || f.rest != (unique.Handle[product]{})) {
 				return 0, 0, false
 			}
@@ -57,14 +55,14 @@ func (s Syms) growingFactor(f factor) (lo, hi int64, ok bool) {
 	return lo, hi, ok
 }
 
-// Growing reports whether the bounds of d follow from the signs of its coefficients. Those of other dims are many times
-// dearer to find.
+// Growing reports whether the bounds of d follow from the signs of its coefficients. Finding the bounds of other dims takes many times
+// longer.
 func (s Syms) Growing(d Dim) bool {
 	_, _, ok := s.growing(d)
 	return ok
 }
 
-// undeclared is a symbol of d that s does not have, or empty.
+// undeclared returns a symbol of d that s does not have, or "".
 func (s Syms) undeclared(d Dim) string {
 	for h := d.sum; h != (unique.Handle[sum]{}); h = h.Value().rest {
 		for p := h.Value().product; p != (unique.Handle[product]{}); p = p.Value().rest {
@@ -81,7 +79,7 @@ func (s Syms) undeclared(d Dim) string {
 	return ""
 }
 
-// interval is a range of integers, both ends included.
+// interval is a range of integers. Both ends are included.
 type interval struct{ lo, hi int64 }
 
 func (a interval) add(b interval) interval { return interval{satAdd(a.lo, b.lo), satAdd(a.hi, b.hi)} }
@@ -91,10 +89,10 @@ func (a interval) mul(b interval) interval {
 	return interval{min(p, q, r, s), max(p, q, r, s)}
 }
 
-// ranges are the values that symbols may have.
+// ranges has the range of each symbol.
 type ranges map[string]interval
 
-// of is an interval that holds all sizes of d, by interval arithmetic. It is exact if each symbol has one value.
+// of returns an interval that contains all sizes of d, by interval arithmetic. It is exact if each symbol has only one value.
 func (r ranges) of(d Dim) interval { return r.ofTerms(d.allTerms()) }
 
 func (r ranges) ofTerms(terms []term) interval {
@@ -119,8 +117,8 @@ func (r ranges) ofFactor(f factor) interval {
 	return interval{lo, hi}
 }
 
-// corner replaces the range of each symbol with which d only grows, or only falls, by the end at which d is largest (high) or
-// smallest. Once some are replaced, d may turn out to be monotone in others.
+// corner fixes symbols in which d is monotone: at the end of their range where d is largest if high is set, and otherwise where d is smallest. After
+// that d may turn out to be monotone in other symbols, so corner repeats this.
 func (r ranges) corner(d Dim, high bool) ranges {
 	out := ranges{}
 	for name, x := range r {
@@ -141,8 +139,8 @@ func (r ranges) corner(d Dim, high bool) ranges {
 	return out
 }
 
-// slope reports whether d may fall and whether it may grow when symbol sym grows: by the signs of its partial derivatives. A
-// quotient is constant or follows its numerator.
+// slope reports whether d may decrease and whether it may increase in symbol sym, by the signs of its partial derivatives. A quotient is
+// constant or follows its numerator.
 func (r ranges) slope(d Dim, sym string) (falls, grows bool) {
 	terms := d.terms()
 	var seen []factor
@@ -167,7 +165,7 @@ func (r ranges) slope(d Dim, sym string) (falls, grows bool) {
 	return falls, grows
 }
 
-// derivative is that of a sum of terms with respect to one of their factors.
+// derivative returns the derivative of a sum of terms with respect to one of their factors.
 func derivative(terms []term, by factor) []term {
 	var out []term
 	for _, t := range terms {
@@ -189,7 +187,7 @@ func derivative(terms []term, by factor) []term {
 	return out
 }
 
-// magnitude bounds every number that evaluating d computes on the way.
+// magnitude returns a bound for every number that occurs when d is evaluated.
 func (s Syms) magnitude(d Dim) int64 {
 	n := max(d.B, -d.B)
 	for h := d.sum; h != (unique.Handle[sum]{}); {

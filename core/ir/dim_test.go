@@ -10,7 +10,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// expr is a dim as someone wrote it, beside a plain evaluation of it.
+// expr is a dim as text, and a simple evaluation of it.
 type expr struct {
 	dim  ir.Dim
 	eval func(syms map[string]int64) *big.Int
@@ -19,7 +19,7 @@ type expr struct {
 
 var dimSymbols = []string{"N", "M", "S"}
 
-// randomExpr grows an expression. Its parts are combined in an order that says nothing about the result.
+// randomExpr returns a random expression. It combines parts in random order, so the canonical form cannot depend on the order.
 func randomExpr(rng *rand.Rand, depth int) expr {
 	if depth == 0 || rng.IntN(4) == 0 {
 		if rng.IntN(2) == 0 {
@@ -70,7 +70,7 @@ func randomValues(rng *rand.Rand) map[string]int64 {
 	return syms
 }
 
-// TestDimArithmetic: dims have the values of the expressions that made them, print, and are read again.
+// TestDimArithmetic checks that dims have the values of the expressions that made them, and that printing and parsing gives the same dim.
 func TestDimArithmetic(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	divisions, products := 0, 0
@@ -101,7 +101,7 @@ func TestDimArithmetic(t *testing.T) {
 	}
 }
 
-// TestDimCanonical: what is computed in another order, or written in another way, is the same dim and prints the same.
+// TestDimCanonical checks that dims that are computed in another order or written in another way are the same and print the same.
 func TestDimCanonical(t *testing.T) {
 	for text, want := range map[string]string{
 		"S*B": "B*S", "3+N*2": "2*N+3", "N-N": "0", "0*N+4": "4", "N+1+N+1": "2*N+2", "-(N-3)": "-N+3", "(N+M)*(N-M)": "-M*M+N*N",
@@ -158,7 +158,7 @@ func TestDimCanonical(t *testing.T) {
 	}
 }
 
-// TestDimDiv: a product divided by one of its factors is the other.
+// TestDimDiv checks that a product divided by one of its factors gives the other.
 func TestDimDiv(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	done := 0
@@ -191,7 +191,7 @@ func TestDimDiv(t *testing.T) {
 	}
 }
 
-// TestDimLimits: no dim passes the limits, nor does a number on the way wrap.
+// TestDimLimits checks that no dim exceeds the limits and that no number wraps in between.
 func TestDimLimits(t *testing.T) {
 	for _, d := range []ir.Dim{ir.Static(1 << 62), ir.Static(-1 << 63), ir.MustDim("1099511627776*N+1")} {
 		if p, ok := d.Mul(ir.Static(1 << 40)); ok {
@@ -237,7 +237,7 @@ func TestDimLimits(t *testing.T) {
 	}
 }
 
-// TestBounds: no value of the symbols leaves the bounds, and the bounds of what is monotone are reached.
+// TestBounds checks that sizes are within the bounds for all values of the symbols, and that the bounds of monotone dims are reached.
 func TestBounds(t *testing.T) {
 	syms := ir.Syms{{Name: "N", Min: 2, Max: 5}, {Name: "M", Min: 0, Max: 7}, {Name: "S", Min: 3, Max: 9}}
 	for text, want := range map[string][2]int64{
@@ -279,7 +279,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestBoundsStop: bounds that are beyond every limit are far from wrapping.
+// TestBoundsStop checks that bounds that exceed all limits do not wrap.
 func TestBoundsStop(t *testing.T) {
 	syms := ir.Syms{{Name: "N", Min: 0, Max: ir.MaxDim}}
 	for _, text := range []string{"N*N", "N*N*N*N*N*N*N*N", "17592186044416*N*N", "N*N/2", "N*N-N*N*N", "(N*N*N*N*N)/17592186044416", "N-1"} {
@@ -352,7 +352,7 @@ func TestSolve(t *testing.T) {
 	}
 }
 
-// TestStaticDims: nearly all dims are static, and they cost nothing.
+// TestStaticDims checks that static dims need no allocation, because nearly all dims are static.
 func TestStaticDims(t *testing.T) {
 	a, b := ir.Static(768), ir.Static(64)
 	var sink ir.Dim
@@ -370,7 +370,7 @@ func TestStaticDims(t *testing.T) {
 	_ = sink
 }
 
-// FuzzParseDim: text never panics, and what is read prints to text that is read as the same dim.
+// FuzzParseDim checks that no text makes the parser panic, and that printing a parsed dim and parsing it again gives the same dim.
 func FuzzParseDim(f *testing.F) {
 	for _, s := range []string{"7", "-3", "N", "2*N+3", "B*S", "(N+7)/8", "64*((N+7)/8)", "-(N-M)*(3-S)/7", "((N/2+1)*M/3+B)/5*S", "N-N", "(((N)))"} {
 		f.Add(s)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// String prints 7, N, 2*N+3, B*S or (N+7)/8. The text depends only on what the dim is.
+// String returns d as text, such as 7, N, 2*N+3, B*S or (N+7)/8. Equal dims have equal texts.
 func (d Dim) String() string {
 	if d.IsStatic() {
 		return strconv.FormatInt(d.B, 10)
@@ -43,8 +43,8 @@ func (d Dim) appendText(b []byte) []byte {
 	return b
 }
 
-// appendText prints a factor. A quotient that is not alone in its term is in parentheses, as in 2*(N/8) and -(N/8), so that nobody
-// reads (2*N)/8 or (-N)/8.
+// appendText appends a factor. A quotient that is not alone in its term is written in parentheses, as in 2*(N/8) and -(N/8), so that it is not
+// mistaken for (2*N)/8 or (-N)/8.
 func (f factor) appendText(b []byte, alone bool) []byte {
 	if f.sym != "" {
 		return append(b, f.sym...)
@@ -64,19 +64,19 @@ func (f factor) appendText(b []byte, alone bool) []byte {
 	return b
 }
 
-// Limits of the text of a dim. What String prints stays below them.
+// Limits of the text of a dim. The results of String are within them.
 const (
 	maxDimText   = 4096 // bytes
-	maxDimParens = 16   // that are open at once
+	maxDimParens = 16   // open at the same time
 )
 
-// ParseDim reads a sum of products, as String prints it or in any other order:
+// ParseDim parses a sum of products, in the form of String but with terms in any order:
 //
 //	dim     = [ "-" ] product { ( "+" | "-" ) product } .
 //	product = operand { "*" operand | "/" number } .
 //	operand = number | symbol | "(" dim ")" .
 //
-// A division is by a positive number and rounds down. Products and divisions are done from left to right.
+// Divisors are positive, and divisions round down. Multiplication and division associate to the left.
 func ParseDim(s string) (Dim, error) {
 	s = strings.TrimSpace(s)
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
@@ -96,7 +96,7 @@ func ParseDim(s string) (Dim, error) {
 	return d, nil
 }
 
-// MustDim is ParseDim for literals in our own code.
+// MustDim is ParseDim for literals in code. It panics if the text is not a dim.
 func MustDim(text string) Dim {
 	d, err := ParseDim(text)
 	if err != nil {
@@ -113,7 +113,7 @@ type dimParser struct {
 var errDimLimits = fmt.Errorf("is beyond the limits: %d factors in all, %d in a product, divisions nested %d deep, numbers up to %d",
 	MaxDimFactors, MaxDimDegree, MaxDimNesting, int64(MaxCoef))
 
-// take removes c from the front of what is left.
+// take consumes c if it is the next byte. It reports whether it did.
 func (p *dimParser) take(c byte) bool {
 	if p.rest == "" || p.rest[0] != c {
 		return false
@@ -198,7 +198,7 @@ func (p *dimParser) operand() (Dim, error) {
 	return Static(n), err
 }
 
-// number reads digits.
+// number parses digits.
 func (p *dimParser) number() (int64, error) {
 	end := 0
 	for end < len(p.rest) && p.rest[end] >= '0' && p.rest[end] <= '9' {
@@ -215,7 +215,7 @@ func (p *dimParser) number() (int64, error) {
 	return n, nil
 }
 
-// IsSymbol reports a name of letters, digits and _ that does not begin with a digit.
+// IsSymbol reports whether s consists of letters, digits and _ and does not begin with a digit.
 func IsSymbol(s string) bool {
 	for i, c := range s {
 		if !(c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c == '_' || i > 0 && c >= '0' && c <= '9') {
@@ -225,5 +225,5 @@ func IsSymbol(s string) bool {
 	return s != "" && len(s) <= MaxSymbol
 }
 
-// MaxSymbol bounds the length of a symbol's name in bytes.
+// MaxSymbol is the longest name of a symbol, in bytes.
 const MaxSymbol = 64

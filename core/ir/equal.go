@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// Equality requires that two dims have the same value in every run. OpDef.Requires returns those of a node, and code
-// that binds sizes checks them (Graph.CheckSyms).
+// Equality requires that two dims have the same value in every run. OpDef.Requires returns the equalities of a node. Code that binds sizes checks
+// them; see Graph.CheckSyms.
 type Equality struct{ A, B Dim }
 
-// Equate is the equality of a and b in its normal form: common terms and common factors are removed. 2*N+2
-// and 2*M+6 are equal if N is M+2. ok is false if the difference is beyond the limits of a dim.
+// Equate returns the equality of a and b in normal form, without common terms and factors. For example, it turns 2*N+2 and 2*M+6 into N and M+2. ok is
+// false if the difference exceeds the limits of a dim.
 func Equate(a, b Dim) (e Equality, ok bool) {
 	diff, ok := a.Sub(b)
 	if !ok {
@@ -38,7 +38,7 @@ func Equate(a, b Dim) (e Equality, ok bool) {
 	return e, ok
 }
 
-// MayBeEqual reports whether a and b may have the same value in some run, as far as their bounds tell.
+// MayBeEqual reports whether a and b may have the same value in some run, according to their bounds.
 func (s Syms) MayBeEqual(a, b Dim) bool {
 	diff, ok := a.Sub(b)
 	if !ok {
@@ -50,7 +50,7 @@ func (s Syms) MayBeEqual(a, b Dim) bool {
 	return lo <= 0 && hi >= 0 && (by == 0 || diff.B%by == 0)
 }
 
-// Mismatch is the error of type inference if two dims must be equal and are not the same.
+// Mismatch is the error of type inference for two dims that must be equal and are not the same dim.
 type Mismatch struct {
 	Have, Want Dim
 	msg        string
@@ -58,13 +58,13 @@ type Mismatch struct {
 
 func (e *Mismatch) Error() string { return e.msg }
 
-// Differ makes the error of an op that found dim have and requires want. If the two may be equal in some runs,
-// Graph.Add inserts a reshape that requires it, so that all other code may assume that equal sizes are the same dim.
+// Differ returns the error of an op that found the dim have and requires want. If the two may be equal in some runs, Graph.Add inserts a reshape that
+// requires it. So all other code may assume that equal sizes are the same dim.
 func Differ(have, want Dim, format string, args ...any) error {
 	return &Mismatch{have, want, fmt.Sprintf(format, args...)}
 }
 
-// TypesDiffer is Differ for the first dim in which two types differ.
+// TypesDiffer is like Differ for the first dim in which two types differ.
 func TypesDiffer(have, want Type, format string, args ...any) error {
 	if have.DType == want.DType && len(have.Shape) == len(want.Shape) {
 		for i, d := range have.Shape {
@@ -76,11 +76,11 @@ func TypesDiffer(have, want Type, format string, args ...any) error {
 	return fmt.Errorf(format, args...)
 }
 
-// maxReshapes bounds the equalities that one node may need.
+// maxReshapes is the largest number of reshapes that infer inserts for a node.
 const maxReshapes = 64
 
-// infer sets the type of n, whose operands are nodes of g, and which is to be appended. It may append reshapes of the
-// operands first, see Differ.
+// infer sets the type of n, which is about to be appended and whose operands are nodes of g. It may first append reshapes of the operands; see
+// Differ.
 func (g *Graph) infer(n *Node, declared Type) error {
 	for tries := 0; ; tries++ {
 		var err error
@@ -103,8 +103,8 @@ func (g *Graph) infer(n *Node, declared Type) error {
 	}
 }
 
-// prefer reports whether a should replace b, two dims that are equal in every run: the one with the lower upper bound,
-// so that a view is never larger than its operand, or else the more precise one.
+// prefer reports whether a should replace b, if the two are equal in every run. It prefers the dim with the lower upper bound, so that a view is
+// never larger than its operand, and otherwise the more precise one.
 func (s Syms) prefer(a, b Dim) bool {
 	_, most := s.Bounds(a)
 	_, most2 := s.Bounds(b)
@@ -114,7 +114,7 @@ func (s Syms) prefer(a, b Dim) bool {
 	return compareDims(a, b) < 0
 }
 
-// replaceDim reshapes the operands of n that have dim from, so that they have dim to.
+// replaceDim reshapes the operands of n that have the dim from, so that they have the dim to.
 func (g *Graph) replaceDim(n *Node, from, to Dim) (done bool, err error) {
 	reshape, ok := Find("reshape") // defined in core/op; the name is part of the contract
 	if !ok {
@@ -152,7 +152,7 @@ type Requirement struct {
 	Equality
 }
 
-// Requires lists the equalities that the nodes of the graph require, each once.
+// Requires returns the distinct equalities that the nodes of the graph require.
 func (g *Graph) Requires() []Requirement {
 	var out []Requirement
 	seen := map[Equality]bool{}
@@ -170,8 +170,8 @@ func (g *Graph) Requires() []Requirement {
 	return out
 }
 
-// CheckSyms reports sizes under which the graph cannot run: one that is missing, unknown or out of its range, or two
-// that must be equal and are not.
+// CheckSyms returns an error for values of symbols with which the graph cannot run: one is missing, unknown or out of its range, or two sizes that
+// must be equal are not.
 func (g *Graph) CheckSyms(syms map[string]int64) error {
 	if err := g.Syms.Check(syms); err != nil {
 		return err
@@ -184,7 +184,7 @@ func (g *Graph) CheckSyms(syms map[string]int64) error {
 	return nil
 }
 
-// Check reports a value of a symbol that is missing, unknown or out of its range.
+// Check returns an error if the value of a symbol is missing, unknown or out of its range.
 func (s Syms) Check(syms map[string]int64) error {
 	for _, x := range s {
 		v, ok := syms[x.Name]
@@ -201,7 +201,7 @@ func (s Syms) Check(syms map[string]int64) error {
 	return nil
 }
 
-// Check reports sizes that are not equal.
+// Check returns an error if the two dims are not equal for these values of the symbols.
 func (r Requirement) Check(syms map[string]int64) error {
 	a, b := r.A.Eval(syms), r.B.Eval(syms)
 	if a == b {

@@ -1,7 +1,7 @@
-// Package ir is the intermediate representation: typed, immutable nodes in a graph whose order is a topological order.
-// The same graph carries block-level IR (HIR), tensor IR (MIR) and the ops that a target runs; OpDef.Block marks the first.
+// Package ir defines the intermediate representation: a graph of typed, immutable nodes in topological order. Graphs have block-level ops (HIR),
+// tensor ops (MIR) and the ops that a target runs. OpDef.Block marks block-level ops.
 //
-// It imports core/dtype and core/tensor only, and knows no op.
+// The package imports only core/dtype and core/tensor, and knows no op.
 package ir
 
 import (
@@ -11,18 +11,18 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Node is one operation and its result. Nodes are made by Graph.Add and not changed afterwards, except that a graph may
-// renumber them. An op with several results takes several nodes: see tuple.go.
+// Node is one operation and its result. Graph.Add makes nodes. They are not changed afterwards, except that a graph may renumber them. An op with
+// several results takes several nodes; see tuple.go.
 type Node struct {
 	ID    int    // index in Graph.Nodes
-	Name  string // unique in the graph; empty: printed as %ID. Inputs and params are found by it
+	Name  string // unique in the graph, or empty; inputs and params are found by it
 	Op    *OpDef
-	Attrs any // of the op's attribute type
+	Attrs any // a value of the op's attribute type
 	In    []*Node
-	Type  Type // of the value; the zero Type where Results is set
+	Type  Type // type of the value; the zero Type if Results is set
 	Graph *Graph
 
-	Results []Type // of a tuple node, the node of an op with several results; nil for all others
+	Results []Type // types of the results, if the op has several (a tuple node); otherwise nil
 }
 
 // Output is a named result of a graph.
@@ -31,25 +31,25 @@ type Output struct {
 	Node *Node
 }
 
-// Graph is one method of a model. Nodes only refer to earlier nodes.
+// Graph is one method of a model. A node refers only to earlier nodes.
 type Graph struct {
-	Name    string // of the method
+	Name    string // name of the method
 	Syms    Syms
 	Nodes   []*Node
 	Outputs []Output
 
 	err      error
-	building bool // in Build: an error ends the builder
-	exact    bool // in Parse: nodes are taken as they are written, see infer
+	building bool // set during Build; an error then ends the builder
+	exact    bool // set during Parse; nodes are taken as written, see infer
 }
 
-// NewGraph makes an empty graph.
+// NewGraph returns an empty graph.
 func NewGraph(name string, syms ...Sym) *Graph { return &Graph{Name: name, Syms: syms} }
 
-// Err is the first error that Add or AddDeclared met. Builders check it once, at the end.
+// Err returns the first error of Add or AddDeclared. Builders need to check it only once, at the end.
 func (g *Graph) Err() error { return g.err }
 
-// Fail records an error found by a builder. Inside Build it does not return.
+// Fail records an error that a builder found. During Build it does not return.
 func (g *Graph) Fail(err error) {
 	if g.err == nil {
 		g.err = err
@@ -59,11 +59,11 @@ func (g *Graph) Fail(err error) {
 	}
 }
 
-// stop is the panic that ends the innermost Build of a graph.
+// stop is the panic value that ends the innermost Build of a graph.
 type stop struct{ g *Graph }
 
-// Build runs a builder and returns the graph's first error. The builder ends there: inside Build every node has a type,
-// so that code which computes with the shapes of what it has just added needs no checks.
+// Build calls a builder and returns the graph's first error. The first error ends the builder. So during Build every node has a type, and code that
+// computes with the shapes of new nodes needs no checks.
 func (g *Graph) Build(f func()) (err error) {
 	outer := g.building
 	g.building = true
@@ -80,13 +80,13 @@ func (g *Graph) Build(f func()) (err error) {
 	return g.err
 }
 
-// Add appends an op whose type is inferred. After an error (see Err) it returns a node of the invalid type, so that
-// builders need no checks in between; a builder that looks at shapes runs in Build.
+// Add appends an op and infers its type. After an error (see Err) it returns a node of the invalid type, so that builders need not check each node.
+// A builder that uses shapes must run in Build.
 func (g *Graph) Add(def *OpDef, attrs any, in ...*Node) *Node {
 	return g.AddDeclared(def, attrs, Type{}, in...)
 }
 
-// AddDeclared appends an op whose type is written rather than inferred (OpDef.Declared).
+// AddDeclared appends an op whose type is declared instead of inferred; see OpDef.Declared.
 func (g *Graph) AddDeclared(def *OpDef, attrs any, t Type, in ...*Node) *Node {
 	n := &Node{ID: len(g.Nodes), Op: def, Attrs: attrs, In: in, Graph: g}
 	err := g.err
@@ -122,7 +122,7 @@ func (n *Node) Named(name string) *Node {
 	return n
 }
 
-// Label is how text refers to the node, or to the results of a tuple node.
+// Label returns the text that refers to the node, or to all results of a tuple node.
 func (n *Node) Label() string {
 	if n.Name != "" {
 		return n.Name
@@ -133,7 +133,7 @@ func (n *Node) Label() string {
 	return fmt.Sprintf("%%%d", n.ID)
 }
 
-// InTypes are the operands' types.
+// InTypes returns the types of the operands.
 func (n *Node) InTypes() []Type {
 	t := make([]Type, len(n.In))
 	for i, x := range n.In {
@@ -142,8 +142,8 @@ func (n *Node) InTypes() []Type {
 	return t
 }
 
-// EvalMemory is the memory for evaluating the node by its definition, in bytes at the upper bounds of the symbols: arrays for operands
-// and results as tensor.Array, own is an upper bound of what Eval allocates beside them.
+// EvalMemory returns the memory that evaluating the node by its definition takes, in bytes, with the symbols at their upper bounds. arrays is for
+// operands and results as tensor.Array. own is an upper bound of what Eval allocates in addition.
 func (n *Node) EvalMemory() (arrays, own int64) {
 	in, out, syms := n.InTypes(), n.ResultTypes(), n.Graph.Syms
 	for _, t := range slices.Concat(in, out) {
@@ -162,7 +162,7 @@ func (n *Node) Is(defs ...*OpDef) bool {
 	return false
 }
 
-// View reports whether the node's value is simply bytes of its operand 0, and at which offset in bytes.
+// View reports whether the node's value is a range of the bytes of operand 0, and the offset of that range in bytes.
 func (n *Node) View() (offset int64, ok bool) {
 	if n.Op.view == nil || len(n.In) == 0 {
 		return 0, false
@@ -170,7 +170,7 @@ func (n *Node) View() (offset int64, ok bool) {
 	return n.Op.view(n.Attrs, n.In[0].Type, n.Type)
 }
 
-// Source is the node whose value n shows: n itself, unless it is a view.
+// Source returns the node whose value n views: n itself, unless n is a view.
 func (n *Node) Source() *Node {
 	for {
 		if _, view := n.View(); !view {
@@ -183,10 +183,10 @@ func (n *Node) Source() *Node {
 // Return adds a named output.
 func (g *Graph) Return(name string, n *Node) { g.Outputs = append(g.Outputs, Output{name, n}) }
 
-// Inputs lists the nodes of op "input" in order. The op is defined in core/op; the name is part of the contract.
+// Inputs returns the nodes of op "input" in order. The op is defined in core/op; its name is fixed.
 func (g *Graph) Inputs() []*Node { return g.ofOp("input") }
 
-// Params lists the nodes of op "param" in order.
+// Params returns the nodes of op "param" in order.
 func (g *Graph) Params() []*Node { return g.ofOp("param") }
 
 func (g *Graph) ofOp(name string) []*Node {
@@ -223,17 +223,16 @@ func (g *Graph) UseCounts() []int {
 	return c
 }
 
-// Rebuild makes a new graph by visiting g's nodes in order. For each node, f gets the new graph, the old node and the
-// new nodes of its operands, and returns its replacement in the new graph; nil copies it. lookup returns the replacement of an old
-// node. A replacement without a name gets the name of the old node. Nodes that no output needs
-// are dropped afterwards, except inputs and updates of states, so the result is compact and in topological order.
+// Rebuild makes a new graph. It visits g's nodes in order and calls f with the new graph, the old node and the new nodes of its operands. f returns
+// the replacement of the node in the new graph, or nil to copy the node. lookup returns the replacement of an old node. A replacement without a name
+// gets the name of the old node. Afterwards Rebuild drops nodes that no output needs, except inputs and updates of states.
 //
-// Tuple nodes are copied without calling f. It is called for those of their selectors that have readers. The copy is dropped if f
-// replaces all of these.
+// Tuple nodes are copied without calling f. f is called for each of their result nodes that has readers. If f replaces all of these, the copy is
+// dropped.
 func (g *Graph) Rebuild(f func(out *Graph, n *Node, in []*Node, lookup func(*Node) *Node) *Node) (*Graph, error) {
 	out := &Graph{Name: g.Name, Syms: g.Syms}
 	to := make([]*Node, len(g.Nodes))
-	copies := map[int]*Node{} // of selectors, made with their tuple node
+	copies := map[int]*Node{} // by ID of an old result node: its copy
 	uses := g.UseCounts()
 	lookup := func(n *Node) *Node { return to[n.ID] }
 	for _, n := range g.Nodes {
@@ -276,7 +275,8 @@ func (g *Graph) Rebuild(f func(out *Graph, n *Node, in []*Node, lookup func(*Nod
 	return out, nil
 }
 
-// compact drops nodes that neither an output nor an update of a state needs (inputs stay: they are the signature) and renumbers.
+// compact drops nodes that neither an output nor an update of a state needs, and renumbers the rest. It keeps inputs, because they belong to the
+// signature.
 func (g *Graph) compact() {
 	live := make([]bool, len(g.Nodes))
 	for i, n := range g.Nodes {
@@ -290,7 +290,7 @@ func (g *Graph) compact() {
 			for _, x := range n.In {
 				live[x.ID] = true
 			}
-			for k := range n.Results { // a tuple node keeps all of its selectors
+			for k := range n.Results { // a tuple node keeps all of its result nodes
 				live[i+1+k] = true
 			}
 		}
@@ -305,7 +305,7 @@ func (g *Graph) compact() {
 	g.Nodes = kept
 }
 
-// WithOptional is the operands of an op whose last one, which may be nil, can be left out.
+// WithOptional returns the operands in, followed by last unless that is nil.
 func WithOptional(last *Node, in ...*Node) []*Node {
 	if last != nil {
 		in = append(in, last)

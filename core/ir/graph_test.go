@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// TestBuilderKeepsFirstError: builders check once, at the end.
+// TestBuilderKeepsFirstError checks that builders need to check errors only once, at the end.
 func TestBuilderKeepsFirstError(t *testing.T) {
 	g := ir.NewGraph("g")
 	x := op.Input(g, "x", ir.TypeOf(dtype.F32, 2, 3))
@@ -28,7 +28,7 @@ func TestBuilderKeepsFirstError(t *testing.T) {
 	}
 }
 
-// TestVerifyCatches: every field of a node that a pass could break is checked again.
+// TestVerifyCatches checks that Verify detects wrong values in every field of a node that a pass could break.
 func TestVerifyCatches(t *testing.T) {
 	for name, breakIt := range map[string]func(g *ir.Graph){
 		"type":         func(g *ir.Graph) { g.Nodes[1].Type = ir.TypeOf(dtype.F32, 3, 2) },
@@ -61,7 +61,7 @@ func TestVerifyCatches(t *testing.T) {
 	}
 }
 
-// TestRebuild replaces nodes, keeps names and inputs, and drops what no output needs.
+// TestRebuild checks that Rebuild replaces nodes, keeps names and inputs, and drops what no output needs.
 func TestRebuild(t *testing.T) {
 	g, err := ir.Parse(`graph g
 x = input : f32[2]
@@ -111,8 +111,8 @@ func TestUseCounts(t *testing.T) {
 	}
 }
 
-// TestBuild: a builder ends at the first error and never sees a node without a type; Rebuild and nested builders do the
-// same, and a builder's own panic passes.
+// TestBuild checks that a builder ends at the first error and never sees a node without a type, also in Rebuild and in nested builders, and that other
+// panics of a builder are not caught.
 func TestBuild(t *testing.T) {
 	g := ir.NewGraph("g")
 	x := op.Input(g, "x", ir.TypeOf(dtype.F32, 2, 3))
@@ -155,7 +155,7 @@ func TestBuild(t *testing.T) {
 	_ = h.Build(func() { panic("its own") })
 }
 
-// split is x cut in two, of which the second half is read twice and the first not at all.
+// split returns a graph that splits x in two. The second half is read twice, the first is not read.
 func split(t *testing.T) *ir.Graph {
 	t.Helper()
 	g, err := ir.Parse(`graph g
@@ -170,7 +170,7 @@ return c=c, x=x
 	return g
 }
 
-// TestSeveralResults: an op with several results is a node without a value, and one node for each result right behind it.
+// TestSeveralResults checks that an op with several results is a node without a value followed by one node for each result.
 func TestSeveralResults(t *testing.T) {
 	g := split(t)
 	tuple, a, b := g.Nodes[1], g.Nodes[2], g.Nodes[3]
@@ -192,7 +192,7 @@ func TestSeveralResults(t *testing.T) {
 	if tuple.Label() != "a,b" {
 		t.Errorf("label is %s", tuple.Label())
 	}
-	// The results stay together although one is unused, and go together.
+	// The results stay together although one is unused, and are dropped together.
 	if got, err := g.Rebuild(nil); err != nil || got.String() != g.String() {
 		t.Errorf("rebuilt: %v\n%s", err, got)
 	}
@@ -202,7 +202,7 @@ func TestSeveralResults(t *testing.T) {
 	}
 }
 
-// TestVerifyCatchesTuples: everything about an op with several results that a pass could break is checked again.
+// TestVerifyCatchesTuples checks that Verify detects everything about an op with several results that a pass could break.
 func TestVerifyCatchesTuples(t *testing.T) {
 	for name, breakIt := range map[string]func(g *ir.Graph){
 		"type":          func(g *ir.Graph) { g.Nodes[1].Type = ir.TypeOf(dtype.F32, 2) },
@@ -235,7 +235,7 @@ func TestVerifyCatchesTuples(t *testing.T) {
 	}
 }
 
-// TestSeveralResultsErrors: builders keep the first error, and get as many nodes as they asked for.
+// TestSeveralResultsErrors checks that builders keep the first error, and get as many nodes as they asked for.
 func TestSeveralResultsErrors(t *testing.T) {
 	for name, add := range map[string]func(g *ir.Graph, x *ir.Node) int{
 		"split: has several results; AddResults adds it": func(g *ir.Graph, x *ir.Node) int {

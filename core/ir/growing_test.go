@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestGrowing: bounds that are read off the signs of coefficients are those that the search for corners gives.
+// TestGrowing checks that the bounds that follow from the signs of coefficients are those that the general search finds.
 func TestGrowing(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	var text func(depth int) string

@@ -9,57 +9,57 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Def defines an op with attributes A, a struct whose fields have an `attr:"name"` tag and the type bool, int, float64,
-// string, []int or dtype.DType. Everything else is derived from the definition: text, encoding, verifier,
-// documentation, constant folding, conformance tests, fuzz seeds and benchmarks.
+// Def defines an op with attributes A, a struct whose fields have an `attr:"name"` tag and the type bool, int, float64, string, []int or
+// dtype.DType. Text form, encoding, verifier, documentation, constant folding, conformance tests, fuzz seeds and benchmarks are derived from the
+// definition.
 type Def[A any] struct {
 	Name string
-	Doc  string // one paragraph: the formula, its source, what happens at the edges
-	// MinIn and MaxIn bound the number of operands; MaxIn -1 means any number.
+	Doc  string // one paragraph: the formula, its source, edge cases
+	// MinIn and MaxIn are the smallest and largest number of operands. MaxIn -1 means no limit.
 	MinIn, MaxIn int
-	// Block: block-level IR (HIR), which no target runs; always expanded before the other passes.
+	// Block marks a block-level op (HIR), which no target runs. It is lowered before all other passes.
 	Block bool
 
-	// Declared: the type does not follow from the operands (input, param, const, iota, reshape, expand). The graph
-	// states it, and Infer checks Sig.Declared and returns it.
+	// Declared is set if the type does not follow from the operands (input, param, const, iota, reshape, expand). The graph declares the type,
+	// and Infer checks Sig.Declared and returns it.
 	Declared bool
-	// Elementwise: every operand is broadcast to the output's shape and element i depends on elements i only.
+	// Elementwise is set if every operand is broadcast to the shape of the output and element i depends only on elements i.
 	Elementwise bool
-	// Commutative: the two operands may be swapped.
+	// Commutative is set if the two operands may be swapped.
 	Commutative bool
-	// View reports whether the output is simply bytes of operand 0, and at which offset in bytes (reshape; a narrow of
-	// the outermost axis). Nil means never.
+	// View reports whether the output is a range of the bytes of operand 0, and the offset of that range in bytes. Examples are reshape, and
+	// narrow of the outermost axis. Nil means never.
 	View func(a A, in, out Type) (offset int64, ok bool)
-	// Requires lists dims that must be equal in every run although they are not the same dim: a reshape of [N] to [M] requires
-	// that N is M. Code that binds sizes checks it. Nil means none.
+	// Requires returns pairs of dims that must be equal in every run although they are not the same dim. For example, a reshape of [N] to [M]
+	// requires that N equals M. Code that binds sizes checks it. Nil means none.
 	Requires func(a A, in []Type, out Type) []Equality
-	// InPlace lists operands that the output may overwrite, if they have its type and nothing reads them
-	// later. Element i is read before element i is written, and not again. It may list more operands than a node has.
+	// InPlace lists operands that the output may overwrite, if they have its type and nothing reads them later. The op must read element i
+	// before it writes element i, and not again. InPlace may list more operands than a node has.
 	InPlace []int
-	// Effects: a leaf that is never folded, merged or dropped (input, param, state).
+	// Effects marks a leaf that is never folded, merged or dropped (input, param, state).
 	Effects bool
-	// Packed: operands and the result may have packed element types (dtype.Packed). Other ops refuse them, except blocks, whose
-	// expansions decide.
+	// Packed is set if operands and the result may have packed element types (dtype.Packed). Other ops refuse these types, except blocks, for
+	// which the lowering decides.
 	Packed bool
-	// Updates: the result is a new value of operand 0, a state, and overwrites it (kv_append). Never folded, merged or
+	// Updates is set if the result is a new value of operand 0, a state, and overwrites it (kv_append). Such an op is never folded, merged or
 	// dropped, and it runs after everything that reads operand 0.
 	Updates bool
 
-	// Infer returns the output type, or an error without the op's name, which the caller adds. If two dims must be
-	// equal and are not the same, the error is that of Differ or TypesDiffer.
+	// Infer returns the output type. Its error has no op name; the caller adds it. If two dims must be equal and are not the same, the error
+	// must come from Differ or TypesDiffer.
 	Infer func(s Sig[A]) (Type, error)
-	// Eval is slow and obvious and computes in float64 and int64. out is allocated and zero. Data errors (an index out
-	// of range) are returned; shapes were checked by Infer. Nil for leaves that an executor supplies and for blocks.
-	// OpDef.Eval rounds the result afterwards: f16 and bf16 to the nearest value, integers by wrapping; f32 stays as
-	// exact as float64, so that errors of the reference do not add up.
+	// Eval is the reference evaluation. It is slow and obvious and computes in float64 and int64. out is allocated and zeroed. Infer has
+	// checked the shapes. Eval returns an error for bad data, such as an index out of range. It is nil for leaves, whose values an executor
+	// supplies, and for blocks. OpDef.Eval rounds the result afterwards: f16 and bf16 to the nearest value, integers by wrapping. f32 results
+	// stay in float64, so that errors of the reference do not accumulate.
 	Eval func(a A, in []*tensor.Array, out *tensor.Array) error
-	// Memory is an upper bound of the bytes that Eval allocates, ignoring constant amounts. Nil means none.
+	// Memory returns an upper bound for the bytes that Eval allocates, without constant amounts. Nil means 0.
 	Memory func(s Sig[A], out Type) int64
-	// FLOPs counts arithmetic on static types, a multiply-add as two. Nil means none.
+	// FLOPs returns the number of arithmetic operations for static types. A multiply-add counts as two. Nil means 0.
 	FLOPs func(a A, in []Type, out Type) int64
-	// Tol is how far a kernel may differ from Eval; required with Eval.
+	// Tol returns how far a kernel's result may differ from Eval's. It is required if Eval is set.
 	Tol func(a A, in []Type, out Type) Tolerance
-	// Cases are types and attributes to test, fuzz and time.
+	// Cases returns types and attributes to test, fuzz and time.
 	Cases func() []Case[A]
 }
 
@@ -67,16 +67,16 @@ type Def[A any] struct {
 type Sig[A any] struct {
 	Attrs    A
 	In       []Type
-	Declared Type // of declared ops
+	Declared Type // type of a declared op
 	Syms     Syms
 }
 
-// Case is one example of an op. In are static types; Fill gives the range of random values of each operand (default
-// -2 to 2 for floats, 0 to 3 for integers).
+// Case is one example of an op. In has static types. Fill has the range of random values of each operand; the default is -2 to 2 for floats and 0
+// to 3 for integers.
 type Case[A any] struct {
 	Attrs A
 	In    []Type
-	Out   Type // of declared ops
+	Out   Type // type of a declared op
 	Fill  []Range
 }
 
@@ -86,7 +86,7 @@ type Range struct{ Lo, Hi float64 }
 // Tolerance bounds |got - want| by Abs + Rel*|want|.
 type Tolerance struct{ Abs, Rel float64 }
 
-// OpDef is a registered op with its attribute type erased. Its functions take and return all results of the op, in order: one,
+// OpDef is a registered op whose attribute type is erased. Its functions take and return all results of the op in order. There is one result
 // unless Tuple is set.
 type OpDef struct {
 	Name, Doc, Results string // Results: see TupleDef
@@ -111,7 +111,7 @@ type OpDef struct {
 
 var defs = map[string]*OpDef{}
 
-// Define registers an op. It panics on a malformed definition, which is a bug that shows at start.
+// Define registers an op. It panics if the definition is malformed.
 func Define[A any](d Def[A]) *OpDef {
 	if d.Name == "" || d.Doc == "" || d.Infer == nil || d.Eval != nil && d.Tol == nil {
 		panic("BUG: op " + d.Name + ": definition lacks a name, a doc, Infer or Tol")
@@ -181,17 +181,15 @@ func eraseCases[A any](cases func() []Case[A]) func() []Case[any] {
 	}
 }
 
-// Lower registers how an op is expressed in other ones, whatever its attributes. Blocks must have it; of other ops, those
-// that have it need no kernel on any target. It is separate from Define because a definition that names other ops in its
-// literal would be an initialization cycle. The function adds nodes to g and returns the one that replaces n; in are n's
-// operands in g. The return value is for `var _ =`.
+// Lower registers how an op is expressed by other ops, whatever its attributes. Blocks must have a lowering. Other ops with a lowering need no kernel
+// on any target. f adds nodes to g and returns the one that replaces n; in has n's operands in g. Lower is separate from Define because a definition
+// that refers to other ops would be an initialization cycle. It returns a value so that it can be called as `var _ = Lower(...)`.
 func Lower(def *OpDef, f func(g *Graph, n *Node, in []*Node) *Node) struct{} {
 	return LowerTuple(def, func(g *Graph, n *Node, in []*Node) []*Node { return []*Node{f(g, n, in)} })
 }
 
-// Plainer registers how a node is expressed with a plainer node of the same op, for targets whose kernels have not all of its
-// attributes: a product of a transposed operand is a plain product of a transpose. The function returns nil for a node that
-// is plain already.
+// Plainer registers how a node is expressed by a plainer node of the same op, for targets whose kernels lack some of its attributes. For example, a
+// product of a transposed operand becomes a plain product of a transpose. The function returns nil if the node is plain already.
 func Plainer(def *OpDef, f func(g *Graph, n *Node, in []*Node) *Node) struct{} {
 	if def.plain != nil {
 		panic("BUG: op " + def.Name + " has two plainer forms")
@@ -200,7 +198,7 @@ func Plainer(def *OpDef, f func(g *Graph, n *Node, in []*Node) *Node) struct{} {
 	return struct{}{}
 }
 
-// PlainTo adds a simpler form of n to g, with operands in; nil if there is none.
+// PlainTo adds a plainer form of n with the operands in to g. It returns nil if there is none.
 func (d *OpDef) PlainTo(g *Graph, n *Node, in []*Node) *Node {
 	if d.plain == nil {
 		return nil
@@ -214,7 +212,7 @@ func (d *OpDef) HasPlainer() bool { return d.plain != nil }
 // CanLower reports whether Lower was called for the op.
 func (d *OpDef) CanLower() bool { return d.lower != nil }
 
-// LowerTo adds n's expansion to g, with in standing for n's operands. It returns the nodes that replace n's results.
+// LowerTo adds n's lowering to g, with the operands in. It returns the nodes that replace n's results.
 func (d *OpDef) LowerTo(g *Graph, n *Node, in []*Node) []*Node { return d.lower(g, n, in) }
 
 // Find returns the op of that name.
@@ -223,7 +221,7 @@ func Find(name string) (*OpDef, bool) {
 	return d, ok
 }
 
-// Defs lists all ops by name.
+// Defs returns all ops, sorted by name.
 func Defs() []*OpDef {
 	out := slices.Collect(maps.Values(defs))
 	slices.SortFunc(out, func(a, b *OpDef) int {
@@ -235,7 +233,7 @@ func Defs() []*OpDef {
 	return out
 }
 
-// Infer returns the output type of an op with one result on operands of the given types. Errors begin with the op's name.
+// Infer returns the output type of an op with one result for operands of the given types. Errors begin with the op's name.
 func (d *OpDef) Infer(attrs any, in []Type, declared Type, syms Syms) (Type, error) {
 	if d.Tuple {
 		return Type{}, fmt.Errorf("%s: has several results", d.Name)
@@ -247,7 +245,7 @@ func (d *OpDef) Infer(attrs any, in []Type, declared Type, syms Syms) (Type, err
 	return out[0], nil
 }
 
-// InferResults returns the types of all results of the op, one unless Tuple is set.
+// InferResults returns the types of all results of the op. There is one result unless Tuple is set.
 func (d *OpDef) InferResults(attrs any, in []Type, declared Type, syms Syms) ([]Type, error) {
 	if len(in) < d.MinIn || d.MaxIn >= 0 && len(in) > d.MaxIn {
 		want := fmt.Sprint(d.MinIn)
@@ -287,7 +285,7 @@ func (d *OpDef) InferResults(attrs any, in []Type, declared Type, syms Syms) ([]
 	return out, nil
 }
 
-// checkPacked reports a packed type that the op does not take.
+// checkPacked returns an error if t is a packed type and the op does not accept packed types.
 func (d *OpDef) checkPacked(what string, t Type) error {
 	if d.Packed || d.Block || !t.DType.IsPacked() {
 		return nil
@@ -295,7 +293,7 @@ func (d *OpDef) checkPacked(what string, t Type) error {
 	return fmt.Errorf("%s is %v, whose elements are blocks; only some ops take these (dequant_matmul, dequant_rows)", what, t)
 }
 
-// checkView reports a view whose upper bound is beyond its operand's, which bounds that are not exact may be.
+// checkView returns an error if the result of a view has a larger upper bound than its operand. That can happen if bounds are not exact.
 func (d *OpDef) checkView(attrs any, in, out Type, syms Syms) error {
 	offset, view := d.view(attrs, in, out)
 	if have, want := syms.MaxBytes(in), syms.MaxBytes(out); view && want > have-offset {
@@ -304,5 +302,5 @@ func (d *OpDef) checkView(attrs any, in, out Type, syms Syms) error {
 	return nil
 }
 
-// NewAttrs are the zero attributes of the op.
+// NewAttrs returns the zero attributes of the op.
 func (d *OpDef) NewAttrs() any { return d.attrs.zero() }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Parse reads the text form that Graph.String prints. Blank lines and lines that begin with # are skipped. Every node is
-// inferred again; a written type that differs is an error. Errors begin with the line number.
+// Parse parses the text form that Graph.String returns. It skips blank lines and lines that begin with #. It infers the type of every node again and
+// returns an error if the written type differs. Errors begin with the line number.
 func Parse(text string) (*Graph, error) {
 	p := parser{g: &Graph{exact: true}, names: map[string]*Node{}}
 	for i, line := range strings.Split(text, "\n") {
@@ -24,7 +24,7 @@ func Parse(text string) (*Graph, error) {
 	return p.g, nil
 }
 
-// ParseAll reads graphs one after the other, each of which begins with a line "graph NAME". No two have the same name.
+// ParseAll parses several graphs. Each begins with a line "graph NAME", and the names must be distinct.
 func ParseAll(text string) (graphs []*Graph, err error) {
 	lines := strings.Split(text, "\n")
 	begin := -1
@@ -121,7 +121,7 @@ func (p *parser) outputs(s string) error {
 	return nil
 }
 
-// node reads LABEL, ... = OP OPERAND, ... {ATTRS} : TYPE, ...; more than one label and type where the op has several results.
+// node parses LABEL, ... = OP OPERAND, ... {ATTRS} : TYPE, .... There are several labels and types if the op has several results.
 func (p *parser) node(s string) error {
 	left, rest, ok := strings.Cut(s, " = ")
 	if !ok {
@@ -198,7 +198,7 @@ func (p *parser) node(s string) error {
 	return nil
 }
 
-// labels reads a list of new labels.
+// labels parses a list of new labels.
 func (p *parser) labels(s string) ([]string, error) {
 	labels := strings.Split(s, ",")
 	for k, l := range labels {
@@ -213,7 +213,7 @@ func (p *parser) labels(s string) ([]string, error) {
 	return labels, nil
 }
 
-// parseTypes reads f32[2,3], i32[4].
+// parseTypes parses a list of types, such as f32[2,3], i32[4].
 func parseTypes(s string) ([]Type, error) {
 	var types []Type
 	for {
@@ -237,7 +237,7 @@ func parseTypes(s string) ([]Type, error) {
 	}
 }
 
-// parseAttrs reads a=1, b=[2,3], c="x, y".
+// parseAttrs parses a list of attributes, such as a=1, b=[2,3], c="x, y".
 func parseAttrs(s string) ([]Attr, error) {
 	var list []Attr
 	for s = strings.TrimSpace(s); s != ""; s = strings.TrimSpace(s) {
@@ -256,7 +256,7 @@ func parseAttrs(s string) ([]Attr, error) {
 	return list, nil
 }
 
-// attrEnd finds the comma that ends a value, outside lists and strings.
+// attrEnd returns the index of the comma that ends a value. Commas in lists and strings do not count.
 func attrEnd(s string) int {
 	depth, quoted := 0, false
 	for i := 0; i < len(s); i++ {

@@ -14,7 +14,7 @@ import (
 //	v, i = top_k y {k=2} : f32[2,2], i32[2,2]
 //	return probs=y, best=i
 //
-// Attributes stand in name order and are left out where zero. An op with several results is one line, which names them all.
+// Attributes are sorted by name, and zero values are omitted. An op with several results is one line, which names them all.
 func (g *Graph) String() string {
 	var b strings.Builder
 	if g.Name != "" {
@@ -43,7 +43,7 @@ func (g *Graph) String() string {
 	return b.String()
 }
 
-// String prints one line: label, op, operands, attributes, type. That of a tuple node has the labels and types of its results.
+// String returns one line with label, op, operands, attributes and type. For a tuple node it has the labels and types of all results.
 func (n *Node) String() string {
 	var b strings.Builder
 	if n.Op.Tuple {
@@ -66,10 +66,10 @@ func (n *Node) String() string {
 	return b.String()
 }
 
-// TypeText prints the node's type, or those of a tuple node's results: f32[2,5], i32[2,5].
+// TypeText returns the type of the node as text. For a tuple node it returns those of all results, such as f32[2,5], i32[2,5].
 func (n *Node) TypeText() string { return typeText(n.Type, n.Results) }
 
-// typeText prints the types of a tuple node's results, or the type of any other node.
+// typeText returns the types of a tuple node's results, or the type of any other node, as text.
 func typeText(t Type, results []Type) string {
 	if results == nil {
 		return t.String()
@@ -81,7 +81,7 @@ func typeText(t Type, results []Type) string {
 	return strings.Join(parts, ", ")
 }
 
-// AttrText prints the attributes that are not zero as {a=1, b=[2,3]}, or nothing.
+// AttrText returns the attributes that are not zero as text, such as {a=1, b=[2,3]}. It is empty if all are zero.
 func (n *Node) AttrText() string {
 	if parts := n.Op.AttrTexts(n.Attrs); parts != nil {
 		return "{" + strings.Join(parts, ", ") + "}"
@@ -89,7 +89,7 @@ func (n *Node) AttrText() string {
 	return ""
 }
 
-// AttrTexts prints each attribute that is not zero as name=value.
+// AttrTexts returns each attribute that is not zero as text of the form name=value.
 func (d *OpDef) AttrTexts(attrs any) (texts []string) {
 	for _, a := range d.Attrs(attrs) {
 		if !a.isZero() {

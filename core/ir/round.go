@@ -5,7 +5,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// roundToType makes a result of reference arithmetic a value of its element type; f32 is left in float64.
+// roundToType rounds a result of the reference evaluation to values of its element type. It leaves f32 in float64.
 func roundToType(a *tensor.Array) {
 	switch a.DType {
 	case dtype.F16:

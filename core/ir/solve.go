@@ -5,24 +5,24 @@ import (
 	"strings"
 )
 
-// Equation says that a dim has a size in some run, such as that of an input's axis.
+// Equation says that a dim has a certain size in a run, for example because an input has that size along an axis.
 type Equation struct {
 	Dim  Dim
 	Size int64
-	Of   string // where the size was seen, for errors: "input x"
+	Of   string // where the size comes from, for errors, such as "input x"
 }
 
 // SizeError says which equation cannot hold.
 type SizeError struct {
-	Equation int // index, or -1: symbols do not follow from the equations
+	Equation int // index of the equation, or -1 if the equations do not determine all symbols
 	Msg      string
 }
 
 func (e *SizeError) Error() string { return e.Msg }
 
-// Solve finds the values of all symbols from the sizes seen in a run and from those that are given, in the ranges of the
-// symbols. It solves, again and again, what has become linear in one unknown symbol: from 2*N+3 and a size of 11 follows
-// that N is 4, and then from N*M and 12 that M is 3. Every equation is checked. Errors are *SizeError.
+// Solve returns the values of all symbols in their ranges, from the given values and the equations. It repeatedly solves equations that have become
+// linear in a single unknown symbol. For example, N is 4 if 2*N+3 is 11, and then M is 3 if N*M is 12. All equations are checked. Errors are
+// *SizeError.
 func (s Syms) Solve(given map[string]int64, eqs []Equation) (map[string]int64, error) {
 	values, from := map[string]int64{}, map[string]string{}
 	for name, v := range given {
@@ -74,13 +74,13 @@ func (s Syms) Solve(given map[string]int64, eqs []Equation) (map[string]int64, e
 	return values, nil
 }
 
-// linear reports that d is a*sym + b under the given values, with sym the only symbol that has none.
+// linear reports whether d is a*sym + b for the given values, where sym is the only symbol without a value.
 func (d Dim) linear(values map[string]int64) (sym string, a, b int64, ok bool) {
 	for _, t := range d.terms() {
 		c, open := t.coef, false
 		for _, f := range t.factors {
 			if f.sym == "" && f.num.unknown(values) != "" {
-				return "", 0, 0, false // a quotient is the same for several values
+				return "", 0, 0, false // several values of the symbol give the same quotient
 			}
 			if v, known := values[f.sym]; known || f.sym == "" {
 				if f.sym == "" {
@@ -103,7 +103,7 @@ func (d Dim) linear(values map[string]int64) (sym string, a, b int64, ok bool) {
 	return sym, a, b + d.B, a != 0
 }
 
-// unknown is a symbol of d without a value; empty: there is none.
+// unknown returns a symbol of d without a value, or "".
 func (d Dim) unknown(values map[string]int64) string {
 	for _, name := range d.Symbols() {
 		if _, ok := values[name]; !ok {
@@ -113,7 +113,7 @@ func (d Dim) unknown(values map[string]int64) string {
 	return ""
 }
 
-// describe lists values of symbols: B = 2, S = 3.
+// describe returns the values of symbols as text, such as B = 2, S = 3.
 func describe(syms []string, values map[string]int64) string {
 	parts := make([]string, len(syms))
 	for i, name := range syms {

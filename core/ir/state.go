@@ -21,7 +21,7 @@ type StateAttrs struct {
 	Init float64 `attr:"init"`
 }
 
-// StateDef is a tensor that lives from run to run.
+// StateDef is a tensor that keeps its value from one run to the next.
 var StateDef = Define(Def[StateAttrs]{
 	Name: "state",
 	Doc: "A tensor that lives from run to run, found by the node's name: its value at the beginning of the run. All methods of a model share it. " +
@@ -48,16 +48,16 @@ var StateDef = Define(Def[StateAttrs]{
 	},
 })
 
-// inRange reports whether an integer or bool element type holds a whole number.
+// inRange reports whether an integer or bool element type can hold a whole number.
 func inRange(d dtype.DType, v float64) bool {
 	lo, hi := d.IntRange()
 	return v >= float64(lo) && v <= float64(hi) && math.Abs(v) <= 1<<53
 }
 
-// States lists the nodes of op "state" in order.
+// States returns the nodes of op "state" in order.
 func (g *Graph) States() []*Node { return g.ofOp(StateDef.Name) }
 
-// StateOf follows updates and views back to the state whose memory contains n's value, nil if there is none.
+// StateOf returns the state whose memory holds n's value. It follows updates and views. It returns nil if there is none.
 func (n *Node) StateOf() *Node {
 	for {
 		_, view := n.View()
@@ -71,8 +71,8 @@ func (n *Node) StateOf() *Node {
 	}
 }
 
-// CheckUpdate reports an update of what cannot be updated: a value that is neither a state nor an update of one, or that one
-// of the nodes before n updates already. updated tells which nodes do; n is added to it.
+// CheckUpdate returns an error if n must not update its operand, because this is neither a state nor an update of one, or because an earlier node
+// updates it already. updated has the values that earlier nodes update; CheckUpdate adds the operand of n.
 func (n *Node) CheckUpdate(updated map[*Node]bool) error {
 	if !n.Op.Updates {
 		return nil

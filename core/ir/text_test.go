@@ -14,7 +14,7 @@ import (
 
 const errorMark = " # ERROR "
 
-// archives reads testdata: every section is one graph in text form.
+// archives returns the files of testdata. Each section of a file is one graph in text form.
 func archives(t testing.TB) map[string]string {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -33,7 +33,7 @@ func archives(t testing.TB) map[string]string {
 	return graphs
 }
 
-// TestText: a graph prints as it was written, or fails on the line and with the message it names.
+// TestText checks that a graph prints as it was written, or that parsing fails with the line and message that the file gives.
 func TestText(t *testing.T) {
 	for name, text := range archives(t) {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestParseAll: several graphs of a file, with the lines of the file in errors.
+// TestParseAll checks parsing several graphs of a file. Errors have the line numbers of the file.
 func TestParseAll(t *testing.T) {
 	one, two := "# first\n\ngraph one\nx = input : f32[2]\ny = neg x : f32[2]\nreturn y=y\n", "graph two\nsym N = 1..4\nx = input : f32[N]\nreturn y=x\n"
 	gs, err := ir.ParseAll(one + "\n# second\n" + two)
@@ -85,7 +85,7 @@ func TestParseAll(t *testing.T) {
 	}
 }
 
-// FuzzParse: text never panics, and what parses prints to text that parses to the same.
+// FuzzParse checks that no text makes the parser panic, and that printing a parsed graph and parsing it again gives the same graph.
 func FuzzParse(f *testing.F) {
 	for _, text := range archives(f) {
 		f.Add(strings.ReplaceAll(text, errorMark, "\n"))

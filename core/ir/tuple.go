@@ -7,27 +7,26 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// An op with several results is written as a tuple node, which has no value of its own, followed directly by one selector
-// for each result, in order:
+// An op with several results is a tuple node, which has no value, followed directly by one result node (or selector) for each result, in order:
 //
 //	%1 = top_k x {k=5}        Results: f32[2,5], i32[2,5]
 //	v  = result %1 {index=0} : f32[2,5]
 //	i  = result %1 {index=1} : i32[2,5]
 //
-// which is one line in text, "v, i = top_k x {k=5} : f32[2,5], i32[2,5]". Selectors are ordinary values. Nothing else may
-// read a tuple node, so code that visits the nodes of a graph finds at most one value per node. Go's compiler does the same (cmd/compile/internal/ssa:
+// In text this is one line, "v, i = top_k x {k=5} : f32[2,5], i32[2,5]". Result nodes are ordinary values. Nothing else may read a tuple node, so code
+// that visits the nodes of a graph finds at most one value per node. Go's compiler does the same (cmd/compile/internal/ssa: OpSelect0, types.Tuple);
+// docs/rationale.md has the reasons.
 // OpSelect0, types.Tuple); docs/rationale.md has the reasons.
 
-// MaxResults is the most results that an op may have.
+// MaxResults is the largest number of results of an op.
 const MaxResults = 256
 
-// ResultAttrs are the attributes of a selector.
+// ResultAttrs are the attributes of a result node.
 type ResultAttrs struct {
-	Index int `attr:"index"` // of the result, from 0
+	Index int `attr:"index"` // index of the result, from 0
 }
 
-// ResultDef is the op of selectors. Graph.AddResults makes them; they need no step, since the tuple node's step writes
-// their values.
+// ResultDef is the op of result nodes. Graph.AddResults adds them. They need no step, because the step of the tuple node writes their values.
 var ResultDef = Define(Def[ResultAttrs]{
 	Name: "result",
 	Doc: "One result of an op that has several. Such an op's node has no value of its own; it is followed by one result node for " +
@@ -38,25 +37,25 @@ var ResultDef = Define(Def[ResultAttrs]{
 	},
 })
 
-// TupleDef defines an op with several results, as Def does for one. Fields of the same name mean the same.
+// TupleDef defines an op with several results. Fields that Def has, too, have the same meaning.
 type TupleDef[A any] struct {
 	Name, Doc string
-	// Results describes the results, in order, for the documentation: "values, indices".
+	// Results describes the results in order, for the documentation, such as "values, indices".
 	Results      string
 	MinIn, MaxIn int
 	Block        bool
 
-	// Infer returns the types of the results, from 1 to MaxResults of them.
+	// Infer returns the types of the results. There are 1 to MaxResults.
 	Infer  func(s Sig[A]) ([]Type, error)
 	Eval   func(a A, in, out []*tensor.Array) error
 	Memory func(s Sig[A], out []Type) int64
 	FLOPs  func(a A, in, out []Type) int64
-	// Tol has one entry for each result.
+	// Tol returns one tolerance for each result.
 	Tol   func(a A, in, out []Type) []Tolerance
 	Cases func() []Case[A]
 }
 
-// DefineTuple registers an op with several results. It panics on a malformed definition.
+// DefineTuple registers an op with several results. It panics if the definition is malformed.
 func DefineTuple[A any](d TupleDef[A]) *OpDef {
 	if d.Name == "" || d.Doc == "" || d.Results == "" || d.Infer == nil || d.Eval != nil && d.Tol == nil {
 		panic("BUG: op " + d.Name + ": definition lacks a name, a doc, Results, Infer or Tol")
@@ -98,7 +97,7 @@ func DefineTuple[A any](d TupleDef[A]) *OpDef {
 	return def
 }
 
-// LowerTuple is Lower for an op with several results: f returns the nodes that replace them, in order.
+// LowerTuple is like Lower, for an op with several results. f returns the nodes that replace them, in order.
 func LowerTuple(def *OpDef, f func(g *Graph, n *Node, in []*Node) []*Node) struct{} {
 	if def.lower != nil {
 		panic("BUG: op " + def.Name + " has two lowerings")
@@ -107,8 +106,8 @@ func LowerTuple(def *OpDef, f func(g *Graph, n *Node, in []*Node) []*Node) struc
 	return struct{}{}
 }
 
-// AddResults appends an op that has want results and returns the nodes that hold them: the selectors of an op with several, the
-// node itself of any other. After an error (see Err) it returns as many nodes of the invalid type.
+// AddResults appends an op with want results and returns the nodes of the results. For an op with one result that is the op's own node. After an
+// error (see Err) it returns want nodes of the invalid type.
 func (g *Graph) AddResults(want int, def *OpDef, attrs any, in ...*Node) []*Node {
 	if !def.Tuple && want == 1 {
 		return []*Node{g.Add(def, attrs, in...)}
@@ -143,7 +142,7 @@ func (g *Graph) AddResults(want int, def *OpDef, attrs any, in ...*Node) []*Node
 	return values
 }
 
-// Values are the nodes of the values that n's op computes: the selectors of a tuple node, otherwise n itself. The slice shares
+// Values returns the nodes of the values that n's op computes: the result nodes of a tuple node, and n itself for any other node. The slice shares
 // memory with the graph.
 func (n *Node) Values() []*Node {
 	if n.Op.Tuple {
@@ -152,8 +151,8 @@ func (n *Node) Values() []*Node {
 	return n.Graph.Nodes[n.ID : n.ID+1]
 }
 
-// Maker is the node whose op computes n's value, and which of that op's results it is: the tuple node of a selector, n
-// itself and 0 for any other.
+// Maker returns the node whose op computes n's value, and the index of that result. For a result node that is its tuple node, for any other node n
+// itself and 0.
 func (n *Node) Maker() (by *Node, result int) {
 	if n.Op == ResultDef {
 		return n.In[0], n.Attrs.(ResultAttrs).Index
@@ -161,7 +160,7 @@ func (n *Node) Maker() (by *Node, result int) {
 	return n, 0
 }
 
-// ResultTypes are the types of all results of n's op: Results of a tuple node, else Type.
+// ResultTypes returns the types of all results of n's op.
 func (n *Node) ResultTypes() []Type {
 	if n.Op.Tuple {
 		return n.Results
@@ -169,7 +168,7 @@ func (n *Node) ResultTypes() []Type {
 	return []Type{n.Type}
 }
 
-// tupleLabel joins the labels of a tuple node's selectors; only the ends of a long list.
+// tupleLabel joins the labels of a tuple node's results. It shortens a long list.
 func (n *Node) tupleLabel() string {
 	labels := n.valueLabels()
 	if last := len(labels) - 1; last > 3 {
@@ -178,7 +177,7 @@ func (n *Node) tupleLabel() string {
 	return strings.Join(labels, ",")
 }
 
-// valueLabels are the labels of a tuple node's selectors, of one that an error kept out of its graph too.
+// valueLabels returns the labels of a tuple node's results. It also works for a node that is not in its graph because of an error.
 func (n *Node) valueLabels() []string {
 	labels := make([]string, len(n.Results))
 	for k := range labels {
@@ -191,9 +190,8 @@ func (n *Node) valueLabels() []string {
 	return labels
 }
 
-// Infer infers the type of a node with the number n.ID from its operands or, for a tuple node, the types of its results. declared is
-// the type of declared ops. It returns the errors of OpDef.Infer, and an error if n reads a tuple node and is not one of its
-// selectors.
+// Infer infers the type of a node from its operands or, for a tuple node, the types of its results. n.ID must be set. declared is the type of
+// declared ops. It returns the errors of OpDef.Infer, and an error if n reads a tuple node and is not one of its result nodes.
 func (n *Node) Infer(declared Type, syms Syms) (t Type, results []Type, err error) {
 	if n.Op == ResultDef {
 		t, err = n.selected()
@@ -215,7 +213,7 @@ func (n *Node) Infer(declared Type, syms Syms) (t Type, results []Type, err erro
 	return t, nil, err
 }
 
-// selected is the type of a selector, if it is in the right position.
+// selected returns the type of a result node, or an error if the node is in the wrong position.
 func (n *Node) selected() (Type, error) {
 	a, ok := n.Attrs.(ResultAttrs)
 	if ok && len(n.In) == 1 {
@@ -226,7 +224,7 @@ func (n *Node) selected() (Type, error) {
 	return Type{}, fmt.Errorf("%s: index %d and position do not fit an op of several results directly before it", n.Op.Name, a.Index)
 }
 
-// checkSelected checks that all selectors of a tuple node follow it. That they are right in themselves, Infer checks.
+// checkSelected checks that all result nodes of a tuple node follow it. Infer checks the result nodes themselves.
 func (g *Graph) checkSelected(n *Node) error {
 	if n.Name != "" || !n.Type.Equal(Type{}) {
 		return fmt.Errorf("%s: the node of an op with several results has a name or a type", n.Label())

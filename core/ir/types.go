@@ -7,7 +7,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// Limits of types; the file format and the verifier use the same constants.
+// Limits of types. The file format and the verifier use the same limits.
 const (
 	MaxRank  = 8
 	MaxDim   = 1 << 40
@@ -15,7 +15,7 @@ const (
 	MaxSyms  = 64
 )
 
-// Sym is a size that is known at run time only, with its range (both ends included).
+// Sym is a size that is known only at run time, and its range, which includes both ends.
 type Sym struct {
 	Name     string
 	Min, Max int64
@@ -34,10 +34,10 @@ func (s Syms) Find(name string) (Sym, bool) {
 	return Sym{}, false
 }
 
-// Min evaluates every symbol at its lower bound.
+// Min returns the lower bound of each symbol.
 func (s Syms) Min() map[string]int64 { return s.values(func(x Sym) int64 { return x.Min }) }
 
-// Max evaluates every symbol at its upper bound.
+// Max returns the upper bound of each symbol.
 func (s Syms) Max() map[string]int64 { return s.values(func(x Sym) int64 { return x.Max }) }
 
 func (s Syms) values(of func(Sym) int64) map[string]int64 {
@@ -48,7 +48,7 @@ func (s Syms) values(of func(Sym) int64) map[string]int64 {
 	return m
 }
 
-// Largest gives the upper bound of each dim.
+// Largest returns the upper bound of each dim.
 func (s Syms) Largest(shape Shape) []int {
 	out := make([]int, len(shape))
 	for i, d := range shape {
@@ -58,7 +58,7 @@ func (s Syms) Largest(shape Shape) []int {
 	return out
 }
 
-// Smallest gives the lower bound of each dim.
+// Smallest returns the lower bound of each dim.
 func (s Syms) Smallest(shape Shape) []int {
 	out := make([]int, len(shape))
 	for i, d := range shape {
@@ -68,7 +68,7 @@ func (s Syms) Smallest(shape Shape) []int {
 	return out
 }
 
-// AtMost is the static type of which each dim is the upper bound of t's.
+// AtMost returns the static type whose dims are the upper bounds of t's.
 func (s Syms) AtMost(t Type) Type {
 	out := Type{t.DType, make(Shape, len(t.Shape))}
 	for i, n := range s.Largest(t.Shape) {
@@ -77,8 +77,8 @@ func (s Syms) AtMost(t Type) Type {
 	return out
 }
 
-// MaxBytes is the upper bound of the size of t in bytes. It depends on the number of elements only, so that a value and the
-// view of it under another shape have one.
+// MaxBytes returns the upper bound of the size of t in bytes. It depends only on the number of elements, so a value and a view of it with another
+// shape have the same bound.
 func (s Syms) MaxBytes(t Type) int64 {
 	n, simple := int64(1), true
 	for _, d := range t.Shape {
@@ -101,13 +101,13 @@ func (s Syms) MaxBytes(t Type) int64 {
 	return n * int64(t.DType.Size())
 }
 
-// MaxElems is the upper bound of the number of elements of t.
+// MaxElems returns the upper bound of the number of elements of t.
 func (s Syms) MaxElems(t Type) int64 { return s.MaxBytes(t) / int64(t.DType.Size()) }
 
 // Shape is a list of dims, outermost first. Tensors are dense and row-major.
 type Shape []Dim
 
-// ShapeOf makes a static shape.
+// ShapeOf returns a static shape.
 func ShapeOf(dims ...int64) Shape {
 	s := make(Shape, len(dims))
 	for i, d := range dims {
@@ -116,7 +116,7 @@ func ShapeOf(dims ...int64) Shape {
 	return s
 }
 
-// Equal compares dim by dim.
+// Equal reports whether all dims are the same.
 func (s Shape) Equal(t Shape) bool {
 	if len(s) != len(t) {
 		return false
@@ -129,7 +129,7 @@ func (s Shape) Equal(t Shape) bool {
 	return true
 }
 
-// IsStatic reports a shape without symbols.
+// IsStatic reports whether no dim has a symbol.
 func (s Shape) IsStatic() bool {
 	for _, d := range s {
 		if !d.IsStatic() {
@@ -139,7 +139,7 @@ func (s Shape) IsStatic() bool {
 	return true
 }
 
-// Numel is the number of elements; ok is false where that is beyond the limits of a dim.
+// Numel returns the number of elements. ok is false if it exceeds the limits of a dim.
 func (s Shape) Numel() (n Dim, ok bool) {
 	n = Static(1)
 	for _, d := range s {
@@ -150,7 +150,7 @@ func (s Shape) Numel() (n Dim, ok bool) {
 	return n, true
 }
 
-// Eval gives the sizes under values of the symbols.
+// Eval returns the sizes for the given values of the symbols.
 func (s Shape) Eval(syms map[string]int64) []int {
 	out := make([]int, len(s))
 	for i, d := range s {
@@ -170,7 +170,7 @@ func (s Shape) String() string {
 	return string(append(b, ']'))
 }
 
-// ParseShape reads [2,N,2*M+1].
+// ParseShape parses a shape, such as [2,N,2*M+1].
 func ParseShape(text string) (Shape, error) {
 	inner, ok := strings.CutPrefix(strings.TrimSpace(text), "[")
 	inner, ok2 := strings.CutSuffix(inner, "]")
@@ -197,16 +197,16 @@ type Type struct {
 	Shape Shape
 }
 
-// TypeOf makes a static type.
+// TypeOf returns a static type.
 func TypeOf(d dtype.DType, dims ...int64) Type { return Type{d, ShapeOf(dims...)} }
 
-// Equal compares element type and shape.
+// Equal reports whether element type and shape are the same.
 func (t Type) Equal(u Type) bool { return t.DType == u.DType && t.Shape.Equal(u.Shape) }
 
-// Rank is the number of dims.
+// Rank returns the number of dims.
 func (t Type) Rank() int { return len(t.Shape) }
 
-// Bytes is the size in bytes under values of the symbols.
+// Bytes returns the size in bytes for the given values of the symbols.
 func (t Type) Bytes(syms map[string]int64) int64 {
 	n := int64(t.DType.Size())
 	for _, d := range t.Shape {
@@ -215,10 +215,10 @@ func (t Type) Bytes(syms map[string]int64) int64 {
 	return n
 }
 
-// String prints f32[2,N].
+// String returns the type as text, such as f32[2,N].
 func (t Type) String() string { return t.DType.String() + t.Shape.String() }
 
-// ParseType reads what String prints.
+// ParseType parses the text that Type.String returns.
 func ParseType(text string) (Type, error) {
 	text = strings.TrimSpace(text)
 	i := strings.IndexByte(text, '[')
@@ -233,7 +233,7 @@ func ParseType(text string) (Type, error) {
 	return Type{d, s}, err
 }
 
-// MustType is ParseType for literals in our own code.
+// MustType is ParseType for literals in code. It panics if the text is not a type.
 func MustType(text string) Type {
 	t, err := ParseType(text)
 	if err != nil {
@@ -242,7 +242,7 @@ func MustType(text string) Type {
 	return t
 }
 
-// CheckType applies the limits: rank, the bounds of each dim, elements at the upper bounds.
+// CheckType checks the limits: the rank, the bounds of each dim, and the number of elements at the upper bounds.
 func (s Syms) CheckType(t Type) error {
 	if t.DType == dtype.Invalid {
 		return fmt.Errorf("element type is invalid")
@@ -257,7 +257,7 @@ func (s Syms) CheckType(t Type) error {
 		}
 		_, hi := s.Bounds(d)
 		if hi == 0 {
-			continue // a zero dim must not hide an overflow of the others
+			continue // a dim of 0 must not hide an overflow of the others
 		}
 		if n = satMul(n, hi); n > MaxElems {
 			return fmt.Errorf("%v has more than %d elements", t, int64(MaxElems))
@@ -269,8 +269,8 @@ func (s Syms) CheckType(t Type) error {
 	return nil
 }
 
-// CheckDim reports a dim that has an undeclared symbol, or whose bounds are not those of a size. It may be evaluated
-// afterwards without overflow.
+// CheckDim returns an error if d has an undeclared symbol or its bounds are not those of a size. If it returns nil, d can be evaluated without
+// overflow.
 func (s Syms) CheckDim(d Dim) error {
 	if !d.IsStatic() {
 		if name := s.undeclared(d); name != "" {
@@ -286,7 +286,7 @@ func (s Syms) CheckDim(d Dim) error {
 	return nil
 }
 
-// At is the static type under values of the symbols.
+// At returns the static type for the given values of the symbols.
 func (t Type) At(syms map[string]int64) Type {
 	s := make(Shape, len(t.Shape))
 	for i, d := range t.Shape {

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Verify checks a graph from scratch: symbols, order, arity, attributes, inferred types, names and outputs. Passes are
-// followed by it in tests, and so is every graph that is about to be planned.
+// Verify checks a graph from scratch: symbols, order, arity, attributes, inferred types, names and outputs. Tests call it after each pass, and every
+// graph is verified before it is planned.
 func (g *Graph) Verify() error {
 	if g.err != nil {
 		return g.err
@@ -106,11 +106,11 @@ func (x Sym) verify() error {
 	return nil
 }
 
-// MaxName bounds the length of names in bytes.
+// MaxName is the longest name, in bytes.
 const MaxName = 512
 
-// CheckName reports a name of a graph, node or output that text could not hold: names have no spaces, control characters
-// or any of , = { } and quotes, do not begin with % or #, and are not graph, sym or return.
+// CheckName returns an error for a name of a graph, node or output that the text form cannot hold. Names must not have spaces, control characters, or
+// any of , = { } and quotes, must not begin with % or #, and must not be graph, sym or return.
 func CheckName(name string) error {
 	if name == "" || len(name) > MaxName || !utf8.ValidString(name) {
 		return fmt.Errorf("name %.40q is empty, longer than %d bytes or not UTF-8", name, MaxName)

@@ -7,13 +7,13 @@ import (
 	rw "github.com/rlx-go/rlx/core/rewrite"
 )
 
-// absorbCasts removes casts of weights before matmul-like ops, which widen f16 and bf16 themselves. That is exact, and
-// reads half the bytes; the cast would cost a pass over the weight in each run.
+// absorbCasts removes casts of weights before ops like matmul that can read f16 and bf16. The result is exactly the same, and the op
+// reads half as many bytes. The cast would read and write the whole weight in each run.
 //
 //	c = cast w {to=f32}
 //	y = matmul x, c {trans_b=true}   ->   y = matmul x, w {trans_b=true}
 //
-// A cast before a view or transpose of a weight first moves behind it, next to the op.
+// A cast before a view or transpose of a weight is first moved after it, next to the op.
 func absorbCasts(c *context, g *ir.Graph) (*ir.Graph, error) { return c.rules(g, castRules) }
 
 var castRules = []rw.Rule{
@@ -31,7 +31,7 @@ var castRules = []rw.Rule{
 		}},
 }
 
-// widened matches an exact cast to f32 of what matmul can read itself.
+// widened matches an exact cast to f32 from a type that matmul can read itself.
 var widened = rw.As("cast", rw.If(rw.Op(op.CastDef), isWidening))
 
 func isWidening(n *ir.Node) bool {
@@ -56,7 +56,7 @@ func absorbWeight(c *rw.Context) *ir.Node {
 	return c.Out.Add(r.Op, r.Attrs, in...)
 }
 
-// ofParam reports whether n is a param, or an op that only moves its elements.
+// ofParam reports whether n is a param or a chain of ops on one that only move elements.
 func ofParam(n *ir.Node) bool {
 	for n.Is(op.ReshapeDef, op.TransposeDef, op.NarrowDef) {
 		n = n.In[0]

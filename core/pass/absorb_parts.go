@@ -8,14 +8,14 @@ import (
 	rw "github.com/rlx-go/rlx/core/rewrite"
 )
 
-// absorbParts lets attention and rope read their heads out of a packed product, whose parts would otherwise be copied:
+// absorbParts lets attention and rope read their heads from a packed product. Otherwise the parts of the product would be copied.
 //
 //	q = narrow x {axis=2, len=E}                  x [B,S,3*E]
 //	k = narrow x {axis=2, len=E, start=E}
 //	v = narrow x {axis=2, len=E, start=2*E}   ->
 //	y = attention q, k, v {heads, layout="bse"}   y = attention x, x, x {heads, layout="bse", packed=[0,E,2*E]}
 //
-// A part may also be an index of an axis, as in [B,S,3,H,D], and heads may have an axis of their own.
+// A part may also be an index of an axis, as in [B,S,3,H,D], and heads may have their own axis.
 func absorbParts(c *context, g *ir.Graph) (*ir.Graph, error) { return c.rules(g, partRules) }
 
 var partRules = []rw.Rule{
@@ -48,7 +48,7 @@ var partRules = []rw.Rule{
 	}},
 }
 
-// attentionOfParts reports attention of which an operand is a part of longer rows.
+// attentionOfParts reports whether n is attention with an operand that is a part of longer rows.
 func attentionOfParts(n *ir.Node) bool {
 	a := n.Attrs.(op.AttentionAttrs)
 	s, err := a.Sizes(n.In[0].Type, n.In[1].Type, n.In[2].Type)
@@ -64,7 +64,7 @@ func ropeOfPart(n *ir.Node) bool {
 	return a.Layout != op.BHSD && a.Heads == 0 && whole != n.In[0] && n.Type.Shape[2].IsStatic()
 }
 
-// rowsOf adds the rows [B,S,W] that x is a part of, and gives the element of a row where the part begins.
+// rowsOf adds the rows [B,S,W] that x is a part of. start is the element of a row at which the part begins.
 func rowsOf(c *rw.Context, x *ir.Node) (rows *ir.Node, start int) {
 	whole, start := part(x)
 	s := whole.Type.Shape
@@ -72,8 +72,8 @@ func rowsOf(c *rw.Context, x *ir.Node) (rows *ir.Node, start int) {
 	return op.Reshape(c.Map(whole), ir.Shape{s[0], s[1], width}), start
 }
 
-// part finds the value whose rows (all elements behind axes 0 and 1) contain the rows of x unchanged, and the element
-// where x's rows begin. The value is x itself if no rows are cut on the way.
+// part returns the value whose rows contain the rows of x unchanged, and the element at which x's rows begin. A row is all elements after
+// axes 0 and 1. The value is x itself if x is not cut from longer rows.
 func part(x *ir.Node) (whole *ir.Node, start int) {
 	whole, at := x, 0
 	for y := x; y.Type.Rank() >= 3 && y.Type.Shape[2:].IsStatic(); y = y.In[0] {

@@ -8,14 +8,14 @@ import (
 	rw "github.com/rlx-go/rlx/core/rewrite"
 )
 
-// absorbTransposes removes transposes of operands that an op can read in place: matmul by trans_a and trans_b, attention by its
-// layouts.
+// absorbTransposes removes transposes of operands if the op can read the operand as it is: matmul with trans_a and trans_b, attention with
+// its layouts.
 //
 //	t = transpose w {perm=[1,0]}
 //	y = matmul x, t              ->   y = matmul x, w {trans_b=true}
 //
-// Attention on transposed heads becomes attention on [B,S,H,D], and on packed [B,S,H*D] where the heads were split from
-// that. Only views remain around it.
+// Attention on transposed heads becomes attention on [B,S,H,D], or on packed [B,S,H*D] if the heads were split from that. Only views remain
+// before and after it.
 func absorbTransposes(c *context, g *ir.Graph) (*ir.Graph, error) { return c.rules(g, transposeRules) }
 
 var transposeRules = []rw.Rule{
@@ -39,7 +39,7 @@ var transposeRules = []rw.Rule{
 	}},
 }
 
-// headsFirst exchanges sequence and heads, in both directions.
+// headsFirst exchanges sequence and heads. It is its own inverse.
 var headsFirst = []int{0, 2, 1, 3}
 
 func swapsLastTwo(n *ir.Node) bool {
@@ -52,20 +52,20 @@ func swapsLastTwo(n *ir.Node) bool {
 	return len(p) >= 2 && p[len(p)-2] == len(p)-1
 }
 
-// splitsLast reports a reshape that cuts the last axis of [B,S,H*D] into heads.
+// splitsLast reports whether n reshapes [B,S,H*D] into heads.
 func splitsLast(n *ir.Node) bool {
 	x := n.In
 	return n.Is(op.ReshapeDef) && x[0].Type.Rank() == 3 && n.Type.Rank() == 4 && x[0].Type.Shape[:2].Equal(n.Type.Shape[:2])
 }
 
-// attentionOf matches attention in a layout whose q, k and v all match operand.
+// attentionOf matches attention with the given layout if operand is true for q, k and v.
 func attentionOf(layout string, operand func(*ir.Node) bool) rw.Pattern {
 	return rw.If(rw.Op(op.AttentionDef), func(n *ir.Node) bool {
 		return n.Attrs.(op.AttentionAttrs).Layout == layout && !slices.ContainsFunc(n.In[:3], func(x *ir.Node) bool { return !operand(x) })
 	})
 }
 
-// relayout adds the root again in another layout, on what its q, k and v were made from.
+// relayout adds the root again with another layout, on the operands of the transposes.
 func relayout(c *rw.Context, layout string) *ir.Node {
 	n := c.Root()
 	a := n.Attrs.(op.AttentionAttrs)

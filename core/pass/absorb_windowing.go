@@ -8,14 +8,14 @@ import (
 	rw "github.com/rlx-go/rlx/core/rewrite"
 )
 
-// Reasons not to absorb windows.
+// Reasons why windows are not absorbed.
 const (
-	missWindows = "NotWindows"  // the tokens that are divided are not those that are joined
+	missWindows = "NotWindows"  // the divided tokens and the joined tokens do not match
 	missPadding = "PaddingUsed" // the padding is not zeros
 )
 
-// absorbWindows moves the division into windows into grid_attention. Cutting and joining them are two copies of the tokens each, and
-// the padding tokens cost a fifth of the linear layer for SAM's 64 x 64 grid and windows of 14.
+// absorbWindows moves the division into windows into grid_attention. Cutting and joining windows copies the tokens twice each, and for SAM's
+// 64 x 64 grid with windows of 14, padding tokens cost a fifth of the linear layer.
 //
 //	p = pad x [B,gh,gw,C] with zeros to whole windows
 //	t = p as [B,nh,w,nw,w,C], transposed to [B*nh*nw,w,w,C]
@@ -26,11 +26,11 @@ const (
 //	q = x·W + b
 //	y = grid_attention q, b {heads, window=w}
 //
-// The linear layer works on single tokens, so it may come before the cut. A padding token is 0·W + b = b there (zeros
-// without a bias), which is the op's pad operand.
+// The linear layer works on each token separately, so it can be moved before the cut. For a padding token it gives 0·W + b = b, or zeros
+// without a bias. This is the op's pad operand.
 func absorbWindows(c *context, g *ir.Graph) (*ir.Graph, error) {
 	uses := g.UseCounts()
-	cut := map[*ir.Node]bool{} // grids that lose their padding right afterwards: the narrow is the place to look from
+	cut := map[*ir.Node]bool{} // grids whose padding is removed next; reverseAt starts at the narrow instead
 	for _, n := range g.Nodes {
 		if n.Is(op.NarrowDef) && uses[n.In[0].ID] == 1 {
 			cut[n.In[0]] = true
@@ -50,7 +50,7 @@ func absorbWindows(c *context, g *ir.Graph) (*ir.Graph, error) {
 	})
 }
 
-// build makes the op with its own windows, which replaces ga.
+// build adds the op with windows that replaces ga.
 func (f windowForm) build(out *ir.Graph, ga *ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
 	qkv := op.MatMul(op.Reshape(lookup(f.x), f.shape), lookup(f.lin.w), f.lin.mm.Attrs.(op.MatMulAttrs))
 	pad := op.Const(out, 0, ga.In[1].Type)
@@ -67,12 +67,11 @@ func (f windowForm) build(out *ir.Graph, ga *ir.Node, lookup func(*ir.Node) *ir.
 	return op.GridAttention(qkv, pad, rh, rw, attrs)
 }
 
-// joinWindows is the transpose that exchanges window rows and token rows, in both directions.
+// joinWindows exchanges window rows and token rows. It is its own inverse.
 var joinWindows = []int{0, 1, 3, 2, 4, 5}
 
-// reverseAt recognises windows that are joined to a grid [B,gh,gw,E], at the last node of it. Where the windows extend past
-// the edge, that is the narrow to the grid's size; the transposed value alone is not recognised then, because windowsAt
-// compares the sizes.
+// reverseAt recognises windows that are joined to a grid [B,gh,gw,E]. n is the last node of the pattern. If the windows extend past the edge,
+// that is the narrow to the size of the grid. The transpose before it is not recognised then, because windowsAt compares the sizes.
 func reverseAt(n *ir.Node, uses []int) (ga *ir.Node, grid ir.Shape, ok bool) {
 	if n.Type.Rank() != 4 {
 		return nil, nil, false
@@ -98,7 +97,7 @@ func reverseAt(n *ir.Node, uses []int) (ga *ir.Node, grid ir.Shape, ok bool) {
 	}
 	w, s, full := ga.Type.Shape, t.In[0].Type.Shape, x.Type.Shape
 	ok = w[1] == w[2] && s[3] == w[1] && s[4] == w[1] && s[5] == w[3] && full.Equal(ir.ShapeOf(s[0].B, s[1].B*s[3].B, s[2].B*s[4].B, s[5].B))
-	for y := x; y != ga; y = y.In[0] { // from the joined grid to the op
+	for y := x; y != ga; y = y.In[0] { // all nodes from the joined grid to the op
 		ok = ok && (y == n || uses[y.ID] == 1)
 	}
 	return ga, n.Type.Shape, ok
@@ -106,12 +105,12 @@ func reverseAt(n *ir.Node, uses []int) (ga *ir.Node, grid ir.Shape, ok bool) {
 
 type windowForm struct {
 	lin linearForm
-	// x are the tokens before they were padded and cut, seen as shape [B,gh,gw,C].
+	// x has the tokens before they were padded and cut, with the shape [B,gh,gw,C].
 	x     *ir.Node
 	shape ir.Shape
 }
 
-// windowsAt recognises how the operand of ga was cut out of a grid.
+// windowsAt recognises how the operand of ga was cut from a grid.
 func windowsAt(ga *ir.Node, grid ir.Shape, uses []int) (f windowForm, miss string) {
 	if uses[ga.ID] != 1 {
 		return f, rw.MultiConsumer
@@ -133,7 +132,7 @@ func windowsAt(ga *ir.Node, grid ir.Shape, uses []int) (f windowForm, miss strin
 	if !t.Is(op.TransposeDef) || !slices.Equal(perm(t), joinWindows) {
 		return f, missWindows
 	}
-	// t.In[0] is [B,nh,w,nw,w,C].
+	// t.In[0] has the shape [B,nh,w,nw,w,C].
 	s, w := t.In[0].Type.Shape, ga.In[0].Type.Shape[1]
 	c := lin.x.Type.Shape[lin.x.Type.Rank()-1]
 	if s[2] != w || s[4] != w || s[5] != c || !ga.In[0].Type.Shape[0].Is(s[0].B*s[1].B*s[3].B) {

@@ -8,17 +8,17 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// scoresForm is the scores in the form of attention's attributes: softcap * tanh(scale * q·kᵀ / softcap), masked in one way.
+// scoresForm describes scores by the attributes of attention: softcap * tanh(scale * q·kᵀ / softcap) with at most one mask.
 type scoresForm struct {
 	product
-	softcap float64  // 0 for none
-	bias    *ir.Node // added; may be nil
-	keep    *ir.Node // bool, where it is false the score is -Inf; may be nil
-	span    keySpan  // the keys that a query attends to, if the mask depends on positions
+	softcap float64  // 0 if there is no soft cap
+	bias    *ir.Node // added to the scores; may be nil
+	keep    *ir.Node // bool; the score is -Inf where it is false; may be nil
+	span    keySpan  // the keys that each query attends to, if the mask depends on positions
 	chain   []*ir.Node
 }
 
-// masks counts the ways in which the scores are masked.
+// masks returns the number of masks on the scores.
 func (s *scoresForm) masks() int {
 	n := 0
 	for _, has := range []bool{s.bias != nil, s.keep != nil, s.span != keySpan{}} {
@@ -34,8 +34,7 @@ func (s *scoresForm) stored(uses []int) bool {
 	return slices.ContainsFunc(s.chain, func(n *ir.Node) bool { return uses[n.ID] != 1 })
 }
 
-// scoresOf recognises scores at n, which is what softmax reads. Between it and the product there may be
-// masks, in any order, followed by the soft cap.
+// scoresOf recognises scores at n, the operand of softmax. Between the product and n there may be a soft cap, followed by masks in any order.
 func (c *context) scoresOf(n *ir.Node) (s scoresForm, ok bool) {
 	switch {
 	case n.Is(op.AddDef):
@@ -69,7 +68,7 @@ func (c *context) scoresOf(n *ir.Node) (s scoresForm, ok bool) {
 	return s, ok
 }
 
-// between lists the nodes from n down to base, both included. They have one operand that is not a scalar.
+// between returns the nodes from n down to base, including both. Each has one operand that is not a scalar.
 func between(n, base *ir.Node) []*ir.Node {
 	out := []*ir.Node{n}
 	for n != base {
@@ -80,11 +79,11 @@ func between(n, base *ir.Node) []*ir.Node {
 	return out
 }
 
-// maskedAway is the largest finite score that stands for a masked key: models write -1e9, -1e30 or the least number
-// of the type. Their exponential beside any other score is 0.
+// maskedAway is the largest finite score that counts as masked. Models use -1e9, -1e30 or the smallest number of the type. The exponential of
+// such a score is 0 next to that of any other score.
 const maskedAway = -1e30
 
-// maskedScores recognises where(cond, scores, -Inf), where the condition is causal, a sliding window, or any, or its opposite.
+// maskedScores recognises where(cond, scores, -Inf). The condition may be causal, a sliding window, or any other, and it may be negated.
 func (c *context) maskedScores(n *ir.Node) (s scoresForm, ok bool) {
 	cond, side := n.In[0], 1
 	never, scalar := scalarOf(n.In[2])
@@ -101,7 +100,7 @@ func (c *context) maskedScores(n *ir.Node) (s scoresForm, ok bool) {
 	s.chain = append(s.chain, n)
 	if span, ok := c.spanOf(cond, side == 2); ok {
 		s.span = s.span.and(span)
-		// For a query without keys, attention returns zeros, but finite scores gave the mean of all values. A causal query has key 0.
+		// For a query without keys attention returns zeros, but finite scores gave the mean of all values. A causal query always has key 0.
 		return s, s.span.valid() && (math.IsInf(never, -1) || span.hasUpper && span.upper >= 0)
 	}
 	if side == 2 || s.keep != nil || !math.IsInf(never, -1) {
@@ -111,13 +110,13 @@ func (c *context) maskedScores(n *ir.Node) (s scoresForm, ok bool) {
 	return s, true
 }
 
-// keySpan is the keys j that query i attends to: i + lower <= j <= i + upper, each bound if it is set.
+// keySpan is the range of keys j that query i attends to: i + lower <= j <= i + upper, with each bound that is set.
 type keySpan struct {
 	lower, upper       int64
 	hasLower, hasUpper bool
 }
 
-// and is the intersection.
+// and returns the intersection.
 func (a keySpan) and(b keySpan) keySpan {
 	if b.hasLower && (!a.hasLower || b.lower > a.lower) {
 		a.lower, a.hasLower = b.lower, true
@@ -128,14 +127,14 @@ func (a keySpan) and(b keySpan) keySpan {
 	return a
 }
 
-// valid reports a span that is not empty and within what attributes may be.
+// valid reports whether the span is not empty and its bounds fit the attributes of attention.
 func (a keySpan) valid() bool {
 	small := func(v int64) bool { return v >= -ir.MaxDim && v <= ir.MaxDim }
 	return small(a.lower) && small(a.upper) && !(a.hasLower && a.hasUpper && a.upper-a.lower > ir.MaxDim) &&
 		!(a.hasLower && a.hasUpper && a.lower > a.upper)
 }
 
-// attrs sets the mask that is equal to the span. Attention has none with only a lower bound.
+// attrs sets the mask that is equal to the span. It returns false for a span with only a lower bound, because attention has no such mask.
 func (a keySpan) attrs(to *op.AttentionAttrs, sq, sk ir.Dim) bool {
 	switch {
 	case !a.hasUpper:
@@ -151,8 +150,8 @@ func (a keySpan) attrs(to *op.AttentionAttrs, sq, sk ir.Dim) bool {
 	return true
 }
 
-// spanOf reads the condition of a mask as a span of keys: a comparison of positions, or a table that folding made of one. Its
-// last axis is the keys, the one before it the queries.
+// spanOf reads the condition of a mask as a span of keys. The condition is a comparison of positions, or a table that was folded from one.
+// Its last axis is the keys, the one before it the queries.
 func (c *context) spanOf(cond *ir.Node, opposite bool) (keySpan, bool) {
 	if t, ok := c.report.Folded[cond.Name]; ok && cond.Is(op.ParamDef) {
 		return tableSpan(t.Data, cond.Type.Shape, opposite)
@@ -169,7 +168,7 @@ func (c *context) spanOf(cond *ir.Node, opposite bool) (keySpan, bool) {
 	if !aOK || !bOK || a.fromEnd == b.fromEnd || max(a.fromEnd, b.fromEnd) > 1 {
 		return keySpan{}, false
 	}
-	if a.fromEnd == 1 { // the query is on the left
+	if a.fromEnd == 1 { // the left operand is the query
 		a, b, less = b, a, !less
 	}
 	if opposite { // not (key <= q) is key > q
@@ -187,19 +186,19 @@ func (c *context) spanOf(cond *ir.Node, opposite bool) (keySpan, bool) {
 	return keySpan{lower: d, hasLower: true}, true
 }
 
-// onlyOnesBefore reports that y is x with axes of 1 put before it.
+// onlyOnesBefore reports whether y is x with axes of size 1 added in front.
 func onlyOnesBefore(x, y *ir.Node) bool {
 	n := y.Type.Rank() - x.Type.Rank()
 	return n >= 0 && y.Type.Shape[n:].Equal(x.Type.Shape) && !slices.ContainsFunc(y.Type.Shape[:n], func(d ir.Dim) bool { return !d.Is(1) })
 }
 
-// position is a value that counts along one axis: its index there plus an offset.
+// position is a value that counts along one axis: the index plus an offset.
 type position struct {
-	fromEnd int // the axis, 0 the last
+	fromEnd int // the axis, counted from the last, which is 0
 	offset  int64
 }
 
-// positionOf recognises an iota, with constants added, which broadcasts along the other axes of its reader.
+// positionOf recognises an iota, possibly plus constants, that broadcasts along the other axes of its reader.
 func positionOf(n *ir.Node) (p position, ok bool) {
 	axis := -1
 	for i, d := range n.Type.Shape {
@@ -242,7 +241,7 @@ func positionOf(n *ir.Node) (p position, ok bool) {
 	}
 }
 
-// onlyAxis reports a shape with one axis that is not 1.
+// onlyAxis reports whether exactly one axis of s is not 1.
 func onlyAxis(s ir.Shape) bool {
 	n := 0
 	for _, d := range s {
@@ -253,7 +252,7 @@ func onlyAxis(s ir.Shape) bool {
 	return n == 1
 }
 
-// tableSpan is spanOf for a table of [...1, queries, keys].
+// tableSpan is like spanOf for a table of shape [...1, queries, keys].
 func tableSpan(table []byte, shape ir.Shape, opposite bool) (span keySpan, ok bool) {
 	r := len(shape)
 	if r < 2 || !shape.IsStatic() || slices.ContainsFunc(shape[:r-2], func(d ir.Dim) bool { return !d.Is(1) }) {

@@ -7,11 +7,11 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// cse keeps one of several nodes that compute the same: equal op, attributes, operands (in either order where the op is
-// commutative) and type. Blocks repeat constants, casts and position tables; patterns rely on equal values being one
-// node. Inputs and params are left alone. Unused nodes are dropped, as after every pass.
+// cse keeps one of several nodes that compute the same: with the same op, attributes, type and operands, in either order if the op is
+// commutative. Blocks repeat constants, casts and position tables, and patterns assume that equal values are one node. cse does not touch
+// inputs and params. As after every pass, unused nodes are dropped.
 //
-// A result of an op with several is the same as that result of an equal op.
+// Results of an op with several results are equal if their ops and their indices are.
 func cse(c *context, g *ir.Graph) (*ir.Graph, error) {
 	seen := map[string]*ir.Node{}
 	return g.Rebuild(func(out *ir.Graph, n *ir.Node, in []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
@@ -32,7 +32,7 @@ func cse(c *context, g *ir.Graph) (*ir.Graph, error) {
 	})
 }
 
-// key is equal for nodes that compute the same; lookup gives the new nodes of operands.
+// key returns equal strings for nodes that compute the same. lookup returns the new nodes of operands.
 func key(n *ir.Node, lookup func(*ir.Node) *ir.Node) string {
 	by, result := n.Maker()
 	in := make([]int, len(by.In))

@@ -10,25 +10,24 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Limits of folding: a result larger than foldElems would make the artifact grow more than the run time it saves, and
-// one that takes more than foldFLOPs would make compiling slow, as the reference evaluation is.
+// Limits of folding. A result larger than foldElems would grow the artifact more than it saves run time. One that takes more than foldFLOPs
+// would make compiling slow, because the reference evaluation is slow.
 const (
 	foldElems = 4 << 20
 	foldFLOPs = 4 << 30
 )
 
-// fold computes at compile time what depends on weights and constants only, by the ops' own reference evaluation, so that
-// there is no second set of formulas. The result becomes a param (or a splat, where all elements are equal):
+// fold computes at compile time what depends only on weights and constants. It uses the ops' reference evaluation, so formulas exist only once.
+// The result becomes a param, or a constant if all elements are equal:
 //
 //	b = param : f16[768]
 //	c = cast b {to=f32} : f32[768]   ->   c = param "folded/..." : f32[768]
 //
-// Only the last node of a known chain is stored. Views of params stay views, as they cost nothing. It does not fold dynamic
-// shapes, results beyond the limits, and nodes whose evaluation fails (the run will report it). Weights are read only with
-// Options.Params.
+// Only the last node of a chain is stored. Views of params stay views, because they cost nothing. fold skips dynamic shapes, results beyond the
+// limits, and nodes whose evaluation fails; the run will report the failure. It reads weights only if Options.Params is set.
 func fold(c *context, g *ir.Graph) (*ir.Graph, error) {
 	f := folder{c: c, known: make([]bool, len(g.Nodes)), values: map[*ir.Node]*tensor.Array{}}
-	needed := make([]bool, len(g.Nodes)) // by a node that is not known
+	needed := make([]bool, len(g.Nodes)) // by node: whether it is an output or a node that is not folded reads it
 	for i, n := range g.Nodes {
 		f.known[i] = f.canKnow(n)
 		for _, x := range n.In {
@@ -60,10 +59,10 @@ func fold(c *context, g *ir.Graph) (*ir.Graph, error) {
 type folder struct {
 	c      *context
 	known  []bool
-	values map[*ir.Node]*tensor.Array // of params and results
+	values map[*ir.Node]*tensor.Array // values of params and results
 }
 
-// canKnow reports whether a node can be computed now; its operands come first. A tuple node stands for its results.
+// canKnow reports whether a node can be folded. It must be called for the operands first. A tuple node stands for its results.
 func (f *folder) canKnow(n *ir.Node) bool {
 	switch {
 	case n.Is(op.ParamDef):
@@ -128,10 +127,10 @@ func (f *folder) compute(n *ir.Node) ([]*tensor.Array, error) {
 	return out, n.Op.Eval(n.Attrs, in, out...)
 }
 
-// isLeaf reports a node that folding would not make simpler. iota is turned into a param at the end.
+// isLeaf reports whether folding cannot make n simpler. An iota becomes a param later, in materialize.
 func isLeaf(n *ir.Node) bool { return n.Is(op.ParamDef, op.ConstDef, op.IotaDef) }
 
-// isParamView reports a view of a param, at any depth.
+// isParamView reports whether n is a view of a param, possibly through other views.
 func isParamView(n *ir.Node) bool {
 	for !n.Is(op.ParamDef) {
 		if _, view := n.View(); !view {
@@ -142,7 +141,7 @@ func isParamView(n *ir.Node) bool {
 	return true
 }
 
-// splat is the value that all elements have. -0 and 0 differ, and NaN is left alone.
+// splat returns the value that all elements have, if they are equal. -0 and 0 differ. It returns false for NaN.
 func splat(t tensor.Tensor) (float64, bool) {
 	size := t.DType.Size()
 	if len(t.Data) == 0 || !bytes.Equal(t.Data[size:], t.Data[:len(t.Data)-size]) {
@@ -150,6 +149,6 @@ func splat(t tensor.Tensor) (float64, bool) {
 	}
 	first := tensor.Tensor{DType: t.DType, Data: t.Data[:size]}.Array()
 	v := first.At(0)
-	// Integers beyond 2^53 do not survive as a number.
+	// Integers beyond 2^53 cannot be represented.
 	return v, v == v && !(first.I != nil && math.Abs(v) > 1<<53)
 }

@@ -9,13 +9,13 @@ import (
 	rw "github.com/rlx-go/rlx/core/rewrite"
 )
 
-// Reasons not to fuse attention.
+// Reasons why attention is not fused.
 const (
 	missLayout = "UnsupportedLayout" // ranks, batches or head dims that attention does not take
 	missScores = "UnsupportedScores" // something other than a scaled product, a soft cap and one mask
 )
 
-// fuseAttention replaces softmax(scale * q·kᵀ + bias)·v by one op, so that the scores [B,H,Sq,Sk] are never stored:
+// fuseAttention replaces softmax(scale * q·kᵀ + bias)·v by one op, so the scores [B,H,Sq,Sk] are not stored:
 //
 //	s = matmul q, k {trans_b=true}
 //	c = mul s, scale
@@ -23,11 +23,11 @@ const (
 //	p = softmax m {axis=3}
 //	o = matmul p, v        ->   o = attention q, k, v, bias {layout="bhsd", mask="bias"}
 //
-// The factor may also be a division, and on q or k. It may be followed by a soft cap (cap * tanh(s / cap)), and a mask by where
-// may replace the bias: causal or sliding, where the condition compares positions or is a table of them, and else custom. Keys and
-// values that are repeated for a group of query heads are read unrepeated (kv_heads), as are those of [B,Hkv,1,S,D] beside
-// queries of [B,Hkv,group,S,D]. Tensors of rank 3 are taken as one head. If another node reads the scores or weights,
-// they must be stored, so nothing is fused (MultiConsumer). A row that is masked out completely gives zeros afterwards, and NaN before.
+// The factor may also be a division, and it may be on q or k. A soft cap (cap * tanh(s / cap)) may follow it. Instead of the bias there may be a
+// mask by where. It becomes causal or sliding if its condition compares positions or is a table of such a comparison, and custom otherwise.
+// Keys and values that are repeated for groups of query heads are read without the repetition (kv_heads), and so are those of [B,Hkv,1,S,D] for
+// queries of [B,Hkv,group,S,D]. Tensors of rank 3 count as one head. If another node reads the scores or the softmax, they must be stored, so
+// nothing is fused (MultiConsumer). A row that is masked completely gives zeros after fusing, and NaN before.
 func fuseAttention(c *context, g *ir.Graph) (*ir.Graph, error) {
 	uses := g.UseCounts()
 	return g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
@@ -50,13 +50,13 @@ type attentionForm struct {
 	attrs op.AttentionAttrs
 }
 
-// attentionSizes are the sizes of the op: batch, query and kv heads, lengths and head dim.
+// attentionSizes are the sizes of the op: batch, query and key-value heads, lengths and head dim.
 type attentionSizes struct {
 	b, sq, sk ir.Dim
 	h, hkv, d int64
 }
 
-// attentionAt recognises the pattern at its last product. miss is why a softmax of a product is not fused.
+// attentionAt recognises the pattern at its last product. miss says why a softmax of a product is not fused.
 func (c *context) attentionAt(n *ir.Node, uses []int) (a attentionForm, ok bool, miss string) {
 	if !n.Is(op.MatMulDef) || n.Attrs.(op.MatMulAttrs) != (op.MatMulAttrs{}) || !n.In[0].Is(op.SoftmaxDef) {
 		return a, false, ""
@@ -83,15 +83,15 @@ func (c *context) attentionAt(n *ir.Node, uses []int) (a attentionForm, ok bool,
 	return a, true, ""
 }
 
-// fits checks that q is [B,H,S,D] or [B,S,D], that k and v are the same with equal batches and as many heads, or fewer that are
-// repeated, and that a mask broadcasts to the scores. It sets sizes and attrs.
+// fits checks that q is [B,H,S,D] or [B,S,D], that k and v have the same form with equal batches and as many heads, or fewer that are repeated,
+// and that the mask broadcasts to the scores. It sets sizes and attrs.
 func (a *attentionForm) fits(n *ir.Node) bool {
 	r := n.Type.Rank()
 	q := a.q.Type
 	if r < 3 || r > 5 || !q.Equal(n.Type) || q.Rank() != r || a.k.Type.Rank() != r || a.v.Type.Rank() != r || !a.mm.Type.Equal(n.In[0].Type) {
 		return false
 	}
-	// Heads of rank 5 are [Hkv,group]; of k and v the group is 1.
+	// With rank 5 the heads are [Hkv,group], and the group of k and v is 1.
 	heads := q.Shape[1 : r-2]
 	if !heads.IsStatic() || !q.Shape[r-1].IsStatic() || q.Shape[r-1].B < 1 {
 		return false
@@ -109,7 +109,7 @@ func (a *attentionForm) fits(n *ir.Node) bool {
 		}
 	}
 	kShape := slices.Clone(a.k.Type.Shape)
-	r = len(kShape) // 5 too, where what was repeated is [B,Hkv,1,S,D]
+	r = len(kShape) // 5 if the repeated value is [B,Hkv,1,S,D]
 	if a.kTrans {
 		kShape[r-1], kShape[r-2] = kShape[r-2], kShape[r-1]
 	}
@@ -143,11 +143,11 @@ func (a *attentionForm) fits(n *ir.Node) bool {
 	return true
 }
 
-// unrepeated is what x repeats for each head of a group, and how often: HF's repeat_kv, which is
+// unrepeated returns the value that x repeats for each head of a group, and how often. The pattern is repeat_kv of Transformers:
 //
 //	r = reshape x : [B,Hkv,1,S,D];  e = expand r : [B,Hkv,group,S,D];  reshape e : [B,Hkv*group,S,D]
 //
-// It is nil for anything else. x may be of rank 5 already.
+// It returns nil for anything else. x may already have rank 5.
 func unrepeated(x *ir.Node) (from *ir.Node, group int64) {
 	if !x.Is(op.ReshapeDef) || !x.In[0].Is(op.ExpandDef) || x.Type.Rank() != 4 {
 		return nil, 0
@@ -167,7 +167,7 @@ func unrepeated(x *ir.Node) (from *ir.Node, group int64) {
 
 func withoutAxis(s ir.Shape, axis int) ir.Shape { return slices.Delete(slices.Clone(s), axis, axis+1) }
 
-// maskShape is the shape of a mask as [B,H,Sq,Sk] with dims of 1; nil where it is none.
+// maskShape returns the shape of a mask as [B,H,Sq,Sk], where dims may be 1. It returns nil if m cannot be a mask.
 func (a *attentionForm) maskShape(m *ir.Node) ir.Shape {
 	full, own := a.mm.Type.Shape, m.Type.Shape
 	if len(own) > len(full) {
@@ -213,7 +213,7 @@ func (a *attentionForm) build(g *ir.Graph, n *ir.Node, lookup func(*ir.Node) *ir
 	return reshaped(op.Attention(four(q, s.h, s.sq), four(k, s.hkv, s.sk), four(v, s.hkv, s.sk), mask, a.attrs), n.Type.Shape)
 }
 
-// reshaped is x with a shape, or x where it has it.
+// reshaped returns x with the shape s.
 func reshaped(x *ir.Node, s ir.Shape) *ir.Node {
 	if x.Type.Shape.Equal(s) {
 		return x

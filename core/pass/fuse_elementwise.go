@@ -9,10 +9,10 @@ import (
 	"github.com/rlx-go/rlx/core/target"
 )
 
-// fuseElementwise runs chains of elementwise ops in one pass over memory. A chain grows from its last node up: an operand
-// joins if it is elementwise, has the result's shape, nothing outside the chain reads it, and the target runs the region with
-// it. A cast of an operand that is stored in fewer bits joins wherever it is read, since it costs less than to store its result. Small
-// operands that the region op can address (a suffix of the shape, one element) stay operands, splats become literals.
+// fuseElementwise makes regions of chains of elementwise ops, so that they run in one pass over memory. A chain grows from its last node to its
+// operands. An operand joins if it is elementwise, has the shape of the result, is not read outside of the chain, and the target runs the
+// region with it. A cast from a type of fewer bits joins even if it is read elsewhere, because computing it again is cheaper than storing it.
+// Small operands that the region op can address (a suffix of the shape, or one element) stay operands. Splats become literals.
 //
 //	a = mul x, y
 //	b = sigmoid a
@@ -49,22 +49,22 @@ func fuseElementwise(c *context, g *ir.Graph) (*ir.Graph, error) {
 	})
 }
 
-// regionable reports whether a node may be a step. What types a region takes is for the op and the target to say.
+// regionable reports whether a node may be a step of a region. The op and the target decide which types a region may have.
 func regionable(n *ir.Node) bool { return op.CanBeInRegion(n.Op) }
 
-// repeatable reports a cast to f32 from a type of fewer bits.
+// repeatable reports whether n is a cast to f32 from a type of fewer bits.
 func repeatable(n *ir.Node) bool {
 	return n.Is(op.CastDef) && n.Type.DType == dtype.F32 && n.In[0].Type.DType.Size() < dtype.F32.Size()
 }
 
-// region is a set of nodes (in order, the result last) with its expression.
+// region is a list of nodes, in order and with the result last, and its expression.
 type region struct {
 	nodes []*ir.Node
 	in    []*ir.Node
 	expr  string
 }
 
-// grow finds the largest region with n as its result that the op accepts. Operands are offered nearest first.
+// grow returns the largest region with n as its result that the op and the target accept. It tries the nearest operands first.
 func (c *context) grow(g *ir.Graph, n *ir.Node, uses []int, taken map[*ir.Node]bool) *region {
 	r := c.makeRegion(g, []*ir.Node{n})
 	if r == nil {
@@ -87,7 +87,8 @@ func (c *context) grow(g *ir.Graph, n *ir.Node, uses []int, taken map[*ir.Node]b
 	}
 }
 
-// candidate is the latest operand of the nodes that is not among them, is read only by them or repeatable, and is allowed.
+// candidate returns the latest operand of the nodes that may join them: it is not among them, is allowed, and is repeatable or read only by
+// them.
 func candidate(nodes []*ir.Node, uses []int, allowed func(*ir.Node) bool) *ir.Node {
 	inside := map[*ir.Node]int{}
 	for _, n := range nodes {
@@ -104,8 +105,8 @@ func candidate(nodes []*ir.Node, uses []int, allowed func(*ir.Node) bool) *ir.No
 	return best
 }
 
-// makeRegion writes nodes as a region, or returns nil if the op's inference refuses it (too many steps or operands, an operand
-// that it cannot address) or the target does not run it.
+// makeRegion returns the region of the nodes. It returns nil if the op refuses it, because of too many steps or operands or an operand that it
+// cannot address, or if the target does not run it.
 func (c *context) makeRegion(g *ir.Graph, nodes []*ir.Node) *region {
 	r := &region{nodes: nodes}
 	steps := make([]op.RegionStep, len(nodes))
@@ -137,7 +138,7 @@ func (c *context) makeRegion(g *ir.Graph, nodes []*ir.Node) *region {
 	return r
 }
 
-// operand is what n reads as operand k: an earlier step, a literal, or an operand of the region.
+// operand returns how n reads its operand k: as an earlier step, a literal, or an operand of the region.
 func (r *region) operand(n *ir.Node, k int, x *ir.Node) op.RegionOperand {
 	if i := slices.Index(r.nodes, x); i >= 0 {
 		return op.RegionOperand{Kind: op.RegionResult, Index: i}
@@ -153,7 +154,7 @@ func (r *region) operand(n *ir.Node, k int, x *ir.Node) op.RegionOperand {
 	return op.RegionOperand{Kind: op.RegionInput, Index: i}
 }
 
-// isLiteral reports a splat that may be written as a number: another operand must give the shape.
+// isLiteral reports whether operand k is a splat that can be written as a number. Another operand must determine the shape.
 func isLiteral(n *ir.Node, k int) bool {
 	if x := n.In[k]; !x.Is(op.ConstDef) || x.Type.DType != dtype.F32 {
 		return false

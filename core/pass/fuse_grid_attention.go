@@ -8,11 +8,11 @@ import (
 	rw "github.com/rlx-go/rlx/core/rewrite"
 )
 
-// missPacked: q, k and v are not three parts of one tensor.
+// missPacked means that q, k and v are not three parts of one tensor.
 const missPacked = "NotPacked"
 
-// fuseGridAttention replaces self-attention over a grid of tokens with decomposed relative positions (SAM's image
-// encoder) by one op. The scores of a global block are [heads, 4096, 4096]; they must never be stored.
+// fuseGridAttention replaces self-attention over a grid of tokens with decomposed relative positions, as in SAM's image encoder, by one op. The
+// scores of a global block are [heads, 4096, 4096] and must not be stored.
 //
 //	q, k, v = parts of qkv [W,wh,ww,3*H*D], each as [W,H,S,D]
 //	s = matmul (q * scale), k {trans_b=true}, seen as [W,H,wh,ww,wh,ww]
@@ -21,9 +21,9 @@ const missPacked = "NotPacked"
 //	->
 //	o = grid_attention qkv, pad, Rh, Rw {heads=H}
 //
-// The terms may be added in any order, the factor may be on q, k or the product, and there may be reshapes anywhere between.
-// The window is the whole grid here, so no token is padding and pad is not read: it is the bias of the layer that makes
-// qkv, if there is one, because absorbWindows needs that.
+// The terms may be added in any order, the factor may be on q, k or the product, and reshapes may be anywhere in between. The window is the
+// whole grid here, so no token is padding and pad is not read. It is the bias of the layer that computes qkv, if there is one, because
+// absorbWindows needs that.
 func fuseGridAttention(c *context, g *ir.Graph) (*ir.Graph, error) {
 	uses := g.UseCounts()
 	return g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
@@ -39,7 +39,7 @@ func fuseGridAttention(c *context, g *ir.Graph) (*ir.Graph, error) {
 	})
 }
 
-// gridForm is what was recognised.
+// gridForm is a recognised pattern.
 type gridForm struct {
 	q      packedPart
 	wh, ww int64
@@ -47,7 +47,7 @@ type gridForm struct {
 	rh, rw *ir.Node
 }
 
-// gridAt recognises the pattern at the transpose that brings the heads back inside.
+// gridAt recognises the pattern at the transpose that moves the heads back inside.
 func gridAt(n *ir.Node, uses []int) (f gridForm, ok bool, miss string) {
 	if !n.Is(op.TransposeDef) || !headsInside(n) || !n.Type.Shape.IsStatic() {
 		return f, false, ""
@@ -77,13 +77,13 @@ func gridAt(n *ir.Node, uses []int) (f gridForm, ok bool, miss string) {
 	}
 	f.q, f.scale = q, prod.scale
 	shape := q.qkv.Type.Shape
-	if !positional { // the grid is the tensor's own; without one this is plain attention
+	if !positional { // the tensor must have a grid; otherwise this is plain attention
 		if len(shape) != 4 || !shape[0].Is(q.w) {
 			return f, false, ""
 		}
 		f.wh, f.ww = shape[1].B, shape[2].B
 	}
-	// What every reshape in between relies on.
+	// Every reshape in between assumes these sizes.
 	if f.wh*f.ww != q.s || !shape[len(shape)-1].Is(3*q.h*q.d) || !isScores(weights.Type.Shape, q) || !isScores(prod.mm.Type.Shape, q) ||
 		!endsWith(pv.Type.Shape, q.s, q.d) || elems(pv.Type.Shape) != q.w*q.h*q.s*q.d || !backInside(n, q) || !f.positions(q, prod.q) {
 		return f, positional, missLayout
@@ -94,7 +94,7 @@ func gridAt(n *ir.Node, uses []int) (f gridForm, ok bool, miss string) {
 	return f, true, ""
 }
 
-// addends lists the terms of a sum, through reshapes; once is false where a partial sum has other uses.
+// addends returns the terms of a sum, through reshapes. once is false if a partial sum has other uses.
 func addends(n *ir.Node, uses []int) (terms []*ir.Node, once bool) {
 	once = uses[n.ID] == 1
 	base := n
@@ -103,7 +103,7 @@ func addends(n *ir.Node, uses []int) (terms []*ir.Node, once bool) {
 		once = once && uses[base.ID] == 1
 	}
 	if !base.Is(op.AddDef) {
-		return []*ir.Node{n}, true // its uses are checked with what it is
+		return []*ir.Node{n}, true // the caller checks its uses
 	}
 	for _, x := range base.In {
 		t, o := addends(x, uses)
@@ -113,8 +113,7 @@ func addends(n *ir.Node, uses []int) (terms []*ir.Node, once bool) {
 	return terms, once
 }
 
-// scoresOf finds the product among the terms, and keeps the other two as positions: [.., wh, ww, wh, 1] and
-// [.., wh, ww, 1, ww].
+// scoresOf finds the product among the terms. It keeps the other two as positions: [.., wh, ww, wh, 1] and [.., wh, ww, 1, ww].
 func scoresOf(terms []*ir.Node, weights *ir.Node, f *gridForm) (term *ir.Node, p product, ok bool) {
 	total := elems(weights.Type.Shape)
 	for _, t := range terms {
@@ -141,7 +140,7 @@ func scoresOf(terms []*ir.Node, weights *ir.Node, f *gridForm) (term *ir.Node, p
 	return term, p, term != nil && (f.rh == nil) == (f.rw == nil)
 }
 
-// positions checks that the positional terms are products of the query with tables, and puts the tables in their place.
+// positions checks that the positional terms are products of the query with tables, and replaces the terms by the tables.
 func (f *gridForm) positions(q packedPart, query *ir.Node) bool {
 	if f.rh == nil {
 		return true
@@ -153,7 +152,7 @@ func (f *gridForm) positions(q packedPart, query *ir.Node) bool {
 	if !ok {
 		return false
 	}
-	// Along x the grid is transposed before and after, so that qx is the batch axis.
+	// Along x the grid is transposed before and after the product, so that qx is the batch axis.
 	t := strip(f.rw)
 	if !t.Is(op.TransposeDef) || !swapsBeforeLast(t) {
 		return false
@@ -174,7 +173,7 @@ func tableOf(mm *ir.Node, n, m, d int64, isGrid func(*ir.Node) bool) (*ir.Node, 
 	return table, table.Type.Equal(ir.Type{DType: mm.In[0].Type.DType, Shape: ir.ShapeOf(n, m, d)})
 }
 
-// swapsBeforeLast reports a transpose of the two axes before the last.
+// swapsBeforeLast reports whether n transposes the two axes before the last.
 func swapsBeforeLast(n *ir.Node) bool {
 	p := perm(n)
 	want := make([]int, len(p))
@@ -188,7 +187,7 @@ func swapsBeforeLast(n *ir.Node) bool {
 	return false
 }
 
-// isScores reports a shape that is [.., S, S] with one matrix for each window and head.
+// isScores reports whether s is [.., S, S] with one matrix for each window and head.
 func isScores(s ir.Shape, q packedPart) bool {
 	return endsWith(s, q.s, q.s) && elems(s) == q.w*q.h*q.s*q.s
 }
@@ -197,7 +196,7 @@ func endsWith(s ir.Shape, dims ...int64) bool {
 	return len(s) >= len(dims) && s[len(s)-len(dims):].Equal(ir.ShapeOf(dims...))
 }
 
-// headsInside reports a transpose [W,H,S,D] -> [W,S,H,D], or the same with the tokens as a grid.
+// headsInside reports whether n is a transpose [W,H,S,D] -> [W,S,H,D], or the same with the tokens as a grid.
 func headsInside(n *ir.Node) bool {
 	return slices.Equal(perm(n), headsFirst) || slices.Equal(perm(n), []int{0, 2, 3, 1, 4})
 }

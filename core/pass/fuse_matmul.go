@@ -6,21 +6,21 @@ import (
 	rw "github.com/rlx-go/rlx/core/rewrite"
 )
 
-// Reasons not to fuse into a matmul.
+// Reasons why a matmul is not fused with what follows.
 const (
-	missBias       = "BiasRankTooHigh"               // neither a vector of the last axis nor a full residual
+	missBias       = "BiasRankTooHigh"               // the addend is neither a vector along the last axis nor a full residual
 	missActivation = "UnsupportedEpilogueActivation" // an elementwise op that fused_matmul lacks
 )
 
-// fuseMatMul moves bias, activation and residual after a matmul into its epilogue, where the result is still in registers.
+// fuseMatMul moves the bias, activation and residual that follow a matmul into its epilogue, where the result is still in registers.
 //
 //	m = matmul x, w {trans_b=true}
 //	s = add m, b
 //	a = gelu s
 //	y = add a, r      ->   y = fused_matmul x, w, b, r {act="gelu", has_bias=true, has_residual=true, trans_b=true}
 //
-// The bias must be [N] (leading ones are dropped), the residual must have the result's type; a scalar or [M,N] term is
-// neither. A matmul without any of them is not changed.
+// The bias must be [N] (leading ones are dropped), and the residual must have the type of the result. A scalar or an [M,N] addend is neither. A
+// matmul that is followed by none of these is not changed.
 func fuseMatMul(c *context, g *ir.Graph) (*ir.Graph, error) { return c.rules(g, matMulRules) }
 
 var matMulRules = []rw.Rule{
@@ -41,7 +41,7 @@ func activated(n *ir.Node, m *rw.Match) bool {
 	return rw.As("mm", rw.Once(rw.If(product2D, func(n *ir.Node) bool { return noResidual(n) && fusedAttrs(n).Act == "" })))(n.In[0], m)
 }
 
-// fusedAttrs reads a matmul as a fused one without epilogue.
+// fusedAttrs returns the attributes of a matmul as those of a fused_matmul without epilogue.
 func fusedAttrs(n *ir.Node) op.FusedMatMulAttrs {
 	if a, ok := n.Attrs.(op.FusedMatMulAttrs); ok {
 		return a
@@ -50,7 +50,7 @@ func fusedAttrs(n *ir.Node) op.FusedMatMulAttrs {
 	return op.FusedMatMulAttrs{TransA: a.TransA, TransB: a.TransB}
 }
 
-// epilogue is the captured product with its operands in the new graph.
+// epilogue returns the captured product's attributes and its operands in the new graph.
 func epilogue(c *rw.Context) (a op.FusedMatMulAttrs, x, w, bias *ir.Node) {
 	mm := c.Node("mm")
 	a = fusedAttrs(mm)
@@ -67,7 +67,7 @@ func fuseBias(c *rw.Context) *ir.Node {
 		shape = shape[1:]
 	}
 	if !c.Node("mm").Type.Equal(t) || len(shape) != 1 || shape[0] != t.Shape[t.Rank()-1] || b.Type.Rank() > t.Rank() {
-		if !b.Type.Equal(t) { // a residual is the next rule's
+		if !b.Type.Equal(t) { // the next rule handles a residual
 			c.Miss(missBias)
 		}
 		return nil

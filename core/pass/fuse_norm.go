@@ -6,16 +6,16 @@ import (
 	rw "github.com/rlx-go/rlx/core/rewrite"
 )
 
-// missResidual: the sum broadcasts, so it is not a residual.
+// missResidual means that the sum broadcasts, so that no operand is a residual.
 const missResidual = "ResidualShape"
 
-// fuseNorm computes a residual sum inside the norm that reads it, which saves writing and reading it once:
+// fuseNorm computes a residual sum inside the norm that reads it. This saves writing the sum and reading it once:
 //
 //	s = add x, r
 //	y = layer_norm s, γ, β {eps}   ->   y = fused_residual_layer_norm x, r, γ, β {eps}
 //
-// Both operands of the sum must have its full shape. If the sum is used again, as in pre-norm blocks, it must
-// be written anyway, so nothing is fused (MultiConsumer).
+// Both operands of the sum must have its full shape. If the sum has another use, as in pre-norm blocks, it must be written anyway, so nothing is
+// fused (MultiConsumer).
 func fuseNorm(c *context, g *ir.Graph) (*ir.Graph, error) { return c.rules(g, normRules) }
 
 var normRules = []rw.Rule{

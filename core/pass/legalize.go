@@ -65,11 +65,11 @@ func legalize(c *context, g *ir.Graph) (*ir.Graph, error) {
 	return next, err
 }
 
-// legalizer expresses nodes for a target.
+// legalizer rewrites nodes for a target.
 type legalizer struct{ to *target.Description }
 
-// express adds nodes to out that compute the results of n from in, its operands there, and that the target runs natively, or
-// if it does not run n itself, at least by reference. If there are none it adds nothing, and why is the reason.
+// express adds nodes to out that compute the results of n from its operands in. The target runs these nodes natively, or at least by reference
+// if it does not run n itself. If there are no such nodes, express adds nothing, and why is the reason.
 func (l *legalizer) express(out *ir.Graph, n *ir.Node, in []*ir.Node) (values []*ir.Node, why string) {
 	values, why = l.rewrite(out, n, in, target.Native)
 	if values != nil {
@@ -81,7 +81,7 @@ func (l *legalizer) express(out *ir.Graph, n *ir.Node, in []*ir.Node) (values []
 	return l.rewrite(out, n, in, target.Reference)
 }
 
-// emit adds a node to out as it is, if the target runs it at least as well as least, or rewrites it.
+// emit adds n to out unchanged if the target runs it at least as well as least. Otherwise it rewrites n.
 func (l *legalizer) emit(out *ir.Graph, n *ir.Node, in []*ir.Node, least target.How) (values []*ir.Node, why string) {
 	probe := *n
 	probe.In, probe.Graph = in, out
@@ -102,7 +102,7 @@ func (l *legalizer) emit(out *ir.Graph, n *ir.Node, in []*ir.Node, least target.
 	return values, why
 }
 
-// rewrite tries the ways to express a node.
+// rewrite tries the ways to express a node in their order.
 func (l *legalizer) rewrite(out *ir.Graph, n *ir.Node, in []*ir.Node, least target.How) (values []*ir.Node, why string) {
 	_, why = l.to.Takes(n)
 	for _, way := range ways {
@@ -125,7 +125,7 @@ func (l *legalizer) rewrite(out *ir.Graph, n *ir.Node, in []*ir.Node, least targ
 	return nil, why
 }
 
-// copyAll emits what results need of a scratch graph, whose leaves stand for in.
+// copyAll emits the nodes of a scratch graph that the results need. in replaces the leaves of the scratch graph.
 func (l *legalizer) copyAll(out, s *ir.Graph, leaves, in, results []*ir.Node, least target.How) (values []*ir.Node, why string) {
 	need := make([]bool, len(s.Nodes))
 	for _, r := range results {
@@ -162,7 +162,7 @@ func (l *legalizer) copyAll(out, s *ir.Graph, leaves, in, results []*ir.Node, le
 	return values, ""
 }
 
-// scratch is a graph with a leaf for each operand of a node: a param where the operand is known before the run.
+// scratch returns a graph with a leaf for each operand of a node. The leaf is a param if the operand is known before the run.
 func scratch(n *ir.Node) (g *ir.Graph, leaves []*ir.Node) {
 	g = ir.NewGraph("expansion", n.Graph.Syms...)
 	for _, x := range n.In {
@@ -175,7 +175,7 @@ func scratch(n *ir.Node) (g *ir.Graph, leaves []*ir.Node) {
 	return g, leaves
 }
 
-// known follows views to a weight or a constant.
+// known reports whether n is a weight or a constant, or a view of one.
 func known(n *ir.Node) bool {
 	for {
 		if _, view := n.View(); !view {
@@ -185,7 +185,7 @@ func known(n *ir.Node) bool {
 	}
 }
 
-// ways are the rewrites of a node n with other operands, in g. They return nil if they do not apply.
+// ways are the rewrites that legalize tries. Each adds nodes to g that compute n from the operands in. It returns nil if it does not apply.
 var ways = []func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node{
 	spread,
 	func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node { return widen(g, in, n, false) },
@@ -205,24 +205,25 @@ var ways = []func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node{
 	},
 }
 
-// moved is n with operands in another graph.
+// moved copies n to another graph, with the operands in.
 func moved(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	m := *n
 	m.Graph, m.In = g, in
 	return &m
 }
 
-// spread inserts expands before an elementwise op, so that its operands are suffixes of its shape, which most targets repeat.
+// spread inserts expands before an elementwise op, so that the shape of each operand is a suffix of the result's. Most targets can broadcast
+// suffixes.
 func spread(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node {
 	return expandUnless(g, in, n, op.IsSuffix)
 }
 
-// spreadAll makes the shapes of operands equal, for targets that repeat nothing.
+// spreadAll expands all operands to the same shape, for targets that cannot broadcast.
 func spreadAll(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node {
 	return expandUnless(g, in, n, ir.Shape.Equal)
 }
 
-// expandUnless is an elementwise op on operands that are expanded to its shape, but for those whose shape fits it; nil if all do.
+// expandUnless copies an elementwise op and expands each operand to its shape unless fits is true for the operand. It returns nil if all fit.
 func expandUnless(g *ir.Graph, in []*ir.Node, n *ir.Node, fits func(s, full ir.Shape) bool) []*ir.Node {
 	if !n.Op.Elementwise {
 		return nil
@@ -239,11 +240,11 @@ func expandUnless(g *ir.Graph, in []*ir.Node, n *ir.Node, fits func(s, full ir.S
 	return []*ir.Node{g.Add(n.Op, n.Attrs, full...)}
 }
 
-// widen computes an op in a wider element type. Weights may keep their type.
+// widen computes an op in a wider element type. Params keep their type unless weights is set.
 func widen(g *ir.Graph, in []*ir.Node, n *ir.Node, weights bool) []*ir.Node {
 	results := n.ResultTypes()
 	if n.Op.Declared || len(in) == 0 || slices.ContainsFunc(n.Op.AttrNames(), func(a string) bool { return n.Op.AttrKind(a) == "dtype" }) {
-		return nil // the attribute would have to change too
+		return nil // the attribute would have to change, too
 	}
 	wide, changed := slices.Clone(in), false
 	for i, x := range in {
@@ -266,8 +267,8 @@ func widen(g *ir.Graph, in []*ir.Node, n *ir.Node, weights bool) []*ir.Node {
 	return values
 }
 
-// wider is the type in which an op gives the same result, rounded to d. Integers wrap alike in a wider type where each
-// element is computed by itself.
+// wider returns a type in which the op gives the same result after rounding to d. Integers of a wider type wrap in the same way if each element
+// is computed separately.
 func wider(def *ir.OpDef, d dtype.DType) (dtype.DType, bool) {
 	switch d {
 	case dtype.F16, dtype.BF16:
@@ -278,7 +279,7 @@ func wider(def *ir.OpDef, d dtype.DType) (dtype.DType, bool) {
 	return d, false
 }
 
-// untaken is the error of a node that the target does not run in any form.
+// untaken returns the error for a node that the target does not run in any form.
 func untaken(to *target.Description, n *ir.Node, why string) error {
 	in := make([]string, len(n.In))
 	for i, x := range n.In {
@@ -310,13 +311,13 @@ func Runs(d *target.Description, n *ir.Node) bool {
 	return values != nil
 }
 
-// origin is where in the model a node comes from: its name, or that of the nearest value that has one.
+// origin describes where in the model a node comes from. It returns the name of the node, or of the nearest value that has a name.
 func origin(n *ir.Node) string {
 	if n.Name != "" {
 		return n.Name
 	}
 	near := slices.Clone(n.In)
-	for i := 0; i < len(near); i++ { // grows: breadth first
+	for i := 0; i < len(near); i++ { // near grows in the loop: a breadth-first search
 		if near[i].Name != "" {
 			return fmt.Sprintf("%s, near %s", n.Label(), near[i].Name)
 		}
@@ -325,7 +326,7 @@ func origin(n *ir.Node) string {
 	return n.Label()
 }
 
-// stored reports a const or iota that becomes a weight, so that no target needs a kernel for it.
+// stored reports whether n is a const or iota that becomes a weight, so that no target needs a kernel for it.
 func stored(n *ir.Node) bool {
 	if !n.Is(op.ConstDef, op.IotaDef) || !n.Type.Shape.IsStatic() {
 		return false
@@ -334,9 +335,9 @@ func stored(n *ir.Node) bool {
 	return ok && elems.B <= foldElems
 }
 
-// refuse is the reason not to replace old by n: the target runs n less well. An op that it runs in a wider type
-// counts as one that it runs. Where others run what the target lacks, n must not be such an op: an activation that runs elsewhere must not
-// take the product before it along.
+// refuse returns the reason not to replace old by n, or "". A target must run n at least as well as old. An op that it runs in a wider type counts
+// as one that it runs. If other backends run what the target lacks, n must not be such an op: an activation that runs elsewhere must not be
+// fused with a product that the target runs.
 func (c *context) refuse(old, n *ir.Node) string {
 	if rank, why := c.rank(n); rank < target.Native {
 		if before, _ := c.rank(old); rank < before || rank == target.No && c.elsewhere != nil {
@@ -367,5 +368,5 @@ func (c *context) rank(n *ir.Node) (target.How, string) {
 	return how, why
 }
 
-// missTarget is the reason not to make a node that the target does not run.
+// missTarget means that the target does not run the new node.
 const missTarget = "NotTaken"

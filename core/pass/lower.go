@@ -15,10 +15,10 @@ import (
 //	s = add m, b
 //	y = relu s
 //
-// An op with several results is expanded once, when its first result is reached.
+// An op with several results is lowered once, when its first result is reached.
 func lower(c *context, g *ir.Graph) (*ir.Graph, error) {
 	for {
-		expanded := map[*ir.Node][]*ir.Node{} // the results of each op
+		expanded := map[*ir.Node][]*ir.Node{} // by tuple node: its replaced results
 		next, err := g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
 			by, result := n.Maker()
 			if !by.Op.Block {

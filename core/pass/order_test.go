@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestOrder: moving a pass before what it relies on is noticed.
+// TestOrder checks that checkOrder detects a pass that was moved before one that it relies on.
 func TestOrder(t *testing.T) {
 	broken := slices.Clone(passes)
 	i := slices.IndexFunc(broken, func(p Pass) bool { return p.Name == "fuse-matmul" })

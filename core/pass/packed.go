@@ -7,14 +7,14 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// packedPart is q, k or v (0, 1, 2) as a part of one tensor qkv [..., 3*H*D] of W sequences of S tokens.
+// packedPart is q, k or v (index 0, 1 or 2) as a part of one tensor qkv [..., 3*H*D], for W sequences of S tokens.
 type packedPart struct {
 	qkv        *ir.Node
 	which      int
 	w, s, h, d int64
 }
 
-// packedOf recognises a part at n, whose elements are those of [W,H,S,D] in some shape. Two forms are in use:
+// packedOf recognises a part at n. The elements of n are those of [W,H,S,D], in some shape. There are two forms:
 //
 //	transpose{0,2,1,3}( [W,S,H,D] = narrow{last axis, i*H*D, H*D}(qkv) )
 //	narrow{0, i, 1}( transpose{2,0,3,1,4}( [W,S,3,H,D] = qkv ) )
@@ -51,13 +51,13 @@ func packedOf(n *ir.Node) (p packedPart, ok bool) {
 	return p, s[2].Is(3)
 }
 
-// sameSource reports parts of one tensor that are cut alike.
+// sameSource reports whether two parts come from the same tensor and have the same sizes.
 func (p packedPart) sameSource(q packedPart) bool {
 	q.which = p.which
 	return p == q
 }
 
-// elems is the number of elements of a static shape.
+// elems returns the number of elements of a static shape.
 func elems(s ir.Shape) int64 {
 	n, _ := s.Numel()
 	return n.B

@@ -1,8 +1,8 @@
-// Package pass turns a graph as models write it into the graph that a target runs: blocks are lowered, known
-// values are computed, chains of ops are fused, and ops that the target lacks are expressed by others. The target's description
-// (package target) decides each time. One pass, one file; passes.go is the pipeline.
+// Package pass turns the graph that a model builds into the graph that a target runs. Passes lower blocks, compute known values, fuse chains of
+// ops, and express ops that the target lacks by others. The target's description (package target) decides what a pass may do. Each pass has its
+// own file; passes.go has the pipeline.
 //
-// It imports core/rewrite, core/op and below: no planner, no file format, no model. It is part of the compiler only.
+// It imports core/rewrite, core/op and what these import, but no planner, no file format and no model. Only the compiler uses it.
 package pass
 
 import (
@@ -19,42 +19,42 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Params gives the values of weights. It is asked only for those that folding needs.
+// Params returns the values of weights. It is called only for weights that folding needs.
 type Params interface {
 	Param(name string) (*tensor.Array, error)
 }
 
-// Options of Run.
+// Options control Run.
 type Options struct {
-	Params    Params                         // nil means that nothing that depends on a weight is folded
+	Params    Params                         // nil means not to fold values that depend on weights
 	StopAfter string                         // name of the last pass to run; empty means all
 	Dump      func(pass string, g *ir.Graph) // called with the input graph ("in") and after each pass
 	Verify    bool                           // verify the graph after each pass
 	Stop      func() error                   // called before each pass; an error ends Run; may be nil
-	Shared    *Shared                        // keeps results that are the same for the next target of the graph; may be nil
+	Shared    *Shared                        // shares results between calls for several targets; may be nil
 
-	Activations string // op.ActivationsQ8: products with packed weights round their activations, where the target runs that
+	Activations string // op.ActivationsQ8 lets products with packed weights round their activations, if the target has a kernel for that
 
-	// Elsewhere reports a node that another target runs. Such nodes stay as they are where this one cannot run them; nil means that there
-	// are none, and then the first is an error. It goes together with StopAfter.
+	// Elsewhere reports whether another target runs a node. If this target cannot run such a node, it stays as it is. Any other node that
+	// the target cannot run is an error. Elsewhere may be nil. It is used together with StopAfter.
 	Elsewhere func(n *ir.Node) bool
 }
 
-// Site is a node at which a rule fired, or at which it matched and did not fire, with the reason.
+// Site is a node at which a rule fired, or at which it matched but did not fire.
 type Site struct {
 	Pass, Rule, Node string
-	Miss             string // "" or MultiConsumer, BiasRankTooHigh, ...
+	Miss             string // why the rule did not fire, such as MultiConsumer; empty if it fired
 }
 
-// Report lists what a run of the pipeline did.
+// Report describes a run of the pipeline.
 type Report struct {
 	Sites []Site
-	// Nodes is the number of nodes before the first pass and after each pass that ran.
+	// Passes has the number of nodes before the first pass and after each pass that ran.
 	Passes []PassStat
-	// Rewritten counts the ops that the target does not run and that were expressed by others; Reference those that it runs only
-	// by their definitions. Both are sorted by op.
+	// Rewritten counts the ops that the target does not run and that were expressed by others. Reference counts those that it runs only by
+	// their definitions. Both are sorted by op.
 	Rewritten, Reference []OpCount
-	// Folded holds the values of params that passes made ("folded/HASH", named by content, so methods share them).
+	// Folded has the values of params that passes made. Their names ("folded/HASH") depend on the content, so methods share them.
 	Folded map[string]tensor.Tensor
 }
 
@@ -70,7 +70,7 @@ type PassStat struct {
 	Nodes int
 }
 
-// Fired counts the sites of each rule that fired, as "pass/rule".
+// Fired returns the number of sites at which each rule fired, by "pass/rule".
 func (r *Report) Fired() map[string]int {
 	m := map[string]int{}
 	for _, s := range r.Sites {
@@ -81,12 +81,12 @@ func (r *Report) Fired() map[string]int {
 	return m
 }
 
-// Missed lists the sites that were not rewritten.
+// Missed returns the sites at which a rule matched but did not fire.
 func (r *Report) Missed() []Site {
 	return slices.DeleteFunc(slices.Clone(r.Sites), func(s Site) bool { return s.Miss == "" })
 }
 
-// String prints counts of the rules that fired, then missed sites, then the ops that run by reference.
+// String returns the number of sites of each rule that fired, then the missed sites, then the ops that run by reference.
 func (r *Report) String() string {
 	var lines []string
 	for name, n := range r.Fired() {
@@ -106,16 +106,16 @@ func (r *Report) String() string {
 type context struct {
 	pass   string
 	target *target.Description
-	asks   bool // of Pass
+	asks   bool // see Pass.Asks
 	params Params
 	report *Report
 	index  paramIndex
 
-	activations string                // of Options
-	elsewhere   func(n *ir.Node) bool // of Options
+	activations string                // see Options.Activations
+	elsewhere   func(n *ir.Node) bool // see Options.Elsewhere
 }
 
-// count adds one to the op's entry.
+// count adds one to the entry of an op in a list that is sorted by op.
 func count(list []OpCount, op string) []OpCount {
 	i, found := slices.BinarySearchFunc(list, op, func(c OpCount, op string) int { return strings.Compare(c.Op, op) })
 	if !found {
@@ -125,10 +125,10 @@ func count(list []OpCount, op string) []OpCount {
 	return list
 }
 
-// paramIndex finds the params of a graph that only grows by their names, and looks at each node once.
+// paramIndex finds params by name in a graph to which nodes are only added. It looks at each node once.
 type paramIndex struct {
 	g      *ir.Graph
-	seen   int // nodes of g
+	seen   int // number of nodes of g that are in the index
 	byName map[string]*ir.Node
 }
 
@@ -154,8 +154,8 @@ func (c *context) site(rule string, n *ir.Node, miss string) {
 	c.report.Sites = append(c.report.Sites, Site{c.pass, rule, n.Label(), miss})
 }
 
-// replace builds the replacement of n in out, and records the site. If the target would run it less well than n, it builds nothing
-// and returns nil.
+// replace builds the replacement of n in out and records the site. If the target would run the replacement less well than n, it adds nothing and
+// returns nil.
 func (c *context) replace(out *ir.Graph, rule string, n *ir.Node, build func() *ir.Node) *ir.Node {
 	before := len(out.Nodes)
 	r := build()
@@ -185,8 +185,8 @@ func (c *context) rules(g *ir.Graph, rules []rewrite.Rule) (*ir.Graph, error) {
 	return g, err
 }
 
-// param adds a param with a known value, or returns the one with that value that g already has. Its name is a hash of its content,
-// so that two methods which fold the same value share one weight.
+// param adds a param with a known value, or returns the param of g that has this value. Its name is a hash of its content, so methods that fold the
+// same value share one weight.
 func (c *context) param(g *ir.Graph, value tensor.Tensor, t ir.Type) *ir.Node {
 	h := sha256.New()
 	fmt.Fprintln(h, t)

@@ -18,12 +18,12 @@ import (
 	"github.com/rlx-go/rlx/internal/golden"
 )
 
-// weights makes interp.Params a pass.Params.
+// weights is an interp.Params that implements pass.Params.
 type weights interp.Params
 
 func (w weights) Param(name string) (*tensor.Array, error) { return w(name) }
 
-// rewritten turns a report into what golden checks.
+// rewritten converts a report for package golden.
 func rewritten(g *ir.Graph, r *pass.Report) golden.Rewritten {
 	out := golden.Rewritten{Graph: g, Params: r.Folded}
 	for _, s := range r.Sites {
@@ -36,7 +36,7 @@ func rewritten(g *ir.Graph, r *pass.Report) golden.Rewritten {
 	return out
 }
 
-// targetOf is what the file says ("target: cpu"), the description in its section "target", or cpu.
+// targetOf returns the target of a test file: the one that it names ("target: cpu"), the description in its section "target", or cpu.
 func targetOf(t *testing.T, f *golden.File) *target.Description {
 	if text, ok := f.Section("target"); ok {
 		d, err := target.Parse(text)
@@ -63,8 +63,7 @@ func builtin(t *testing.T, name string) *target.Description {
 	return d
 }
 
-// TestPasses runs each folder of testdata with the pass of its name; "pipeline" with all of them. Every pass must have
-// one.
+// TestPasses runs the pass that each folder of testdata is named after, or all passes for the folder "pipeline". Every pass must have a folder.
 func TestPasses(t *testing.T) {
 	dirs, err := os.ReadDir("testdata")
 	if err != nil {
@@ -104,7 +103,7 @@ type known map[string]*tensor.Array
 
 func (k known) Param(name string) (*tensor.Array, error) { return k[name], nil }
 
-// TestFoldLeavesErrorsToTheRun: an index outside the table is reported by the run that meets it, with the step's name.
+// TestFoldLeavesErrorsToTheRun checks that an index outside the table is reported by the run, with the name of the step.
 func TestFoldLeavesErrorsToTheRun(t *testing.T) {
 	g, err := ir.Parse("t = param : f32[3]\ni = const {value=7.0} : i32[2]\ny = gather t, i : f32[2]\nreturn y")
 	if err != nil {
@@ -120,7 +119,7 @@ func TestFoldLeavesErrorsToTheRun(t *testing.T) {
 	}
 }
 
-// TestNoParams: without values of weights, nothing that depends on one is folded, and the graph is still right.
+// TestNoParams checks that nothing that depends on a weight is folded if there are no values, and that the graph is still correct.
 func TestNoParams(t *testing.T) {
 	const text = "x = input : f32[2,4]\nw = param : f16[3,4]\nb = param : f16[3]\ny = linear x, w, b {act=\"relu\"} : f32[2,3]\nreturn y"
 	g, err := ir.Parse(text)
@@ -139,7 +138,7 @@ func TestNoParams(t *testing.T) {
 	}
 }
 
-// TestSameTwice: two runs give the same graph, names of folded weights included.
+// TestSameTwice checks that two runs give the same graph, including the names of folded weights.
 func TestSameTwice(t *testing.T) {
 	golden.Files(t, "testdata/pipeline", func(t *testing.T, f *golden.File) string {
 		text, _ := f.Section("in")
@@ -179,8 +178,8 @@ func TestStopAfterAndDump(t *testing.T) {
 	}
 }
 
-// TestShared: what a target takes over from another changes neither graph, report, dumps nor folded values, whichever came first,
-// and something is taken over.
+// TestShared checks that sharing results between targets changes no graph, report, dump or folded value, in whatever order the targets come,
+// and that something is shared.
 func TestShared(t *testing.T) {
 	taken := false
 	golden.Files(t, "testdata/pipeline", func(t *testing.T, f *golden.File) string {
@@ -189,11 +188,11 @@ func TestShared(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		type maker struct { // what a run shares, and its target
+		type maker struct { // the run that made a graph: its Shared and its target
 			s  *pass.Shared
 			to string
 		}
-		seen := map[*ir.Graph]maker{g: {}} // whose run made it
+		seen := map[*ir.Graph]maker{g: {}} // which run made each graph
 		result := func(to *target.Description, s *pass.Shared) (graph, all string) {
 			var b strings.Builder
 			made := map[*ir.Graph]bool{}

@@ -13,8 +13,8 @@ import (
 // Pass is one step of the pipeline.
 type Pass struct {
 	Name string
-	// Asks: the pass makes only nodes that the target runs no worse than those they replace. Passes before the first that asks
-	// do the same for every target.
+	// Asks is set if the pass makes only nodes that the target runs no worse than the nodes they replace. All passes before the first one with
+	// Asks do the same for every target.
 	Asks bool
 	run  func(c *context, g *ir.Graph) (*ir.Graph, error)
 }
@@ -46,10 +46,10 @@ var passes = []Pass{
 	{"materialize", true, materialize},
 }
 
-// common is how many passes, from the first, do the same for every target.
+// common is the number of passes at the start that do the same for every target.
 var common = slices.IndexFunc(passes, func(p Pass) bool { return p.Asks })
 
-// order states what the pipeline relies on: a pass of the first name comes before every pass of the second.
+// order lists what the pipeline relies on: passes named first must come before all passes named then.
 var order = []struct{ first, then, why string }{
 	{"lower", "simplify", "rules are written for tensor ops"},
 	{"absorb-casts", "fold", "a weight that a matmul widens itself must not be folded to f32"},
@@ -78,7 +78,7 @@ func init() {
 	}
 }
 
-// checkOrder checks a pipeline against order.
+// checkOrder returns an error if a list of passes violates order.
 func checkOrder(list []Pass) error {
 	at := func(name string) int { return slices.IndexFunc(list, func(p Pass) bool { return p.Name == name }) }
 	for _, o := range order {
@@ -90,7 +90,7 @@ func checkOrder(list []Pass) error {
 	return nil
 }
 
-// Names lists the passes in order, each once.
+// Names returns the distinct names of the passes, in order.
 func Names() []string {
 	var names []string
 	for _, p := range passes {
@@ -106,7 +106,7 @@ func Run(g *ir.Graph, t *target.Description, o Options) (*ir.Graph, *Report, err
 	return run(g, t, o, passes)
 }
 
-// RunOne runs a single pass, by name: for tests and for experiments.
+// RunOne runs a single pass. It is for tests and experiments.
 func RunOne(g *ir.Graph, t *target.Description, name string, o Options) (*ir.Graph, *Report, error) {
 	i := slices.IndexFunc(passes, func(p Pass) bool { return p.Name == name })
 	if i < 0 {
@@ -176,7 +176,7 @@ func run(g *ir.Graph, t *target.Description, o Options, list []Pass) (*ir.Graph,
 	return g, r, dropUnusedFolded(g, r)
 }
 
-// Check checks a final graph against the target, and counts the ops that run by reference.
+// Check checks that the target runs every node of a final graph, and counts the ops that run by reference.
 func Check(g *ir.Graph, t *target.Description) (reference []OpCount, err error) {
 	for _, n := range g.Nodes {
 		switch how, why := t.Takes(n); how {
@@ -189,7 +189,7 @@ func Check(g *ir.Graph, t *target.Description) (reference []OpCount, err error) 
 	return reference, nil
 }
 
-// dropUnusedFolded drops values whose params are no longer in the graph.
+// dropUnusedFolded drops the values of params that are no longer in the graph.
 func dropUnusedFolded(g *ir.Graph, r *Report) error {
 	used := map[string]bool{}
 	for _, p := range g.Params() {

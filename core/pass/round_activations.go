@@ -6,8 +6,8 @@ import (
 	rw "github.com/rlx-go/rlx/core/rewrite"
 )
 
-// roundActivations lets products with packed weights round their activations to 8 bits, if Options.Activations asks for it: processors
-// multiply bytes several times as fast as floats. A target that has no kernel for that keeps exact activations.
+// roundActivations lets products with packed weights round their activations to 8 bits, if Options.Activations asks for it. Processors multiply
+// bytes several times as fast as floats. Products stay exact if the target has no kernel for rounded activations.
 //
 //	y = dequant_matmul x, w {scheme="packed", activations="f32"}   ->   y = dequant_matmul x, w {scheme="packed", activations="q8"}
 func roundActivations(c *context, g *ir.Graph) (*ir.Graph, error) {
@@ -36,7 +36,7 @@ var roundingRules = []rw.Rule{
 	}},
 }
 
-// rounded is the root of the match with other attributes.
+// rounded copies the root of the match with other attributes.
 func rounded(c *rw.Context, attrs any) *ir.Node {
 	r := c.Root()
 	in := make([]*ir.Node, len(r.In))

@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// strip walks up through reshapes.
+// strip returns the node before any reshapes.
 func strip(n *ir.Node) *ir.Node {
 	for n.Is(op.ReshapeDef) {
 		n = n.In[0]
@@ -16,7 +16,7 @@ func strip(n *ir.Node) *ir.Node {
 	return n
 }
 
-// scalarOf is the value of a splat, or of a reshaped one.
+// scalarOf returns the value of a splat, possibly reshaped.
 func scalarOf(n *ir.Node) (float64, bool) {
 	for n.Is(op.ReshapeDef, op.ExpandDef) {
 		n = n.In[0]
@@ -31,7 +31,7 @@ func scalarOf(n *ir.Node) (float64, bool) {
 	return v, true
 }
 
-// unscale removes constant factors from n, also through reshapes: n = factor * base, up to its shape.
+// unscale removes constant factors from n, also through reshapes. n is factor * base, up to its shape.
 func unscale(n *ir.Node) (base *ir.Node, factor float64) {
 	factor = 1
 	for base = n; ; {
@@ -44,10 +44,10 @@ func unscale(n *ir.Node) (base *ir.Node, factor float64) {
 	}
 }
 
-// sameElems reports whether a splat did not broadcast the other operand.
+// sameElems reports whether n has the shape of its operand x, so that the other operand, a splat, did not broadcast x.
 func sameElems(n, x *ir.Node) bool { return n.Type.Shape.Equal(x.Type.Shape) }
 
-// attrScale is the scale attribute for a factor: 0 if it is the default.
+// attrScale returns the scale attribute for a factor. It is 0 for the default, 1/√d.
 func attrScale(factor float64, d int64) float64 {
 	if math.Abs(factor*math.Sqrt(float64(d))-1) < 1e-6 {
 		return 0
@@ -55,15 +55,14 @@ func attrScale(factor float64, d int64) float64 {
 	return factor
 }
 
-// product is scale * q·kᵀ, recognised at n. q and k have no factors any more, but may be reshapes:
-// their last axes are [S,D].
+// product is a recognised scale * q·kᵀ. q and k have no factors any more, but may be reshapes; their last axes are [S,D].
 type product struct {
 	mm, q, k *ir.Node
-	kTrans   bool // k is [D,S]
+	kTrans   bool // the last axes of k are [D,S]
 	scale    float64
 }
 
-// productOf recognises scores; n is the scores after any reshapes. Nodes between n and the product must have one use.
+// productOf recognises a product of scores at n, through reshapes. Nodes between n and the product must have one use.
 func productOf(n *ir.Node) (product, bool) {
 	mm, f := unscale(n)
 	if !mm.Is(op.MatMulDef) || mm.Attrs.(op.MatMulAttrs).TransA {
@@ -77,7 +76,7 @@ func productOf(n *ir.Node) (product, bool) {
 	return product{mm, q, k, !mm.Attrs.(op.MatMulAttrs).TransB, f * fq * fk}, true
 }
 
-// unscaleKeepShape removes factors but stops at a reshape.
+// unscaleKeepShape removes constant factors but stops at a reshape.
 func unscaleKeepShape(n *ir.Node) (*ir.Node, float64) {
 	f := 1.0
 	for n.Is(op.MulDef, op.DivDef) {
@@ -103,8 +102,7 @@ func unscaleOnce(n *ir.Node) (*ir.Node, float64) {
 	return nil, 0
 }
 
-// usedOnce reports that n and what lies above it up to (and including) base are used by nothing else. It follows the
-// operand that leads to base.
+// usedOnce reports whether each node from n to base, including both, has only one use. It follows the operand that leads to base.
 func usedOnce(n, base *ir.Node, uses []int) bool {
 	for {
 		if uses[n.ID] != 1 {

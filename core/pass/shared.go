@@ -7,10 +7,10 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// Shared keeps the results of the passes that are common to all targets of a graph, so that only the first of several calls of Run
-// computes them. The results are the same without it. The other Options must be the same each time.
+// Shared keeps the results of the passes that do the same for all targets, so that only the first of several calls of Run for a graph computes
+// them. It does not change results. The other Options must be the same in each call.
 type Shared struct {
-	graph  *ir.Graph // as the model wrote it; nil if nothing is kept
+	graph  *ir.Graph // the input graph of the kept results; nil if there are none
 	stages []stage
 	report *Report
 }
@@ -26,7 +26,7 @@ func (s *Shared) keep(g *ir.Graph, stages []stage, r *Report) {
 	s.graph, s.stages, s.report = g, stages, r.clone()
 }
 
-// clone makes a report that can be added to. The folded values themselves are shared: nothing writes to them.
+// clone returns a copy of a report that can be added to. The folded values are shared, because nothing writes to them.
 func (r *Report) clone() *Report {
 	return &Report{Sites: slices.Clone(r.Sites), Passes: slices.Clone(r.Passes), Folded: maps.Clone(r.Folded)}
 }

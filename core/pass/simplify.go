@@ -8,8 +8,8 @@ import (
 	rw "github.com/rlx-go/rlx/core/rewrite"
 )
 
-// simplify removes ops that change nothing, and merges ops that undo or repeat each other. Expansions and other passes leave such
-// ops behind, which keeps them simple.
+// simplify removes ops that change nothing, and merges ops that undo or repeat each other. Lowerings and other passes leave such ops behind, so
+// they need not avoid them.
 //
 //	a = transpose x {perm=[1,0]}
 //	b = transpose a {perm=[1,0]}   ->   x
@@ -43,7 +43,7 @@ func isConst(v float64) rw.Pattern {
 
 func perm(n *ir.Node) []int { return n.Attrs.(op.TransposeAttrs).Perm }
 
-// operand replaces the root by x where that has the root's type (a splat may have broadcast it).
+// operand replaces the root by x if x has the root's type. It may not, because a splat may broadcast it.
 func operand(c *rw.Context) *ir.Node {
 	if !c.Node("x").Type.Equal(c.Root().Type) {
 		return nil
@@ -62,7 +62,7 @@ func mergeTransposes(c *rw.Context) *ir.Node {
 	return op.Transpose(c.New("x"), p...)
 }
 
-// movesOnlyOnes: the axes longer than 1 keep their order, so the bytes stay where they are.
+// movesOnlyOnes reports whether all axes longer than 1 keep their order, so that the bytes stay where they are.
 func movesOnlyOnes(n *ir.Node) bool {
 	last := -1
 	for _, a := range perm(n) {

@@ -5,14 +5,14 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// splitLinear computes the parts of a packed projection separately if only parts are used. A slice of the last axis is a copy,
-// while a slice of the rows of a weight that is stored [out,in] is a view, so q, k and v need no copies:
+// splitLinear computes the parts of a packed projection separately if only parts are used. A slice of the last axis is a copy. A slice of the rows of
+// a weight that is stored [out,in] is a view, so q, k and v need no copies:
 //
 //	m = matmul x, w {trans_b=true}     wq = narrow w {axis=0, len=C}
 //	y = add m, b                       mq = matmul x, wq {trans_b=true}
 //	q = narrow y {axis=2, len=C}  ->   q  = add mq, (narrow b {axis=0, len=C})
 //
-// Every use of y must be such a slice and the slices must not overlap, so that nothing is computed twice.
+// Every use of y must be such a slice, and the slices must not overlap, so that nothing is computed twice.
 func splitLinear(c *context, g *ir.Graph) (*ir.Graph, error) {
 	uses := g.UseCounts()
 	cuts := map[*ir.Node][]*ir.Node{}
@@ -50,7 +50,7 @@ func splitLinear(c *context, g *ir.Graph) (*ir.Graph, error) {
 	})
 }
 
-// overlap reports whether two slices of one axis share elements.
+// overlap reports whether slices of one axis share elements.
 func overlap(parts []*ir.Node) bool {
 	for i, p := range parts {
 		a := p.Attrs.(op.NarrowAttrs)
@@ -66,10 +66,10 @@ func overlap(parts []*ir.Node) bool {
 
 // linearForm is x·w + bias as tensor ops.
 type linearForm struct {
-	mm, x, w, bias *ir.Node // bias [N] may be nil
+	mm, x, w, bias *ir.Node // bias is [N] or nil
 }
 
-// linearOf recognises a linear layer at n whose product nothing else uses.
+// linearOf recognises a linear layer at n. Its product must have no other use.
 func linearOf(n *ir.Node, uses []int) (linearForm, bool) {
 	if n.Is(op.MatMulDef) {
 		return linearForm{mm: n, x: n.In[0], w: n.In[1]}, true

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// The formats of 256 values: groups of 16 or 32 values have scales of 4 to 8 bits, which one or two floats scale in turn.
+// Formats of 256 values. Groups of 16 or 32 values have scales of 4 to 8 bits, which are multiplied by one or two floats.
 
 // Q2_K: scales[16], qs[64], d, dmin. Each half of 128 values has 32 bytes; bits 0-1 are its first 32 values, bits 2-3 the next,
 // and so on. Each 16 values have a scale (low half) and a minimum (high half).

@@ -36,7 +36,7 @@ func decodeQ5_1(dst []float32, b []byte) {
 	}
 }
 
-// fifth is bit i of high as a value's fifth bit.
+// fifth returns bit i of high as the fifth bit of a value.
 func fifth(high uint32, i int) byte { return byte(high>>i&1) << 4 }
 
 func decodeQ8_0(dst []float32, b []byte) {
@@ -46,15 +46,15 @@ func decodeQ8_0(dst []float32, b []byte) {
 	}
 }
 
-// iq4 are the values of the IQ4 formats before scaling.
+// iq4 has the values of the IQ4 formats before scaling.
 var iq4 = [16]float32{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 
 func decodeIQ4_NL(dst []float32, b []byte) { lookUp(dst, b[2:18], half(b), &iq4) }
 
-// fp4 are twice the values of E2M1 numbers.
+// fp4 has twice the values of E2M1 numbers.
 var fp4 = [16]float32{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 
-// The scale of MXFP4 is 2^(e-127); 2^(e-128) goes with fp4. The smallest ones are subnormal.
+// The scale of MXFP4 is 2^(e-127). It is 2^(e-128) here, because fp4 has twice the values. The smallest scales are subnormal.
 func decodeMXFP4(dst []float32, b []byte) {
 	lookUp(dst, b[1:17], float32(math.Ldexp(1, int(b[0])-128)), &fp4)
 }

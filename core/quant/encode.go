@@ -8,13 +8,14 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// encoders by element type. They return false for values that the format cannot hold: a scale that is NaN or infinite as f16.
+// encoders has the encoder of each element type. It returns false if the format cannot hold the values, because a scale would be NaN or
+// infinite as f16.
 var encoders = map[dtype.DType]func(b []byte, x []float32) bool{
 	dtype.Q8_0: encodeQ8_0, dtype.Q4_0: encodeQ4_0, dtype.Q4_1: encodeQ4_1, dtype.Q5_0: encodeQ5_0, dtype.Q5_1: encodeQ5_1,
 	dtype.Q4_K: encodeQ4_K, dtype.Q5_K: encodeQ5_K, dtype.Q6_K: encodeQ6_K,
 }
 
-// Encodes lists the types that Encode makes.
+// Encodes returns the types that Encode supports.
 func Encodes() (out []dtype.DType) {
 	for _, d := range dtype.Packed() {
 		if encoders[d] != nil {
@@ -24,10 +25,10 @@ func Encodes() (out []dtype.DType) {
 	return out
 }
 
-// Encode sets dst to blocks of type d, one of Encodes, with values near src, len(src) / d.Values() of them. It returns
-// the number of the first block whose values the format cannot hold, NaN and infinities among them, or -1. The formats
-// of 32 values are rounded as ggml's reference does, those of 256 by a search for the scales with the least squared
-// error. The same values always give the same blocks.
+// Encode sets dst to blocks of type d with values close to src. d must be one of Encodes. There is one block for each d.Values() values. It
+// returns the index of the first block that the format cannot hold, for example because of a NaN or an infinity, or -1. The formats of 32
+// values are rounded like ggml's reference. For those of 256 values, Encode searches for the scales with the least squared error. Equal values
+// always give equal blocks.
 func Encode(dst []byte, d dtype.DType, src []float32) int {
 	values, size, f := d.Values(), d.Size(), encoders[d]
 	if f == nil || len(src)%values != 0 || len(dst) != len(src)/values*size {
@@ -48,7 +49,7 @@ func putHalf(b []byte, x float32) bool {
 	return h&0x7c00 != 0x7c00
 }
 
-// extremes are the least and the largest of x, and the one that is farther from 0; on a tie, the first.
+// extremes returns the smallest and the largest value of x, and the one with the larger magnitude. On a tie far is the first of them.
 func extremes(x []float32) (lo, hi, far float32) {
 	lo, hi = x[0], x[0]
 	for _, v := range x {
@@ -69,7 +70,7 @@ func inverse(x float32) float32 {
 	return 1 / x
 }
 
-// level is x*scale + add, cut to an integer of at most most.
+// level returns x*scale + add, truncated to an integer from 0 to most.
 func level(x, scale, add float32, most int) byte {
 	return byte(max(0, min(most, int(float32(x*scale)+add))))
 }
@@ -104,7 +105,7 @@ func encodeQ4_1(b []byte, x []float32) bool {
 	return putHalf(b, d) && putHalf(b[2:], lo)
 }
 
-// putFives stores 32 levels of 5 bits: the fifth ones at high, the others at low.
+// putFives stores 32 levels of 5 bits: the fifth bits at high, the others at low.
 func putFives(high, low []byte, q *[32]byte) {
 	var h uint32
 	for i := range 16 {
@@ -163,7 +164,7 @@ func encodeQ5_K(b []byte, x []float32) bool {
 	return ok
 }
 
-// encodeMinimums finds scales and minimums of Q4_K and Q5_K, writes them to the first 16 bytes of a block, and the levels to q.
+// encodeMinimums finds scales and minimums for Q4_K and Q5_K. It writes them to the first 16 bytes of a block, and the levels to q.
 func encodeMinimums(b []byte, q *[256]byte, x []float32, most int) bool {
 	var scale, low [8]float32
 	var topScale, topLow float32
@@ -198,9 +199,8 @@ func encodeMinimums(b []byte, q *[256]byte, x []float32, most int) bool {
 	return true
 }
 
-// fitMinimum finds the scale and the minimum, both at least 0, for which scale*q - minimum with q from 0 to most is
-// nearest to x. It rounds with several scales around the obvious one, and solves for the best scale and minimum of each
-// rounding.
+// fitMinimum returns the scale and the minimum, both at least 0, for which scale*q - minimum with q from 0 to most is closest to x. It
+// rounds with several scales near the obvious one and finds the best scale and minimum for each rounding.
 func fitMinimum(x []float32, most int) (scale, minimum float32) {
 	lo, hi, far := extremes(x)
 	if lo = min(lo, 0); far != far || far-far != 0 {
@@ -218,7 +218,7 @@ func fitMinimum(x []float32, most int) (scale, minimum float32) {
 			l := float64(level(v-lo, id, 0.5, most))
 			sq, sqq, sx, sxq = sq+l, sqq+l*l, sx+float64(v), sxq+float64(v)*l
 		}
-		// The least squares of s*q - m.
+		// Least squares for s*q - m.
 		s, m := 0.0, 0.0
 		if det := n*sqq - sq*sq; det > 0 {
 			s = (n*sxq - sx*sq) / det
@@ -258,7 +258,7 @@ func encodeQ6_K(b []byte, x []float32) bool {
 		}
 	}
 	_, _, far := extremes(scale[:])
-	// The scale farthest from 0 is -128, the end of its range.
+	// The scale with the largest magnitude becomes -128, the end of the range.
 	if !putHalf(b[208:], far/-128) {
 		return false
 	}
@@ -279,7 +279,7 @@ func encodeQ6_K(b []byte, x []float32) bool {
 	return true
 }
 
-// fitScale finds the scale for which scale*q with q from -32 to 31 is nearest to x, as fitMinimum does.
+// fitScale returns the scale for which scale*q with q from -32 to 31 is closest to x. It works like fitMinimum.
 func fitScale(x []float32) (scale float32) {
 	_, _, far := extremes(x)
 	if far-far != 0 {

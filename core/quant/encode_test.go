@@ -14,7 +14,7 @@ import (
 	"github.com/rlx-go/rlx/models/weights"
 )
 
-// reader gives the bytes of a file's tensors by name.
+// reader returns a function that returns the bytes of a file's tensors by name.
 func reader(t *testing.T, file string) func(name string) []byte {
 	c, err := weights.Open(file)
 	if err != nil {
@@ -34,7 +34,7 @@ func reader(t *testing.T, file string) func(name string) []byte {
 	}
 }
 
-// TestEncode compares with what the Python package gguf 0.19 makes of the same values, which is what ggml's reference makes.
+// TestEncode compares blocks with those of the Python package gguf 0.19, which agree with ggml's reference.
 func TestEncode(t *testing.T) {
 	read := reader(t, "testdata/encoded.safetensors")
 	x := tensor.View[float32](append(tensor.AlignedBytes(0), read("x")...))
@@ -52,7 +52,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// TestEncodeError bounds the error of random values, closely enough that a worse search for scales shows.
+// TestEncodeError limits the error for random values. The limit is tight enough to detect a worse search for scales.
 func TestEncodeError(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	most := map[dtype.DType]float64{dtype.Q8_0: 0.0055, dtype.Q4_0: 0.088, dtype.Q4_1: 0.081, dtype.Q5_0: 0.044, dtype.Q5_1: 0.039, dtype.Q4_K: 0.074, dtype.Q5_K: 0.037, dtype.Q6_K: 0.018}

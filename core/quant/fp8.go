@@ -2,7 +2,7 @@ package quant
 
 import "math"
 
-// E4M3 is the value of an 8-bit float of OCP's format E4M3: bias 7, no infinities, 0x7f and 0xff are NaN.
+// E4M3 returns the value of an 8-bit float in OCP's format E4M3: bias 7, no infinities; 0x7f and 0xff are NaN.
 func E4M3(b byte) float32 {
 	e, m := int(b>>3&15), float64(b&7)
 	switch {
@@ -14,7 +14,7 @@ func E4M3(b byte) float32 {
 	return signed(b, math.Ldexp(8+m, e-10))
 }
 
-// E5M2 is the value of an 8-bit float of OCP's format E5M2: bias 15, infinities and NaN as in IEEE 754.
+// E5M2 returns the value of an 8-bit float in OCP's format E5M2: bias 15, infinities and NaN as in IEEE 754.
 func E5M2(b byte) float32 {
 	e, m := int(b>>2&31), float64(b&3)
 	switch {
@@ -28,7 +28,7 @@ func E5M2(b byte) float32 {
 	return signed(b, math.Ldexp(4+m, e-17))
 }
 
-// E2M1 is the value of a 4-bit float: 0, 0.5, 1, 1.5, 2, 3, 4, 6, and their negatives from 8 on.
+// E2M1 returns the value of a 4-bit float: 0, 0.5, 1, 1.5, 2, 3, 4 or 6 for q from 0 to 7, and their negatives for q from 8 to 15.
 func E2M1(q byte) float32 { return fp4[q&15] / 2 }
 
 func signed(b byte, v float64) float32 {

@@ -1,7 +1,7 @@
-// Package quant converts between the blocks of packed element types (dtype.Packed) and float32 values. The formats are those
-// of GGUF files; spec/format.md describes them.
+// Package quant converts between the blocks of packed element types (dtype.Packed) and float32 values. The formats are those of GGUF files;
+// spec/format.md describes them.
 //
-// It imports core/dtype only.
+// It imports only core/dtype.
 package quant
 
 import (
@@ -15,11 +15,11 @@ import (
 // format is a packed element type.
 type format struct {
 	decode func(dst []float32, b []byte)
-	// halves are the offsets of scales that are stored as f16.
+	// halves has the offsets of scales that are stored as f16.
 	halves []int
 }
 
-// formats by element type; see each format's file.
+// formats has the format of each packed type.
 var formats = map[dtype.DType]format{
 	dtype.Q4_0: {decodeQ4_0, []int{0}}, dtype.Q4_1: {decodeQ4_1, []int{0, 2}},
 	dtype.Q5_0: {decodeQ5_0, []int{0}}, dtype.Q5_1: {decodeQ5_1, []int{0, 2}}, dtype.Q8_0: {decodeQ8_0, []int{0}},
@@ -28,7 +28,7 @@ var formats = map[dtype.DType]format{
 	dtype.IQ4_NL: {decodeIQ4_NL, []int{0}}, dtype.IQ4_XS: {decodeIQ4_XS, []int{0}}, dtype.MXFP4: {decodeMXFP4, nil},
 }
 
-// Decode sets dst to the values of the blocks in src, len(dst) / d.Values() of them, each rounded to float32 once.
+// Decode sets dst to the values of the blocks in src. There is one block for each d.Values() values. Each value is rounded to float32 once.
 func Decode(dst []float32, d dtype.DType, src []byte) {
 	f, size, values := formatOf(d), d.Size(), d.Values()
 	if len(dst)%values != 0 || len(src) != len(dst)/values*size {
@@ -39,7 +39,7 @@ func Decode(dst []float32, d dtype.DType, src []byte) {
 	}
 }
 
-// Random fills blocks with bytes of next, and their scales with numbers of which the values are from -2 to 2 or so.
+// Random fills b with random blocks. The bits come from next; scales are such that values lie between about -2 and 2.
 func Random(b []byte, d dtype.DType, next func() uint32) {
 	f, size := formatOf(d), d.Size()
 	for i := range b {
@@ -67,7 +67,7 @@ func Random(b []byte, d dtype.DType, next func() uint32) {
 	}
 }
 
-// scaleSteps is about the largest value of a block whose scale is 1.
+// scaleSteps returns approximately the largest value of a block whose scale is 1.
 func scaleSteps(d dtype.DType) int {
 	switch d {
 	case dtype.Q4_0, dtype.Q4_1, dtype.Q5_0, dtype.Q5_1:
@@ -90,5 +90,5 @@ func formatOf(d dtype.DType) format {
 	return f
 }
 
-// half is the f16 at b.
+// half returns the f16 at the start of b as a float32.
 func half(b []byte) float32 { return dtype.F16ToF32(binary.LittleEndian.Uint16(b)) }

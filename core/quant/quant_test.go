@@ -11,7 +11,7 @@ import (
 	"github.com/rlx-go/rlx/core/quant"
 )
 
-// TestDecode compares with the values that the Python package gguf 0.19 and ggml 0.25 give for the same blocks, bit by bit.
+// TestDecode compares values, bit by bit, with those that the Python package gguf 0.19 and ggml 0.25 decode from the same blocks.
 func TestDecode(t *testing.T) {
 	read := reader(t, "testdata/blocks.safetensors")
 	for _, d := range dtype.Packed() {
@@ -31,7 +31,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestRandom: the values are finite and of a size that sums of products stand.
+// TestRandom checks that random values are finite and small enough for sums of products.
 func TestRandom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, d := range dtype.Packed() {
