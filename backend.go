@@ -28,7 +28,7 @@ type Backend struct {
 	Folder *BackendFolder // of an installed plugin; nil if the backend is a single file
 }
 
-// A BackendFolder lists the files that an installed plugin has beside its executable.
+// A BackendFolder describes the folder of an installed plugin.
 type BackendFolder = rpc.Folder
 
 // options returns the options to start b.

@@ -86,7 +86,7 @@ func (s *Session) Load(ctx context.Context, methods ...string) error {
 	defer cancel()
 	for _, l := range need {
 		err := s.load(ctx, l)
-		if err == nil { // the first run allocates it
+		if err == nil { // reserved now, because the first run allocates it
 			kernels := part{"kernels", l.memory()}
 			if err = about(s.model.path, s.memory.reserve(kernels)); err == nil {
 				parts = append(parts, kernels)

@@ -185,7 +185,7 @@ func (s *Session) Close() error {
 	s.once.Do(func() {
 		s.end()
 		s.loading <- struct{}{} // a concurrent Load has failed by now, or has reserved what it loaded
-		s.end()                 // ends backends that this Load started
+		s.end()                 // ends backends that the concurrent Load started
 		s.memory.release(s.reserved...)
 		<-s.loading
 		s.model.release()

@@ -189,11 +189,11 @@ func (l *loaded) check(s *Session, r Request) (w wants, err error) {
 	case r.State == nil && stateful:
 		return w, usage(l.method.Name, "keeps %s from run to run, and Request.State is nil; make one with NewState", names(l.states()))
 	case r.State != nil && r.State.s != s:
-		return w, usage("Request.State", "is one of another session; make one with NewState of this")
+		return w, usage("Request.State", "belongs to another session; make one with NewState of this session")
 	}
 	for _, v := range l.method.Inputs {
 		if f := r.Feeds[v.Name]; f != nil && f.memory.s != s {
-			return w, usage("Request.Feeds", "%s lies on the device of another session", v.Name)
+			return w, usage("Request.Feeds", "%s is on the device of another session", v.Name)
 		}
 	}
 	find := func(what string, given []string) ([]bool, error) {

@@ -288,7 +288,7 @@ func checkTextOptions(t *text.Task, o TextOptions) error {
 }
 
 // errLeft ends a text when the loop over Stream was left.
-var errLeft = errors.New("the loop was left")
+var errLeft = errors.New("the caller left the loop")
 
 // Stream is like Generate, but yields every token as it is chosen. The loop may be left at any time. An error comes last, with a
 // Token that has the rest of the text.

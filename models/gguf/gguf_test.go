@@ -435,11 +435,11 @@ func TestErrors(t *testing.T) {
 		want string
 	}{
 		{gguftest.Meta{"general.architecture", "mamba"}, code.GGUFFeature, `architecture "mamba"; supported are gemma2, gemma3, llama, qwen2, qwen3, qwen3moe`},
-		{gguftest.Meta{"general.architecture", uint32(1)}, code.GGUF, "general.architecture has another type"},
+		{gguftest.Meta{"general.architecture", uint32(1)}, code.GGUF, "general.architecture does not have the type"},
 		{gguftest.Meta{"general.architecture", "llama"}, code.GGUF, "lacks llama.attention.head_count"},
 		{with("llama.expert_count", uint32(8)), code.GGUFFeature, "mixture of 8 experts"},
 		{with("llama.novel", uint32(8)), code.GGUFFeature, `the key "llama.novel"`},
-		{with("llama.rope.dimension_count", uint32(2)), code.GGUFFeature, "turns 2 of the 4 elements"},
+		{with("llama.rope.dimension_count", uint32(2)), code.GGUFFeature, "rotates 2 of the 4 elements"},
 		{with("llama.rope.scaling.type", "longrope"), code.GGUFFeature, `rotary scaling "longrope"`},
 		{with("llama.vocab_size", "x"), code.GGUF, "llama.vocab_size is x; allowed are whole numbers"},
 		{with("llama.rope.freq_base", float32(math.Inf(1))), code.GGUF, "want a finite number"},

@@ -252,7 +252,7 @@ func (c *config) read(factors []float64) error {
 	case sizes["attention.value_length"] != 0 && sizes["attention.value_length"] != c.headDim:
 		return unsupported("has heads of %d for keys and %d for values, which is not supported", c.headDim, sizes["attention.value_length"])
 	case rotated != c.headDim:
-		return unsupported("turns %d of the %d elements of a head, which is not supported", rotated, c.headDim)
+		return unsupported("rotates %d of the %d elements of a head, which is not supported", rotated, c.headDim)
 	case c.gemma():
 		if err := c.readGemma(sizes["block_count"], sizes["embedding_length"]); err != nil {
 			return err
@@ -347,7 +347,7 @@ func (c *config) llama3(factors []float64) (map[string]any, error) {
 		ok = math.Abs(factors[i]-want) <= 1e-4*want
 	}
 	if !ok {
-		return nil, unsupported("%s holds factors that are not those of Llama 3.1's scaling, which is the only one supported", ropeFactors)
+		return nil, unsupported("%s has factors that do not match the scaling of Llama 3.1, which is the only one supported", ropeFactors)
 	}
 	return map[string]any{"rope_type": "llama3", "factor": json.Number(number(factor)), "low_freq_factor": low, "high_freq_factor": high, "original_max_position_embeddings": original}, nil
 }

@@ -173,7 +173,7 @@ func get[T any](m metadata, key string, otherwise T) (T, error) {
 	}
 	t, ok := v.(T)
 	if !ok {
-		return otherwise, fmt.Errorf("%s has another type than it must have", key)
+		return otherwise, fmt.Errorf("%s does not have the type that the format requires", key)
 	}
 	return t, nil
 }

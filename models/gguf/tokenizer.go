@@ -131,7 +131,7 @@ func readVocabulary(meta metadata, kind string) (v *vocabulary, err error) {
 		v.kinds = slices.Repeat([]int64{normalToken}, len(v.tokens))
 	}
 	if len(v.tokens) == 0 || len(v.kinds) != len(v.tokens) || v.scores != nil && len(v.scores) != len(v.tokens) {
-		return nil, fmt.Errorf("has %d tokens, %d kinds of them and %d scores; want as many of each", len(v.tokens), len(v.kinds), len(v.scores))
+		return nil, fmt.Errorf("has %d tokens, %d token types and %d scores; want equal numbers", len(v.tokens), len(v.kinds), len(v.scores))
 	}
 	for i, t := range v.tokens {
 		if !utf8.ValidString(t) {
@@ -248,7 +248,7 @@ func (v *vocabulary) sentencePiece() (obj, error) {
 				return nil, fmt.Errorf("token %d has %d bytes; at most %d are allowed", i, len(t), maxPiece)
 			}
 			if s := v.scores[i]; s != s {
-				return nil, fmt.Errorf("token %d has a score that is no number", i)
+				return nil, fmt.Errorf("token %d has a score that is not a number", i)
 			}
 			pieces = append(pieces, i)
 		}

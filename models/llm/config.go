@@ -287,7 +287,7 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 	case r.err != nil:
 		return c, r.err
 	case !ok && !r.Has(keyType):
-		return c, diag.New(arch.ErrConfig, r.Origin(keyType), "%s is not given, and the tensors do not tell it; want one of %s", keyType, kindNames).
+		return c, diag.New(arch.ErrConfig, r.Origin(keyType), "%s is not given, and the tensors do not determine it; want one of %s", keyType, kindNames).
 			WithHint("give the checkpoint's configuration with --model-config, or --set %s=llama", keyType)
 	case !ok:
 		return c, diag.New(arch.ErrConfig, r.Origin(keyType), "%s is %q; want one of %s", keyType, c.kind, kindNames).
@@ -432,7 +432,7 @@ func (c *config) readHeads(w *nn.Weights, r *reader) error {
 	case r.err != nil:
 		return r.err
 	case c.heads == 0 && c.headDim == 0:
-		return diag.New(arch.ErrConfig, keyHeads, "is not given, and the tensors do not tell it").
+		return diag.New(arch.ErrConfig, keyHeads, "is not given, and the tensors do not determine it").
 			WithHint("give the checkpoint's configuration with --model-config, or --set %s=N", keyHeads)
 	case c.headDim == 0 && c.width%c.heads == 0:
 		c.headDim = c.width / c.heads // the default of Transformers

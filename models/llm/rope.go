@@ -126,7 +126,7 @@ func readRope(r *reader, c config) (p rope) {
 func (p rope) rotated(r *reader, c config) int64 {
 	n := int64(float64(c.headDim) * p.part)
 	if r.err == nil && (n < 2 || n%2 != 0 || n > c.headDim) {
-		r.fail(diag.New(arch.ErrConfig, r.Origin(keyPartial), "%s is %v, which makes %d of %d elements turn; want an even number of them", keyPartial, p.part, n, c.headDim))
+		r.fail(diag.New(arch.ErrConfig, r.Origin(keyPartial), "%s is %v, which rotates %d of %d elements; want an even number", keyPartial, p.part, n, c.headDim))
 	}
 	return n
 }

@@ -87,7 +87,7 @@ func decodeFile(cfg arch.Config, name string, into any) error {
 		return err
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return diag.New(arch.ErrConfig, name, "is not what Transformers writes: %w", err)
+		return diag.New(arch.ErrConfig, name, "does not have the format of Transformers: %w", err)
 	}
 	return nil
 }

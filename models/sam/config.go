@@ -103,7 +103,7 @@ func readConfig(w *nn.Weights, n naming, p parts, cfg arch.Config) (config, erro
 		c.images = n
 	}
 	if c.images > 1 && !p.encoder {
-		return c, diag.New(arch.ErrConfig, cfg.Origin(keyBatch), "%s is %d images, and the checkpoint has no image encoder; leave it out, for decode_batch takes up to %d prompts in any case", keyBatch, c.images, maxPrompts)
+		return c, diag.New(arch.ErrConfig, cfg.Origin(keyBatch), "%s is %d images, and the checkpoint has no image encoder; leave it out, because decode_batch takes up to %d prompts in any case", keyBatch, c.images, maxPrompts)
 	}
 	if p.encoder {
 		if err := c.readEncoder(w, cfg); err != nil {

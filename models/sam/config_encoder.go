@@ -111,7 +111,7 @@ func (c *config) readWindows(cfg arch.Config) error {
 			return err
 		}
 		if !ok {
-			return diag.New(arch.ErrConfig, key, "is not given, and an encoder without relative positions has no tensor that tells").
+			return diag.New(arch.ErrConfig, key, "is not given, and an encoder without relative positions has no tensor that determines it").
 				WithHint("give the checkpoint's config.json with --model-config, or --set %s=N", key)
 		}
 		*v = n
@@ -124,7 +124,7 @@ func (c *config) readWindows(cfg arch.Config) error {
 		return err
 	}
 	if !cfg.Given(keyGlobal) && window != 0 {
-		return diag.New(arch.ErrConfig, keyGlobal, "is not given, and an encoder without relative positions has no tensor that tells").
+		return diag.New(arch.ErrConfig, keyGlobal, "is not given, and an encoder without relative positions has no tensor that determines it").
 			WithHint("give the checkpoint's config.json with --model-config, or --set %s=[2,5,8,11]", keyGlobal)
 	}
 	for _, i := range global {

@@ -121,7 +121,7 @@ func (n naming) either(name string) []string {
 func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 	n := namingOf(ckpt)
 	if n.mixed[0] != "" && n.mixed[1] != "" {
-		return nil, diag.New(arch.ErrTensor, n.mixed[0], "this name is of the original release, and %s is one of Transformers; a checkpoint has names of one of them", n.mixed[1])
+		return nil, diag.New(arch.ErrTensor, n.mixed[0], "is a name of the original release, and %s is one of Transformers; use the names of one release only", n.mixed[1])
 	}
 	w := nn.NewWeights(ckpt, n.rename)
 	c, err := readConfig(w, n, partsOf(w), cfg)

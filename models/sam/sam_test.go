@@ -271,7 +271,7 @@ func TestRefused(t *testing.T) {
 				return theirs(n)[0]
 			}
 			return n
-		}, nil, arch.ErrTensor, "a checkpoint has names of one of them"},
+		}, nil, arch.ErrTensor, "use the names of one release only"},
 		"no tables":             {noTables, nil, nil, arch.ErrTensor, "rel_pos_h: tensor is missing"},
 		"no heads":              {noTables, nil, []string{keyRelPos + "=false", keyWindow + "=3", keyGlobal + "=[1]"}, arch.ErrConfig, keyEncoderHeads},
 		"no window":             {noTables, nil, []string{keyRelPos + "=false", keyEncoderHeads + "=2", keyGlobal + "=[1]"}, arch.ErrConfig, keyWindow},

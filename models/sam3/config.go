@@ -163,7 +163,7 @@ func (c *config) readTrunk(w *nn.Weights, cfg arch.Config) error {
 		return diag.New(arch.ErrTensor, w.Source("trunk.pos_embed"), "tensor is %v; expected [1, side*side, %d], or one row more for a class token", ir.ShapeOf(pos...), c.width)
 	}
 	if c.width%(4*c.heads) != 0 {
-		return diag.New(arch.ErrConfig, cfg.Origin(keyHeads), "%s is %d; heads of the width %d must be multiples of 4, for x and y turn pairs of half a head", keyHeads, c.heads, c.width)
+		return diag.New(arch.ErrConfig, cfg.Origin(keyHeads), "%s is %d; heads of the width %d must be multiples of 4, because x and y each rotate pairs of half a head", keyHeads, c.heads, c.width)
 	}
 	for key, v := range map[string]*float64{keyTheta: &c.theta, keyThetas: &c.theta, keyEps: &c.eps} {
 		x, ok, err := cfg.Float(key)

@@ -55,7 +55,7 @@ func namingOf(c arch.Checkpoint) (rename func(string) []string, transformers boo
 	ours, theirs := find(originalNames), find(transformersNames)
 	switch {
 	case ours != "" && theirs != "":
-		return nil, false, diag.New(arch.ErrTensor, ours, "this name is of the original release, and %s is one of Transformers; a checkpoint has names of one of them", theirs)
+		return nil, false, diag.New(arch.ErrTensor, ours, "is a name of the original release, and %s is one of Transformers; use the names of one release only", theirs)
 	case theirs != "":
 		return transformersNames, true, nil
 	}

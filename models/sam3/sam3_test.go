@@ -233,7 +233,7 @@ func TestRefused(t *testing.T) {
 		"a missing level": {without("convs.2."), "", arch.ErrTensor, "convs.2.conv_1x1.weight: tensor is missing"},
 		"mixed releases": {func(es []synth.Entry) []synth.Entry {
 			return append(without("convs.")(slices.Clone(es)), theirs(slices.DeleteFunc(es, func(e synth.Entry) bool { return strings.Contains(e.Name, "trunk.") }))...)
-		}, "", arch.ErrTensor, "a checkpoint has names of one of them"},
+		}, "", arch.ErrTensor, "use the names of one release only"},
 		"no neck":                {without("convs."), "", arch.ErrUnknown, "convs.0.conv_1x1.weight"},
 		"an image of odd tokens": {same, keyImage + "=98", arch.ErrConfig, "want a multiple of 28"},
 		"an image below a patch": {same, keyImage + "=7", arch.ErrConfig, "want a multiple of 28"},

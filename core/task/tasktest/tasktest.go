@@ -21,7 +21,7 @@ func Fields(t *testing.T, kind string) {
 	keys(t, full.Fields(), encoded(t, full), "")
 	move(back.Fields(), full.Fields())
 	if !reflect.DeepEqual(back, full) {
-		t.Errorf("of %s, this travels: %s", encoded(t, full), encoded(t, back))
+		t.Errorf("%s was read back as %s", encoded(t, full), encoded(t, back))
 	}
 }
 
@@ -89,7 +89,7 @@ func keys(t *testing.T, fields []task.Field, object json.RawMessage, under strin
 		t.Fatalf("%s: %v", under, err)
 	}
 	if len(values) != len(fields) {
-		t.Errorf("%d fields of %s travel, and JSON has %d", len(fields), under, len(values))
+		t.Errorf("%q has %d fields; JSON has %d", under, len(fields), len(values))
 	}
 	last := ""
 	for _, f := range fields {

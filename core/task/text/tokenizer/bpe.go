@@ -132,7 +132,7 @@ func (m *bpe) merge(s *scratch) {
 	}
 }
 
-// mergeShort scans all pairs after each merge. That is quadratic, but fastest for short pieces.
+// mergeShort scans all pairs after each merge. That is quadratic, but has no overhead.
 func (m *bpe) mergeShort(s *scratch) {
 	var found [16]merge // merge of element i and the next
 	for i := range len(s.ids) - 1 {
