@@ -446,7 +446,7 @@ func TestErrors(t *testing.T) {
 		{with("tokenizer.ggml.model", "t5"), code.GGUF, "has 0 tokens"},
 		{with("tokenizer.ggml.model", "t5", "tokenizer.ggml.tokens", []string{"a"}), code.GGUFFeature, `tokenizer of model "t5"`},
 		{vocabulary("tokenizer.ggml.pre", "novel"), code.GGUFFeature, `pre-tokenizer "novel"`},
-		{vocabulary("tokenizer.ggml.token_type", []int32{1}), code.GGUF, "has 3 tokens, 1 kinds"},
+		{vocabulary("tokenizer.ggml.token_type", []int32{1}), code.GGUF, "has 3 tokens, 1 token types"},
 		{vocabulary("tokenizer.ggml.bos_token_id", uint32(3)), code.GGUF, "tokenizer.ggml.bos_token_id is 3; allowed are whole numbers from 0 to 2"},
 		{vocabulary("tokenizer.ggml.add_eos_token", true), code.GGUF, "does not say which"},
 		{with("tokenizer.ggml.model", "gpt2", "tokenizer.ggml.tokens", []string{"a", "a"}), code.GGUF, `tokens 0 and 1 are both "a"`},
