@@ -16,7 +16,6 @@ import (
 // In text this is one line, "v, i = top_k x {k=5} : f32[2,5], i32[2,5]". Result nodes are ordinary values. Nothing else may read a tuple node, so code
 // that visits the nodes of a graph finds at most one value per node. Go's compiler does the same (cmd/compile/internal/ssa: OpSelect0, types.Tuple);
 // docs/rationale.md has the reasons.
-// OpSelect0, types.Tuple); docs/rationale.md has the reasons.
 
 // MaxResults is the largest number of results of an op.
 const MaxResults = 256

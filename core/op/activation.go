@@ -8,22 +8,22 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// activations are the names of the unary ops that may follow a product within one op; see activation.
+// activations are the names of the unary ops that may follow a product within an op; see activation.
 var activations []string
 
-// activation makes a unary op one that the act attribute of fused_matmul, linear and mlp may name. It suits functions that are
-// defined and continuous everywhere: products are rounded, and near a pole or a step a rounding changes the result altogether.
+// activation allows the act attributes of fused_matmul, linear and mlp to name a unary op. The function must be defined and continuous everywhere:
+// products are rounded, and near a pole or a step a rounding error changes the result completely.
 func activation(def *ir.OpDef) *ir.OpDef {
 	activations = append(activations, def.Name)
 	return def
 }
 
-// Activations lists the ops that an act attribute may name, by name.
+// Activations returns the names of the ops that an act attribute may name, sorted.
 func Activations() []string { return slices.Sorted(slices.Values(activations)) }
 
-// ParseActivation reads the value of an act attribute: the name of an activation, followed by its attributes where it has any,
-// such as gelu or leaky_relu(slope=0.01). There is one way to write it: what FormatActivation would print differently is an
-// error. For "", no activation, def is nil.
+// ParseActivation parses the value of an act attribute: the name of an activation, followed by its attributes if it has any, such as gelu or
+// leaky_relu(slope=0.01). Each value has only one form. It returns an error for text that FormatActivation would print differently. For "", which
+// means no activation, def is nil.
 func ParseActivation(act string) (def *ir.OpDef, attrs any, err error) {
 	if act == "" {
 		return nil, nil, nil
@@ -49,7 +49,7 @@ func ParseActivation(act string) (def *ir.OpDef, attrs any, err error) {
 	return def, attrs, nil
 }
 
-// FormatActivation prints an activation with its attributes in the form that ParseActivation reads.
+// FormatActivation returns an activation with its attributes as text, which ParseActivation parses.
 func FormatActivation(def *ir.OpDef, attrs any) string {
 	if list := def.AttrTexts(attrs); list != nil {
 		return def.Name + "(" + strings.Join(list, ",") + ")"
@@ -57,7 +57,7 @@ func FormatActivation(def *ir.OpDef, attrs any) string {
 	return def.Name
 }
 
-// parseAttrs reads attributes from texts such as slope=0.01.
+// parseAttrs parses attributes such as slope=0.01.
 func parseAttrs(def *ir.OpDef, texts []string) (any, error) {
 	var list []ir.Attr
 	for _, s := range texts {
@@ -71,16 +71,16 @@ func parseAttrs(def *ir.OpDef, texts []string) (any, error) {
 	return def.MakeAttrs(list)
 }
 
-// IsActivation reports a value of the act attribute; see ParseActivation.
+// IsActivation reports whether act is a valid act attribute; see ParseActivation.
 func IsActivation(act string) bool { return CheckActivation(act) == nil }
 
-// CheckActivation is the error for what is no value of the act attribute.
+// CheckActivation returns an error unless act is a valid act attribute.
 func CheckActivation(act string) error {
 	_, _, err := ParseActivation(act)
 	return err
 }
 
-// Activate adds the activation that act names, or nothing for "".
+// Activate adds the activation that act names. It returns x for "".
 func Activate(x *ir.Node, act string) *ir.Node {
 	def, attrs, err := ParseActivation(act)
 	switch {

@@ -13,7 +13,7 @@ type AdaptiveAvgPoolAttrs struct {
 	Layout string `attr:"layout"` // of x and the result: ncw or nwc, nchw or nhwc, ncdhw or ndhwc
 }
 
-// Geometry gives the layout of x and the result.
+// Geometry returns the layout of x and the result.
 func (a AdaptiveAvgPoolAttrs) Geometry() (g Geometry, err error) {
 	if err := g.setLayout(a.Layout, len(a.Output)); err != nil {
 		return g, err
@@ -26,12 +26,12 @@ func (a AdaptiveAvgPoolAttrs) Geometry() (g Geometry, err error) {
 	return g, nil
 }
 
-// AdaptiveWindow is the part [lo, hi) of an axis that the mean at position o of made is of.
+// AdaptiveWindow returns the range [lo, hi) of an axis of the given size that is averaged for position o of made positions.
 func AdaptiveWindow(o, size, made int) (lo, hi int) {
 	return o * size / made, ((o+1)*size + made - 1) / made
 }
 
-// AdaptiveAvgPoolDef is the mean over windows that make a result of given sizes.
+// AdaptiveAvgPoolDef is the mean over windows that are chosen to give a result of the given sizes.
 var AdaptiveAvgPoolDef = ir.Define(ir.Def[AdaptiveAvgPoolAttrs]{
 	Name: "adaptive_avg_pool",
 	Doc: "The mean of the elements of each channel under windows that cover the spatial axes and give a result of the sizes output: element o " +
@@ -85,7 +85,7 @@ var AdaptiveAvgPoolDef = ir.Define(ir.Def[AdaptiveAvgPoolAttrs]{
 	},
 })
 
-// most is a bound on the number of elements under a window.
+// most returns a bound for the number of elements in a window.
 func (a AdaptiveAvgPoolAttrs) most(x ir.Type) int64 {
 	g, _ := a.Geometry()
 	n := int64(1)
@@ -96,7 +96,7 @@ func (a AdaptiveAvgPoolAttrs) most(x ir.Type) int64 {
 	return n
 }
 
-// AdaptiveAvgPool adds the mean over windows that give a result of the sizes output.
+// AdaptiveAvgPool adds the mean over windows that give a result with the sizes output.
 func AdaptiveAvgPool(x *ir.Node, layout string, output ...int) *ir.Node {
 	return x.Graph.Add(AdaptiveAvgPoolDef, AdaptiveAvgPoolAttrs{output, layout}, x)
 }

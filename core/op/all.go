@@ -15,7 +15,7 @@ var AllDef = reduce(reduction{
 	startInt: func(dtype.DType) int64 { return 1 },
 })
 
-// All adds the conjunction over axes; reduced axes stay with size 1 if keepDims is set.
+// All adds the conjunction over axes. If keepDims is set, the reduced axes stay, with size 1.
 func All(x *ir.Node, keepDims bool, axes ...int) *ir.Node {
 	return addReduce(AllDef, x, keepDims, axes)
 }

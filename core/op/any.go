@@ -15,7 +15,7 @@ var AnyDef = reduce(reduction{
 	startInt: func(dtype.DType) int64 { return 0 },
 })
 
-// Any adds the disjunction over axes; reduced axes stay with size 1 if keepDims is set.
+// Any adds the disjunction over axes. If keepDims is set, the reduced axes stay, with size 1.
 func Any(x *ir.Node, keepDims bool, axes ...int) *ir.Node {
 	return addReduce(AnyDef, x, keepDims, axes)
 }

@@ -13,7 +13,7 @@ import (
 type ArgAttrs struct {
 	Axis       int         `attr:"axis"`
 	KeepDims   bool        `attr:"keep_dims"`   // the axis stays with size 1
-	IndexDType dtype.DType `attr:"index_dtype"` // of the result: i32 (also where it is left out), i64, u32 or f32
+	IndexDType dtype.DType `attr:"index_dtype"` // type of the result: i32 (the default), i64, u32 or f32
 }
 
 // arg defines argmax and argmin. better orders elements that are not NaN.

@@ -18,39 +18,39 @@ const (
 // Mask kinds of attention.
 const (
 	MaskNone    = "none"
-	MaskCausal  = "causal"  // keys up to i + offset; a fourth operand may be the offset
-	MaskSliding = "sliding" // keys from i + offset - window to i + offset; likewise
-	MaskCustom  = "custom"  // a fourth operand says which keys
+	MaskCausal  = "causal"  // query i attends to keys up to i + offset; a fourth operand may be the offset
+	MaskSliding = "sliding" // query i attends to keys from i + offset - window to i + offset; likewise
+	MaskCustom  = "custom"  // a fourth operand says which keys each query attends to
 	MaskBias    = "bias"    // a fourth operand is added to the scores
 )
 
 // AttentionAttrs are the attributes of attention.
 type AttentionAttrs struct {
-	Heads   int `attr:"heads"`    // of q
-	KVHeads int `attr:"kv_heads"` // of k and v; 0: as many as heads. Query head h reads kv head h*kv_heads/heads
-	// Layout of q, k, v and the result: bse, bhsd or bshd. In bse, E is the heads side by side: head h takes elements h*D to h*D+D-1 of a row.
+	Heads   int `attr:"heads"`    // number of heads of q
+	KVHeads int `attr:"kv_heads"` // number of heads of k and v; 0 means heads. Query head h reads kv head h*kv_heads/heads
+	// Layout of q, k, v and the result: bse, bhsd or bshd. In bse, E is the heads one after the other: head h has elements h*D to h*D+D-1 of a row.
 	Layout  string  `attr:"layout"`
-	Scale   float64 `attr:"scale"`    // 0: 1/sqrt(D)
-	Softcap float64 `attr:"softcap"`  // 0: none
+	Scale   float64 `attr:"scale"`    // 0 means 1/sqrt(D)
+	Softcap float64 `attr:"softcap"`  // 0 means none
 	Mask    string  `attr:"mask"`     // none, causal, sliding, custom or bias
-	Window  int     `attr:"window"`   // of sliding: how many keys before the query's own position take part, beside the one at it
-	QOffset int     `attr:"q_offset"` // of causal and sliding: position of query 0 among the keys, if use_q_offset
-	// UseQOffset: without it the position is an operand, or else S_k - S_q, so that the last query sees the last key.
+	Window  int     `attr:"window"`   // for sliding: number of keys before the query's own position that it attends to, besides the one at it
+	QOffset int     `attr:"q_offset"` // for causal and sliding: position of query 0 among the keys, if use_q_offset
+	// UseQOffset selects QOffset. Otherwise the position is an operand, or else S_k - S_q, so that the last query is at the last key.
 	UseQOffset bool `attr:"use_q_offset"`
 	KVLen      bool `attr:"kv_len"` // an operand says how many keys there are
 	Sinks      bool `attr:"sinks"`  // an operand has the logits of sinks
-	// Packed, with HeadDim and layout bse: the elements of the rows of q, k and v where their heads begin. Rows are as long as may be.
+	// Packed has the elements at which the heads of q, k and v begin in their rows, which may be longer. It needs HeadDim and layout bse.
 	Packed  []int `attr:"packed"`
-	HeadDim int   `attr:"head_dim"` // with packed, of q, k and v
+	HeadDim int   `attr:"head_dim"` // with packed: the head dim of q, k and v
 }
 
-// AttentionShape are the sizes of an attention: batch, query and key lengths, heads, kv heads, the head dim of q and k, that of v.
+// AttentionShape has the sizes of an attention: batch, query and key lengths, heads, kv heads, the head dim of q and k, and that of v.
 type AttentionShape struct {
 	B, Sq, Sk     ir.Dim
 	H, HKV, D, DV int64
 }
 
-// AttentionOperands are the positions of an attention's further operands; -1: it has none.
+// AttentionOperands has the indices of an attention's optional operands, or -1.
 type AttentionOperands struct{ Mask, Position, KVLen, Sinks int }
 
 // AttentionDef is scaled dot-product attention.
@@ -73,7 +73,7 @@ var AttentionDef = ir.Define(ir.Def[AttentionAttrs]{
 	Memory: func(s ir.Sig[AttentionAttrs], _ ir.Type) int64 {
 		shape, err := s.Attrs.Sizes(s.In[0], s.In[1], s.In[2])
 		if err != nil {
-			panic("BUG: op: " + err.Error()) // the types were checked by Infer
+			panic("BUG: op: " + err.Error()) // Infer has checked the types
 		}
 		_, keys := s.Syms.Bounds(shape.Sk)
 		return 8 * keys
@@ -85,8 +85,8 @@ var AttentionDef = ir.Define(ir.Def[AttentionAttrs]{
 	Cases: attentionCases,
 })
 
-// Attention adds attention of q, k and v; mask is nil unless the mask kind is custom or bias, or a position is given. An empty Mask
-// means none. The operands that KVLen and Sinks announce come last.
+// Attention adds attention of q, k and v. mask is nil unless the mask kind is custom or bias, or the position is an operand. An empty Mask means
+// none. The operands for KVLen and Sinks come last.
 func Attention(q, k, v, mask *ir.Node, attrs AttentionAttrs, more ...*ir.Node) *ir.Node {
 	if attrs.Mask == "" {
 		attrs.Mask = MaskNone
@@ -94,7 +94,7 @@ func Attention(q, k, v, mask *ir.Node, attrs AttentionAttrs, more ...*ir.Node) *
 	return q.Graph.Add(AttentionDef, attrs, append(ir.WithOptional(mask, q, k, v), more...)...)
 }
 
-// EffectiveScale is the factor of q.k.
+// EffectiveScale returns the factor of q·k.
 func (a AttentionAttrs) EffectiveScale(headDim int64) float64 {
 	if a.Scale != 0 {
 		return a.Scale
@@ -102,7 +102,7 @@ func (a AttentionAttrs) EffectiveScale(headDim int64) float64 {
 	return 1 / math.Sqrt(float64(headDim))
 }
 
-// kvHeads is the number of heads of k and v.
+// kvHeads returns the number of heads of k and v.
 func (a AttentionAttrs) kvHeads() int {
 	if a.KVHeads != 0 {
 		return a.KVHeads
@@ -110,24 +110,24 @@ func (a AttentionAttrs) kvHeads() int {
 	return a.Heads
 }
 
-// HeadStrides are the distances, in elements, between batches, positions and heads. The elements of one head are side by side.
+// HeadStrides are the distances, in elements, between batches, positions and heads. The elements of one head are contiguous.
 type HeadStrides struct{ Batch, Seq, Head int }
 
-// AttentionGeometry says where the values of an attention are, once sizes are known.
+// AttentionGeometry says where the values of an attention are, for known sizes.
 type AttentionGeometry struct {
 	B, Sq, Sk, H, HKV, D, DV int // as in AttentionShape
 	Q, K, V, Out             HeadStrides
-	Start                    [3]int // the first elements of q, k and v that are read
-	// QOffset is the position of query 0 among the keys, unless an operand says it or how many keys there are; see Batch.
+	Start                    [3]int // index of the first element of q, k and v that is read
+	// QOffset is the position of query 0 among the keys, unless an operand has the position or the number of keys; see Batch.
 	QOffset int
-	// Mask are the distances in the mask, in elements, between batches, heads, queries and keys; 0 where it has one for all.
+	// Mask has the distances in the mask, in elements, between batches, heads, queries and keys. A distance is 0 if the mask is the same for all.
 	Mask [4]int
 }
 
-// positional masks compare positions of queries and keys.
+// positional reports whether the mask compares the positions of queries and keys.
 func (a AttentionAttrs) positional() bool { return a.Mask == MaskCausal || a.Mask == MaskSliding }
 
-// Operands says which of so many operands are what.
+// Operands returns the indices of the optional operands of a node with n operands.
 func (a AttentionAttrs) Operands(n int) AttentionOperands {
 	o, next := AttentionOperands{-1, -1, -1, -1}, n
 	take := func(at *int) { next--; *at = next }
@@ -147,8 +147,8 @@ func (a AttentionAttrs) Operands(n int) AttentionOperands {
 	return o
 }
 
-// Geometry works out where values are from the shapes of q, k, v and the mask, nil for none. The shapes have passed type inference.
-// It allocates nothing.
+// Geometry computes where values are, from the shapes of q, k, v and the mask, which may be nil. The shapes must have passed type inference. It
+// allocates nothing.
 func (a AttentionAttrs) Geometry(q, k, v, mask []int) AttentionGeometry {
 	g := AttentionGeometry{B: q[0], H: a.Heads, HKV: a.kvHeads()}
 	g.Sq, g.D, g.Q = a.packing(q, g.H)
@@ -177,7 +177,7 @@ func (a AttentionAttrs) Geometry(q, k, v, mask []int) AttentionGeometry {
 	return g
 }
 
-// packing reads positions, head dim and strides off a shape.
+// packing returns the sequence length, head dim and strides of q, k or v from its shape.
 func (a AttentionAttrs) packing(s []int, heads int) (seq, d int, st HeadStrides) {
 	switch d = s[len(s)-1]; {
 	case len(a.Packed) > 0:
@@ -189,8 +189,8 @@ func (a AttentionAttrs) packing(s []int, heads int) (seq, d int, st HeadStrides)
 	return seq, d, st
 }
 
-// Batch is the number of keys of a batch element, and the position of query 0 among them. Position and kvLen are those operands, empty where there
-// are none.
+// Batch returns the number of keys of batch element b, and the position of query 0 among them. position and kvLen are the values of those operands,
+// and empty if there are none.
 func Batch[T int32 | int64](a AttentionAttrs, g *AttentionGeometry, position, kvLen []T, b int) (keys, offset int, err error) {
 	of := func(x []T) int { return int(x[min(b, len(x)-1)]) }
 	keys, offset = g.Sk, g.QOffset
@@ -208,7 +208,7 @@ func Batch[T int32 | int64](a AttentionAttrs, g *AttentionGeometry, position, kv
 	return keys, offset, nil
 }
 
-// symbolicOffset is AttentionGeometry.QOffset for sizes with symbols; ok is false where no dim says it.
+// symbolicOffset returns AttentionGeometry.QOffset for sizes with symbols. ok is false if no dim is equal to it.
 func (a AttentionAttrs) symbolicOffset(s AttentionShape) (offset ir.Dim, ok bool) {
 	if a.UseQOffset {
 		return ir.Static(int64(a.QOffset)), true
@@ -216,7 +216,7 @@ func (a AttentionAttrs) symbolicOffset(s AttentionShape) (offset ir.Dim, ok bool
 	return s.Sk.Sub(s.Sq)
 }
 
-// maskShape is the shape of a mask [B,Sk], [B,Sq,Sk] or [B,H,Sq,Sk] with all four dims; one is the dim 1.
+// maskShape extends the shape of a mask, [B,Sk], [B,Sq,Sk] or [B,H,Sq,Sk], to four dims. one is the dim 1.
 func maskShape[D any](shape []D, one D) [4]D {
 	switch len(shape) {
 	case 2:
@@ -227,14 +227,14 @@ func maskShape[D any](shape []D, one D) [4]D {
 	return [4]D(shape)
 }
 
-// Sizes reads the sizes off the types of q, k and v.
+// Sizes returns the sizes of an attention from the types of q, k and v.
 func (a AttentionAttrs) Sizes(q, k, v ir.Type) (AttentionShape, error) {
 	s := AttentionShape{H: int64(a.Heads), HKV: int64(a.kvHeads())}
 	if a.Heads < 1 || a.KVHeads < 0 || s.H%s.HKV != 0 || s.H > 1<<20 {
 		return s, fmt.Errorf("heads is %d and kv_heads %d; want heads of 1 or more and kv_heads that divides them", a.Heads, a.KVHeads)
 	}
 	rank := 4
-	seq, heads := 0, 0 // axes
+	seq, heads := 0, 0 // indices of axes
 	switch a.Layout {
 	case BSE:
 		rank, seq = 3, 1

@@ -60,7 +60,7 @@ func evalAttention(a AttentionAttrs, in []*tensor.Array, out *tensor.Array) erro
 				weigh(score, sink)
 				o := out.F[b*g.Out.Batch+h*g.Out.Head+i*g.Out.Seq:]
 				for j, p := range score {
-					if p != 0 { // a key that takes no part may hold NaN
+					if p != 0 { // a key that is masked may hold NaN
 						addScaled(o, p, v.F[vs+j*g.V.Seq:], g.DV)
 					}
 				}
@@ -70,7 +70,8 @@ func evalAttention(a AttentionAttrs, in []*tensor.Array, out *tensor.Array) erro
 	return nil
 }
 
-// weigh turns scores into softmax weights, with a score more that has no weight of its own. Scores of -Inf get 0, even where all are -Inf.
+// weigh replaces scores by their softmax weights. The softmax includes the score sink, which has no weight of its own. Scores of -Inf get the weight 0,
+// even if all are -Inf.
 func weigh(score []float64, sink float64) {
 	m := sink
 	for _, s := range score {

@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// The scores exist here; that is what the op is for.
+// The lowering stores the scores, which the op itself avoids.
 var _ = ir.Lower(AttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	a := n.Attrs.(AttentionAttrs)
 	s, err := a.Sizes(in[0].Type, in[1].Type, in[2].Type)
@@ -45,7 +45,7 @@ var _ = ir.Lower(AttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.
 	if stale != nil { // 0 times NaN is NaN
 		v = Where(stale, scalar(0), v)
 	}
-	// A row of -Inf only has weights 0: subtract 0 instead of its maximum, and divide by 1 instead of 0.
+	// A row with only -Inf must get weights of 0: subtract 0 instead of its maximum, and divide by 1 instead of 0.
 	peak := ReduceMax(score, true, -1)
 	peak = Where(Eq(peak, scalar(math.Inf(-1))), scalar(0), peak)
 	var sink *ir.Node
@@ -66,7 +66,7 @@ var _ = ir.Lower(AttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.
 	return Reshape(o, n.Type.Shape)
 })
 
-// firstBatches cuts what k and v have beyond a number of batch elements.
+// firstBatches drops the batch elements of k and v from n on.
 func firstBatches(in []*ir.Node, n ir.Dim) []*ir.Node {
 	if in[1].Type.Shape[0] == n {
 		return in
@@ -82,7 +82,7 @@ func firstBatches(in []*ir.Node, n ir.Dim) []*ir.Node {
 	return in
 }
 
-// unpacked cuts q, k and v out of longer rows.
+// unpacked cuts q, k and v from longer rows.
 func (a AttentionAttrs) unpacked(in []*ir.Node, s AttentionShape) []*ir.Node {
 	in = slices.Clone(in)
 	for i, heads := range []int64{s.H, s.HKV, s.HKV} {

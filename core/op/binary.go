@@ -13,11 +13,11 @@ type binarySpec struct {
 	name, doc   string
 	commutative bool
 	tol         func(NoAttrs, []ir.Type, ir.Type) ir.Tolerance
-	float       func(a, b float64) float64                 // nil: no floats
-	integer     func(a, b int64) int64                     // nil: no integers. Results wrap
-	bits        func(d dtype.DType) func(a, b int64) int64 // integer, where the type matters
-	logical     func(a, b bool) bool                       // nil: no bools
-	zero        string                                     // what an integer divisor of 0 is called in errors; empty: allowed
+	float       func(a, b float64) float64                 // nil if floats are not allowed
+	integer     func(a, b int64) int64                     // nil if integers are not allowed; results wrap
+	bits        func(d dtype.DType) func(a, b int64) int64 // replaces integer if the function depends on the type
+	logical     func(a, b bool) bool                       // nil if bools are not allowed
+	zero        string                                     // name of an integer divisor of 0 in errors; empty if 0 is allowed
 	fill        []ir.Range
 }
 
@@ -109,7 +109,7 @@ func (b *binarySpec) wanted() string {
 	return "a number type"
 }
 
-// integerOf is the function of integers of a type, or of bools, which are 0 and 1.
+// integerOf returns the function for integers of type d, or for bools, which are 0 and 1.
 func (b *binarySpec) integerOf(d dtype.DType) func(x, y int64) int64 {
 	switch {
 	case d == dtype.Bool:
@@ -120,7 +120,7 @@ func (b *binarySpec) integerOf(d dtype.DType) func(x, y int64) int64 {
 	return b.integer
 }
 
-// broadcastPairs are operand shapes that a binary kernel must get right.
+// broadcastPairs returns pairs of operand shapes to test the broadcasts of a binary op.
 func broadcastPairs(t func(...int64) ir.Type) [][2]ir.Type {
 	return [][2]ir.Type{
 		{t(), t()}, {t(0), t(0)}, {t(0), t(1)}, {t(1), t(1)}, {t(17), t(17)}, {t(17), t()}, {t(), t(5)},

@@ -26,7 +26,7 @@ func eachCase(t *testing.T, f func(t *testing.T, def *ir.OpDef, c ir.Case[any]))
 	}
 }
 
-// caseGraph is a graph of one op on inputs named i0, i1, ...
+// caseGraph returns a graph with one op on inputs named i0, i1, ....
 func caseGraph(t *testing.T, def *ir.OpDef, c ir.Case[any]) *ir.Graph {
 	t.Helper()
 	g := ir.NewGraph("case")
@@ -34,7 +34,7 @@ func caseGraph(t *testing.T, def *ir.OpDef, c ir.Case[any]) *ir.Graph {
 	for i, typ := range c.In {
 		in = append(in, op.Input(g, fmt.Sprintf("i%d", i), typ))
 	}
-	if def.Updates { // operand 0 is a state, which takes the value of an input first
+	if def.Updates { // operand 0 is a state; first give it the value of an input
 		zero := op.Const(g, 0, ir.TypeOf(dtype.I32))
 		in[0] = op.KVAppend(op.State(g, "state", c.In[0], 0), in[0], zero, 0)
 	}
@@ -51,7 +51,7 @@ func caseGraph(t *testing.T, def *ir.OpDef, c ir.Case[any]) *ir.Graph {
 	return g
 }
 
-// results evaluates all results of a case on operands.
+// results evaluates a case on operands and returns all results.
 func results(t *testing.T, def *ir.OpDef, c ir.Case[any], in []*tensor.Array) []*tensor.Array {
 	t.Helper()
 	types, err := def.InferResults(c.Attrs, c.In, c.Out, nil)
@@ -68,7 +68,7 @@ func results(t *testing.T, def *ir.OpDef, c ir.Case[any], in []*tensor.Array) []
 	return out
 }
 
-// eval runs an op's reference on given operands.
+// eval evaluates an op by its definition.
 func eval(t *testing.T, def *ir.OpDef, attrs any, in ...*tensor.Array) *tensor.Array {
 	t.Helper()
 	out, err := tryEval(def, attrs, in...)
@@ -93,7 +93,7 @@ func tryEval(def *ir.OpDef, attrs any, in ...*tensor.Array) (*tensor.Array, erro
 
 func TestDefinitionsAreComplete(t *testing.T) {
 	for _, def := range ir.Defs() {
-		if def == ir.ResultDef { // part of the op before it
+		if def == ir.ResultDef { // belongs to the tuple node before it
 			continue
 		}
 		if len(def.Cases()) == 0 {
@@ -119,8 +119,8 @@ func TestDefinitionsAreComplete(t *testing.T) {
 	}
 }
 
-// TestCases: every case infers, has a sane cost and tolerance, does not write its operands, gives values of its type, and
-// survives text.
+// TestCases checks for every case that its types can be inferred, that its cost and tolerance are plausible, that evaluating it does not change its
+// operands and gives values of its type, and that it survives printing and parsing.
 func TestCases(t *testing.T) {
 	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
 		g := caseGraph(t, def, c)
@@ -172,7 +172,7 @@ func TestCases(t *testing.T) {
 	})
 }
 
-// TestPlainer: a plainer form computes what the op does, and gets plainer until there is none.
+// TestPlainer checks that a plainer form computes the same as the op, and that repeating this ends.
 func TestPlainer(t *testing.T) {
 	tried := map[string]bool{}
 	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
@@ -217,7 +217,7 @@ func TestPlainer(t *testing.T) {
 	}
 }
 
-// loweredTolerance is how far an expansion may be from the definition: half floats are rounded in between, constants to f32.
+// loweredTolerance returns how far a lowering may differ from the definition. It rounds half floats in between and constants to f32.
 func loweredTolerance(d dtype.DType) ir.Tolerance {
 	switch d {
 	case dtype.F16:
@@ -230,8 +230,8 @@ func loweredTolerance(d dtype.DType) ir.Tolerance {
 	return ir.Tolerance{Abs: 1e-12, Rel: 1e-9}
 }
 
-// TestLowered: the expansion of an op computes what its reference does. Nothing is rounded inside a fused op, so half
-// floats may differ by a few units more than a kernel may.
+// TestLowered checks that the lowering of an op computes the same as its definition. Nothing is rounded inside a fused op, so half floats may differ by a
+// few units more than in a kernel.
 func TestLowered(t *testing.T) {
 	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
 		if !def.CanLower() || def.Eval == nil {
@@ -273,7 +273,7 @@ func TestLowered(t *testing.T) {
 	})
 }
 
-// interpInputs gives the graph's inputs values in order.
+// interpInputs assigns values to the graph's inputs in order.
 func interpInputs(g *ir.Graph, in []*tensor.Array) map[string]*tensor.Array {
 	named := map[string]*tensor.Array{}
 	for i, x := range g.Inputs() {
@@ -282,8 +282,7 @@ func interpInputs(g *ir.Graph, in []*tensor.Array) map[string]*tensor.Array {
 	return named
 }
 
-// TestElementwise: an elementwise op on broadcast operands equals the op on operands that were expanded first, and, one
-// element at a time, the op on scalars.
+// TestElementwise checks that an elementwise op on broadcast operands gives the same as on expanded operands and, element by element, as on scalars.
 func TestElementwise(t *testing.T) {
 	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
 		if !def.Elementwise {
@@ -321,7 +320,7 @@ func TestElementwise(t *testing.T) {
 	})
 }
 
-// TestInPlace: an op that may overwrite an operand gives the same result when it does.
+// TestInPlace checks that an op gives the same result if it overwrites an operand that it may overwrite.
 func TestInPlace(t *testing.T) {
 	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
 		for _, k := range def.InPlace {
@@ -343,7 +342,7 @@ func TestInPlace(t *testing.T) {
 	})
 }
 
-// TestCommutative: swapping the operands changes nothing.
+// TestCommutative checks that swapping the operands changes nothing.
 func TestCommutative(t *testing.T) {
 	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
 		if def.Commutative {
@@ -355,7 +354,7 @@ func TestCommutative(t *testing.T) {
 	})
 }
 
-// TestViews: a view's bytes are those of its operand at the offset it claims.
+// TestViews checks that the bytes of a view are those of its operand at the offset that View returns.
 func TestViews(t *testing.T) {
 	views := 0
 	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
@@ -381,7 +380,7 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// TestPackedRefused: no op takes blocks as if they were numbers, nor makes them, but those that say so.
+// TestPackedRefused checks that ops neither accept nor return packed types unless they declare it.
 func TestPackedRefused(t *testing.T) {
 	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
 		if def.Packed || def.Block {

@@ -45,12 +45,12 @@ var CastDef = ir.Define(ir.Def[CastAttrs]{
 				if x.At(i) != 0 {
 					out.I[i] = 1
 				}
-			case x.DType == dtype.F32: // rounded, where it is the result of another definition
+			case x.DType == dtype.F32: // round f32, which may be the unrounded result of another definition
 				out.I[i] = saturate(float64(float32(x.F[i])), a.To)
 			case x.F != nil:
 				out.I[i] = saturate(x.F[i], a.To)
 			default:
-				out.I[i] = x.I[i] // Eval's results wrap to their type
+				out.I[i] = x.I[i] // OpDef.Eval wraps the result to its type
 			}
 		}
 		return nil

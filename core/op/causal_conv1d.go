@@ -16,7 +16,7 @@ type CausalConv1DAttrs struct {
 	Silu    bool `attr:"silu"`
 }
 
-// CausalConv1DDef is the short convolution in front of a recurrence.
+// CausalConv1DDef is the short convolution that precedes a recurrence.
 var CausalConv1DDef = ir.DefineTuple(ir.TupleDef[CausalConv1DAttrs]{
 	Name: "causal_conv1d",
 	Doc: "A convolution of each channel by itself along the tokens, which sees no later ones. Of x [B,T,C], w [C,K], bias [C] if has_bias is set and pad [B,K-1,C] if has_pad is: " +
@@ -110,7 +110,7 @@ var CausalConv1DDef = ir.DefineTuple(ir.TupleDef[CausalConv1DAttrs]{
 	},
 })
 
-// operands are bias and pad; nil for one that is not there.
+// operands returns bias and pad, or nil for those that are missing.
 func (a CausalConv1DAttrs) operands(in []*tensor.Array) (bias, pad *tensor.Array) {
 	if a.HasBias {
 		bias = in[2]
@@ -121,7 +121,7 @@ func (a CausalConv1DAttrs) operands(in []*tensor.Array) (bias, pad *tensor.Array
 	return bias, pad
 }
 
-// CausalConv1D adds a short causal convolution of each channel. Bias and pad may be nil.
+// CausalConv1D adds a short causal convolution of each channel. bias and pad may be nil.
 func CausalConv1D(x, w, bias, pad *ir.Node, silu bool) (y, next *ir.Node) {
 	a, in := CausalConv1DAttrs{bias != nil, pad != nil, silu}, []*ir.Node{x, w}
 	if a.HasBias {

@@ -9,11 +9,11 @@ import (
 
 // ClampAttrs are the attributes of clamp.
 type ClampAttrs struct {
-	Max float64 `attr:"max"` // +Inf: no bound
-	Min float64 `attr:"min"` // -Inf: no bound
+	Max float64 `attr:"max"` // +Inf means no bound
+	Min float64 `attr:"min"` // -Inf means no bound
 }
 
-// ClampDef is x between two numbers.
+// ClampDef limits x to a range.
 var ClampDef = activation(defineUnary(unarySpec[ClampAttrs]{
 	name: "clamp", flops: 2, tol: rounded[ClampAttrs], fill: wide,
 	doc:   "y = min(max(x, min), max), so max where min is above it; NaN stays NaN. PyTorch and ONNX call it clamp, clip and hardtanh. Bounds that are computed, and integers: the ops max and min.",

@@ -6,7 +6,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// compare defines z = x ? y as bool, with NumPy broadcast, for every element type.
+// compare defines a comparison with a result of type bool. It broadcasts like NumPy and takes every element type.
 func compare(name, doc string, commutative bool, float func(a, b float64) bool, integer func(a, b int64) bool) *ir.OpDef {
 	return ir.Define(ir.Def[NoAttrs]{
 		Name: name, Doc: doc, MinIn: 2, MaxIn: 2, Elementwise: true, Commutative: commutative,

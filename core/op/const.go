@@ -43,7 +43,7 @@ func Const(g *ir.Graph, value float64, t ir.Type) *ir.Node {
 	return g.AddDeclared(ConstDef, ConstAttrs{value}, t)
 }
 
-// checkValue reports a number that d cannot hold.
+// checkValue returns an error if d cannot hold v.
 func checkValue(v float64, d dtype.DType) error {
 	if d == dtype.Invalid {
 		return fmt.Errorf("has no declared type")
@@ -51,7 +51,7 @@ func checkValue(v float64, d dtype.DType) error {
 	if d.IsFloat() {
 		return nil
 	}
-	// The limits are compared as floats: 2^63 is no int64.
+	// Compare the limits as floats, because 2^63 does not fit an int64.
 	lo, hi := d.IntRange()
 	if v != math.Trunc(v) || v < float64(lo) || v > float64(hi) || v == 0x1p63 {
 		return fmt.Errorf("value %v does not fit %v; want an integer from %d to %d", v, d, lo, hi)

@@ -14,7 +14,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// TestConstructors: axes from the end, sizes that are left over, defaults and optional operands become canonical text.
+// TestConstructors checks that axes counted from the end, sizes of -1, defaults and optional operands give canonical text.
 func TestConstructors(t *testing.T) {
 	g := ir.NewGraph("g", ir.Sym{Name: "N", Min: 1, Max: 8})
 	typ := func(s string) ir.Type { return ir.MustType(s) }
@@ -89,7 +89,7 @@ return y=%20, c=%32`)
 	}
 }
 
-// TestNormConstructors: gains may be [1,H], axes count from the end.
+// TestNormConstructors checks that gains may be [1,H] and that axes may be counted from the end.
 func TestNormConstructors(t *testing.T) {
 	g := ir.NewGraph("g")
 	x, v, row := op.Input(g, "x", ir.MustType("f32[2,6,3]")), op.Param(g, "v", ir.MustType("f32[6]")), op.Param(g, "row", ir.MustType("f32[1,6]"))
@@ -137,13 +137,13 @@ return i=%16, b=%21, l=%22`)
 
 func v4(g *ir.Graph) *ir.Node { return op.Param(g, "b", ir.MustType("f32[4]")) }
 
-// TestElementwiseConstructors: each elementwise op has a constructor with its name, which makes a node of that op.
+// TestElementwiseConstructors checks that each elementwise op has a constructor with its name that adds that op.
 func TestElementwiseConstructors(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defs := map[string]string{} // what the constructor of this name adds
+	defs := map[string]string{} // by name of the constructor: the op that it adds
 	adds := regexp.MustCompile(`(?m)^func (\w+)\([^)]*\*ir\.Node\) \*ir\.Node \{ return \w+\.Graph\.Add\((\w+), NoAttrs\{\},`)
 	for _, f := range files {
 		text, err := os.ReadFile(f)
@@ -179,7 +179,7 @@ func TestElementwiseConstructors(t *testing.T) {
 	}
 }
 
-// TestFLOPs: counts worked out by hand.
+// TestFLOPs compares FLOPs with counts that were computed by hand.
 func TestFLOPs(t *testing.T) {
 	for line, want := range map[string]int64{
 		"matmul a, b : f32[2,3,5]": 2 * 2 * 3 * 5 * 4, "softmax a : f32[2,3,4]": 7 * 24, "reduce_sum a {axes=[1]} : f32[2,4]": 24, "neg a : f32[2,3,4]": 24,
@@ -198,7 +198,7 @@ func TestFLOPs(t *testing.T) {
 	}
 }
 
-// TestSymbolicLowering: attention over a symbolic length lowers once and is right for every length.
+// TestSymbolicLowering checks that the lowering of attention over a symbolic length is correct for every length.
 func TestSymbolicLowering(t *testing.T) {
 	for _, attrs := range []string{`mask="none"`, `mask="causal"`, `mask="sliding", window=1`} {
 		g, err := ir.Parse(`sym N = 0..5

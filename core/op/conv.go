@@ -7,17 +7,17 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// ConvAttrs are the attributes of conv1d, conv2d and conv3d. Lists have a number for each spatial axis: width; height, width; or
-// depth, height, width. Empty ones and 0 groups read as the default.
+// ConvAttrs are the attributes of conv1d, conv2d and conv3d. Lists have a number for each spatial axis: width; height, width; or depth, height, width. An
+// empty list and 0 groups mean the default.
 type ConvAttrs struct {
 	Stride   []int  `attr:"stride"`   // default 1
 	Padding  []int  `attr:"padding"`  // zeros on both sides, default 0
 	Dilation []int  `attr:"dilation"` // default 1
-	Groups   int    `attr:"groups"`   // 0 is 1
+	Groups   int    `attr:"groups"`   // 0 means 1
 	Layout   string `attr:"layout"`   // of x and the result: ncw or nwc, nchw or nhwc, ncdhw or ndhwc
 }
 
-// Geometry gives the attributes with defaults filled in.
+// Geometry returns the attributes with defaults filled in.
 func (a ConvAttrs) Geometry() (Geometry, error) {
 	return convGeometry(a.Layout, len(a.Layout)-2, a.Stride, a.Padding, nil, a.Dilation, a.Groups)
 }
@@ -39,10 +39,10 @@ func convGeometry(layout string, axes int, stride, padding, outputPadding, dilat
 	)
 }
 
-// taps says what the sizes of a kernel are called, by the number of spatial axes.
+// taps names the sizes of a kernel in messages, by the number of spatial axes.
 var taps = [4]string{1: "kw", 2: "kh, kw", 3: "kd, kh, kw"}
 
-// conv defines the convolution of so many spatial axes.
+// conv defines the convolution with the given number of spatial axes.
 func conv(axes int, cases func() []ir.Case[ConvAttrs]) *ir.OpDef {
 	return ir.Define(ir.Def[ConvAttrs]{
 		Name: fmt.Sprintf("conv%dd", axes),
@@ -74,10 +74,10 @@ func convCase(a ConvAttrs, in ...ir.Type) ir.Case[ConvAttrs] {
 	return ir.Case[ConvAttrs]{Attrs: a, In: in}
 }
 
-// convDepth is the number of products in one output element.
+// convDepth returns the number of products in one element of the output.
 func convDepth(w ir.Type) int64 { return numel(ir.Type{Shape: w.Shape[1:]}) }
 
-// checkConv checks the operands' ranks and element types and the kernel, and gives the kernel's sizes.
+// checkConv checks the kernel and the operands' ranks and element types. It returns the sizes of the kernel.
 func (g *Geometry) checkConv(in []ir.Type) (kernel [3]int, err error) {
 	x, w := in[0], in[1]
 	if err := weightDType(x, w); err != nil {
@@ -118,7 +118,7 @@ func inferConv(g Geometry, in []ir.Type, syms ir.Syms) (ir.Type, error) {
 	return g.result(in, w.Shape[0], size)
 }
 
-// result is the type of a convolution to so many channels, whose bias, if it has one, is checked.
+// result returns the type of a convolution with the given number of output channels. It checks the bias if there is one.
 func (g *Geometry) result(in []ir.Type, channels ir.Dim, size [3]ir.Dim) (ir.Type, error) {
 	x := in[0]
 	if len(in) == 3 {

@@ -13,18 +13,18 @@ type ConvTransposeAttrs struct {
 	Padding       []int  `attr:"padding"`        // elements cut from both ends of each axis, default 0
 	OutputPadding []int  `attr:"output_padding"` // elements added at the end of each axis, default 0
 	Dilation      []int  `attr:"dilation"`       // default 1
-	Groups        int    `attr:"groups"`         // 0 is 1
+	Groups        int    `attr:"groups"`         // 0 means 1
 	Layout        string `attr:"layout"`         // of x and the result: ncw or nwc, nchw or nhwc, ncdhw or ndhwc
 }
 
-// Geometry gives the attributes with defaults filled in.
+// Geometry returns the attributes with defaults filled in.
 func (a ConvTransposeAttrs) Geometry() (Geometry, error) { return a.geometry(len(a.Layout) - 2) }
 
 func (a ConvTransposeAttrs) geometry(axes int) (Geometry, error) {
 	return convGeometry(a.Layout, axes, a.Stride, a.Padding, a.OutputPadding, a.Dilation, a.Groups)
 }
 
-// convTranspose defines the transposed convolution of so many spatial axes.
+// convTranspose defines the transposed convolution with the given number of spatial axes.
 func convTranspose(axes int, cases func() []ir.Case[ConvTransposeAttrs]) *ir.OpDef {
 	return ir.Define(ir.Def[ConvTransposeAttrs]{
 		Name: fmt.Sprintf("conv_transpose%dd", axes),

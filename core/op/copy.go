@@ -6,7 +6,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// CopyDef gives a value storage of its own.
+// CopyDef copies a value to its own storage.
 var CopyDef = ir.Define(ir.Def[NoAttrs]{
 	Name: "copy", Packed: true,
 	Doc:   "x in storage of its own: it separates an output from an input or a weight, or a view from its parent.",

@@ -10,8 +10,7 @@ import (
 // BlockAttrs are the attributes of depth_to_space and space_to_depth.
 type BlockAttrs struct {
 	Size int `attr:"size"` // side of a block, 1 or more
-	// Order says how the channels of a block are numbered, for row i, column j and channel c: "crd" is (c*size+i)*size+j, "dcr" is
-	// (i*size+j)*C+c.
+	// Order numbers the channels of a block. For row i, column j and channel c, "crd" is (c*size+i)*size+j and "dcr" is (i*size+j)*C+c.
 	Order string `attr:"order"`
 }
 
@@ -31,7 +30,7 @@ func (a BlockAttrs) check(x ir.Type) error {
 	return checkSize("size", a.Size, 1)
 }
 
-// channel is the number, among those of a block, of row i, column j and channel c of the given many.
+// channel returns the number, within a block, of row i, column j and channel c of the given number of channels.
 func (a BlockAttrs) channel(i, j, c, channels int) int {
 	if a.Order == CRD {
 		return (c*a.Size+i)*a.Size + j
@@ -77,7 +76,7 @@ var DepthToSpaceDef = ir.Define(ir.Def[BlockAttrs]{
 	},
 })
 
-// pair visits the pairs of elements of a tensor of pixels, of the given shape, and of its form with blocks in the channels.
+// pair visits the pairs of corresponding elements of a tensor of pixels with the given shape and of the tensor with blocks in the channels.
 func (a BlockAttrs) pair(space []int, visit func(space, depth int)) {
 	n, channels, h, w := space[0], space[1], space[2]/a.Size, space[3]/a.Size
 	at := 0

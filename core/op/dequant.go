@@ -12,7 +12,7 @@ import (
 
 // Values of the attribute activations of products with quantised weights.
 const (
-	ActivationsF32 = "f32" // as they are
+	ActivationsF32 = "f32" // not rounded
 	ActivationsQ8  = "q8"  // rounded to 8 bits, see quant.RoundActivations
 )
 
@@ -26,7 +26,7 @@ func checkActivations(a string) error {
 	return nil
 }
 
-// packedDepth is the number of values in the rows of a packed operand.
+// packedDepth returns the number of values in the rows of a packed operand.
 func packedDepth(name string, w ir.Type) (ir.Dim, error) {
 	if !w.DType.IsPacked() || w.Rank() == 0 {
 		return ir.Dim{}, fmt.Errorf("%s is %v; want an array of a packed type, such as q8_0[n,k/32]", name, w)
@@ -47,7 +47,7 @@ func packedRow(dst []float64, buf []float32, w *tensor.Array, i int) {
 	}
 }
 
-// rounded8 is x, rows of k values, with the rounding that activations asks for.
+// rounded8 returns x, rows of k values, rounded as activations requires.
 func rounded8(x *tensor.Array, k int, activations string) []float64 {
 	if activations != ActivationsQ8 || k == 0 {
 		return x.F
@@ -66,7 +66,7 @@ func rounded8(x *tensor.Array, k int, activations string) []float64 {
 	return out
 }
 
-// dequantMemory is what evaluating a product with quantised weights allocates.
+// dequantMemory returns what evaluating a product with quantised weights allocates, in bytes.
 func dequantMemory(syms ir.Syms, x ir.Type, activations string) int64 {
 	_, k := syms.Bounds(x.Shape[x.Rank()-1])
 	if activations == ActivationsQ8 {
@@ -77,11 +77,11 @@ func dequantMemory(syms ir.Syms, x ir.Type, activations string) int64 {
 
 // weightScheme is a way to store the weights [k,n] of a product other than a packed type.
 type weightScheme struct {
-	weight, scale, zero dtype.DType // of the operands from 1 on; Invalid: there is none
+	weight, scale, zero dtype.DType // types of the operands from 1 on; Invalid if there is none
 	nibbles             bool        // two weights in a byte
-	perColumn, optional bool        // scale is f32[n], and may be left out
-	block               int         // in which k is divided; 0: the attribute block
-	global              bool        // the last operand is a scale of all
+	perColumn, optional bool        // scale is f32[n]; scale may be left out
+	block               int         // number of rows that share a scale; 0 means the attribute block
+	global              bool        // the last operand is a scale for all weights
 	value               func(q byte) float64
 }
 
@@ -94,10 +94,10 @@ var weightSchemes = map[string]weightScheme{
 	"nvfp4":     {weight: dtype.U8, scale: dtype.U8, nibbles: true, block: NVFP4Block, global: true, value: func(q byte) float64 { return float64(quant.E2M1(q)) }},
 }
 
-// NVFP4Block is how many weights of a column have one scale in the scheme nvfp4.
+// NVFP4Block is the number of weights of a column that share a scale in the scheme nvfp4.
 const NVFP4Block = 16
 
-// check compares operands with the scheme and returns the number of columns.
+// check checks the operands of a product against the scheme and returns the number of columns.
 func (s weightScheme) check(a DequantMatMulAttrs, in []ir.Type, k ir.Dim) (n ir.Dim, err error) {
 	block := s.block
 	if !s.perColumn && block == 0 {
@@ -151,7 +151,7 @@ func (s weightScheme) check(a DequantMatMulAttrs, in []ir.Type, k ir.Dim) (n ir.
 	return n, nil
 }
 
-// column decodes column j of n into dst.
+// column decodes column j of n columns into dst.
 func (s weightScheme) column(dst []float64, a DequantMatMulAttrs, in []*tensor.Array, j, n int) {
 	block := max(s.block, a.Block)
 	for p := range dst {

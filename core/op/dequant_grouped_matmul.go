@@ -79,7 +79,7 @@ var DequantGroupedMatMulDef = ir.Define(ir.Def[DequantGroupedMatMulAttrs]{
 	},
 })
 
-// DequantGroupedMatMul adds the product of each row of x with the matrix of w that idx says.
+// DequantGroupedMatMul adds the product of each row of x with the matrix of w that idx selects.
 func DequantGroupedMatMul(x, w, idx *ir.Node, activations string) *ir.Node {
 	return x.Graph.Add(DequantGroupedMatMulDef, DequantGroupedMatMulAttrs{activations}, x, w, idx)
 }

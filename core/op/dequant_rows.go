@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// DequantRowsDef picks rows of a packed table, as embeddings do.
+// DequantRowsDef selects rows of a packed table, as embeddings do.
 var DequantRowsDef = ir.Define(ir.Def[NoAttrs]{
 	Name: "dequant_rows", Packed: true,
 	Doc:   "Rows of table ([n,k/32] or [n,k/256] of a packed type), picked by idx (i32, i64 or u32), as f32: the shape is idx ++ [k]. An index outside 0 to n-1 is a run error.",
@@ -51,7 +51,7 @@ var DequantRowsDef = ir.Define(ir.Def[NoAttrs]{
 	},
 })
 
-// DequantRows adds rows of a packed table as f32, picked by idx.
+// DequantRows adds the rows of a packed table that idx selects, as f32.
 func DequantRows(table, idx *ir.Node) *ir.Node {
 	return idx.Graph.Add(DequantRowsDef, NoAttrs{}, table, idx)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// DotGeneralAttrs are the attributes of dot_general: axes of a, and those of b that they are paired with.
+// DotGeneralAttrs are the attributes of dot_general: axes of a, and the axes of b that they are paired with.
 type DotGeneralAttrs struct {
 	ABatch    []int `attr:"a_batch"`
 	AContract []int `attr:"a_contract"`
@@ -72,7 +72,7 @@ var DotGeneralDef = ir.Define(ir.Def[DotGeneralAttrs]{
 		batch, k := len(a.ABatch), len(a.AContract)
 		left := others(len(x.Shape), slices.Concat(a.ABatch, a.AContract))
 		right := others(len(y.Shape), slices.Concat(a.BBatch, a.BContract))
-		// One walk over the axes of the result and the contracted ones.
+		// Walk over the axes of the result and the contracted axes at once.
 		shape := slices.Clone(out.Shape)
 		to, from, by := tensor.Strides(out.Shape), make([]int, len(shape)+k), make([]int, len(shape)+k)
 		to = append(to, make([]int, k)...)
@@ -112,7 +112,7 @@ var DotGeneralDef = ir.Define(ir.Def[DotGeneralAttrs]{
 	},
 })
 
-// others are the axes of a rank that are not in the list.
+// others returns the axes of a tensor of the given rank that are not in used.
 func others(rank int, used []int) (rest []int) {
 	for axis := range rank {
 		if !slices.Contains(used, axis) {
@@ -122,7 +122,7 @@ func others(rank int, used []int) (rest []int) {
 	return rest
 }
 
-// contracted is the number of products that make an element.
+// contracted returns the number of products in one element of the result.
 func contracted(a DotGeneralAttrs, x ir.Type) int64 {
 	n := int64(1)
 	for _, axis := range a.AContract {

@@ -14,7 +14,7 @@ type DynamicSliceAttrs struct {
 	Len  int `attr:"len"`
 }
 
-// DynamicSliceDef cuts a range out of one axis, from a place that the run gives.
+// DynamicSliceDef cuts a range from one axis. The start is an operand, known only at run time.
 var DynamicSliceDef = ir.Define(ir.Def[DynamicSliceAttrs]{
 	Name: "dynamic_slice",
 	Doc: "Takes x and start (one i32 or i64). The result is elements start to start+len-1 of an axis. A range outside the axis is a run error. " +
@@ -64,7 +64,7 @@ var DynamicSliceDef = ir.Define(ir.Def[DynamicSliceAttrs]{
 	},
 })
 
-// DynamicSlice adds n elements of an axis of x, from start on.
+// DynamicSlice adds n elements of an axis of x, beginning at start.
 func DynamicSlice(x, start *ir.Node, axis, n int) *ir.Node {
 	return x.Graph.Add(DynamicSliceDef, DynamicSliceAttrs{fromEnd(axis, x), n}, x, start)
 }

@@ -64,7 +64,7 @@ var ElementwiseRegionDef = ir.Define(ir.Def[ElementwiseRegionAttrs]{
 			types, err = regionTypes(steps, s.In, s.Syms)
 		}
 		if err != nil {
-			panic("BUG: op: " + err.Error()) // the type was inferred from them
+			panic("BUG: op: " + err.Error()) // Infer has checked them
 		}
 		for _, t := range types[:len(types)-1] {
 			n += 8 * s.Syms.MaxElems(t)
@@ -91,8 +91,8 @@ func ElementwiseRegion(expr string, in ...*ir.Node) *ir.Node {
 	return in[0].Graph.Add(ElementwiseRegionDef, ElementwiseRegionAttrs{expr}, in...)
 }
 
-// IsSuffix reports a shape that is, without leading 1s, the end of full: the element for flat index i is i modulo its
-// size. That is not so for [N,1] against [N,M].
+// IsSuffix reports whether s, without leading 1s, is the end of full. Then the element for flat index i of full is i modulo the size of s. This is not true
+// for [N,1] and [N,M].
 func IsSuffix(s, full ir.Shape) bool {
 	for len(s) > 0 && s[0].Is(1) {
 		s = s[1:]
@@ -100,7 +100,7 @@ func IsSuffix(s, full ir.Shape) bool {
 	return len(s) <= len(full) && s.Equal(full[len(full)-len(s):])
 }
 
-// regionTypes infers each step; literals are scalars.
+// regionTypes infers the type of each step. Literals are scalars.
 func regionTypes(steps []RegionStep, in []ir.Type, syms ir.Syms) ([]ir.Type, error) {
 	types := make([]ir.Type, len(steps))
 	for i, s := range steps {
@@ -130,10 +130,10 @@ func regionTypes(steps []RegionStep, in []ir.Type, syms ir.Syms) ([]ir.Type, err
 	return types, nil
 }
 
-// computedInRegions reports a type of intermediate values.
+// computedInRegions reports whether intermediate values may have type d.
 func computedInRegions(d dtype.DType) bool { return d == dtype.F32 || d == dtype.Bool }
 
-// castInRegions reports a type of operands and results that are cast.
+// castInRegions reports whether operands and results of type d are cast.
 func castInRegions(d dtype.DType) bool {
 	return d == dtype.F16 || d == dtype.BF16 || d == dtype.I8 || d == dtype.U8 || d == dtype.I32
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// TestEqualSizes: where an op needs two sizes equal and they may be, the graph says so once, by reshapes; runs with other
-// sizes are refused, with both sizes in the error, and runs with these sizes give what they give on static shapes.
+// TestEqualSizes checks ops that need two equal sizes that may differ. The graph states the equality once, by reshapes. Runs with other sizes are refused,
+// with both sizes in the error, and runs with equal sizes give the same as static shapes.
 func TestEqualSizes(t *testing.T) {
 	in := func(g *ir.Graph, name, typ string) *ir.Node { return op.Input(g, name, ir.MustType(typ)) }
 	for name, c := range map[string]struct {
@@ -127,7 +127,7 @@ func TestEqualSizes(t *testing.T) {
 
 func sizes(n, m, s int64) map[string]int64 { return map[string]int64{"N": n, "M": m, "S": s} }
 
-// TestUnequalSizes: sizes that cannot be equal are an error when the graph is made.
+// TestUnequalSizes checks that building a graph fails if sizes cannot be equal.
 func TestUnequalSizes(t *testing.T) {
 	for _, types := range [][2]string{{"f32[N]", "f32[9]"}, {"f32[2*N]", "f32[3]"}, {"f32[N]", "f32[N+1]"}, {"f32[N]", "f32[M+8]"}, {"f32[2*N]", "f32[2*M+1]"}} {
 		g := ir.NewGraph("g", ir.Sym{Name: "N", Min: 1, Max: 8}, ir.Sym{Name: "M", Min: 1, Max: 9})

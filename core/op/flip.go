@@ -45,7 +45,7 @@ var FlipDef = ir.Define(ir.Def[FlipAttrs]{
 	},
 })
 
-// moved fills out with elements of in, which has its shape: index k of an axis of n elements is at index from(axis, k, n) of in.
+// moved sets element k along an axis of out to element from(axis, k, n) of in, for all axes. n is the size of the axis.
 func moved(out, in *tensor.Array, from func(axis, k, n int) int) {
 	for i := range out.Len() {
 		at, rest, stride := 0, i, 1
@@ -59,7 +59,7 @@ func moved(out, in *tensor.Array, from func(axis, k, n int) int) {
 	}
 }
 
-// Flip adds x with the order along each of the axes reversed.
+// Flip adds x with the given axes reversed.
 func Flip(x *ir.Node, axes ...int) *ir.Node {
 	return x.Graph.Add(FlipDef, FlipAttrs{sortedAxes(axes, x)}, x)
 }

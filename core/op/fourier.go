@@ -11,19 +11,19 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// What a Fourier transform of n numbers is multiplied by.
+// Normalisations of Fourier transforms of n numbers.
 const (
-	NormNone    = "none"    // nothing: ifft(fft(x)) = n*x
-	NormInverse = "inverse" // the inverse transform by 1/n, as NumPy does by default
-	NormOrtho   = "ortho"   // both by 1/sqrt(n)
+	NormNone    = "none"    // not scaled: ifft(fft(x)) = n*x
+	NormInverse = "inverse" // the inverse transform is scaled by 1/n, as in NumPy by default
+	NormOrtho   = "ortho"   // both are scaled by 1/sqrt(n)
 )
 
-// fourierDoc is what the docs of all transforms end with.
+// fourierDoc ends the documentation of all transforms.
 const fourierDoc = "There is no complex element type: n complex numbers are 2n elements of the last axis, all real parts and then all imaginary parts. " +
 	"f32 and f64, n any static size from 1. norm says what the transform is multiplied by: \"none\": 1; \"inverse\": 1/n if it is an " +
 	"inverse one, else 1; \"ortho\": 1/sqrt(n). If any number of a transform is NaN or infinite, its whole result is NaN."
 
-// checkFourier checks what all transforms share.
+// checkFourier checks the requirements of all transforms.
 func checkFourier(x ir.Type, norm string) error {
 	if x.DType != dtype.F32 && x.DType != dtype.F64 {
 		return fmt.Errorf("operand 0 is %v; want f32 or f64", x)
@@ -42,7 +42,7 @@ func checkFourier(x ir.Type, norm string) error {
 	return nil
 }
 
-// FourierScale is what a transform of n numbers is multiplied by.
+// FourierScale returns the factor by which a transform of n numbers is scaled.
 func FourierScale(norm string, n int, inverse bool) float64 {
 	switch {
 	case norm == NormOrtho:
@@ -59,7 +59,7 @@ func rowsAndLast(x *tensor.Array) (rows, n int) {
 	return tensor.Numel(x.Shape[:len(x.Shape)-1]), n
 }
 
-// lastAxis is a type with another last axis.
+// lastAxis returns t with n as its last axis.
 func lastAxis(t ir.Type, n int64) ir.Type {
 	return ir.Type{DType: t.DType, Shape: slices.Concat(t.Shape[:t.Rank()-1], ir.Shape{ir.Static(n)})}
 }
@@ -145,13 +145,13 @@ func fourierTol(d dtype.DType, n int, norm string, inverse bool) ir.Tolerance {
 	return forDType(d, 1e-6*math.Log2(float64(2*n))*size*FourierScale(norm, n, inverse), 1e-6)
 }
 
-// fourierFLOPs is what a split radix algorithm takes, which is how transforms are compared.
+// fourierFLOPs returns the operations of a split-radix algorithm, the usual measure for transforms.
 func fourierFLOPs(rows, n int64) int64 { return rows * int64(5*float64(n)*math.Log2(float64(n))) }
 
-// fourierMemory is what transformRows allocates for rows of n numbers.
+// fourierMemory returns what transformRows allocates for rows of n numbers, in bytes.
 func fourierMemory(n int64) int64 { return 16 * 4 * n }
 
-// fourierLengths are those at which algorithms change: 1, small primes, powers of two, products of small primes, primes.
+// fourierLengths are lengths at which algorithms change: 1, small primes, powers of two, products of small primes, primes.
 var fourierLengths = []int64{1, 2, 3, 5, 7, 16, 30, 31, 256, 343, 400, 521, 1024, 2187}
 
 // FFTAttrs are the attributes of fft, ifft and rfft.

@@ -17,10 +17,10 @@ type FusedMatMulAttrs struct {
 	HasResidual bool   `attr:"has_residual"`
 }
 
-// MatMul are the attributes of the product alone.
+// MatMul returns the attributes of the product alone.
 func (a FusedMatMulAttrs) MatMul() MatMulAttrs { return MatMulAttrs{a.TransA, a.TransB} }
 
-// Bias is the position of the bias operand, or -1.
+// Bias returns the index of the bias operand, or -1.
 func (a FusedMatMulAttrs) Bias() int {
 	if a.HasBias {
 		return 2
@@ -28,7 +28,7 @@ func (a FusedMatMulAttrs) Bias() int {
 	return -1
 }
 
-// Residual is the position of the residual operand, or -1.
+// Residual returns the index of the residual operand, or -1.
 func (a FusedMatMulAttrs) Residual() int {
 	switch {
 	case !a.HasResidual:
@@ -72,7 +72,7 @@ var FusedMatMulDef = ir.Define(ir.Def[FusedMatMulAttrs]{
 	Eval: func(a FusedMatMulAttrs, in []*tensor.Array, out *tensor.Array) error {
 		var residual []float64
 		if a.HasResidual {
-			residual = slices.Clone(in[a.Residual()].F) // the product may be written over it
+			residual = slices.Clone(in[a.Residual()].F) // the product may overwrite the residual
 		}
 		evalMatMul(a.MatMul(), in[0], in[1], out)
 		if a.HasBias {
@@ -82,7 +82,7 @@ var FusedMatMulDef = ir.Define(ir.Def[FusedMatMulAttrs]{
 			}
 		}
 		if def, attrs, _ := ParseActivation(a.Act); def != nil {
-			// Not yet rounded: the activation must see what the product gave.
+			// The product is not rounded before the activation.
 			exact := &tensor.Array{Shape: out.Shape, F: out.F}
 			if err := def.Eval(attrs, []*tensor.Array{exact}, exact); err != nil {
 				return err
@@ -134,7 +134,7 @@ var FusedMatMulDef = ir.Define(ir.Def[FusedMatMulAttrs]{
 	},
 })
 
-// FusedMatMul adds act(x . w + bias) + residual; bias and residual may be nil, has_bias and has_residual are set here.
+// FusedMatMul adds act(x·w + bias) + residual. bias and residual may be nil. It sets has_bias and has_residual.
 func FusedMatMul(x, w, bias, residual *ir.Node, attrs FusedMatMulAttrs) *ir.Node {
 	attrs.HasBias, attrs.HasResidual = bias != nil, residual != nil
 	return x.Graph.Add(FusedMatMulDef, attrs, ir.WithOptional(residual, ir.WithOptional(bias, x, w)...)...)

@@ -93,7 +93,7 @@ var GatedDeltaNetDef = ir.DefineTuple(ir.TupleDef[NoAttrs]{
 	},
 })
 
-// stateType is the type of what a recurrence carries on.
+// stateType returns the type of the state of a recurrence.
 func stateType(d dtype.DType) dtype.DType {
 	if d == dtype.F64 {
 		return d
@@ -101,7 +101,7 @@ func stateType(d dtype.DType) dtype.DType {
 	return dtype.F32
 }
 
-// operandsAre compares operands, of which the last may be missing, with the types that they must have.
+// operandsAre checks that operands have the given types. The last one may be missing.
 func operandsAre(names []string, in, want []ir.Type) error {
 	for i, x := range in {
 		if !x.Equal(want[i]) {
@@ -111,7 +111,7 @@ func operandsAre(names []string, in, want []ir.Type) error {
 	return nil
 }
 
-// GatedDeltaNet adds linear attention by the gated delta rule. State may be nil.
+// GatedDeltaNet adds linear attention with the gated delta rule. state may be nil.
 func GatedDeltaNet(q, k, v, g, beta, state *ir.Node) (o, final *ir.Node) {
 	r := q.Graph.AddResults(2, GatedDeltaNetDef, NoAttrs{}, ir.WithOptional(state, q, k, v, g, beta)...)
 	return r[0], r[1]

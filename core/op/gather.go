@@ -13,7 +13,7 @@ type GatherAttrs struct {
 	Axis int `attr:"axis"`
 }
 
-// GatherDef picks slices of a table by index.
+// GatherDef selects slices of a table by index.
 var GatherDef = ir.Define(ir.Def[GatherAttrs]{
 	Name: "gather",
 	Doc: "Takes table and idx. The result is the slices of table along an axis that idx (i32, i64 or u32) selects; its shape is table[..axis] ++ idx ++ table[axis+1..]. " +
@@ -67,7 +67,7 @@ var GatherDef = ir.Define(ir.Def[GatherAttrs]{
 	},
 })
 
-// Gather adds slices of table along an axis, picked by idx. Of a packed table it adds rows as f32; the axis must be 0.
+// Gather adds the slices of table along an axis that idx selects. For a packed table it adds rows as f32, and the axis must be 0.
 func Gather(table, idx *ir.Node, axis int) *ir.Node {
 	if table.Type.DType.IsPacked() && axis == 0 {
 		return DequantRows(table, idx)

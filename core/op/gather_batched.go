@@ -13,7 +13,7 @@ type GatherBatchedAttrs struct {
 	BatchDims int `attr:"batch_dims"` // axes that table and idx share, 1 or more
 }
 
-// GatherBatchedDef picks slices of each table of a batch by the indices of its own.
+// GatherBatchedDef selects slices of each table of a batch by its own indices.
 var GatherBatchedDef = ir.Define(ir.Def[GatherBatchedAttrs]{
 	Name: "gather_batched",
 	Doc: "Takes table and idx (i32, i64 or u32), whose first batch_dims axes are the same. For each position on those, selects slices of table along the next axis by idx: " +

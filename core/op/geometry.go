@@ -17,21 +17,21 @@ const (
 	NDHWC = "ndhwc" // [batch, depth, height, width, channels], channels last
 )
 
-// layouts are those of so many spatial axes: channels first, channels last.
+// layouts are the layouts by number of spatial axes: channels first, channels last.
 var layouts = [4][2]string{1: {NCW, NWC}, 2: {NCHW, NHWC}, 3: {NCDHW, NDHWC}}
 
-// Geometry is how the windows of a convolution or a pooling lie, with the defaults filled in. There are always three axes, depth,
-// height and width: those that an op does not have come first, with size 1, and change nothing.
+// Geometry describes the windows of a convolution or a pooling, with defaults filled in. There are always three axes: depth, height and width. Axes that an
+// op does not have come first and have size 1.
 type Geometry struct {
-	Axes int  // that the op has: 1, 2 or 3
+	Axes int  // number of axes that the op has: 1, 2 or 3
 	Last bool // channels are the last axis
 
-	Kernel                                   [3]int // of ops that have it as an attribute
+	Kernel                                   [3]int // only for ops that have it as an attribute
 	Stride, Padding, OutputPadding, Dilation [3]int
 	Groups                                   int
 }
 
-// maxWindow bounds strides, paddings, dilations and kernels, so that no size computed from them can wrap.
+// maxWindow limits strides, paddings, dilations and kernels, so that no size computed from them overflows.
 const maxWindow = 1 << 20
 
 // window is an attribute with a number for each spatial axis.
@@ -40,13 +40,13 @@ type window struct {
 	list     []int
 	to       *[3]int
 	least    int
-	fallback [3]int // where the list is empty
+	fallback [3]int // used if the list is empty
 	required bool
 }
 
 var ones = [3]int{1, 1, 1}
 
-// setLayout reads the layout of an op with so many spatial axes.
+// setLayout sets the layout of an op with the given number of spatial axes.
 func (g *Geometry) setLayout(layout string, axes int) error {
 	if axes < 1 || axes > 3 {
 		return fmt.Errorf("%d spatial axes; want 1 to 3", axes)
@@ -59,7 +59,7 @@ func (g *Geometry) setLayout(layout string, axes int) error {
 	return nil
 }
 
-// setWindows checks attributes and fills in what they leave out.
+// setWindows checks attributes and fills in defaults.
 func (g *Geometry) setWindows(windows ...window) error {
 	for _, w := range windows {
 		if len(w.list) == 0 && !w.required {
@@ -80,7 +80,7 @@ func (g *Geometry) setWindows(windows ...window) error {
 	return nil
 }
 
-// axis is the position of spatial axis i of 3 in a tensor of the layout.
+// axis returns the index of spatial axis i, from 0 to 2, in a tensor of the layout.
 func (g *Geometry) axis(i int) int {
 	if g.Last {
 		return i - (3 - g.Axes) + 1
@@ -88,7 +88,7 @@ func (g *Geometry) axis(i int) int {
 	return i - (3 - g.Axes) + 2
 }
 
-// channels is the position of the channels; the batch is axis 0.
+// channels returns the index of the axis of channels. The batch is axis 0.
 func (g *Geometry) channels() int {
 	if g.Last {
 		return g.Axes + 1
@@ -96,7 +96,7 @@ func (g *Geometry) channels() int {
 	return 1
 }
 
-// Sizes takes a shape of the layout apart.
+// Sizes returns batch, channels and spatial sizes of a shape in the layout.
 func (g *Geometry) Sizes(shape []int) (n, c int, size [3]int) {
 	size = ones
 	for i := 3 - g.Axes; i < 3; i++ {
@@ -105,14 +105,14 @@ func (g *Geometry) Sizes(shape []int) (n, c int, size [3]int) {
 	return shape[0], shape[g.channels()], size
 }
 
-// Kernels are the sizes of a weight behind its two axes of channels.
+// Kernels returns the spatial sizes of a weight.
 func (g *Geometry) Kernels(weight []int) (kernel [3]int) {
 	kernel = ones
 	copy(kernel[3-g.Axes:], weight[2:])
 	return kernel
 }
 
-// places are the distances of neighbours along batch, channels and the spatial axes.
+// places returns the strides, in elements, of batch, channels and the spatial axes.
 func (g *Geometry) places(shape []int) (n, c int, at [3]int) {
 	s := tensor.Strides(shape)
 	for i := 3 - g.Axes; i < 3; i++ {
@@ -121,7 +121,7 @@ func (g *Geometry) places(shape []int) (n, c int, at [3]int) {
 	return s[0], s[g.channels()], at
 }
 
-// shape puts sizes in the layout's order.
+// shape returns a shape in the order of the layout.
 func (g *Geometry) shape(n, c ir.Dim, size [3]ir.Dim) ir.Shape {
 	s := make(ir.Shape, g.Axes+2)
 	s[0], s[g.channels()] = n, c
@@ -139,7 +139,7 @@ func (g *Geometry) checkRank(x ir.Type) error {
 	return nil
 }
 
-// outSizes are floor((in + 2*padding - dilation*(kernel-1) - 1) / stride) + 1, along each spatial axis of x.
+// outSizes returns floor((in + 2*padding - dilation*(kernel-1) - 1) / stride) + 1 for each spatial axis of x.
 func (g *Geometry) outSizes(x ir.Type, kernel [3]int, syms ir.Syms) (size [3]ir.Dim, err error) {
 	for i := 3 - g.Axes; i < 3; i++ {
 		axis := g.axis(i)
@@ -162,7 +162,7 @@ func (g *Geometry) outSizes(x ir.Type, kernel [3]int, syms ir.Syms) (size [3]ir.
 	return size, nil
 }
 
-// source is the element under tap t of the window of element at of the result, and whether there is one in a tensor of the given size.
+// source returns the input element for tap t of the window of output element at. inside reports whether it lies in an input of the given size.
 func (g *Geometry) source(at, t, size [3]int) (from [3]int, inside bool) {
 	inside = true
 	for i := range from {
@@ -183,5 +183,5 @@ func each(size [3]int, f func(at [3]int)) {
 	}
 }
 
-// offset is where an index lies.
+// offset returns the position of an index in memory.
 func offset(at, strides [3]int) int { return at[0]*strides[0] + at[1]*strides[1] + at[2]*strides[2] }

@@ -11,16 +11,16 @@ import (
 // GridAttentionAttrs are the attributes of grid_attention.
 type GridAttentionAttrs struct {
 	Heads  int     `attr:"heads"`  // H
-	Window int     `attr:"window"` // side of the square windows; 0: one window, the whole grid
-	Scale  float64 `attr:"scale"`  // 0: 1/sqrt(D)
+	Window int     `attr:"window"` // side of the square windows; 0 means one window, the whole grid
+	Scale  float64 `attr:"scale"`  // 0 means 1/sqrt(D)
 }
 
-// GridShape are the sizes of a grid attention.
+// GridShape has the sizes of a grid attention.
 type GridShape struct {
 	B          ir.Dim
 	GH, GW     int64 // the grid
 	WH, WW     int64 // a window
-	NH, NW     int64 // windows per axis; the last ones may reach over the edge
+	NH, NW     int64 // windows per axis; the last ones may extend beyond the edge
 	Heads, D   int64
 	Positional bool // rh and rw are given
 }
@@ -91,17 +91,17 @@ var GridAttentionDef = ir.Define(ir.Def[GridAttentionAttrs]{
 	},
 })
 
-// GridAttention adds windowed self-attention on a grid; rh and rw are both nil or both given.
+// GridAttention adds windowed self-attention on a grid. rh and rw are either both nil or both given.
 func GridAttention(qkv, pad, rh, rw *ir.Node, attrs GridAttentionAttrs) *ir.Node {
 	return qkv.Graph.Add(GridAttentionDef, attrs, ir.WithOptional(rw, ir.WithOptional(rh, qkv, pad)...)...)
 }
 
-// EffectiveScale is the factor of q.k.
+// EffectiveScale returns the factor of q·k.
 func (a GridAttentionAttrs) EffectiveScale(headDim int64) float64 {
 	return AttentionAttrs{Scale: a.Scale}.EffectiveScale(headDim)
 }
 
-// Sizes reads the sizes off the operands' types and checks them.
+// Sizes checks the operands' types and returns the sizes.
 func (a GridAttentionAttrs) Sizes(in []ir.Type) (GridShape, error) {
 	qkv := in[0]
 	g := GridShape{Heads: int64(a.Heads), Positional: len(in) == 4}

@@ -6,7 +6,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// The scores exist here; that is what the op is for.
+// The lowering stores the scores, which the op itself avoids.
 var _ = ir.Lower(GridAttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	a := n.Attrs.(GridAttentionAttrs)
 	s, err := a.Sizes(n.InTypes())

@@ -12,13 +12,13 @@ import (
 
 // GroupLimitedGateAttrs are the attributes of group_limited_gate.
 type GroupLimitedGateAttrs struct {
-	Groups     int     `attr:"groups"`      // of experts, of equal size
-	GroupsKept int     `attr:"groups_kept"` // from which experts are picked
-	K          int     `attr:"k"`           // experts for a token
-	Scale      float64 `attr:"scale"`       // of the weights
+	Groups     int     `attr:"groups"`      // number of groups of experts, of equal size
+	GroupsKept int     `attr:"groups_kept"` // number of groups from which experts are selected
+	K          int     `attr:"k"`           // number of experts per token
+	Scale      float64 `attr:"scale"`       // factor of the weights
 }
 
-// GroupLimitedGateDef picks the experts of each token.
+// GroupLimitedGateDef selects the experts of each token.
 var GroupLimitedGateDef = ir.DefineTuple(ir.TupleDef[GroupLimitedGateAttrs]{
 	Name: "group_limited_gate",
 	Doc: "The experts of each token as DeepSeek-V3 (2024) picks them, of scores p and routing scores r, f32[T,E]: the experts are in groups that follow one another. " +
@@ -109,7 +109,7 @@ var GroupLimitedGateDef = ir.DefineTuple(ir.TupleDef[GroupLimitedGateAttrs]{
 	},
 })
 
-// GroupLimitedGate adds a choice of k experts of each token, from the best kept of so many groups.
+// GroupLimitedGate adds the selection of k experts for each token, from the best groups.
 func GroupLimitedGate(p, r *ir.Node, a GroupLimitedGateAttrs) (indices, weights *ir.Node) {
 	n := p.Graph.AddResults(2, GroupLimitedGateDef, a, p, r)
 	return n[0], n[1]

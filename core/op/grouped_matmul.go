@@ -12,7 +12,7 @@ type GroupedMatMulAttrs struct {
 	TransB bool `attr:"trans_b"` // each matrix of w is [N,K]: how checkpoints store linear layers
 }
 
-// GroupedMatMulDef multiplies each row by the matrix of its group, as a mixture of experts does.
+// GroupedMatMulDef multiplies each row by the matrix of its group, as in a mixture of experts.
 var GroupedMatMulDef = ir.Define(ir.Def[GroupedMatMulAttrs]{
 	Name: "grouped_matmul",
 	Doc: "Takes x [M,K], w [E,K,N] ([E,N,K] if trans_b) and idx [M] (i32, i64 or u32). Row m of the result is x[m] . w[idx[m]], [M,N]. " +
@@ -81,14 +81,14 @@ var GroupedMatMulDef = ir.Define(ir.Def[GroupedMatMulAttrs]{
 	},
 })
 
-// Each row gets a copy of its matrix: right, but no device should have to.
+// The lowering copies the matrix for each row. It is correct but slow; targets should have a kernel.
 var _ = ir.Lower(GroupedMatMulDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	x, w := in[0], Gather(in[1], in[2], 0)
 	rows := Reshape(x, ir.Shape{x.Type.Shape[0], ir.Static(1), x.Type.Shape[1]})
 	return Reshape(MatMul(rows, w, MatMulAttrs{TransB: n.Attrs.(GroupedMatMulAttrs).TransB}), n.Type.Shape)
 })
 
-// GroupedMatMul adds the product of each row of x with the matrix of w that idx says. Packed weights need TransB.
+// GroupedMatMul adds the product of each row of x with the matrix of w that idx selects. Packed weights need TransB.
 func GroupedMatMul(x, w, idx *ir.Node, a GroupedMatMulAttrs) *ir.Node {
 	if w.Type.DType.IsPacked() && a.TransB {
 		return DequantGroupedMatMul(x, w, idx, ActivationsF32)

@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Im2ColAttrs are the attributes of im2col. Pairs are height, width; empty ones read as the default.
+// Im2ColAttrs are the attributes of im2col. Pairs are height, width. An empty list means the default.
 type Im2ColAttrs struct {
 	Kernel   []int `attr:"kernel"`   // size of a patch
 	Stride   []int `attr:"stride"`   // default 1
@@ -16,7 +16,7 @@ type Im2ColAttrs struct {
 	Dilation []int `attr:"dilation"` // default 1
 }
 
-// Geometry gives the attributes with defaults filled in.
+// Geometry returns the attributes with defaults filled in.
 func (a Im2ColAttrs) Geometry() (g Geometry, err error) {
 	if err := g.setLayout(NCHW, 2); err != nil {
 		return g, err
@@ -29,7 +29,7 @@ func (a Im2ColAttrs) Geometry() (g Geometry, err error) {
 	)
 }
 
-// OutSizes are the numbers of patches along the spatial axes of an image.
+// OutSizes returns the number of patches along the spatial axes of an image.
 func (g *Geometry) OutSizes(size [3]int) (out [3]int) {
 	for i := range out {
 		out[i] = (size[i]+2*g.Padding[i]-g.Dilation[i]*(g.Kernel[i]-1)-1)/g.Stride[i] + 1
@@ -37,7 +37,7 @@ func (g *Geometry) OutSizes(size [3]int) (out [3]int) {
 	return out
 }
 
-// Im2ColDef lists the patches that a convolution sees.
+// Im2ColDef lists the patches that a convolution reads.
 var Im2ColDef = ir.Define(ir.Def[Im2ColAttrs]{
 	Name: "im2col",
 	Doc: "The patches of x [N, C, H, W] that a convolution sees, as the rows of a matrix [N*Ho*Wo, C*kh*kw]: rows in the order n, ho, wo, columns " +

@@ -10,7 +10,7 @@ type InstanceNormAttrs struct {
 	Eps float64 `attr:"eps"` // added to the variance before the root
 }
 
-// InstanceNormDef is normalisation of each channel by itself.
+// InstanceNormDef normalises each channel separately.
 var InstanceNormDef = ir.Define(ir.Def[InstanceNormAttrs]{
 	Name: "instance_norm",
 	Doc: "Takes x, gamma and beta. This is group_norm with a group for each channel: each channel of each batch is normalised over the axes after " +
@@ -35,7 +35,7 @@ var InstanceNormDef = ir.Define(ir.Def[InstanceNormAttrs]{
 	},
 })
 
-// InstanceNorm adds normalisation of each channel, axis 1 of x, over the axes after it; gamma and beta have shape [C] or [1,C].
+// InstanceNorm adds normalisation of each channel, axis 1 of x, over the axes after it. gamma and beta have shape [C] or [1,C].
 func InstanceNorm(x, gamma, beta *ir.Node, eps float64) *ir.Node {
 	return x.Graph.Add(InstanceNormDef, InstanceNormAttrs{eps}, x, gain(gamma), gain(beta))
 }

@@ -10,7 +10,7 @@ import (
 
 // IRFFTAttrs are the attributes of irfft.
 type IRFFTAttrs struct {
-	N    int    `attr:"n"` // of the real numbers, which n/2+1 complex ones do not tell
+	N    int    `attr:"n"` // number of real numbers; n/2+1 complex numbers do not determine it
 	Norm string `attr:"norm"`
 }
 

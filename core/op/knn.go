@@ -86,14 +86,14 @@ func KNN(distances *ir.Node, k int) (indices, near *ir.Node) {
 	return r[0], r[1]
 }
 
-// top_k of the negative distances, with NaN on the diagonal: NaN come last there.
+// The lowering is top_k of the negative distances. The diagonal is NaN, which top_k puts last.
 var _ = ir.LowerTuple(KNNDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) []*ir.Node {
 	x := in[0]
 	index := ir.Type{DType: dtype.I32, Shape: x.Type.Shape}
 	number := func(v float64) *ir.Node { return Const(g, v, ir.TypeOf(dtype.F32)) }
 	near, at := TopK(Where(Eq(Iota(g, 0, index), Iota(g, 1, index)), number(math.NaN()), Neg(x)), n.Attrs.(KNNAttrs).K)
 	missing := Ne(near, near)
-	// the number of points: one more than the largest index
+	// The number of points is the largest index plus one.
 	points := Add(ReduceMax(Iota(g, 0, index), true, 0, 1), Const(g, 1, ir.TypeOf(dtype.I32)))
 	return []*ir.Node{Where(missing, points, at), Where(missing, number(math.MaxFloat32), Neg(near))}
 })

@@ -88,7 +88,7 @@ var KVAppendDef = ir.Define(ir.Def[KVAppendAttrs]{
 	},
 })
 
-// CheckAppend checks the places of n rows each, of an axis that has room for so many.
+// CheckAppend checks the positions at which n rows each are written to an axis of size have.
 func CheckAppend[T int32 | int64](pos []T, n, have, axis int) error {
 	for _, at := range pos {
 		if at < 0 || int64(at) > int64(have-n) {
@@ -98,8 +98,8 @@ func CheckAppend[T int32 | int64](pos []T, n, have, axis int) error {
 	return nil
 }
 
-// KVAppend writes rows to pos, pos+1, ... of an axis of state, and gives state's new value. Pos is one number, or one
-// for each element of axis 0 of rows.
+// KVAppend adds an op that writes rows to pos, pos+1, ... of an axis of state, and returns the new value of state. pos is one number, or one for each
+// element of axis 0 of rows.
 func KVAppend(state, rows, pos *ir.Node, axis int) *ir.Node {
 	return state.Graph.Add(KVAppendDef, KVAppendAttrs{fromEnd(axis, state)}, state, rows, pos)
 }

@@ -9,8 +9,8 @@ import (
 
 // L2NormAttrs are the attributes of l2_norm.
 type L2NormAttrs struct {
-	Axes []int   `attr:"axes"` // rising
-	Eps  float64 `attr:"eps"`  // the least divisor
+	Axes []int   `attr:"axes"` // ascending
+	Eps  float64 `attr:"eps"`  // the smallest divisor
 }
 
 // L2NormDef scales vectors to length 1.

@@ -32,7 +32,7 @@ var LayerNormDef = ir.Define(ir.Def[LayerNormAttrs]{
 	},
 })
 
-// LayerNorm adds layer normalisation over the last axis of x; gamma and beta are as long as the last axis, H: [H] or [1,H].
+// LayerNorm adds layer normalisation over the last axis of x, of size H. gamma and beta have shape [H] or [1,H].
 func LayerNorm(x, gamma, beta *ir.Node, eps float64) *ir.Node {
 	return x.Graph.Add(LayerNormDef, LayerNormAttrs{eps}, x, gain(gamma), gain(beta))
 }

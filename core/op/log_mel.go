@@ -9,10 +9,10 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Where log_mel takes the maximum that its floor hangs from.
+// Values of the floor's scope in log_mel: the elements whose maximum determines the floor.
 const (
-	FloorFrame = "frame" // each frame for itself
-	FloorClip  = "clip"  // all frames of a clip, as Whisper does
+	FloorFrame = "frame" // the elements of a frame
+	FloorClip  = "clip"  // all frames of a clip, as in Whisper
 )
 
 // LogMelAttrs are the attributes of log_mel.
@@ -20,7 +20,7 @@ type LogMelAttrs struct {
 	FloorScope string `attr:"floor_scope"`
 }
 
-// LogMelDef makes the features of speech models of a spectrum.
+// LogMelDef computes the features of speech models from a spectrum.
 var LogMelDef = ir.Define(ir.Def[LogMelAttrs]{
 	Name: "log_mel",
 	Doc: "Log-mel features of a spectrum by filters [mels, bins], to [.., mels]. The spectrum is rfft's, [.., 2 bins], or fft's of bins = n/2+1, [.., 2n]; " +
@@ -51,7 +51,7 @@ var LogMelDef = ir.Define(ir.Def[LogMelAttrs]{
 	Eval: func(a LogMelAttrs, in []*tensor.Array, out *tensor.Array) error {
 		x, f := in[0], in[1]
 		mels, bins, n := f.Shape[0], f.Shape[1], x.Shape[len(x.Shape)-1]
-		group := mels // elements with one top
+		group := mels // number of elements with the same maximum
 		if a.FloorScope == FloorClip {
 			group *= out.Shape[len(out.Shape)-2]
 		}
@@ -100,12 +100,12 @@ func sameFloats(in ...ir.Type) error {
 	return sameDType(in)
 }
 
-// LogMel adds the log-mel features of a spectrum; floorScope is FloorFrame or FloorClip.
+// LogMel adds the log-mel features of a spectrum. floorScope is FloorFrame or FloorClip.
 func LogMel(spectrum, filters *ir.Node, floorScope string) *ir.Node {
 	return spectrum.Graph.Add(LogMelDef, LogMelAttrs{floorScope}, spectrum, filters)
 }
 
-// powers are re^2 + im^2 of the first bins of a spectrum whose last axis is n real and n imaginary parts.
+// powers returns re^2 + im^2 of the first bins of a spectrum. The last axis of x has n real and then n imaginary parts.
 func powers(x *ir.Node, bins int) *ir.Node {
 	axis := x.Type.Rank() - 1
 	re, im := Narrow(x, axis, 0, bins), Narrow(x, axis, int(x.Type.Shape[axis].B/2), bins)

@@ -52,12 +52,12 @@ var LogSumExpDef = ir.Define(ir.Def[ReduceAttrs]{
 	},
 })
 
-// LogSumExp adds log(sum of exp(x)) over axes; reduced axes stay with size 1 if keepDims is set.
+// LogSumExp adds log(sum of exp(x)) over axes. If keepDims is set, the reduced axes stay, with size 1.
 func LogSumExp(x *ir.Node, keepDims bool, axes ...int) *ir.Node {
 	return addReduce(LogSumExpDef, x, keepDims, axes)
 }
 
-// An infinite maximum is replaced by 0, since Inf - Inf is NaN.
+// An infinite maximum is replaced by 0, because Inf - Inf is NaN.
 var _ = ir.Lower(LogSumExpDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	a := n.Attrs.(ReduceAttrs)
 	m := ReduceMax(in[0], true, a.Axes...)

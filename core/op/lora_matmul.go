@@ -13,7 +13,7 @@ type LoraMatMulAttrs struct {
 	Scale float64 `attr:"scale"`
 }
 
-// LoraMatMulDef is a linear layer with a low-rank adapter. It is a block: three products, of which the last adds the first.
+// LoraMatMulDef is a linear layer with a low-rank adapter. It is a block of three products. The last one adds the first.
 var LoraMatMulDef = ir.Define(ir.Def[LoraMatMulAttrs]{
 	Name:  "lora_matmul",
 	Doc:   "Takes x [..,K], w [K,N], a [K,r] and b [r,N]. The result is x.w + scale (x.a).b, a linear layer with a low-rank adapter (Hu et al. 2021). Types are those of matmul.",

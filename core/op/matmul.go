@@ -10,7 +10,7 @@ import (
 // MatMulAttrs are the attributes of matmul.
 type MatMulAttrs struct {
 	TransA bool `attr:"trans_a"` // the last two axes of a are [K,M]
-	TransB bool `attr:"trans_b"` // the last two axes of b are [N,K]: how checkpoints store linear layers
+	TransB bool `attr:"trans_b"` // the last two axes of b are [N,K], as checkpoints store linear layers
 }
 
 // MatMulDef is the batched matrix product.
@@ -48,7 +48,7 @@ var MatMulDef = ir.Define(ir.Def[MatMulAttrs]{
 	},
 })
 
-// MatMul adds the matrix product of a and b. Packed weights need TransB, and no TransA.
+// MatMul adds the matrix product of a and b. Packed weights need TransB and do not allow TransA.
 func MatMul(a, b *ir.Node, attrs MatMulAttrs) *ir.Node {
 	if b.Type.DType.IsPacked() && attrs == (MatMulAttrs{TransB: true}) {
 		return DequantMatMul(a, b, ActivationsF32)
@@ -56,7 +56,7 @@ func MatMul(a, b *ir.Node, attrs MatMulAttrs) *ir.Node {
 	return a.Graph.Add(MatMulDef, attrs, a, b)
 }
 
-// depth is K.
+// depth returns K.
 func depth(a MatMulAttrs, x ir.Type) int64 {
 	if a.TransA {
 		return x.Shape[x.Rank()-2].B
@@ -129,7 +129,7 @@ var _ = ir.Plainer(MatMulDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.N
 	return MatMul(x, w, MatMulAttrs{})
 })
 
-// transposed exchanges the last two axes.
+// transposed exchanges the last two axes of x.
 func transposed(x *ir.Node) *ir.Node {
 	r := x.Type.Rank()
 	return Transpose(x, swapped(r-2, r-1, r)...)

@@ -10,14 +10,13 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// overhead is what an Eval may allocate besides: what does not grow with its operands' sizes, such as lists of axes and the
-// steps of a region, and what Go adds to an allocation, a page or an eighth.
+// overhead returns what Eval may allocate in addition: amounts that do not depend on the sizes of operands, such as lists of axes and the steps of a
+// region, and what Go adds to an allocation, a page or an eighth.
 func overhead(c ir.Case[any], own int64) int64 {
 	return 10<<10 + 64*int64(len(fmt.Sprint(c.Attrs))) + own/8
 }
 
-// TestMemory measures what the definitions allocate, of the cases as they are and with each size made larger, against what they
-// say.
+// TestMemory compares what the definitions allocate with what their Memory functions return, for the cases as they are and with each size enlarged.
 func TestMemory(t *testing.T) {
 	larger := map[string]int{}
 	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {

@@ -15,7 +15,7 @@ type NarrowAttrs struct {
 	Len   int `attr:"len"`
 }
 
-// NarrowDef cuts a range out of one axis.
+// NarrowDef cuts a range from one axis.
 var NarrowDef = ir.Define(ir.Def[NarrowAttrs]{
 	Name: "narrow",
 	Doc: "Elements start to start+len-1 of one axis. len may be 0. A view where every dim before the axis is 1 and those " +
@@ -75,7 +75,7 @@ func Narrow(x *ir.Node, axis, start, n int) *ir.Node {
 	return x.Graph.Add(NarrowDef, NarrowAttrs{fromEnd(axis, x), start, n}, x)
 }
 
-// narrow copies n elements of an axis, from start on.
+// narrow copies n elements of an axis, beginning at start.
 func narrow(in, out *tensor.Array, axis, start, n int) {
 	inner := tensor.Numel(out.Shape[axis+1:])
 	from, size := in.Shape[axis]*inner, n*inner

@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// inferNorm checks x, an optional residual of the same type, and gamma and beta as long as the last axis.
+// inferNorm checks x, an optional residual of the same type, and gamma and beta, which must have the size of the last axis.
 func inferNorm(eps float64, in []ir.Type, residual bool) (ir.Type, error) {
 	x := in[0]
 	if err := isFloat("operand", x); err != nil {
@@ -43,7 +43,7 @@ func checkEps(eps float64) error {
 	return nil
 }
 
-// inferChannelNorm checks x of shape [N, C, ...] and operands of shape [C], which have these names.
+// inferChannelNorm checks x of shape [N, C, ...] and the operands called names, which must have shape [C].
 func inferChannelNorm(eps float64, in []ir.Type, names ...string) (ir.Type, error) {
 	x := in[0]
 	if err := isFloat("operand", x); err != nil {
@@ -60,7 +60,7 @@ func inferChannelNorm(eps float64, in []ir.Type, names ...string) (ir.Type, erro
 	return x, checkEps(eps)
 }
 
-// channelNormIn are the operands of a norm of channels of x, that many of them for each channel.
+// channelNormIn returns the operands of a norm over the channels of x, with the given number of vectors [C].
 func channelNormIn(x ir.Type, vectors int) []ir.Type {
 	return append([]ir.Type{x}, slices.Repeat([]ir.Type{{DType: x.DType, Shape: x.Shape[1:2]}}, vectors)...)
 }
@@ -77,14 +77,14 @@ func gain(v *ir.Node) *ir.Node {
 	return Reshape(v, shape)
 }
 
-// perChannel makes [C] broadcast to x of shape [N, C, ...].
+// perChannel reshapes v [C] so that it broadcasts to x of shape [N, C, ...].
 func perChannel(v, x *ir.Node) *ir.Node {
 	shape := slices.Repeat(ir.ShapeOf(1), x.Type.Rank()-1)
 	shape[0] = v.Type.Shape[0]
 	return Reshape(v, shape)
 }
 
-// moments are the mean of x and 1/sqrt(var + eps).
+// moments returns the mean of x and 1/sqrt(var + eps).
 func moments(eps float64, x []float64) (mean, scale float64) {
 	var variance float64
 	for _, v := range x {
@@ -122,12 +122,12 @@ func rmsNorm(eps float64, x, gamma, beta, y []float64) {
 	}
 }
 
-// normTypes are x's types of the cases.
+// normTypes returns the types of x in the cases.
 func normTypes() []ir.Type {
 	return []ir.Type{f32(1), f32(7), f32(3, 5), f32(2, 3, 33), f32(0, 4), f32(4, 0), f32(5, 300), f16(3, 9), bf16(3, 9), f64(3, 5)}
 }
 
-// normIn are the operands of a norm on x.
+// normIn returns the operands of a norm of x.
 func normIn(x ir.Type, residual bool) []ir.Type {
 	v := ir.Type{DType: x.DType, Shape: x.Shape[x.Rank()-1:]}
 	if residual {
@@ -136,7 +136,7 @@ func normIn(x ir.Type, residual bool) []ir.Type {
 	return []ir.Type{x, v, v}
 }
 
-// plus is the sum of x and res, in float64.
+// plus returns the sum of x and res, in float64.
 func plus(x, res *tensor.Array) []float64 {
 	sum := make([]float64, len(x.F))
 	for i := range sum {
@@ -145,10 +145,10 @@ func plus(x, res *tensor.Array) []float64 {
 	return sum
 }
 
-// plusMemory is what plus allocates.
+// plusMemory returns what plus allocates, in bytes.
 func plusMemory[A any](s ir.Sig[A], _ ir.Type) int64 { return 8 * s.Syms.MaxElems(s.In[0]) }
 
-// scaled is x / sqrt(square + eps) * gamma + beta.
+// scaled adds x / sqrt(square + eps) * gamma + beta.
 func scaled(x, square *ir.Node, eps float64, gamma, beta *ir.Node) *ir.Node {
 	return Add(Mul(Mul(x, Rsqrt(Add(square, number(eps, x)))), gamma), beta)
 }

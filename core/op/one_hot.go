@@ -12,10 +12,10 @@ import (
 // OneHotAttrs are the attributes of one_hot.
 type OneHotAttrs struct {
 	Depth int         `attr:"depth"`
-	DType dtype.DType `attr:"dtype"` // of the result; f32 where it is left out
+	DType dtype.DType `attr:"dtype"` // type of the result; default f32
 }
 
-// OneHotDef turns numbers into rows with one 1. It is a block: it compares with iota.
+// OneHotDef turns each index into a row with a single 1. It is a block that compares with iota.
 var OneHotDef = ir.Define(ir.Def[OneHotAttrs]{
 	Name: "one_hot",
 	Doc: "Takes idx (i32, i64 or u32). The result has a new last axis of size depth, with 1 at the position of the index and 0 elsewhere, in any element type. " +
@@ -85,7 +85,7 @@ var _ = ir.Lower(OneHotDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Nod
 	return Cast(Eq(Reshape(idx, append(slices.Clone(idx.Type.Shape), ir.Static(1))), places), a.result())
 })
 
-// OneHot adds rows of size depth with a 1 at the place that idx says.
+// OneHot adds rows of size depth with a 1 at the index that idx has.
 func OneHot(idx *ir.Node, depth int, d dtype.DType) *ir.Node {
 	return idx.Graph.Add(OneHotDef, OneHotAttrs{depth, d}, idx)
 }

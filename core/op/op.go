@@ -1,11 +1,11 @@
-// Package op defines every op below block level, each in a file of its own: attributes, type inference, a reference
-// evaluation in float64, cost, tolerance and test cases. Printing, encoding, verification, documentation, constant
-// folding and conformance tests are derived from these definitions (see ir.Def).
+// Package op defines every op below block level. Each op has its own file with attributes, type inference, a reference evaluation in float64, cost,
+// tolerance and test cases. Printing, encoding, verification, documentation, constant folding and conformance tests are derived from these definitions;
+// see ir.Def.
 //
-// Constructors (Add, MatMul, ...) append a node and report errors through Graph.Err. They accept axes counted from the
-// end; attributes themselves are canonical: axes lie in [0, rank), reduced axes rise, layouts and modes are spelled out.
+// Constructors (Add, MatMul, ...) append a node and report errors through Graph.Err. They accept axes counted from the end. The attributes of nodes are
+// canonical: axes lie in [0, rank), reduced axes are ascending, and layouts and modes are spelled out.
 //
-// It imports core/dtype, core/tensor and core/ir only; no pass, plan or device.
+// The package imports only core/dtype, core/tensor and core/ir, but no pass, plan or device.
 package op
 
 import (
@@ -19,7 +19,7 @@ import (
 // NoAttrs are the attributes of ops that have none.
 type NoAttrs struct{}
 
-// checkAxis is for attributes, which are canonical.
+// checkAxis returns an error unless an attribute is an axis in [0, rank).
 func checkAxis(axis, rank int) error {
 	if axis < 0 || axis >= rank {
 		return fmt.Errorf("axis %d is out of range for rank %d; want 0 to %d", axis, rank, rank-1)
@@ -27,7 +27,7 @@ func checkAxis(axis, rank int) error {
 	return nil
 }
 
-// checkAxes is checkAxis for lists, which rise.
+// checkAxes is like checkAxis for a list, which must be ascending.
 func checkAxes(axes []int, rank int) error {
 	for i, axis := range axes {
 		if err := checkAxis(axis, rank); err != nil {
@@ -40,7 +40,7 @@ func checkAxes(axes []int, rank int) error {
 	return nil
 }
 
-// sortedAxes is for constructors, whose axes may count from the end and stand in any order.
+// sortedAxes returns the canonical form of axes that a constructor was called with. They may be counted from the end and be in any order.
 func sortedAxes(axes []int, x *ir.Node) []int {
 	sorted := make([]int, len(axes))
 	for i, a := range axes {
@@ -50,7 +50,7 @@ func sortedAxes(axes []int, x *ir.Node) []int {
 	return sorted
 }
 
-// fromEnd is for constructors: -1 is the last axis.
+// fromEnd returns the canonical form of an axis that a constructor was called with. For example, -1 is the last axis of x.
 func fromEnd(axis int, x *ir.Node) int {
 	if axis < 0 {
 		return axis + x.Type.Rank()
@@ -58,7 +58,7 @@ func fromEnd(axis int, x *ir.Node) int {
 	return axis
 }
 
-// checkSize bounds a size given by an attribute, so that sums and products of sizes cannot wrap.
+// checkSize limits a size given by an attribute, so that sums and products of sizes cannot overflow.
 func checkSize(name string, v, lo int) error {
 	if v < lo || int64(v) > ir.MaxDim {
 		return fmt.Errorf("%s is %d; want %d to %d", name, v, lo, int64(ir.MaxDim))
@@ -82,8 +82,7 @@ func sameDType(in []ir.Type) error {
 	return nil
 }
 
-// weightDType checks the rule of matmul-like ops: w has x's type, or x is f32 and w is stored in f16 or bf16 and
-// widened. The result has x's type.
+// weightDType checks the types of matmul-like ops: w has the type of x, or x is f32 and w is stored in f16 or bf16. The result has the type of x.
 func weightDType(x, w ir.Type) error {
 	if err := isFloat("operand 0", x); err != nil {
 		return err
@@ -95,7 +94,7 @@ func weightDType(x, w ir.Type) error {
 	return nil
 }
 
-// vectorOf checks a bias or scale: rank 1, length n, element type d.
+// vectorOf checks a bias or scale, which must have rank 1, length n and element type d.
 func vectorOf(name string, t ir.Type, d dtype.DType, n ir.Dim) error {
 	if want := (ir.Type{DType: d, Shape: ir.Shape{n}}); !t.Equal(want) {
 		return ir.TypesDiffer(t, want, "%s is %v; want %v", name, t, want)
@@ -103,7 +102,7 @@ func vectorOf(name string, t ir.Type, d dtype.DType, n ir.Dim) error {
 	return nil
 }
 
-// numel of a static type.
+// numel returns the number of elements of a static type.
 func numel(t ir.Type) int64 {
 	n := int64(1)
 	for _, d := range t.Shape {

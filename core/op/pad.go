@@ -65,7 +65,7 @@ var PadDef = ir.Define(ir.Def[PadAttrs]{
 	},
 })
 
-// Pad adds before[i] and after[i] elements of the number value at the ends of axis i.
+// Pad adds before[i] and after[i] elements with the given value at the ends of axis i.
 func Pad(x *ir.Node, before, after []int, value float64) *ir.Node {
 	return x.Graph.Add(PadDef, PadAttrs{before, after, value}, x)
 }

@@ -6,16 +6,16 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// PoolAttrs are the attributes of pool. Lists have a number for each spatial axis, one to three; Stride and Padding may be empty.
+// PoolAttrs are the attributes of pool. Lists have a number for each of the one to three spatial axes. Stride and Padding may be empty.
 type PoolAttrs struct {
 	Kind    string `attr:"kind"`    // max, mean, min, prod or sum
 	Kernel  []int  `attr:"kernel"`  // size of the window
-	Stride  []int  `attr:"stride"`  // default: the kernel, so that windows lie side by side
+	Stride  []int  `attr:"stride"`  // default: the kernel, so that windows are adjacent
 	Padding []int  `attr:"padding"` // elements on both sides, default 0
 	Layout  string `attr:"layout"`  // of x and the result: ncw or nwc, nchw or nhwc, ncdhw or ndhwc
 }
 
-// Geometry gives the attributes with defaults filled in.
+// Geometry returns the attributes with defaults filled in.
 func (a PoolAttrs) Geometry() (g Geometry, err error) {
 	if err := g.setLayout(a.Layout, len(a.Kernel)); err != nil {
 		return g, err
@@ -29,13 +29,13 @@ func (a PoolAttrs) Geometry() (g Geometry, err error) {
 	return g, err
 }
 
-// Window is the part of the input that element o of spatial axis i sees, [lo, hi): without the padding.
+// Window returns the range [lo, hi) of input elements, without padding, in the window of output element o of spatial axis i.
 func (g *Geometry) Window(i, o, size int) (lo, hi int) {
 	lo = o*g.Stride[i] - g.Padding[i]
 	return max(lo, 0), min(lo+g.Kernel[i], size)
 }
 
-// PoolDef folds the elements under a window that moves over one, two or three axes.
+// PoolDef combines the elements in a window that moves over one, two or three axes.
 var PoolDef = ir.Define(ir.Def[PoolAttrs]{
 	Name: "pool",
 	Doc: "The sum, mean, maximum, minimum or product of the elements of each channel under a window that moves over the spatial axes: " +
@@ -104,7 +104,7 @@ var PoolDef = ir.Define(ir.Def[PoolAttrs]{
 	},
 })
 
-// most is the largest number of elements under a window.
+// most returns the largest number of elements in a window.
 func (a PoolAttrs) most(x ir.Type) int64 {
 	g, _ := a.Geometry()
 	n := int64(1)

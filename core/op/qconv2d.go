@@ -24,14 +24,14 @@ func (a QConv2DAttrs) conv() ConvAttrs {
 	return ConvAttrs{a.Stride, a.Padding, a.Dilation, a.Groups, NCHW}
 }
 
-// Geometry is that of the convolution.
+// Geometry returns the geometry of the convolution.
 func (a QConv2DAttrs) Geometry() (Geometry, error) { return a.conv().Geometry() }
 
 func (a QConv2DAttrs) matmul() QMatMulAttrs {
 	return QMatMulAttrs{TransB: true, HasBias: a.HasBias, XZero: a.XZero, WZero: a.WZero, YZero: a.YZero}
 }
 
-// QConv2DDef is the convolution of 8-bit integers. Targets that lack it run the patches of im2col, and qmatmul for each group.
+// QConv2DDef is the convolution of 8-bit integers. For targets that lack it, it is lowered to im2col and a qmatmul for each group.
 var QConv2DDef = ir.Define(ir.Def[QConv2DAttrs]{
 	Name: "qconv2d",
 	Doc: "Takes x [N,Cin,H,W] and w [Cout,Cin/groups,kh,kw], i8 or u8 each, mult (f32 [] or [Cout]) and, if has_bias, bias (i32 [Cout]). The result is the convolution of x - x_zero with " +
@@ -145,7 +145,7 @@ var _ = ir.Lower(QConv2DDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.No
 	return Transpose(Reshape(y, ir.Shape{out[0], out[2], out[3], out[1]}), 0, 3, 1, 2)
 })
 
-// QConv2D adds the convolution of 8-bit integers; bias may be nil, has_bias is set here.
+// QConv2D adds the convolution of 8-bit integers. bias may be nil. It sets has_bias.
 func QConv2D(x, w, mult, bias *ir.Node, a QConv2DAttrs) *ir.Node {
 	a.HasBias = bias != nil
 	return x.Graph.Add(QConv2DDef, a, ir.WithOptional(bias, x, w, mult)...)

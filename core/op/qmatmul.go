@@ -18,7 +18,7 @@ type QMatMulAttrs struct {
 	YZero   int  `attr:"y_zero"`
 }
 
-// maxQDepth keeps sums of products of 8-bit integers in 32 bits.
+// maxQDepth is the largest K for which sums of products of 8-bit integers fit in 32 bits.
 const maxQDepth = 1 << 15
 
 // QMatMulDef is the product of 8-bit integers.
@@ -105,7 +105,7 @@ var QMatMulDef = ir.Define(ir.Def[QMatMulAttrs]{
 	},
 })
 
-// finish makes an element of column col from its sum; rest are mult and bias.
+// finish computes an element of column col from its sum. rest has mult and bias.
 func (a QMatMulAttrs) finish(acc int32, col int, rest []*tensor.Array, d dtype.DType) int64 {
 	if a.HasBias {
 		acc += int32(rest[1].I[col])
@@ -114,16 +114,16 @@ func (a QMatMulAttrs) finish(acc int32, col int, rest []*tensor.Array, d dtype.D
 	return saturate(math.RoundToEven(float64(scaled))+float64(a.YZero), d)
 }
 
-// byteRange is all of a type's values.
+// byteRange returns the range of all values of a type.
 func byteRange(t ir.Type) ir.Range {
 	lo, hi := t.DType.IntRange()
 	return ir.Range{Lo: float64(lo), Hi: float64(hi)}
 }
 
-// exactDepth is how many products of 8-bit integers f32 adds exactly: 2^24 is the end of its integers.
+// exactDepth is how many products of 8-bit integers f32 can add exactly. Integers in f32 are exact up to 2^24.
 const exactDepth = (1 << 24) / (255 * 255)
 
-// Products in f32 of pieces that are exact there, added as integers.
+// The lowering multiplies pieces in f32 that are small enough to be exact, and adds the results as integers.
 var _ = ir.Lower(QMatMulDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	a := n.Attrs.(QMatMulAttrs)
 	shifted := func(v *ir.Node, zero int) *ir.Node {
@@ -163,7 +163,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// QMatMul adds the product of 8-bit integers; bias may be nil, has_bias is set here.
+// QMatMul adds the product of 8-bit integers. bias may be nil. It sets has_bias.
 func QMatMul(x, w, mult, bias *ir.Node, a QMatMulAttrs) *ir.Node {
 	a.HasBias = bias != nil
 	return x.Graph.Add(QMatMulDef, a, ir.WithOptional(bias, x, w, mult)...)

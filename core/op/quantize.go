@@ -11,12 +11,12 @@ import (
 
 // QuantizeAttrs are the attributes of quantize and dequantize.
 type QuantizeAttrs struct {
-	Axis  int         `attr:"axis"`  // that scale goes along, where it is a vector
+	Axis  int         `attr:"axis"`  // axis of a scale that is a vector
 	Zero  int         `attr:"zero"`  // the integer that stands for 0
-	DType dtype.DType `attr:"dtype"` // of the integers: i8 (also where it is left out) or u8
+	DType dtype.DType `attr:"dtype"` // type of the integers: i8 (the default) or u8
 }
 
-// Integer is the element type of the integers.
+// Integer returns the element type of the integers.
 func (a QuantizeAttrs) Integer() dtype.DType {
 	if a.DType == dtype.Invalid {
 		return dtype.I8
@@ -24,7 +24,7 @@ func (a QuantizeAttrs) Integer() dtype.DType {
 	return a.DType
 }
 
-// check compares the attributes with x and scale.
+// check checks the attributes against x and scale.
 func (a QuantizeAttrs) check(x, scale ir.Type) error {
 	d := a.Integer()
 	if d != dtype.I8 && d != dtype.U8 {
@@ -51,7 +51,7 @@ func (a QuantizeAttrs) check(x, scale ir.Type) error {
 	return nil
 }
 
-// checkZero checks an attribute that is an element of type d.
+// checkZero checks that an attribute is a value of type d.
 func checkZero(name string, v int, d dtype.DType) error {
 	if lo, hi := d.IntRange(); int64(v) < lo || int64(v) > hi {
 		return fmt.Errorf("%s is %d; want %d to %d, the range of %v", name, v, lo, hi, d)
@@ -59,7 +59,7 @@ func checkZero(name string, v int, d dtype.DType) error {
 	return nil
 }
 
-// scaleOf is the scale of element i.
+// scaleOf returns the scale of element i.
 func (a QuantizeAttrs) scaleOf(scale *tensor.Array, shape []int, i int) float64 {
 	if len(scale.Shape) == 0 {
 		return scale.F[0]
@@ -67,7 +67,7 @@ func (a QuantizeAttrs) scaleOf(scale *tensor.Array, shape []int, i int) float64 
 	return scale.F[i/tensor.Numel(shape[a.Axis+1:])%shape[a.Axis]]
 }
 
-// QuantizeDef makes 8-bit integers of floats. It is a block.
+// QuantizeDef converts floats to 8-bit integers. It is a block.
 var QuantizeDef = ir.Define(ir.Def[QuantizeAttrs]{
 	Name: "quantize",
 	Doc: "Takes x (f32) and scale (f32, one or one for each element of an axis). The result is round(x / scale) + zero, half to even, limited to the range of the integer type. " +
@@ -101,7 +101,7 @@ var QuantizeDef = ir.Define(ir.Def[QuantizeAttrs]{
 	},
 })
 
-// along gives a vector the shape that broadcasts along an axis of x; a scalar stays.
+// along reshapes a vector so that it broadcasts along an axis of x. A scalar stays as it is.
 func along(v *ir.Node, axis int, x ir.Type) *ir.Node {
 	if v.Type.Rank() == 0 {
 		return v
@@ -113,7 +113,7 @@ func along(v *ir.Node, axis int, x ir.Type) *ir.Node {
 	return Reshape(v, shape)
 }
 
-// A cast saturates.
+// The cast saturates.
 var _ = ir.Lower(QuantizeDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	a, x := n.Attrs.(QuantizeAttrs), in[0]
 	q := Round(Div(x, along(in[1], a.Axis, x.Type)))
@@ -123,12 +123,12 @@ var _ = ir.Lower(QuantizeDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.N
 	return Cast(q, a.Integer())
 })
 
-// Quantize adds x as 8-bit integers; scale is one number, or one for each element of an axis.
+// Quantize adds x as 8-bit integers. scale is one number, or one for each element of an axis.
 func Quantize(x, scale *ir.Node, a QuantizeAttrs) *ir.Node {
 	return x.Graph.Add(QuantizeDef, a, x, scale)
 }
 
-// DequantizeDef makes floats of 8-bit integers. It is a block.
+// DequantizeDef converts 8-bit integers to floats. It is a block.
 var DequantizeDef = ir.Define(ir.Def[QuantizeAttrs]{
 	Name:  "dequantize",
 	Doc:   "Takes x (i8 or u8, as dtype says) and scale (f32, one or one for each element of an axis). The result is (x - zero) * scale.",
@@ -169,7 +169,7 @@ var _ = ir.Lower(DequantizeDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir
 	return Mul(x, along(in[1], a.Axis, x.Type))
 })
 
-// Dequantize adds the floats that the 8-bit integers x stand for.
+// Dequantize adds the floats that the 8-bit integers x represent.
 func Dequantize(x, scale *ir.Node, a QuantizeAttrs) *ir.Node {
 	return x.Graph.Add(DequantizeDef, a, x, scale)
 }

@@ -17,7 +17,7 @@ type ReduceAttrs struct {
 	KeepDims bool  `attr:"keep_dims"` // reduced axes stay with size 1
 }
 
-// infer is the type of x without the reduced axes.
+// infer returns the type of x without the reduced axes.
 func (a ReduceAttrs) infer(x ir.Type) (ir.Type, error) {
 	if err := checkAxes(a.Axes, x.Rank()); err != nil {
 		return ir.Type{}, err
@@ -43,28 +43,28 @@ func (a ReduceAttrs) places(x *tensor.Array) [][]int {
 	return [][]int{strides(kept, x.Shape)}
 }
 
-// reduction describes how a reduction, or a scan, folds its elements.
+// reduction describes how a reduction or a scan combines elements.
 type reduction struct {
 	name, doc string
 	tol       func(a ReduceAttrs, in []ir.Type, out ir.Type) ir.Tolerance
 	float     func(acc, x float64) float64
 	start     float64
-	integer   func(acc, x int64) int64 // nil: floats only
+	integer   func(acc, x int64) int64 // nil if only floats are allowed
 	startInt  func(dtype.DType) int64
 	mean      bool // divide by the number of elements
-	bools     bool // of bools only
+	bools     bool // only bools are allowed
 	fill      []ir.Range
 
-	scanTol func(a ScanAttrs, in []ir.Type, out ir.Type) ir.Tolerance // in place of tol, of a scan
+	scanTol func(a ScanAttrs, in []ir.Type, out ir.Type) ir.Tolerance // replaces tol for a scan
 }
 
-// nearOne keeps products of many elements near 1.
+// nearOne is a range in which products of many elements stay near 1.
 var nearOne = []ir.Range{{Lo: 0.9, Hi: 1.1}}
 
 // reductions are found by their kind, the name of the op without "reduce_", by what else folds elements.
 var reductions = map[string]reduction{}
 
-// findReduction is the reduction of a kind that takes elements of x's type.
+// findReduction returns the reduction of a kind, if it accepts elements of x's type.
 func findReduction(kind string, x ir.Type) (reduction, error) {
 	r, ok := reductions[kind]
 	if !ok {
@@ -73,7 +73,7 @@ func findReduction(kind string, x ir.Type) (reduction, error) {
 	return r, r.checkType(x)
 }
 
-// checkType checks that a reduction takes elements of x's type.
+// checkType checks that a reduction accepts elements of x's type.
 func (r reduction) checkType(x ir.Type) error {
 	if d := x.DType; r.bools && d != dtype.Bool {
 		return fmt.Errorf("operand is %v; want bool", x)
@@ -83,7 +83,7 @@ func (r reduction) checkType(x ir.Type) error {
 	return nil
 }
 
-// begin sets all elements to what a fold starts with.
+// begin sets all elements to the initial value of a fold.
 func (r reduction) begin(out *tensor.Array) {
 	for i := range out.I {
 		out.I[i] = r.startInt(out.DType)
@@ -153,12 +153,12 @@ func reduce(r reduction) *ir.OpDef {
 	})
 }
 
-// addReduce is what the constructors share: axes may count from the end and stand in any order.
+// addReduce adds a reduction. Axes may be counted from the end and be in any order.
 func addReduce(def *ir.OpDef, x *ir.Node, keepDims bool, axes []int) *ir.Node {
 	return x.Graph.Add(def, ReduceAttrs{sortedAxes(axes, x), keepDims}, x)
 }
 
-// summedAxes is the tolerance of a sum over the reduced axes.
+// summedAxes returns the tolerance of a sum over the reduced axes.
 func summedAxes(a ReduceAttrs, in []ir.Type, out ir.Type) ir.Tolerance {
 	k := int64(1)
 	for _, axis := range a.Axes {
@@ -167,7 +167,7 @@ func summedAxes(a ReduceAttrs, in []ir.Type, out ir.Type) ir.Tolerance {
 	return summed(out.DType, k)
 }
 
-// plainReduce reduces one axis at a time, and the last one.
+// plainReduce registers a plainer form of a reduction, which reduces one axis at a time, always the last one.
 func plainReduce(def *ir.OpDef) struct{} {
 	return ir.Plainer(def, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 		a, x := n.Attrs.(ReduceAttrs), in[0]

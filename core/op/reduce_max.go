@@ -18,7 +18,7 @@ var ReduceMaxDef = reduce(reduction{
 	startInt: func(d dtype.DType) int64 { lo, _ := d.IntRange(); return lo },
 })
 
-// ReduceMax adds the maximum over axes; reduced axes stay with size 1 if keepDims is set.
+// ReduceMax adds the maximum over axes. If keepDims is set, the reduced axes stay, with size 1.
 func ReduceMax(x *ir.Node, keepDims bool, axes ...int) *ir.Node {
 	return addReduce(ReduceMaxDef, x, keepDims, axes)
 }

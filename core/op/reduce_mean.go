@@ -11,7 +11,7 @@ var ReduceMeanDef = reduce(reduction{
 	mean:  true,
 })
 
-// ReduceMean adds the mean over axes; reduced axes stay with size 1 if keepDims is set.
+// ReduceMean adds the mean over axes. If keepDims is set, the reduced axes stay, with size 1.
 func ReduceMean(x *ir.Node, keepDims bool, axes ...int) *ir.Node {
 	return addReduce(ReduceMeanDef, x, keepDims, axes)
 }
@@ -30,7 +30,7 @@ var _ = ir.Lower(ReduceMeanDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir
 	if one.IsStatic() {
 		return Div(sum, number(float64(count.B), sum))
 	}
-	// The sizes are known at run time only: count.
+	// The sizes are known only at run time, so count the elements.
 	ones := ReduceSum(Expand(number(1, sum), one), false, a.Axes...)
 	return Div(sum, Reshape(ones, ir.Shape{}))
 })

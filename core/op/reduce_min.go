@@ -18,7 +18,7 @@ var ReduceMinDef = reduce(reduction{
 	startInt: func(d dtype.DType) int64 { _, hi := d.IntRange(); return hi },
 })
 
-// ReduceMin adds the minimum over axes; reduced axes stay with size 1 if keepDims is set.
+// ReduceMin adds the minimum over axes. If keepDims is set, the reduced axes stay, with size 1.
 func ReduceMin(x *ir.Node, keepDims bool, axes ...int) *ir.Node {
 	return addReduce(ReduceMinDef, x, keepDims, axes)
 }

@@ -17,7 +17,7 @@ var ReduceProdDef = reduce(reduction{
 	fill:     nearOne,
 })
 
-// ReduceProd adds the product over axes; reduced axes stay with size 1 if keepDims is set.
+// ReduceProd adds the product over axes. If keepDims is set, the reduced axes stay, with size 1.
 func ReduceProd(x *ir.Node, keepDims bool, axes ...int) *ir.Node {
 	return addReduce(ReduceProdDef, x, keepDims, axes)
 }

@@ -15,7 +15,7 @@ var ReduceSumDef = reduce(reduction{
 	startInt: func(dtype.DType) int64 { return 0 },
 })
 
-// ReduceSum adds the sum over axes; reduced axes stay with size 1 if keepDims is set.
+// ReduceSum adds the sum over axes. If keepDims is set, the reduced axes stay, with size 1.
 func ReduceSum(x *ir.Node, keepDims bool, axes ...int) *ir.Node {
 	return addReduce(ReduceSumDef, x, keepDims, axes)
 }

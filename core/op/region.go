@@ -15,7 +15,7 @@ const (
 	MaxRegionSteps  = 32
 )
 
-// RegionStep is one elementwise op of a region; its result has the number of the step.
+// RegionStep is one elementwise op of a region. Its result has the number of the step.
 type RegionStep struct {
 	Op    *ir.OpDef // see CanBeInRegion
 	Attrs any
@@ -31,14 +31,14 @@ const (
 	RegionLiteral                    // the number Value
 )
 
-// RegionOperand is what a region step reads.
+// RegionOperand is an operand of a region step.
 type RegionOperand struct {
 	Kind  OperandKind
 	Index int
 	Value float32
 }
 
-// String prints i0, v3 or a number with a point or an exponent.
+// String returns i0, v3 or a number with a point or an exponent.
 func (o RegionOperand) String() string {
 	switch o.Kind {
 	case RegionInput:
@@ -53,7 +53,7 @@ func (o RegionOperand) String() string {
 	return s
 }
 
-// FormatRegion prints steps in the one form that elementwise_region takes.
+// FormatRegion returns steps as text. It is the only form that elementwise_region accepts.
 func FormatRegion(steps []RegionStep) string {
 	var b strings.Builder
 	for i, s := range steps {
@@ -75,7 +75,7 @@ func FormatRegion(steps []RegionStep) string {
 	return b.String()
 }
 
-// regionGrammar is the language of expr, for spec/ops.md.
+// regionGrammar is the grammar of expr, for spec/ops.md.
 const regionGrammar = "```\n" +
 	"expr    = step { \"; \" step } .                                      at most 32, v0, v1, ... in order\n" +
 	"step    = \"v\" int \"=\" op \"(\" operand { \",\" operand } { \",\" attr } \")\" .\n" +
