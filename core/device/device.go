@@ -72,6 +72,9 @@ type Load struct {
 	Program *program.Program
 	Weights []byte // the weights section, read-only
 	Mapped  bool   // Weights are whole pages of a mapping that lasts until Close returns, so a backend may use them in place
+	// IO, if not nil, is the IO of all runs: whole pages of a mapping that lasts until Close returns, so a backend may use them in place. It then may
+	// write up to the next multiple of program.Align after an output, and leave outputs half written when a run fails.
+	IO      []byte
 	Device  string // a Device.ID; if empty, the backend chooses
 	Threads int    // number of threads; 0 means all that the process may use
 	// Precision of the operands of matrix products and attention: "" or "f32", or "bf16", which rounds them to bfloat16. Sums and all other

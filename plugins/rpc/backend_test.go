@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -143,13 +144,19 @@ func (e *refExecutable) Kernels() []device.Kernel {
 const fakeMemory = 4321
 
 func (e *refExecutable) Memory() int64 { return fakeMemory }
-func (e *refExecutable) Close() error  { return nil }
+func (e *refExecutable) Close() error {
+	clear(e.l.IO) // which must still be mapped
+	return nil
+}
 
 // fakeDeviceMemory is the device memory that executables report.
 const fakeDeviceMemory = 12345
 
 func (e *refExecutable) Run(ctx context.Context, r device.Run) (st device.Stats, err error) {
 	st.FirstNaN = -1
+	if len(r.IO) != len(e.l.IO) || &r.IO[0] != &e.l.IO[0] || !tensor.Aligned(r.IO, os.Getpagesize()) {
+		return st, diag.New(device.ErrDevice, "ref", "a run with other inputs and outputs than Load was told, or not at a page")
+	}
 	bound, err := e.l.Program.Bind(r.Syms)
 	if err != nil {
 		return st, err

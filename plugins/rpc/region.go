@@ -141,7 +141,7 @@ func (r *region) store(word int, v int64) {
 	}
 }
 
-// mapping is a read-only mapping of part of a file.
+// mapping is memory of this process: a read-only mapping of part of a file, or memory without a file.
 type mapping struct {
 	whole []byte
 	data  []byte // the requested part
@@ -162,6 +162,15 @@ func mapFile(f *os.File, offset, size int64) (*mapping, error) {
 		return nil, err
 	}
 	return &mapping{b, b[lead:]}, nil
+}
+
+// mapMemory maps size zero bytes, more than 0, without a file.
+func mapMemory(size int64) (*mapping, error) {
+	b, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return nil, err
+	}
+	return &mapping{b, b}, nil
 }
 
 func (m *mapping) close() {

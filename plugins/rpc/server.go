@@ -53,9 +53,10 @@ type loaded struct {
 	prog    *program.Program
 	exe     device.Executable
 	weights *mapping // nil if there are none or they came in chunks
+	memory  *mapping // of io, if tensors are sent in chunks
 	shared  bool
 	spins   bool   // as in Executable
-	io      []byte // the io space if tensors are sent in chunks
+	io      []byte // the io space
 
 	binder   binder        // guarded by the server's running
 	stats    []device.Step // step times of the last profiled run
@@ -156,11 +157,12 @@ func (s *server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.Loa
 		return statusOf(err, nil)
 	}
 	if err := s.place(l, h, weights); err != nil {
+		l.unmap()
 		return statusOf(err, nil)
 	}
 	id, err := s.start(st.Context(), l, h, weights)
 	if err != nil {
-		l.weights.close()
+		l.unmap()
 		return statusOf(err, nil)
 	}
 	reply := &rlxv1.LoadReply{Executable: id, Memory: l.exe.Memory()}
@@ -203,7 +205,12 @@ func checkPlaces(p *program.Program, weights int64) error {
 // place sets the memory for the weights and the IO space of a program.
 func (s *server) place(l *loaded, h *rlxv1.LoadHeader, weights []byte) (err error) {
 	if s.region == nil {
-		l.io = tensor.AlignedBytes(int(l.prog.IOSize))
+		if l.prog.IOSize > 0 { // whole pages, so that backends can use them in place
+			if l.memory, err = mapMemory(l.prog.IOSize); err != nil {
+				return diag.New(device.ErrMemory, "", "load: io space of %d bytes: %w", l.prog.IOSize, err)
+			}
+			l.io = l.memory.data
+		}
 	} else {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -232,6 +239,13 @@ func (s *server) place(l *loaded, h *rlxv1.LoadHeader, weights []byte) (err erro
 	return nil
 }
 
+// unmap frees the memory of a program that the backend does not use any more.
+func (l *loaded) unmap() {
+	l.weights.close()
+	l.memory.close()
+	l.io = nil
+}
+
 // start loads the program in the backend and gives it a number.
 func (s *server) start(ctx context.Context, l *loaded, h *rlxv1.LoadHeader, weights []byte) (uint64, error) {
 	s.mu.Lock()
@@ -254,7 +268,7 @@ func (s *server) start(ctx context.Context, l *loaded, h *rlxv1.LoadHeader, weig
 		return 0, err
 	}
 	l.spins = accelerated(info, h.Device)
-	exe, err := s.cfg.Backend.Load(ctx, device.Load{Program: l.prog, Weights: weights, Mapped: l.weights != nil, Device: h.Device, Threads: int(h.Threads),
+	exe, err := s.cfg.Backend.Load(ctx, device.Load{Program: l.prog, Weights: weights, Mapped: l.weights != nil, IO: l.io, Device: h.Device, Threads: int(h.Threads),
 		Precision: h.Precision})
 	if err != nil {
 		return 0, err
@@ -324,7 +338,7 @@ func (s *server) Unload(_ context.Context, r *rlxv1.UnloadRequest) (*rlxv1.Unloa
 		return nil, protocolError("executable %d is not loaded", r.Executable)
 	}
 	err := l.exe.Close()
-	l.weights.close()
+	l.unmap()
 	if err != nil {
 		return nil, statusOf(fmt.Errorf("unload: %w", err), nil)
 	}
