@@ -55,7 +55,7 @@ func (g *gpu) tick() (float64, error) {
 		if err := g.commands(func(enc Encoder) error { return enc.Mark(c, k) }); err != nil {
 			return 0, err
 		}
-		if err := g.wait(); err != nil {
+		if err := g.wait(time.Time{}); err != nil {
 			return 0, err
 		}
 		at[k] = time.Now()

@@ -76,8 +76,8 @@ type Device interface {
 
 // InPlace is a Device that uses memory of the host as a buffer, without a copy.
 type InPlace interface {
-	// Over makes a buffer over mapped memory, which begins at a page. The buffer ends with the memory's last page. Nothing writes to it. The memory must
-	// stay mapped until the buffer is released and all submissions have ended.
+	// Over makes a buffer over mapped memory, which begins at a page. The buffer ends with the memory's last page. Commands write to it only if the memory is
+	// writable. The host sees what they wrote once they have ended. The memory must stay mapped until the buffer is released and all submissions have ended.
 	Over(label string, memory []byte) (Buffer, error)
 }
 

@@ -99,6 +99,10 @@ func (c *recording) report() {
 // settle ends a run. It drops what was recorded and not submitted, and waits for what was submitted, because the next run uses the same memory.
 func (c *recording) settle() {
 	c.drop()
+	if c.x.io.host != nil {
+		c.x.g.drain() // not only until one fails: the host may write to the io space as soon as the run has ended
+		return
+	}
 	for wait := NewPatience(time.Time{}); c.flow.inFlight > 0; wait.Pause() {
 		if idle, err := c.x.g.poll(); idle || err != nil { // a submission that failed has ended, too
 			return

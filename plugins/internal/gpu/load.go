@@ -22,6 +22,7 @@ type executable struct {
 	arena, io, scratch, status *space
 	section                    []byte     // the weights section; nil once it is uploaded
 	mapped                     bool       // as in device.Load
+	hostIO                     []byte     // device.Load.IO
 	weights                    []*space   // for the parts of the section that are read
 	state                      *space     // state of the last run; nil if it had none
 	stateShape                 *space     // how the state space is divided; it has no buffers
@@ -72,7 +73,7 @@ func (b *Backend) Load(_ context.Context, l device.Load) (device.Executable, err
 		if err != nil {
 			return nil, err
 		}
-		x := &executable{g: g, p: l.Program, section: l.Weights, mapped: l.Mapped}
+		x := &executable{g: g, p: l.Program, section: l.Weights, mapped: l.Mapped, hostIO: l.IO}
 		if err := x.load(); err != nil {
 			return nil, err
 		}
@@ -145,6 +146,7 @@ func (x *executable) allocate() (err error) {
 			return err
 		}
 	}
+	x.planTransfers() // again, since the device may have refused the memory of the host
 	if x.params, err = x.g.dev.NewBuffer("parameters", x.paramBytes, Parameters); err != nil {
 		return err
 	}
@@ -286,7 +288,7 @@ func (x *executable) release() {
 	x.tape.release()
 	x.tape = nil
 	if x.g.limits.Page > 0 {
-		x.g.drain() // submissions behind one that failed may still read weights, which the caller may unmap
+		x.g.drain() // submissions behind one that failed may still use memory that the caller unmaps
 	}
 	for _, d := range x.dispatches {
 		if d.bound != nil {

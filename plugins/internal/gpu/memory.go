@@ -4,6 +4,7 @@ import (
 	"errors"
 	"runtime"
 	"time"
+	"unsafe"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
@@ -26,6 +27,19 @@ const slack = program.Align
 func (g *gpu) planSpace(bytes int64) *space {
 	total, most := program.AlignUp(bytes)+slack, g.limits.Buffer
 	return &space{buffers: make([]Buffer, (total+most-1)/most), size: most, bytes: total}
+}
+
+// spaceOver plans a space of some bytes over memory of the host, which begins at a page and ends with the last page of the space.
+func (g *gpu) spaceOver(host []byte, bytes int64) *space {
+	page := g.limits.Page
+	bytes, most := (bytes+page-1)&^(page-1), g.limits.Buffer&^(page-1)
+	return &space{buffers: make([]Buffer, (bytes+most-1)/most), size: most, bytes: bytes, host: host}
+}
+
+// atPage reports whether the device can use memory of the host in place.
+func (g *gpu) atPage(memory []byte) bool {
+	page := g.limits.Page
+	return page > 0 && len(memory) > 0 && uintptr(unsafe.Pointer(&memory[0]))%uintptr(page) == 0
 }
 
 // make allocates the buffers. After an error there are none. If the device does not take memory of the host, the buffers get memory of their own.
@@ -180,9 +194,9 @@ func (g *gpu) access(s *staging, n int64, due time.Time, f func([]byte)) error {
 	return s.hide()
 }
 
-// wait waits until the device has finished all submissions.
-func (g *gpu) wait() error {
-	for wait := NewPatience(time.Time{}); ; wait.Pause() {
+// wait waits until the device has finished all submissions. due is as for await.
+func (g *gpu) wait(due time.Time) error {
+	for wait := NewPatience(due); ; wait.Pause() {
 		if idle, err := g.poll(); idle || err != nil {
 			return err
 		}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unsafe"
 
 	"golang.org/x/sync/errgroup"
 
@@ -63,12 +62,26 @@ func (x *executable) plan() error {
 		x.kernels = append(x.kernels, device.Kernel{Op: name, Native: true})
 	}
 	slices.SortFunc(x.kernels, func(a, b device.Kernel) int { return strings.Compare(a.Op, b.Op) })
-	x.planTransfers()
 	x.planWeights()
-	x.arena, x.io = x.g.planSpace(x.p.ArenaSize), x.g.planSpace(x.p.IOSize)
+	x.arena, x.io = x.g.planSpace(x.p.ArenaSize), x.planIO()
 	x.scratch, x.status = x.g.planSpace(x.scratchBytes), x.g.planSpace(x.statusBytes())
 	x.stateShape = x.g.planSpace(x.p.StateSize)
+	x.planTransfers()
 	return x.planTexts()
+}
+
+// planIO plans the io space: over the host's memory if possible.
+func (x *executable) planIO() *space {
+	if int64(len(x.hostIO)) < x.p.IOSize || !x.g.atPage(x.hostIO[:x.p.IOSize]) {
+		return x.g.planSpace(x.p.IOSize)
+	}
+	s := x.g.spaceOver(x.hostIO[:x.p.IOSize], x.p.IOSize)
+	for _, pl := range x.p.Places {
+		if pl.Space == program.IO && pl.Offset >= s.bytes { // an empty value at the end, which needs slack
+			return x.g.planSpace(x.p.IOSize)
+		}
+	}
+	return s
 }
 
 // add appends a dispatch.
@@ -112,8 +125,7 @@ func (x *executable) findGroup(first int, uses []int) (dispatch, int) {
 // planWeights lists the parts of the weights section that steps read, and plans memory for them: one space with all of them or, if the device can use
 // the section in place, a space over each.
 func (x *executable) planWeights() {
-	page := x.g.limits.Page
-	if !x.mapped || page == 0 || len(x.section) == 0 || uintptr(unsafe.Pointer(&x.section[0]))%uintptr(page) != 0 {
+	if !x.mapped || !x.g.atPage(x.section) {
 		x.resident = merge(x.read(), program.Align, 0)
 		total := int64(0)
 		for i := range x.resident {
@@ -127,12 +139,10 @@ func (x *executable) planWeights() {
 		x.weights = []*space{s}
 		return
 	}
-	x.resident = merge(x.read(), page, inPlaceGap)
-	most := x.g.limits.Buffer &^ (page - 1)
+	x.resident = merge(x.read(), x.g.limits.Page, inPlaceGap)
 	for i := range x.resident {
 		r := &x.resident[i]
-		bytes := (r.to - r.from + page - 1) &^ (page - 1)
-		r.space = &space{buffers: make([]Buffer, (bytes+most-1)/most), size: most, bytes: bytes, host: x.section[r.from:min(r.to, int64(len(x.section)))]}
+		r.space = x.g.spaceOver(x.section[r.from:min(r.to, int64(len(x.section)))], r.to-r.from)
 		x.weights = append(x.weights, r.space)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
@@ -91,6 +92,9 @@ func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error
 	if int64(len(r.IO)) < x.p.IOSize {
 		return stats, diag.New(device.ErrInput, x.p.Method, "%d bytes of inputs and outputs; the program needs %d", len(r.IO), x.p.IOSize)
 	}
+	if host := x.io.host; host != nil && unsafe.SliceData(r.IO) != unsafe.SliceData(host) {
+		return stats, diag.New(device.ErrInput, x.p.Method, "inputs and outputs lie elsewhere than Load was told")
+	}
 	if err := x.g.lostError(); err != nil {
 		return stats, err
 	}
@@ -121,7 +125,7 @@ func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error
 	return stats, err
 }
 
-// steps does the work of a run whose inputs are in the staging buffer.
+// steps does the work of a run whose inputs are in the staging buffer, or in place.
 func (c *recording) steps() error {
 	if c.r.Progress != nil {
 		c.r.Progress(0)
@@ -156,7 +160,7 @@ func (c *recording) dispatchAll() error {
 		if err := c.submit(); err != nil {
 			return err
 		}
-		if err := x.g.wait(); err != nil {
+		if err := x.g.wait(time.Time{}); err != nil {
 			return err
 		}
 	}
@@ -199,7 +203,7 @@ func (c *recording) dispatchAll() error {
 			if err := c.submit(); err != nil {
 				return err
 			}
-			if err := x.g.wait(); err != nil {
+			if err := x.g.wait(time.Time{}); err != nil {
 				return err
 			}
 			if err := c.look(i, begin); err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // Inputs reach the device through one staging buffer. Results come back through several of downloadChunk bytes: while the device fills one, the
-// host empties the one before.
+// host empties the one before. If the io space lies over the host's memory, neither is needed.
 const downloadChunk = 32 << 20
 
 // joinGap is how many unused bytes between two tensors are copied to save a command. A command costs a device some microseconds.
@@ -50,15 +50,18 @@ func within(list []stretch, from, n int64) (out []stretch) {
 
 // planTransfers plans the staging buffers. Inputs lie there at the same distances as in the io space, so that join can copy them with one command.
 func (x *executable) planTransfers() {
+	x.upAt, x.upBytes, x.downBytes = nil, 0, x.statusBytes()
+	x.chunk = min(downloadChunk, x.g.limits.Buffer)
+	if x.io.host != nil {
+		return
+	}
 	for _, n := range x.p.Graph.Inputs() {
 		x.upAt = append(x.upAt, x.upBytes)
 		x.upBytes += program.AlignUp(x.p.Places[n.ID].Size)
 	}
-	x.downBytes = x.statusBytes()
 	for _, o := range x.p.Graph.Outputs {
 		x.downBytes += program.AlignUp(x.p.Places[o.Node.ID].Size)
 	}
-	x.chunk = min(downloadChunk, x.g.limits.Buffer)
 }
 
 // makeStaging allocates the staging buffers.
@@ -96,8 +99,11 @@ func (x *executable) releaseStaging() {
 // statusBytes returns the size of the slots in which shaders report values that they refuse. They come first in the staging buffers for results.
 func (x *executable) statusBytes() int64 { return int64(x.statuses) * program.Align }
 
-// uploads lists the inputs that the host passes to a run.
+// uploads lists the inputs that are copied to the device.
 func (x *executable) uploads(r *device.Run) (list []stretch) {
+	if x.io.host != nil {
+		return nil
+	}
 	for i, o := range x.b.Inputs {
 		if !r.Fed(i) && o.Bytes > 0 {
 			list = append(list, stretch{o.Offset, x.upAt[i], o.Bytes})
@@ -106,9 +112,12 @@ func (x *executable) uploads(r *device.Run) (list []stretch) {
 	return list
 }
 
-// downloads lists the results that a run returns to the host. end is where the last one ends in the staging buffers.
+// downloads lists the results that are copied to the host. end is where the last one ends in the staging buffers.
 func (x *executable) downloads(r *device.Run) (list []stretch, end int64) {
 	end = x.statusBytes()
+	if x.io.host != nil {
+		return nil, end
+	}
 	for i, o := range x.b.Outputs {
 		if r.Wants(i) && o.Bytes > 0 {
 			list = append(list, stretch{o.Offset, end, o.Bytes})
@@ -195,11 +204,6 @@ func (c *recording) nextDownload() error {
 func (c *recording) results() error {
 	x := c.x
 	list, end := x.downloads(&c.r)
-	if end == 0 {
-		if err := x.g.wait(); err != nil {
-			return err
-		}
-	}
 	for k := 0; int64(k)*x.chunk < end; k++ {
 		if err := x.down[k].show(min(x.chunk, end-int64(k)*x.chunk)); err != nil {
 			return x.g.seen(err)
@@ -214,6 +218,12 @@ func (c *recording) results() error {
 	if x.pace > 0 {
 		due = c.start.Add(c.submitted + x.pace*time.Duration(len(x.dispatches)))
 	}
+	if end == 0 {
+		if err := x.g.wait(due); err != nil {
+			return err
+		}
+		c.measure()
+	}
 	refused := -1
 	for k := 0; int64(k)*x.chunk < end; k++ {
 		from, err := x.g.await(x.down[k], due)
@@ -221,9 +231,7 @@ func (c *recording) results() error {
 			return err
 		}
 		if k == 0 {
-			if n := len(x.dispatches); n > 0 && c.plain() {
-				x.pace = (time.Since(c.start) - c.submitted) / time.Duration(n)
-			}
+			c.measure()
 			refused = x.refusedStep(from)
 		}
 		if refused < 0 {
@@ -248,6 +256,13 @@ func (c *recording) results() error {
 	k, _ := kernels.Find(n)
 	why := cmp.Or(k.Refuses, "an index is out of range, or a divisor is 0")
 	return diag.New(device.ErrInput, n.Label(), "step %d of %d (%s): %s", refused+1, len(x.p.Steps), n.Op.Name, why)
+}
+
+// measure sets the pace after a plain run.
+func (c *recording) measure() {
+	if n := len(c.x.dispatches); n > 0 && c.plain() {
+		c.x.pace = (time.Since(c.start) - c.submitted) / time.Duration(n)
+	}
 }
 
 // refusedStep returns the first step whose shader has reported a bad value, or -1.

@@ -61,6 +61,28 @@ func TestDeviceProducts(t *testing.T) {
 	}
 }
 
+// TestDeviceInPlaceIO makes a sample of the conformance suite with inputs and results in place.
+func TestDeviceInPlaceIO(t *testing.T) {
+	b := cached(t, t.TempDir())
+	list, err := api{}.Adapters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := list[0].Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory, unmap := mapPages(t, make([]byte, pageSize), 0, true)
+	if over, err := d.(gpu.InPlace).Over("memory", memory); err != nil {
+		t.Logf("report: inputs and results are not in place: %v", err)
+	} else {
+		over.Release()
+		t.Log("report: inputs and results are in place")
+	}
+	unmap()
+	devicetest.Run(t, func(*testing.T) device.Backend { return inPlace{b, t} }, devicetest.Options{MustHave: mustHave})
+}
+
 // TestDeviceArchive: a second process finds the pipelines of the first.
 func TestDeviceArchive(t *testing.T) {
 	dir := t.TempDir()

@@ -56,9 +56,30 @@ func startAPI(t *testing.T, a api) (*fake, *gpu.Backend) {
 	return f, gpu.New(translating{a, f})
 }
 
-// TestConformance makes the suite's checks of a backend's behaviour, and those of a few ops, through the driver.
+// TestConformance makes the suite's checks of a backend's behaviour, and those of a few ops, through the driver: with inputs and results that are copied, and in
+// place.
 func TestConformance(t *testing.T) {
 	f, b := start(t, t.TempDir())
+	conform(t, b)
+	elsewhere := []string{"setFastMathEnabled:", "setUrl:", "GPUEndTime", "code", "domain", "error", "userInfo", "objectForKey:", "label", "errorState",
+		"newBufferWithBytesNoCopy:length:options:deallocator:", "length"} // sent in other tests, or by older systems
+	for _, m := range messages {
+		if f.sent[m.selector] == 0 && !slices.Contains(elsewhere, m.selector) {
+			t.Errorf("%s was not sent", m.selector)
+		}
+	}
+	over := f.sent[noCopy]
+	conform(t, inPlace{b, t})
+	if over = f.sent[noCopy] - over; over < 10 {
+		t.Errorf("%d programs had their inputs and results in place", over)
+	}
+	if n := f.count(t); n["MTLBuffer"]+n["MTLCommandBuffer"] > 0 {
+		t.Errorf("these objects are left: %v", n)
+	}
+}
+
+func conform(t *testing.T, b device.Backend) {
+	t.Helper()
 	for _, config := range []devicetest.Config{{Brief: true}, {Brief: true, Ops: []string{"add", "softmax", "matmul"}}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		passed := 0
@@ -79,13 +100,6 @@ func TestConformance(t *testing.T) {
 		t.Logf("%d checks", passed)
 		if passed < 10 {
 			t.Errorf("%d checks were made", passed)
-		}
-	}
-	elsewhere := []string{"setFastMathEnabled:", "setUrl:", "GPUEndTime", "code", "domain", "error", "userInfo", "objectForKey:", "label", "errorState",
-		"newBufferWithBytesNoCopy:length:options:deallocator:", "length"} // sent in other tests, or by older systems
-	for _, m := range messages {
-		if f.sent[m.selector] == 0 && !slices.Contains(elsewhere, m.selector) {
-			t.Errorf("%s was not sent", m.selector)
 		}
 	}
 }

@@ -88,7 +88,7 @@ type object struct {
 	buffer   gpu.Buffer
 	size     uint64
 	over     []byte // memory of the process that a buffer lies over
-	looked   bool   // it was copied to the shim
+	users    int    // command buffers that use that memory and have not ended
 
 	commands *object // of an encoder
 	encoder  gpu.Encoder

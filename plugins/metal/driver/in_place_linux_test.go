@@ -6,9 +6,6 @@ import (
 	"errors"
 	"math"
 	"testing"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/dtype"
@@ -23,6 +20,9 @@ import (
 var weightAt = map[string]int64{"a": 256, "b": 2<<20 + 256, "c": 2<<20 + 8*elems}
 
 const elems = 4 << 10
+
+// noCopy makes a buffer over memory.
+const noCopy = "newBufferWithBytesNoCopy:length:options:deallocator:"
 
 // sumOfWeights makes a program that adds the weights a, b and c to x.
 func sumOfWeights(t *testing.T) *program.Program {
@@ -52,33 +52,11 @@ func weightsOfSum() []byte {
 	return section
 }
 
-// mapped maps memory with these contents, read-only. They begin skip bytes into a page of 16 KiB.
-func mapped(t *testing.T, contents []byte, skip int) (section []byte, unmap func()) {
-	t.Helper()
-	size := skip + len(contents)
-	all, err := unix.Mmap(-1, 0, size+2*pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lead := -uintptr(unsafe.Pointer(&all[0])) & (pageSize - 1)
-	section = all[lead:][:size][skip:]
-	copy(section, contents)
-	if err := unix.Mprotect(all, unix.PROT_READ); err != nil {
-		t.Fatal(err)
-	}
-	return section, func() {
-		if err := unix.Munmap(all); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func weight(name string, i int) float32 { return float32(int(name[0])*1000 + i) }
 
 // TestInPlace: mapped weights are used in place, and copied where that is not possible. Either way results are right, and when the program is closed, nothing
 // is left that reads them.
 func TestInPlace(t *testing.T) {
-	const noCopy = "newBufferWithBytesNoCopy:length:options:deallocator:"
 	p := sumOfWeights(t)
 	for _, c := range []struct {
 		name   string

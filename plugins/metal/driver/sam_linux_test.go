@@ -43,7 +43,7 @@ func TestSAM(t *testing.T) {
 	}
 	x.Close()
 	unmap()
-	if f.sent["newBufferWithBytesNoCopy:length:options:deallocator:"] < 2 {
+	if f.sent[noCopy] < 2 {
 		t.Error("no weights are used in place")
 	}
 	if n := f.count(t); n["MTLBuffer"]+n["MTLCommandBuffer"] > 0 {
