@@ -144,9 +144,8 @@ func (s *Split) Needed(wanted, kept []bool) [][]bool {
 		need[k], computed[k] = make([]bool, len(x.Graph.Outputs)), make([]bool, len(x.Graph.Outputs))
 	}
 	for i, from := range s.Outputs {
-		want := wanted == nil || wanted[i]
-		need[from.Segment][from.Index] = want
-		computed[from.Segment][from.Index] = want || kept != nil && kept[i]
+		need[from.Segment][from.Index] = need[from.Segment][from.Index] || wanted == nil || wanted[i]
+		computed[from.Segment][from.Index] = computed[from.Segment][from.Index] || need[from.Segment][from.Index] || kept != nil && kept[i]
 	}
 	for k, x := range slices.Backward(s.Segments) {
 		if !slices.Contains(computed[k], true) && !x.Updates() {
