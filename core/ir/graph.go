@@ -232,7 +232,7 @@ func (g *Graph) UseCounts() []int {
 func (g *Graph) Rebuild(f func(out *Graph, n *Node, in []*Node, lookup func(*Node) *Node) *Node) (*Graph, error) {
 	out := &Graph{Name: g.Name, Syms: g.Syms}
 	to := make([]*Node, len(g.Nodes))
-	copies := map[int]*Node{} // by ID of an old result node: its copy
+	copies := map[int]*Node{} // copies of result nodes, by ID of the old node
 	uses := g.UseCounts()
 	lookup := func(n *Node) *Node { return to[n.ID] }
 	for _, n := range g.Nodes {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestGrowing checks that the bounds that follow from the signs of coefficients are those that the general search finds.
+// TestGrowing compares the bounds that follow from the signs of coefficients with those of the general search.
 func TestGrowing(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	var text func(depth int) string

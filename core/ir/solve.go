@@ -9,7 +9,7 @@ import (
 type Equation struct {
 	Dim  Dim
 	Size int64
-	Of   string // where the size comes from, for errors, such as "input x"
+	Of   string // the source of the size, for errors, such as "input x"
 }
 
 // SizeError says which equation cannot hold.

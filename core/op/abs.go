@@ -6,7 +6,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// AbsDef is |x|.
+// AbsDef defines |x|.
 var AbsDef = defineUnary(unarySpec[NoAttrs]{
 	name: "abs", flops: 1, tol: exact[NoAttrs], fill: wide,
 	doc:     "y = |x|; integers wrap, so the smallest signed one stays.",
@@ -14,7 +14,7 @@ var AbsDef = defineUnary(unarySpec[NoAttrs]{
 	integer: func(x int64) int64 { return max(x, -x) },
 })
 
-// Abs adds |x|.
+// Abs returns a node that computes |x|.
 func Abs(x *ir.Node) *ir.Node { return x.Graph.Add(AbsDef, NoAttrs{}, x) }
 
 var _ = lowerUnary(AbsDef, func(x *ir.Node) *ir.Node {

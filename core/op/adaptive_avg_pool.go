@@ -10,7 +10,7 @@ import (
 // AdaptiveAvgPoolAttrs are the attributes of adaptive_avg_pool.
 type AdaptiveAvgPoolAttrs struct {
 	Output []int  `attr:"output"` // sizes of the result's spatial axes, one to three
-	Layout string `attr:"layout"` // of x and the result: ncw or nwc, nchw or nhwc, ncdhw or ndhwc
+	Layout string `attr:"layout"` // layout of x and the result: ncw or nwc, nchw or nhwc, ncdhw or ndhwc
 }
 
 // Geometry returns the layout of x and the result.
@@ -31,7 +31,7 @@ func AdaptiveWindow(o, size, made int) (lo, hi int) {
 	return o * size / made, ((o+1)*size + made - 1) / made
 }
 
-// AdaptiveAvgPoolDef is the mean over windows that are chosen to give a result of the given sizes.
+// AdaptiveAvgPoolDef defines the mean over windows that are chosen to give a result of the given sizes.
 var AdaptiveAvgPoolDef = ir.Define(ir.Def[AdaptiveAvgPoolAttrs]{
 	Name: "adaptive_avg_pool",
 	Doc: "The mean of the elements of each channel under windows that cover the spatial axes and give a result of the sizes output: element o " +

@@ -2,7 +2,7 @@ package op
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// AddDef is a + b.
+// AddDef defines a + b.
 var AddDef = binary(binarySpec{
 	name:        "add",
 	doc:         "z = a + b with NumPy broadcast; both operands have the same element type. Integers wrap.",
@@ -12,5 +12,5 @@ var AddDef = binary(binarySpec{
 	integer:     func(a, b int64) int64 { return a + b },
 })
 
-// Add adds a + b.
+// Add returns a node that computes a + b.
 func Add(a, b *ir.Node) *ir.Node { return a.Graph.Add(AddDef, NoAttrs{}, a, b) }

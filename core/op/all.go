@@ -5,7 +5,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// AllDef is the conjunction over axes.
+// AllDef defines the conjunction over axes.
 var AllDef = reduce(reduction{
 	name:     "all",
 	doc:      "Whether all elements over axes are true, of bools; true over nothing.",

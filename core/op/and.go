@@ -2,7 +2,7 @@ package op
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// AndDef is a and b.
+// AndDef defines the conjunction of bools, and of each bit of integers.
 var AndDef = binary(binarySpec{
 	name:        "and",
 	doc:         "z = a and b, of bools and of each bit of integers, with NumPy broadcast; both operands have the same element type.",
@@ -12,5 +12,5 @@ var AndDef = binary(binarySpec{
 	logical:     func(a, b bool) bool { return a && b },
 })
 
-// And adds a and b, of bools or bits.
+// And returns a node that computes the conjunction of bools, or of each bit of integers.
 func And(a, b *ir.Node) *ir.Node { return a.Graph.Add(AndDef, NoAttrs{}, a, b) }

@@ -5,7 +5,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// AnyDef is the disjunction over axes.
+// AnyDef defines the disjunction over axes.
 var AnyDef = reduce(reduction{
 	name:     "any",
 	doc:      "Whether any element over axes is true, of bools; false over nothing.",

@@ -2,7 +2,7 @@ package op
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// ArgMaxDef is the index of the largest element along an axis.
+// ArgMaxDef defines the index of the largest element along an axis.
 var ArgMaxDef = arg("argmax", "largest", func(x, than float64) bool { return x > than }, func(x, than int64) bool { return x > than })
 
 // ArgMax adds the index, as i32, of the largest element along axis. If keepDims is set, the axis stays, with size 1.

@@ -2,7 +2,7 @@ package op
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// ArgMinDef is the index of the smallest element along an axis.
+// ArgMinDef defines the index of the smallest element along an axis.
 var ArgMinDef = arg("argmin", "smallest", func(x, than float64) bool { return x < than }, func(x, than int64) bool { return x < than })
 
 // ArgMin adds the index, as i32, of the smallest element along axis. If keepDims is set, the axis stays, with size 1.

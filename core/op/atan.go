@@ -6,9 +6,9 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// AtanDef is the arc tangent.
+// AtanDef defines the arc tangent.
 var AtanDef = unary("atan", "y = atan x in (-pi/2, pi/2).", 8, rounded[NoAttrs], wide,
 	math.Atan)
 
-// Atan adds the arc tangent.
+// Atan returns a node that computes the arc tangent.
 func Atan(x *ir.Node) *ir.Node { return x.Graph.Add(AtanDef, NoAttrs{}, x) }

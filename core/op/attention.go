@@ -53,7 +53,7 @@ type AttentionShape struct {
 // AttentionOperands has the indices of an attention's optional operands, or -1.
 type AttentionOperands struct{ Mask, Position, KVLen, Sinks int }
 
-// AttentionDef is scaled dot-product attention.
+// AttentionDef defines scaled dot-product attention.
 var AttentionDef = ir.Define(ir.Def[AttentionAttrs]{
 	Name: "attention",
 	Doc: "Scaled dot-product attention (Vaswani et al. 2017) of q, k and v, per batch and head: " +

@@ -9,12 +9,12 @@ func attentionCases() []ir.Case[AttentionAttrs] {
 		}
 		return ir.Case[AttentionAttrs]{Attrs: a, In: in}
 	}
-	at := func(lo, hi float64, a AttentionAttrs, in ...ir.Type) ir.Case[AttentionAttrs] { // of a position
+	at := func(lo, hi float64, a AttentionAttrs, in ...ir.Type) ir.Case[AttentionAttrs] { // operand 3 is from lo to hi
 		x := c(a, in...)
 		x.Fill = []ir.Range{{Lo: -2, Hi: 2}, {Lo: -2, Hi: 2}, {Lo: -2, Hi: 2}, {Lo: lo, Hi: hi}}
 		return x
 	}
-	more := func(lo, hi float64, a AttentionAttrs, in ...ir.Type) ir.Case[AttentionAttrs] { // of all integers
+	more := func(lo, hi float64, a AttentionAttrs, in ...ir.Type) ir.Case[AttentionAttrs] { // operands of i32 are from lo to hi
 		x := c(a, in...)
 		for _, t := range in {
 			r := ir.Range{Lo: -2, Hi: 2}

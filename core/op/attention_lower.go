@@ -93,8 +93,8 @@ func (a AttentionAttrs) unpacked(in []*ir.Node, s AttentionShape) []*ir.Node {
 	return in
 }
 
-// lowerMask applies the mask to scores [B, HKV, group, Sq, Sk]. Stale, [B or 1, 1, 1, Sk, 1] or nil, are keys that no query sees whatever their
-// values are.
+// lowerMask applies the mask to scores [B, HKV, group, Sq, Sk]. stale, [B or 1, 1, 1, Sk, 1] or nil, marks keys to which no query attends, so
+// their values must not matter, even if they are NaN.
 func (a AttentionAttrs) lowerMask(g *ir.Graph, score *ir.Node, in []*ir.Node, s AttentionShape) (masked, stale *ir.Node) {
 	never := Const(g, math.Inf(-1), ir.TypeOf(score.Type.DType))
 	one, i32 := ir.Static(1), dtype.I32
@@ -111,13 +111,13 @@ func (a AttentionAttrs) lowerMask(g *ir.Graph, score *ir.Node, in []*ir.Node, s 
 		}
 		return Reshape(x, ir.Shape{s.B, one, one, one, one})
 	}
-	largest := func(d ir.Dim) *ir.Node { // d, which may be known at run time only
+	largest := func(d ir.Dim) *ir.Node { // d as a node, because it may be known only at run time
 		return Add(ReduceMax(Iota(g, 0, ir.Type{DType: i32, Shape: ir.Shape{d}}), false, 0), number(1))
 	}
 	var count *ir.Node
 	if o.KVLen > 0 {
 		table, _ := s.Sk.Add(one)
-		count = perBatch(Gather(Iota(g, 0, ir.Type{DType: i32, Shape: ir.Shape{table}}), in[o.KVLen], 0)) // refuses what is out of range
+		count = perBatch(Gather(Iota(g, 0, ir.Type{DType: i32, Shape: ir.Shape{table}}), in[o.KVLen], 0)) // Gather fails if a number is out of range
 		score = Where(Lt(key, count), score, never)
 		stale = Ge(keys(3), count)
 	}
@@ -128,7 +128,7 @@ func (a AttentionAttrs) lowerMask(g *ir.Graph, score *ir.Node, in []*ir.Node, s 
 		var first *ir.Node // position of query 0
 		switch {
 		case o.Position > 0:
-			const far = 1 << 30 // beyond any size; sums with positions do not wrap
+			const far = 1 << 30 // larger than any size, yet sums with positions do not wrap
 			first = perBatch(Min(Max(in[o.Position], number(-far)), number(far)))
 			if stale == nil && s.Sq.IsStatic() {
 				stale = Ge(keys(3), Add(first, number(float64(s.Sq.B))))
@@ -140,10 +140,10 @@ func (a AttentionAttrs) lowerMask(g *ir.Graph, score *ir.Node, in []*ir.Node, s 
 			}
 		case ok && offset.IsStatic():
 			first = number(float64(offset.B))
-		default: // the sizes are known at run time only
+		default: // the sizes are known only at run time
 			first = Sub(largest(s.Sk), largest(s.Sq))
 		}
-		at := Add(query, first) // the last key that a query sees
+		at := Add(query, first) // the last key that a query attends to
 		score = Where(Le(key, at), score, never)
 		if a.Mask == MaskSliding {
 			score = Where(Ge(key, Sub(at, number(float64(a.Window)))), score, never)
@@ -151,7 +151,7 @@ func (a AttentionAttrs) lowerMask(g *ir.Graph, score *ir.Node, in []*ir.Node, s 
 	case MaskCustom, MaskBias:
 		m := in[o.Mask]
 		shape := maskShape(m.Type.Shape, one)
-		heads := ir.Shape{one, one} // of the mask, as kv heads and group
+		heads := ir.Shape{one, one} // heads of the mask, as kv heads and group
 		if !shape[1].Is(1) {
 			heads = ir.Shape{ir.Static(s.HKV), ir.Static(s.H / s.HKV)}
 		}
@@ -168,7 +168,7 @@ func (a AttentionAttrs) lowerMask(g *ir.Graph, score *ir.Node, in []*ir.Node, s 
 	return score, stale
 }
 
-// maskThreshold is 0.5, or 1 for integers.
+// maskThreshold adds the smallest value of a mask that keeps a key: 0.5, or 1 for integers.
 func maskThreshold(g *ir.Graph, d dtype.DType) *ir.Node {
 	if d.IsFloat() {
 		return Const(g, 0.5, ir.TypeOf(d))
@@ -176,7 +176,7 @@ func maskThreshold(g *ir.Graph, d dtype.DType) *ir.Node {
 	return Const(g, 1, ir.TypeOf(d))
 }
 
-// Unpacked, then in the layout bhsd.
+// The plainer form of packed operands has separate ones, and that of other layouts has the layout bhsd.
 var _ = ir.Plainer(AttentionDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	a := n.Attrs.(AttentionAttrs)
 	if a.Layout == BHSD {

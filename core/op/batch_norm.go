@@ -12,7 +12,7 @@ type BatchNormAttrs struct {
 	Eps float64 `attr:"eps"` // added to the variance before the root
 }
 
-// BatchNormDef is batch normalisation at inference.
+// BatchNormDef defines batch normalisation at inference.
 var BatchNormDef = ir.Define(ir.Def[BatchNormAttrs]{
 	Name: "batch_norm",
 	Doc: "Takes x, gamma, beta, mean and var. x has shape [N,C,...], the others [C]. y = (x - mean) / sqrt(var + eps) * gamma + beta, for each channel with " +
@@ -42,12 +42,12 @@ var BatchNormDef = ir.Define(ir.Def[BatchNormAttrs]{
 	},
 })
 
-// BatchNorm adds batch normalisation of the channels, axis 1 of x; the other operands have shape [C] or [1,C].
+// BatchNorm adds batch normalisation of the channels, axis 1 of x. The other operands have shape [C] or [1,C].
 func BatchNorm(x, gamma, beta, mean, variance *ir.Node, eps float64) *ir.Node {
 	return x.Graph.Add(BatchNormDef, BatchNormAttrs{eps}, x, gain(gamma), gain(beta), gain(mean), gain(variance))
 }
 
-// The factor is computed for each channel once; only a subtraction, a product and a sum are left for each element.
+// The lowering computes the factor once per channel, so that each element needs only a subtraction, a multiplication and an addition.
 var _ = ir.Lower(BatchNormDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	x, scale := in[0], Mul(in[1], Rsqrt(Add(in[4], number(n.Attrs.(BatchNormAttrs).Eps, in[4]))))
 	return Add(Mul(Sub(x, perChannel(in[3], x)), perChannel(scale, x)), perChannel(in[2], x))

@@ -16,7 +16,7 @@ type CausalConv1DAttrs struct {
 	Silu    bool `attr:"silu"`
 }
 
-// CausalConv1DDef is the short convolution that precedes a recurrence.
+// CausalConv1DDef defines the short convolution that precedes a recurrence.
 var CausalConv1DDef = ir.DefineTuple(ir.TupleDef[CausalConv1DAttrs]{
 	Name: "causal_conv1d",
 	Doc: "A convolution of each channel by itself along the tokens, which sees no later ones. Of x [B,T,C], w [C,K], bias [C] if has_bias is set and pad [B,K-1,C] if has_pad is: " +

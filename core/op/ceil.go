@@ -6,9 +6,9 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// CeilDef is the smallest integer that is not below x.
+// CeilDef defines the smallest integer that is not below x.
 var CeilDef = unary("ceil", "y is the smallest integer that is not below x; -0.5 and -0 give -0.", 1, exact[NoAttrs], wide,
 	math.Ceil)
 
-// Ceil adds the smallest integer that is not below x.
+// Ceil returns a node that computes the smallest integer that is not below x.
 func Ceil(x *ir.Node) *ir.Node { return x.Graph.Add(CeilDef, NoAttrs{}, x) }

@@ -11,7 +11,7 @@ type CeluAttrs struct {
 	Alpha float64 `attr:"alpha"` // y at -Inf is -alpha
 }
 
-// CeluDef is the CELU.
+// CeluDef defines the CELU.
 var CeluDef = activation(defineUnary(unarySpec[CeluAttrs]{
 	name: "celu", flops: 9, tol: rounded[CeluAttrs], fill: wide,
 	doc: "y = max(x, 0) + min(alpha*(e^(x/alpha) - 1), 0), alpha above 0: Barron, Continuously Differentiable Exponential Linear Units (2017).",
@@ -25,7 +25,7 @@ var CeluDef = activation(defineUnary(unarySpec[CeluAttrs]{
 	attrs: []CeluAttrs{{1}, {0.5}, {3}},
 }))
 
-// Celu adds the CELU of x.
+// Celu returns a node that computes the CELU of x.
 func Celu(x *ir.Node, alpha float64) *ir.Node {
 	return x.Graph.Add(CeluDef, CeluAttrs{alpha}, x)
 }

@@ -27,7 +27,7 @@ var ClampDef = activation(defineUnary(unarySpec[ClampAttrs]{
 	attrs: []ClampAttrs{{Min: -1, Max: 1}, {Min: 0, Max: 6}, {Min: math.Inf(-1), Max: 2.5}, {Min: 3, Max: -1}},
 }))
 
-// Clamp adds min(max(x, low), high).
+// Clamp returns a node that computes min(max(x, low), high).
 func Clamp(x *ir.Node, low, high float64) *ir.Node {
 	return x.Graph.Add(ClampDef, ClampAttrs{Min: low, Max: high}, x)
 }

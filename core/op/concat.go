@@ -76,7 +76,7 @@ func Concat(axis int, in ...*ir.Node) *ir.Node {
 	return in[0].Graph.Add(ConcatDef, ConcatAttrs{fromEnd(axis, in[0])}, in...)
 }
 
-// Two at a time.
+// The plainer form joins two operands at a time.
 var _ = ir.Plainer(ConcatDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	if len(in) <= 2 {
 		return nil

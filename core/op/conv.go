@@ -14,7 +14,7 @@ type ConvAttrs struct {
 	Padding  []int  `attr:"padding"`  // zeros on both sides, default 0
 	Dilation []int  `attr:"dilation"` // default 1
 	Groups   int    `attr:"groups"`   // 0 means 1
-	Layout   string `attr:"layout"`   // of x and the result: ncw or nwc, nchw or nhwc, ncdhw or ndhwc
+	Layout   string `attr:"layout"`   // layout of x and the result: ncw or nwc, nchw or nhwc, ncdhw or ndhwc
 }
 
 // Geometry returns the attributes with defaults filled in.

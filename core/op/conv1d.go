@@ -2,7 +2,7 @@ package op
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// Conv1DDef is the 1-D convolution of neural networks.
+// Conv1DDef defines the 1-D convolution of neural networks.
 var Conv1DDef = conv(1, func() []ir.Case[ConvAttrs] {
 	return []ir.Case[ConvAttrs]{
 		convCase(ConvAttrs{Layout: NCW}, f32(1, 1, 1), f32(1, 1, 1)),

@@ -2,7 +2,7 @@ package op
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// Conv2DDef is the 2-D convolution of neural networks.
+// Conv2DDef defines the 2-D convolution of neural networks.
 var Conv2DDef = conv(2, func() []ir.Case[ConvAttrs] {
 	c, pair := convCase, []int{1, 1}
 	return []ir.Case[ConvAttrs]{

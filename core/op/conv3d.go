@@ -2,7 +2,7 @@ package op
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// Conv3DDef is the 3-D convolution of neural networks.
+// Conv3DDef defines the 3-D convolution of neural networks.
 var Conv3DDef = conv(3, func() []ir.Case[ConvAttrs] {
 	c, three := convCase, []int{1, 1, 1}
 	return []ir.Case[ConvAttrs]{

@@ -14,7 +14,7 @@ type ConvTransposeAttrs struct {
 	OutputPadding []int  `attr:"output_padding"` // elements added at the end of each axis, default 0
 	Dilation      []int  `attr:"dilation"`       // default 1
 	Groups        int    `attr:"groups"`         // 0 means 1
-	Layout        string `attr:"layout"`         // of x and the result: ncw or nwc, nchw or nhwc, ncdhw or ndhwc
+	Layout        string `attr:"layout"`         // layout of x and the result: ncw or nwc, nchw or nhwc, ncdhw or ndhwc
 }
 
 // Geometry returns the attributes with defaults filled in.

@@ -2,7 +2,7 @@ package op
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// ConvTranspose1DDef is the transpose (gradient) of a 1-D convolution.
+// ConvTranspose1DDef defines the transpose (gradient) of a 1-D convolution.
 var ConvTranspose1DDef = convTranspose(1, func() []ir.Case[ConvTransposeAttrs] {
 	c, two := convTransposeCase, []int{2}
 	return []ir.Case[ConvTransposeAttrs]{

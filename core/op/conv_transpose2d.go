@@ -2,7 +2,7 @@ package op
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// ConvTranspose2DDef is the transpose (gradient) of a 2-D convolution.
+// ConvTranspose2DDef defines the transpose (gradient) of a 2-D convolution.
 var ConvTranspose2DDef = convTranspose(2, func() []ir.Case[ConvTransposeAttrs] {
 	c, two := convTransposeCase, []int{2, 2}
 	return []ir.Case[ConvTransposeAttrs]{

@@ -2,7 +2,7 @@ package op
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// ConvTranspose3DDef is the transpose (gradient) of a 3-D convolution.
+// ConvTranspose3DDef defines the transpose (gradient) of a 3-D convolution.
 var ConvTranspose3DDef = convTranspose(3, func() []ir.Case[ConvTransposeAttrs] {
 	c, two := convTransposeCase, []int{2, 2, 2}
 	return []ir.Case[ConvTransposeAttrs]{

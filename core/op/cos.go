@@ -6,9 +6,9 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// CosDef is cos x.
+// CosDef defines cos x.
 var CosDef = unary("cos", "y = cos x, x in radians.", 8, rounded[NoAttrs], wide,
 	math.Cos)
 
-// Cos adds cos x.
+// Cos returns a node that computes cos x.
 func Cos(x *ir.Node) *ir.Node { return x.Graph.Add(CosDef, NoAttrs{}, x) }

@@ -7,7 +7,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// CummaxDef is the running maximum along an axis.
+// CummaxDef defines the running maximum along an axis.
 var CummaxDef = scan(reduction{
 	name: "cummax",
 	doc: "The running maximum along an axis: y_i is the maximum of x_0 to x_i, of x_0 to x_{i-1} with exclusive, which begins with -Inf, or the " +

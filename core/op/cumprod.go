@@ -5,7 +5,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// CumprodDef is the running product along an axis.
+// CumprodDef defines the running product along an axis.
 var CumprodDef = scan(reduction{
 	name: "cumprod",
 	doc: "The running product along an axis: y_i is the product of x_0 to x_i, of x_0 to x_{i-1} with exclusive, which begins with 1. Reverse " +

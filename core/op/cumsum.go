@@ -5,7 +5,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// CumsumDef is the running sum along an axis.
+// CumsumDef defines the running sum along an axis.
 var CumsumDef = scan(reduction{
 	name: "cumsum",
 	doc: "The running sum along an axis: y_i is the sum of x_0 to x_i, of x_0 to x_{i-1} with exclusive, which begins with 0. Reverse sums from " +

@@ -16,8 +16,8 @@ type BlockAttrs struct {
 
 // Orders of channels.
 const (
-	CRD = "crd" // as PyTorch's pixel_shuffle has them
-	DCR = "dcr" // as space to depth in ONNX has them
+	CRD = "crd" // as in PyTorch's pixel_shuffle
+	DCR = "dcr" // as in ONNX's SpaceToDepth
 )
 
 func (a BlockAttrs) check(x ir.Type) error {
@@ -38,7 +38,7 @@ func (a BlockAttrs) channel(i, j, c, channels int) int {
 	return (i*a.Size+j)*channels + c
 }
 
-// DepthToSpaceDef makes blocks of pixels of channels. It is a block: one transpose.
+// DepthToSpaceDef turns channels into blocks of pixels. It is a block: one transpose.
 var DepthToSpaceDef = ir.Define(ir.Def[BlockAttrs]{
 	Name: "depth_to_space",
 	Doc: "x [N, C*size^2, H, W] as [N, C, H*size, W*size]: the channels of a pixel become a block of size by size pixels, in the order that order says. " +
@@ -119,7 +119,7 @@ var _ = ir.Lower(DepthToSpaceDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *
 	return Reshape(x, out)
 })
 
-// DepthToSpace adds the channels of each pixel of x as blocks of pixels.
+// DepthToSpace adds x with the channels of each pixel turned into a block of pixels.
 func DepthToSpace(x *ir.Node, a BlockAttrs) *ir.Node { return x.Graph.Add(DepthToSpaceDef, a, x) }
 
 // PixelShuffle is DepthToSpace in PyTorch's order.

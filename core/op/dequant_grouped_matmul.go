@@ -13,7 +13,7 @@ type DequantGroupedMatMulAttrs struct {
 	Activations string `attr:"activations"` // ActivationsF32 or ActivationsQ8
 }
 
-// DequantGroupedMatMulDef is grouped_matmul with packed weights.
+// DequantGroupedMatMulDef defines grouped_matmul with packed weights.
 var DequantGroupedMatMulDef = ir.Define(ir.Def[DequantGroupedMatMulAttrs]{
 	Name: "dequant_grouped_matmul", Packed: true,
 	Doc: "Takes x (f32[M,K]), w [E,N,K/32] or [E,N,K/256] of a packed type, and idx [M] (i32, i64 or u32). Row m of the result is x[m] . w[idx[m]]^T, f32[M,N]. " +

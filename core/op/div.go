@@ -2,7 +2,7 @@ package op
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// DivDef is a / b.
+// DivDef defines a / b.
 var DivDef = binary(binarySpec{
 	name:        "div",
 	doc:         "z = a / b with NumPy broadcast; both operands have the same element type. Floats follow IEEE 754 (x/0 is infinite or NaN). Integers truncate toward zero; dividing by 0 is a run error.",
@@ -14,5 +14,5 @@ var DivDef = binary(binarySpec{
 	fill:        []ir.Range{{Lo: -2, Hi: 2}, {Lo: 0.5, Hi: 2}},
 })
 
-// Div adds a / b.
+// Div returns a node that computes a / b.
 func Div(a, b *ir.Node) *ir.Node { return a.Graph.Add(DivDef, NoAttrs{}, a, b) }

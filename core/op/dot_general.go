@@ -16,7 +16,7 @@ type DotGeneralAttrs struct {
 	BContract []int `attr:"b_contract"`
 }
 
-// DotGeneralDef is the product over any axes. It is a block: transposes, views and one matmul.
+// DotGeneralDef defines the product over any axes. It is a block: transposes, views and one matmul.
 var DotGeneralDef = ir.Define(ir.Def[DotGeneralAttrs]{
 	Name: "dot_general",
 	Doc: "The sum over the paired axes a_contract and b_contract of the products of a and b, for each place on the paired axes a_batch and b_batch. " +

@@ -86,7 +86,7 @@ var ElementwiseRegionDef = ir.Define(ir.Def[ElementwiseRegionAttrs]{
 	Cases: regionCases,
 })
 
-// ElementwiseRegion adds a region; expr is what FormatRegion prints.
+// ElementwiseRegion adds a region. expr must have the form that FormatRegion returns.
 func ElementwiseRegion(expr string, in ...*ir.Node) *ir.Node {
 	return in[0].Graph.Add(ElementwiseRegionDef, ElementwiseRegionAttrs{expr}, in...)
 }

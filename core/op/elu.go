@@ -11,7 +11,7 @@ type EluAttrs struct {
 	Alpha float64 `attr:"alpha"` // y at -Inf is -alpha
 }
 
-// EluDef is the ELU.
+// EluDef defines the ELU.
 var EluDef = activation(defineUnary(unarySpec[EluAttrs]{
 	name: "elu", flops: 8, tol: rounded[EluAttrs], fill: wide,
 	doc:   "y = x where x > 0, alpha*(e^x - 1) elsewhere: Clevert et al., Fast and Accurate Deep Network Learning by Exponential Linear Units (2015).",
@@ -20,7 +20,7 @@ var EluDef = activation(defineUnary(unarySpec[EluAttrs]{
 	attrs: []EluAttrs{{1}, {0.5}, {-2}},
 }))
 
-// Elu adds the ELU of x, 1 being the usual alpha.
+// Elu returns a node that computes the ELU of x. The usual alpha is 1.
 func Elu(x *ir.Node, alpha float64) *ir.Node {
 	return x.Graph.Add(EluDef, EluAttrs{alpha}, x)
 }

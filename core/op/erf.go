@@ -6,9 +6,9 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// ErfDef is the error function.
+// ErfDef defines the error function.
 var ErfDef = unary("erf", "y = erf x = 2/sqrt(pi) * integral from 0 to x of exp(-t^2).", 10, rounded[NoAttrs], wide,
 	math.Erf)
 
-// Erf adds the error function.
+// Erf returns a node that computes the error function.
 func Erf(x *ir.Node) *ir.Node { return x.Graph.Add(ErfDef, NoAttrs{}, x) }

@@ -6,9 +6,9 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// ExpDef is e^x.
+// ExpDef defines e^x.
 var ExpDef = unary("exp", "y = e^x; exp(-Inf) = 0, overflow gives +Inf.", 4, rounded[NoAttrs], wide,
 	math.Exp)
 
-// Exp adds e^x.
+// Exp returns a node that computes e^x.
 func Exp(x *ir.Node) *ir.Node { return x.Graph.Add(ExpDef, NoAttrs{}, x) }

@@ -6,11 +6,11 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// Expm1Def is e^x - 1.
+// Expm1Def defines e^x - 1.
 var Expm1Def = unary("expm1", "y = e^x - 1, as exact near 0 as elsewhere; -1 at -Inf.", 6, rounded[NoAttrs], wide,
 	math.Expm1)
 
-// Expm1 adds e^x - 1.
+// Expm1 returns a node that computes e^x - 1.
 func Expm1(x *ir.Node) *ir.Node { return x.Graph.Add(Expm1Def, NoAttrs{}, x) }
 
 var _ = lowerUnary(Expm1Def, func(x *ir.Node) *ir.Node {

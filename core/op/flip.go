@@ -9,7 +9,7 @@ import (
 
 // FlipAttrs are the attributes of flip.
 type FlipAttrs struct {
-	Axes []int `attr:"axes"` // rising
+	Axes []int `attr:"axes"` // ascending
 }
 
 // FlipDef reverses axes.

@@ -6,9 +6,9 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// FloorDef is the largest integer that is not above x.
+// FloorDef defines the largest integer that is not above x.
 var FloorDef = unary("floor", "y is the largest integer that is not above x; -0 stays -0.", 1, exact[NoAttrs], wide,
 	math.Floor)
 
-// Floor adds the largest integer that is not above x.
+// Floor returns a node that computes the largest integer that is not above x.
 func Floor(x *ir.Node) *ir.Node { return x.Graph.Add(FloorDef, NoAttrs{}, x) }

@@ -64,7 +64,7 @@ func lastAxis(t ir.Type, n int64) ir.Type {
 	return ir.Type{DType: t.DType, Shape: slices.Concat(t.Shape[:t.Rank()-1], ir.Shape{ir.Static(n)})}
 }
 
-// transformRows transforms rows of n numbers: get writes those of a row, and put takes the transform to row row of out.
+// transformRows transforms rows of n numbers. get writes the numbers of a row to z, and put stores a transform in y, the row of out.
 func transformRows(out *tensor.Array, rows, n int, norm string, inverse bool, get func(row int, z []complex128), put func(y []float64, z []complex128)) error {
 	room := make([]complex128, 4*n)
 	x, z, root, temp := room[:n], room[n:2*n], room[2*n:3*n], room[3*n:]
@@ -94,8 +94,9 @@ func transformRows(out *tensor.Array, rows, n int, norm string, inverse bool, ge
 	return nil
 }
 
-// fourier is y_k = sum over j of x_{j step} w^{jk}, where w = root[step] and root are the powers of a root of one: the
-// sum itself where len(y) is prime, and else sums of transforms of every p-th number (Cooley and Tukey, 1965).
+// fourier computes y_k = sum over j of x_{j step} w^{jk}, where w = root[step] and root has the powers of a root of unity. If len(y) is
+// prime, it computes the sum itself. Otherwise it combines transforms of every p-th number, where p is the smallest prime factor (Cooley and
+// Tukey, 1965).
 func fourier(y, x []complex128, step int, root, temp []complex128) {
 	n, p := len(y), 2
 	for p < n && n%p != 0 {
@@ -122,7 +123,7 @@ func fourier(y, x []complex128, step int, root, temp []complex128) {
 	}
 }
 
-// fromBlocks makes complex numbers of the real and imaginary parts of a row.
+// fromBlocks returns a function that reads complex numbers from the real and imaginary parts of a row.
 func fromBlocks(x *tensor.Array) func(row int, z []complex128) {
 	return func(row int, z []complex128) {
 		from := x.F[2*row*len(z):]
@@ -132,14 +133,15 @@ func fromBlocks(x *tensor.Array) func(row int, z []complex128) {
 	}
 }
 
-// toBlocks makes blocks of real and imaginary parts of as many complex numbers as fit.
+// toBlocks stores as many complex numbers as fit in y: their real parts, then their imaginary parts.
 func toBlocks(y []float64, z []complex128) {
 	for i, v := range z[:len(y)/2] {
 		y[i], y[len(y)/2+i] = real(v), imag(v)
 	}
 }
 
-// fourierTol is 1e-6 log2(n) times the norm of numbers of size 1.
+// fourierTol returns the tolerance of a transform of n numbers. Errors grow with log2(n) and with the norm of the numbers, for which it
+// assumes a size of 1 each.
 func fourierTol(d dtype.DType, n int, norm string, inverse bool) ir.Tolerance {
 	size := math.Sqrt(float64(2 * n))
 	return forDType(d, 1e-6*math.Log2(float64(2*n))*size*FourierScale(norm, n, inverse), 1e-6)

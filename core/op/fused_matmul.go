@@ -39,7 +39,7 @@ func (a FusedMatMulAttrs) Residual() int {
 	return 2
 }
 
-// FusedMatMulDef is a linear layer with its epilogue.
+// FusedMatMulDef defines a linear layer with its epilogue.
 var FusedMatMulDef = ir.Define(ir.Def[FusedMatMulAttrs]{
 	Name: "fused_matmul",
 	Doc: "act(x . w + bias) + residual, with operands x, w, then bias [N] if has_bias, then residual (of the result's type) if " +
@@ -134,7 +134,7 @@ var FusedMatMulDef = ir.Define(ir.Def[FusedMatMulAttrs]{
 	},
 })
 
-// FusedMatMul adds act(x·w + bias) + residual. bias and residual may be nil. It sets has_bias and has_residual.
+// FusedMatMul returns a node that computes act(x·w + bias) + residual. bias and residual may be nil. It sets has_bias and has_residual.
 func FusedMatMul(x, w, bias, residual *ir.Node, attrs FusedMatMulAttrs) *ir.Node {
 	attrs.HasBias, attrs.HasResidual = bias != nil, residual != nil
 	return x.Graph.Add(FusedMatMulDef, attrs, ir.WithOptional(residual, ir.WithOptional(bias, x, w)...)...)

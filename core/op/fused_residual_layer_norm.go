@@ -10,7 +10,7 @@ type FusedResidualLayerNormAttrs struct {
 	Eps float64 `attr:"eps"` // added to the variance before the root
 }
 
-// FusedResidualLayerNormDef is layer_norm of a sum.
+// FusedResidualLayerNormDef defines layer_norm of a sum.
 var FusedResidualLayerNormDef = ir.Define(ir.Def[FusedResidualLayerNormAttrs]{
 	Name:  "fused_residual_layer_norm",
 	Doc:   "layer_norm(x + res, gamma, beta), see there; x and res have equal types. The sum is not rounded in between.",
@@ -34,7 +34,7 @@ var FusedResidualLayerNormDef = ir.Define(ir.Def[FusedResidualLayerNormAttrs]{
 	},
 })
 
-// FusedResidualLayerNorm adds layer_norm(x + res, gamma, beta).
+// FusedResidualLayerNorm returns a node that computes layer_norm(x + res, gamma, beta).
 func FusedResidualLayerNorm(x, res, gamma, beta *ir.Node, eps float64) *ir.Node {
 	return x.Graph.Add(FusedResidualLayerNormDef, FusedResidualLayerNormAttrs{eps}, x, res, gain(gamma), gain(beta))
 }

@@ -10,7 +10,7 @@ type FusedResidualRmsNormAttrs struct {
 	Eps float64 `attr:"eps"` // added to the mean square before the root
 }
 
-// FusedResidualRmsNormDef is rms_norm of a sum.
+// FusedResidualRmsNormDef defines rms_norm of a sum.
 var FusedResidualRmsNormDef = ir.Define(ir.Def[FusedResidualRmsNormAttrs]{
 	Name:  "fused_residual_rms_norm",
 	Doc:   "rms_norm(x + res, gamma, beta), see there; x and res have equal types. The sum is not rounded in between.",
@@ -32,7 +32,7 @@ var FusedResidualRmsNormDef = ir.Define(ir.Def[FusedResidualRmsNormAttrs]{
 	},
 })
 
-// FusedResidualRmsNorm adds rms_norm(x + res, gamma, beta).
+// FusedResidualRmsNorm returns a node that computes rms_norm(x + res, gamma, beta).
 func FusedResidualRmsNorm(x, res, gamma, beta *ir.Node, eps float64) *ir.Node {
 	return x.Graph.Add(FusedResidualRmsNormDef, FusedResidualRmsNormAttrs{eps}, x, res, gain(gamma), gain(beta))
 }

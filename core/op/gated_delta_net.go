@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// GatedDeltaNetDef is linear attention with the gated delta rule.
+// GatedDeltaNetDef defines linear attention with the gated delta rule.
 var GatedDeltaNetDef = ir.DefineTuple(ir.TupleDef[NoAttrs]{
 	Name: "gated_delta_net",
 	Doc: "Linear attention by the gated delta rule (S. Yang, J. Kautz, A. Hatamizadeh, 2024). Of q and k [B,T,G,N], v [B,T,H,M], g and beta [B,T,H] and, if it is carried on, state [B,H,N,M]: " +

@@ -25,7 +25,7 @@ type GridShape struct {
 	Positional bool // rh and rw are given
 }
 
-// GridAttentionDef is self-attention inside windows of a grid.
+// GridAttentionDef defines self-attention inside windows of a grid.
 var GridAttentionDef = ir.Define(ir.Def[GridAttentionAttrs]{
 	Name: "grid_attention",
 	Doc: "Self-attention of tokens on a grid inside square windows, with decomposed relative positions (Li et al. 2021; the image " +

@@ -13,7 +13,7 @@ type GroupNormAttrs struct {
 	Eps    float64 `attr:"eps"`    // added to the variance before the root
 }
 
-// GroupNormDef is normalisation over groups of channels.
+// GroupNormDef defines normalisation over groups of channels.
 var GroupNormDef = ir.Define(ir.Def[GroupNormAttrs]{
 	Name: "group_norm",
 	Doc: "Takes x, gamma and beta. x has shape [N,C,...], whose C channels are divided into groups. y = (x - mean) / sqrt(var + eps) * gamma + beta, with " +
@@ -53,7 +53,7 @@ var GroupNormDef = ir.Define(ir.Def[GroupNormAttrs]{
 	},
 })
 
-// GroupNorm adds normalisation over groups of the channels, axis 1 of x; gamma and beta have shape [C] or [1,C].
+// GroupNorm adds normalisation over groups of the channels, axis 1 of x. gamma and beta have shape [C] or [1,C].
 func GroupNorm(x, gamma, beta *ir.Node, groups int, eps float64) *ir.Node {
 	return x.Graph.Add(GroupNormDef, GroupNormAttrs{groups, eps}, x, gain(gamma), gain(beta))
 }

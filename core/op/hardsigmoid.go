@@ -12,7 +12,7 @@ type HardsigmoidAttrs struct {
 	Beta  float64 `attr:"beta"`  // y at 0
 }
 
-// HardsigmoidDef is a sigmoid of three lines.
+// HardsigmoidDef defines a sigmoid made of three straight lines.
 var HardsigmoidDef = activation(defineUnary(unarySpec[HardsigmoidAttrs]{
 	name: "hardsigmoid", flops: 4, tol: rounded[HardsigmoidAttrs], fill: wide,
 	doc:   "y = min(max(alpha*x + beta, 0), 1). PyTorch has alpha = 1/6 and beta = 1/2, ONNX 0.2 and 0.5 unless it says otherwise.",
@@ -23,7 +23,7 @@ var HardsigmoidDef = activation(defineUnary(unarySpec[HardsigmoidAttrs]{
 	attrs: []HardsigmoidAttrs{{1. / 6, 0.5}, {0.2, 0.5}, {-1, 0.25}},
 }))
 
-// Hardsigmoid adds min(max(alpha*x + beta, 0), 1).
+// Hardsigmoid returns a node that computes min(max(alpha*x + beta, 0), 1).
 func Hardsigmoid(x *ir.Node, alpha, beta float64) *ir.Node {
 	return x.Graph.Add(HardsigmoidDef, HardsigmoidAttrs{alpha, beta}, x)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// InputDef is a value given at each run.
+// InputDef defines values that are given at each run.
 var InputDef = leaf("input", "A value that the caller provides for each run, under the node's name.")
 
 // Input adds an input of the given name and type.

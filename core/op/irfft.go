@@ -14,7 +14,7 @@ type IRFFTAttrs struct {
 	Norm string `attr:"norm"`
 }
 
-// IRFFTDef is the inverse Fourier transform to real numbers.
+// IRFFTDef defines the inverse Fourier transform to real numbers.
 var IRFFTDef = ir.Define(ir.Def[IRFFTAttrs]{
 	Name: "irfft",
 	Doc: "The inverse discrete Fourier transform to n real numbers, [.., 2(n/2+1)] to [.., n]: ifft of X_0 to X_{n/2} and of their conjugates " +

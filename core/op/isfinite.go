@@ -13,7 +13,7 @@ var IsfiniteDef = defineUnary(unarySpec[NoAttrs]{
 	float: plain(func(x float64) float64 { return float64(truth(x-x == 0)) }),
 })
 
-// Isfinite adds a test whether x is neither NaN nor infinite.
+// Isfinite returns a node that tests whether x is neither NaN nor infinite.
 func Isfinite(x *ir.Node) *ir.Node { return x.Graph.Add(IsfiniteDef, NoAttrs{}, x) }
 
 var _ = lowerUnary(IsfiniteDef, func(x *ir.Node) *ir.Node { return Lt(Abs(x), number(math.Inf(1), x)) })

@@ -13,7 +13,7 @@ var IsinfDef = defineUnary(unarySpec[NoAttrs]{
 	float: plain(func(x float64) float64 { return float64(truth(math.IsInf(x, 0))) }),
 })
 
-// Isinf adds a test whether x is an infinity of either sign.
+// Isinf returns a node that tests whether x is an infinity of either sign.
 func Isinf(x *ir.Node) *ir.Node { return x.Graph.Add(IsinfDef, NoAttrs{}, x) }
 
 var _ = lowerUnary(IsinfDef, func(x *ir.Node) *ir.Node { return Eq(Abs(x), number(math.Inf(1), x)) })

@@ -9,7 +9,7 @@ var IsnanDef = defineUnary(unarySpec[NoAttrs]{
 	float: plain(func(x float64) float64 { return float64(truth(x != x)) }),
 })
 
-// Isnan adds a test whether x is NaN.
+// Isnan returns a node that tests whether x is NaN.
 func Isnan(x *ir.Node) *ir.Node { return x.Graph.Add(IsnanDef, NoAttrs{}, x) }
 
 var _ = lowerUnary(IsnanDef, func(x *ir.Node) *ir.Node { return Ne(x, x) })

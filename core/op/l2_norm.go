@@ -50,7 +50,7 @@ var L2NormDef = ir.Define(ir.Def[L2NormAttrs]{
 	},
 })
 
-// L2Norm adds x / max(sqrt(sum of x^2 over axes), eps).
+// L2Norm returns a node that computes x / max(sqrt(sum of x^2 over axes), eps).
 func L2Norm(x *ir.Node, eps float64, axes ...int) *ir.Node {
 	return x.Graph.Add(L2NormDef, L2NormAttrs{sortedAxes(axes, x), eps}, x)
 }

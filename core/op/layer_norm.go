@@ -10,7 +10,7 @@ type LayerNormAttrs struct {
 	Eps float64 `attr:"eps"` // added to the variance before the root
 }
 
-// LayerNormDef is layer normalisation over the last axis.
+// LayerNormDef defines layer normalisation over the last axis.
 var LayerNormDef = ir.Define(ir.Def[LayerNormAttrs]{
 	Name: "layer_norm",
 	Doc: "Takes x, gamma and beta. y = (x - mean) / sqrt(var + eps) * gamma + beta over the last axis, with biased variance (Ba et al. 2016). The " +

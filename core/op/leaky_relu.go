@@ -6,10 +6,10 @@ import (
 
 // LeakyReluAttrs are the attributes of leaky_relu.
 type LeakyReluAttrs struct {
-	Slope float64 `attr:"slope"` // of the line below 0
+	Slope float64 `attr:"slope"` // slope of the line below 0
 }
 
-// LeakyReluDef is x above 0 and a multiple of x below.
+// LeakyReluDef defines x above 0, and a multiple of x below.
 var LeakyReluDef = activation(defineUnary(unarySpec[LeakyReluAttrs]{
 	name: "leaky_relu", flops: 2, tol: rounded[LeakyReluAttrs], fill: wide,
 	doc: "y = x where x > 0, slope*x elsewhere.",
@@ -23,7 +23,7 @@ var LeakyReluDef = activation(defineUnary(unarySpec[LeakyReluAttrs]{
 	attrs: []LeakyReluAttrs{{0.01}, {-0.5}, {}, {3}},
 }))
 
-// LeakyRelu adds x if it is above 0, and slope*x otherwise.
+// LeakyRelu returns a node that computes x if it is above 0, and slope*x otherwise.
 func LeakyRelu(x *ir.Node, slope float64) *ir.Node {
 	return x.Graph.Add(LeakyReluDef, LeakyReluAttrs{slope}, x)
 }

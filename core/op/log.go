@@ -6,9 +6,9 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// LogDef is the natural logarithm.
+// LogDef defines the natural logarithm.
 var LogDef = unary("log", "y = ln x; ln 0 = -Inf, NaN below 0.", 4, rounded[NoAttrs], ir.Range{Lo: 0.01, Hi: 8},
 	math.Log)
 
-// Log adds the natural logarithm.
+// Log returns a node that computes the natural logarithm.
 func Log(x *ir.Node) *ir.Node { return x.Graph.Add(LogDef, NoAttrs{}, x) }

@@ -6,7 +6,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// LogSoftmaxDef is the logarithm of softmax.
+// LogSoftmaxDef defines the logarithm of softmax.
 var LogSoftmaxDef = ir.Define(ir.Def[SoftmaxAttrs]{
 	Name: "log_softmax",
 	Doc: "y = (x - m) - log(sum of exp(x - m)) along an axis, m the maximum on it: the logarithm of softmax, without its underflow. A row of " +

@@ -7,7 +7,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// LogSumExpDef is the logarithm of a sum of exponentials over axes.
+// LogSumExpDef defines the logarithm of a sum of exponentials over axes.
 var LogSumExpDef = ir.Define(ir.Def[ReduceAttrs]{
 	Name: "logsumexp",
 	Doc: "log(sum of exp(x)) over axes, floats only, computed as m + log(sum of exp(x - m)), m the maximum. -Inf over nothing and where all is " +
@@ -52,7 +52,7 @@ var LogSumExpDef = ir.Define(ir.Def[ReduceAttrs]{
 	},
 })
 
-// LogSumExp adds log(sum of exp(x)) over axes. If keepDims is set, the reduced axes stay, with size 1.
+// LogSumExp returns a node that computes log(sum of exp(x)) over axes. If keepDims is set, the reduced axes stay, with size 1.
 func LogSumExp(x *ir.Node, keepDims bool, axes ...int) *ir.Node {
 	return addReduce(LogSumExpDef, x, keepDims, axes)
 }

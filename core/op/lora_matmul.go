@@ -13,7 +13,7 @@ type LoraMatMulAttrs struct {
 	Scale float64 `attr:"scale"`
 }
 
-// LoraMatMulDef is a linear layer with a low-rank adapter. It is a block of three products. The last one adds the first.
+// LoraMatMulDef defines a linear layer with a low-rank adapter. It is a block of three products. The last one adds the first.
 var LoraMatMulDef = ir.Define(ir.Def[LoraMatMulAttrs]{
 	Name:  "lora_matmul",
 	Doc:   "Takes x [..,K], w [K,N], a [K,r] and b [r,N]. The result is x.w + scale (x.a).b, a linear layer with a low-rank adapter (Hu et al. 2021). Types are those of matmul.",
@@ -86,7 +86,7 @@ var _ = ir.Lower(LoraMatMulDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir
 	return Add(MatMul(low, in[3], MatMulAttrs{}), MatMul(in[0], in[1], MatMulAttrs{}))
 })
 
-// LoraMatMul adds x.w + scale (x.a).b.
+// LoraMatMul returns a node that computes x·w + scale (x·a)·b.
 func LoraMatMul(x, w, a, b *ir.Node, scale float64) *ir.Node {
 	return x.Graph.Add(LoraMatMulDef, LoraMatMulAttrs{scale}, x, w, a, b)
 }

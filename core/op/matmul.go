@@ -13,7 +13,7 @@ type MatMulAttrs struct {
 	TransB bool `attr:"trans_b"` // the last two axes of b are [N,K], as checkpoints store linear layers
 }
 
-// MatMulDef is the batched matrix product.
+// MatMulDef defines the batched matrix product.
 var MatMulDef = ir.Define(ir.Def[MatMulAttrs]{
 	Name: "matmul",
 	Doc: "c[..,m,n] = sum over k of a[..,m,k] * b[..,k,n]; leading axes broadcast as in NumPy, rank at least 2. trans_a and " +

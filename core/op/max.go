@@ -2,7 +2,7 @@ package op
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// MaxDef is the larger of a and b.
+// MaxDef defines the larger of a and b.
 var MaxDef = binary(binarySpec{
 	name:        "max",
 	doc:         "z = the larger of a and b with NumPy broadcast; both operands have the same element type. NaN if either is NaN; which zero wins is open.",
@@ -12,5 +12,5 @@ var MaxDef = binary(binarySpec{
 	integer:     func(a, b int64) int64 { return max(a, b) },
 })
 
-// Max adds the larger of a and b.
+// Max returns a node that computes the larger of a and b.
 func Max(a, b *ir.Node) *ir.Node { return a.Graph.Add(MaxDef, NoAttrs{}, a, b) }

@@ -37,7 +37,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// enlarged are cases in which one size is 400 times as large wherever it stands, those of which the op makes something.
+// enlarged returns cases in which one size is 400 times as large wherever it occurs. It leaves out cases that the op refuses, and those that
+// would be too large to evaluate.
 func enlarged(def *ir.OpDef, c ir.Case[any]) (out []ir.Case[any]) {
 	seen := map[int64]bool{}
 	for _, typ := range c.In {

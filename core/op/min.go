@@ -2,7 +2,7 @@ package op
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// MinDef is the smaller of a and b.
+// MinDef defines the smaller of a and b.
 var MinDef = binary(binarySpec{
 	name:        "min",
 	doc:         "z = the smaller of a and b with NumPy broadcast; both operands have the same element type. NaN if either is NaN; which zero wins is open.",
@@ -12,5 +12,5 @@ var MinDef = binary(binarySpec{
 	integer:     func(a, b int64) int64 { return min(a, b) },
 })
 
-// Min adds the smaller of a and b.
+// Min returns a node that computes the smaller of a and b.
 func Min(a, b *ir.Node) *ir.Node { return a.Graph.Add(MinDef, NoAttrs{}, a, b) }

@@ -6,7 +6,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// ModDef is the remainder with the divisor's sign.
+// ModDef defines the remainder with the divisor's sign.
 var ModDef = binary(binarySpec{
 	name:        "mod",
 	doc:         "z = a - b*floor(a/b) with NumPy broadcast; both operands have the same element type. The sign is that of b, as with % in Python and mod in NumPy; remainder has the sign of a. Floats: NaN where b is 0 or a is infinite, and the exact remainder is rounded once where b is added to it. Integers: a divisor of 0 is a run error.",
@@ -27,7 +27,7 @@ var ModDef = binary(binarySpec{
 	fill: []ir.Range{{Lo: -9, Hi: 9}, {Lo: 0.5, Hi: 3}},
 })
 
-// Mod adds the remainder of a/b with the sign of b.
+// Mod returns a node that computes the remainder of a/b with the sign of b.
 func Mod(a, b *ir.Node) *ir.Node { return a.Graph.Add(ModDef, NoAttrs{}, a, b) }
 
 func modOf(a, b float64) float64 {

@@ -2,7 +2,7 @@ package op
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// MulDef is a * b.
+// MulDef defines a * b.
 var MulDef = binary(binarySpec{
 	name:        "mul",
 	doc:         "z = a * b with NumPy broadcast; both operands have the same element type. Integers wrap.",
@@ -12,5 +12,5 @@ var MulDef = binary(binarySpec{
 	integer:     func(a, b int64) int64 { return a * b },
 })
 
-// Mul adds a * b.
+// Mul returns a node that computes a * b.
 func Mul(a, b *ir.Node) *ir.Node { return a.Graph.Add(MulDef, NoAttrs{}, a, b) }

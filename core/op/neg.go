@@ -2,7 +2,7 @@ package op
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// NegDef is -x.
+// NegDef defines -x.
 var NegDef = defineUnary(unarySpec[NoAttrs]{
 	name: "neg", flops: 1, tol: exact[NoAttrs], fill: wide,
 	doc:     "y = -x; integers wrap, so the smallest one is its own.",
@@ -10,7 +10,7 @@ var NegDef = defineUnary(unarySpec[NoAttrs]{
 	integer: func(x int64) int64 { return -x },
 })
 
-// Neg adds -x.
+// Neg returns a node that computes -x.
 func Neg(x *ir.Node) *ir.Node { return x.Graph.Add(NegDef, NoAttrs{}, x) }
 
 var _ = lowerUnary(NegDef, func(x *ir.Node) *ir.Node {

@@ -2,7 +2,7 @@ package op
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// NotDef is the negation of bools, and of each bit of integers.
+// NotDef defines the negation of bools, and of each bit of integers.
 var NotDef = defineUnary(unarySpec[NoAttrs]{
 	name: "not", flops: 1, tol: exact[NoAttrs],
 	doc:     "y = not x: of bool the other value, of integers all bits turned (-1 - x).",
@@ -10,7 +10,7 @@ var NotDef = defineUnary(unarySpec[NoAttrs]{
 	logical: func(x bool) bool { return !x },
 })
 
-// Not adds the negation of x.
+// Not returns a node that computes the negation of bools, or of each bit of integers.
 func Not(x *ir.Node) *ir.Node { return x.Graph.Add(NotDef, NoAttrs{}, x) }
 
 var _ = lowerUnary(NotDef, func(x *ir.Node) *ir.Node {

@@ -5,7 +5,7 @@
 // Constructors (Add, MatMul, ...) append a node and report errors through Graph.Err. They accept axes counted from the end. The attributes of nodes are
 // canonical: axes lie in [0, rank), reduced axes are ascending, and layouts and modes are spelled out.
 //
-// The package imports only core/dtype, core/tensor and core/ir, but no pass, plan or device.
+// The package imports core/dtype, core/tensor, core/ir, core/quant and core/random, but no pass, plan or device.
 package op
 
 import (

@@ -2,7 +2,7 @@ package op
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// OrDef is a or b.
+// OrDef defines the disjunction of bools, and of each bit of integers.
 var OrDef = binary(binarySpec{
 	name:        "or",
 	doc:         "z = a or b, of bools and of each bit of integers, with NumPy broadcast; both operands have the same element type.",
@@ -12,5 +12,5 @@ var OrDef = binary(binarySpec{
 	logical:     func(a, b bool) bool { return a || b },
 })
 
-// Or adds a or b, of bools or bits.
+// Or returns a node that computes the disjunction of bools, or of each bit of integers.
 func Or(a, b *ir.Node) *ir.Node { return a.Graph.Add(OrDef, NoAttrs{}, a, b) }

@@ -2,7 +2,7 @@ package op
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// ParamDef is a weight.
+// ParamDef defines weights.
 var ParamDef = leaf("param", "A weight, found by the node's name. It is set once and shared by all methods of a model.")
 
 // Param adds a weight of the given name and type.

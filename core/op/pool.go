@@ -12,7 +12,7 @@ type PoolAttrs struct {
 	Kernel  []int  `attr:"kernel"`  // size of the window
 	Stride  []int  `attr:"stride"`  // default: the kernel, so that windows are adjacent
 	Padding []int  `attr:"padding"` // elements on both sides, default 0
-	Layout  string `attr:"layout"`  // of x and the result: ncw or nwc, nchw or nhwc, ncdhw or ndhwc
+	Layout  string `attr:"layout"`  // layout of x and the result: ncw or nwc, nchw or nhwc, ncdhw or ndhwc
 }
 
 // Geometry returns the attributes with defaults filled in.
@@ -114,8 +114,8 @@ func (a PoolAttrs) most(x ir.Type) int64 {
 	return n
 }
 
-// foldWindows folds what each element of out sees of x: window gives it along spatial axis i for element o, and a mean divides by the
-// divisor, a function of the window's sizes.
+// foldWindows combines the elements of x in the window of each element of out. window returns the range of the window along spatial axis i
+// for index o. A mean is divided by divisor, a function of the sizes of the window.
 func (g *Geometry) foldWindows(r reduction, x, out *tensor.Array, window func(i, o, size int) (lo, hi int), divisor func(sizes [3]int) float64) {
 	batch, channels, size := g.Sizes(x.Shape)
 	_, _, made := g.Sizes(out.Shape)

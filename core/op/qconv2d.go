@@ -31,7 +31,7 @@ func (a QConv2DAttrs) matmul() QMatMulAttrs {
 	return QMatMulAttrs{TransB: true, HasBias: a.HasBias, XZero: a.XZero, WZero: a.WZero, YZero: a.YZero}
 }
 
-// QConv2DDef is the convolution of 8-bit integers. For targets that lack it, it is lowered to im2col and a qmatmul for each group.
+// QConv2DDef defines the convolution of 8-bit integers. For targets that lack it, it is lowered to im2col and a qmatmul for each group.
 var QConv2DDef = ir.Define(ir.Def[QConv2DAttrs]{
 	Name: "qconv2d",
 	Doc: "Takes x [N,Cin,H,W] and w [Cout,Cin/groups,kh,kw], i8 or u8 each, mult (f32 [] or [Cout]) and, if has_bias, bias (i32 [Cout]). The result is the convolution of x - x_zero with " +
@@ -51,7 +51,7 @@ var QConv2DDef = ir.Define(ir.Def[QConv2DAttrs]{
 		if err != nil {
 			return ir.Type{}, err
 		}
-		// The rest is what the product of one row of patches would say.
+		// The product of one row of patches checks the rest.
 		k, _ := w.Shape[1:].Numel()
 		row := ir.Type{DType: x.DType, Shape: ir.Shape{ir.Static(1), k}}
 		flat := ir.Type{DType: w.DType, Shape: ir.Shape{w.Shape[0], k}}

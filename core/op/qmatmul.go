@@ -21,7 +21,7 @@ type QMatMulAttrs struct {
 // maxQDepth is the largest K for which sums of products of 8-bit integers fit in 32 bits.
 const maxQDepth = 1 << 15
 
-// QMatMulDef is the product of 8-bit integers.
+// QMatMulDef defines the product of 8-bit integers.
 var QMatMulDef = ir.Define(ir.Def[QMatMulAttrs]{
 	Name: "qmatmul",
 	Doc: "Takes x [..,M,K] and w [K,N] ([N,K] if trans_b), i8 or u8 each, mult (f32 [] or [N]) and, if has_bias, bias (i32 [N]). With acc = sum over k of " +

@@ -34,7 +34,8 @@ func (a ReduceAttrs) infer(x ir.Type) (ir.Type, error) {
 	return ir.Type{DType: x.DType, Shape: out}, nil
 }
 
-// places are the strides, along x, of the element of the result that each element of x is part of.
+// places returns strides for a walk over x: for each element of x they give the position of the element of the result that it is combined
+// into.
 func (a ReduceAttrs) places(x *tensor.Array) [][]int {
 	kept := slices.Clone(x.Shape) // the result's shape with keep_dims
 	for _, axis := range a.Axes {
@@ -61,7 +62,7 @@ type reduction struct {
 // nearOne is a range in which products of many elements stay near 1.
 var nearOne = []ir.Range{{Lo: 0.9, Hi: 1.1}}
 
-// reductions are found by their kind, the name of the op without "reduce_", by what else folds elements.
+// reductions has the reductions by kind, the name of the op without "reduce_". Pooling uses them, too.
 var reductions = map[string]reduction{}
 
 // findReduction returns the reduction of a kind, if it accepts elements of x's type.

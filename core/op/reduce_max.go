@@ -7,7 +7,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// ReduceMaxDef is the maximum over axes.
+// ReduceMaxDef defines the maximum over axes.
 var ReduceMaxDef = reduce(reduction{
 	name:     "reduce_max",
 	doc:      "The maximum over axes; NaN if any element is NaN. Over nothing it is -Inf, or the smallest integer.",

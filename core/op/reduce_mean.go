@@ -2,7 +2,7 @@ package op
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// ReduceMeanDef is the mean over axes.
+// ReduceMeanDef defines the mean over axes.
 var ReduceMeanDef = reduce(reduction{
 	name:  "reduce_mean",
 	doc:   "The sum over axes divided by the number of elements, floats only; NaN over nothing.",

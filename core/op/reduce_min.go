@@ -7,7 +7,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// ReduceMinDef is the minimum over axes.
+// ReduceMinDef defines the minimum over axes.
 var ReduceMinDef = reduce(reduction{
 	name:     "reduce_min",
 	doc:      "The minimum over axes; NaN if any element is NaN. Over nothing it is +Inf, or the largest integer.",

@@ -5,7 +5,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// ReduceProdDef is the product over axes.
+// ReduceProdDef defines the product over axes.
 var ReduceProdDef = reduce(reduction{
 	name:     "reduce_prod",
 	doc:      "The product over axes; 1 over nothing. Integers wrap.",

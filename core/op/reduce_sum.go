@@ -5,7 +5,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// ReduceSumDef is the sum over axes.
+// ReduceSumDef defines the sum over axes.
 var ReduceSumDef = reduce(reduction{
 	name:     "reduce_sum",
 	doc:      "The sum over axes; 0 over nothing. Integers wrap.",

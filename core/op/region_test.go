@@ -35,7 +35,8 @@ func TestRegionLimits(t *testing.T) {
 	}
 }
 
-// FuzzRegion: text never panics, what parses prints the same, and what infers lowers to a graph with the same result.
+// FuzzRegion checks that no text makes the parser panic, that text that parses prints the same, and that a region with valid types lowers to
+// a graph with the same result.
 func FuzzRegion(f *testing.F) {
 	for _, c := range op.ElementwiseRegionDef.Cases() {
 		f.Add(c.Attrs.(op.ElementwiseRegionAttrs).Expr)

@@ -2,7 +2,7 @@ package op
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// ReluDef is max(x, 0).
+// ReluDef defines max(x, 0).
 var ReluDef = activation(defineUnary(unarySpec[NoAttrs]{
 	name: "relu", flops: 1, tol: exact[NoAttrs], fill: wide,
 	doc:     "y = max(x, 0); NaN stays NaN.",
@@ -10,7 +10,7 @@ var ReluDef = activation(defineUnary(unarySpec[NoAttrs]{
 	integer: func(x int64) int64 { return max(x, 0) },
 }))
 
-// Relu adds max(x, 0).
+// Relu returns a node that computes max(x, 0).
 func Relu(x *ir.Node) *ir.Node { return x.Graph.Add(ReluDef, NoAttrs{}, x) }
 
 var _ = lowerUnary(ReluDef, func(x *ir.Node) *ir.Node { return Max(x, number(0, x)) })

@@ -11,7 +11,7 @@ type RepeatAttrs struct {
 	Times int `attr:"times"`
 }
 
-// RepeatDef repeats each slice of an axis. It is a block: its expansion broadcasts.
+// RepeatDef repeats each slice of an axis. It is a block: an expand between reshapes.
 var RepeatDef = ir.Define(ir.Def[RepeatAttrs]{
 	Name:  "repeat",
 	Doc:   "Each slice of x along an axis, repeated times (0 or more) in place: [a b] twice is [a a b b]. NumPy's repeat, PyTorch's repeat_interleave.",
@@ -58,7 +58,7 @@ var _ = ir.Lower(RepeatDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Nod
 	return repeated(in[0], a.Axis, a.Axis+1, a.Times)
 })
 
-// Repeat adds x with each slice along an axis repeated in place.
+// Repeat adds x with each slice along an axis repeated the given number of times: [a b] twice is [a a b b].
 func Repeat(x *ir.Node, axis, times int) *ir.Node {
 	return x.Graph.Add(RepeatDef, RepeatAttrs{fromEnd(axis, x), times}, x)
 }

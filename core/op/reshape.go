@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// ReshapeDef gives the same elements another shape.
+// ReshapeDef gives a tensor another shape with the same elements.
 var ReshapeDef = ir.Define(ir.Def[NoAttrs]{
 	Name: "reshape",
 	Doc: "The elements of x in row-major order, read with the declared shape, which has as many elements. Always a view. Where the numbers of " +
@@ -52,8 +52,8 @@ var ReshapeDef = ir.Define(ir.Def[NoAttrs]{
 	},
 })
 
-// counts are the numbers of elements of two shapes. If they are not the same expression, the dims that are in both shapes are
-// left out: of [N,S] and [M,S], N and M must be equal even where S is 0.
+// counts returns the numbers of elements of two shapes. If they are not the same expression, it leaves out the dims that both shapes have: for
+// [N,S] and [M,S], N and M must be equal even if S is 0. ok is false if a number, or their difference, exceeds the limits of a dim.
 func counts(x, y ir.Shape) (n, m ir.Dim, ok bool) {
 	n, ok = x.Numel()
 	m, ok2 := y.Numel()
@@ -74,8 +74,8 @@ func counts(x, y ir.Shape) (n, m ir.Dim, ok bool) {
 	return n, m, ok && ok2 && ok3
 }
 
-// Reshape adds a view of x with another shape of as many elements. One dim may be ir.Static(-1): it is what is left. If the
-// other dims do not divide the number of elements for all sizes, runs must have sizes for which they do.
+// Reshape adds a view of x with another shape and the same number of elements. One dim may be ir.Static(-1), which stands for the number of
+// elements divided by the other dims. If that leaves a remainder for some sizes, runs must not have these sizes.
 func Reshape(x *ir.Node, shape ir.Shape) *ir.Node {
 	known, hole := ir.Static(1), -1
 	for i, d := range shape {
@@ -113,5 +113,5 @@ func take(out *tensor.Array, i int, in *tensor.Array, j int) {
 	}
 }
 
-// elementTypes are those whose sizes differ: kernels that move values depend on nothing else.
+// elementTypes returns one element type of each size. Kernels that move values depend on nothing else.
 func elementTypes() []dtype.DType { return []dtype.DType{dtype.F16, dtype.F64, dtype.U8, dtype.I32} }

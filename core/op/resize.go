@@ -23,14 +23,14 @@ const (
 	Asymmetric   = "asymmetric"
 )
 
-// maxResized is the largest size that an axis is resized from or to: on a device, coordinates are fractions of 32-bit integers.
+// maxResized is the largest size that an axis is resized from or to. Devices compute coordinates as fractions of 32-bit integers.
 const maxResized = 1 << 15
 
-// Along is where the elements of an axis of m elements lie among those of one of n: element i at (Step*i + First) / Den, not below 0 and
-// in the linear mode not beyond n-1. The fraction is exact.
+// Along maps the elements of an axis of m elements to coordinates on an axis of n: element i is at (Step*i + First) / Den, but not below 0
+// and, in linear mode, not above n-1. The fraction is exact.
 type Along struct{ Step, First, Den int }
 
-// Along gives the places for an axis of n elements that is resized to m, both 1 or more.
+// Along returns the coordinates for an axis of n elements that is resized to m elements. Both must be 1 or more.
 func (a ResizeAttrs) Along(n, m int) Along {
 	switch {
 	case a.Coords == AlignCorners:
@@ -43,7 +43,8 @@ func (a ResizeAttrs) Along(n, m int) Along {
 	return Along{2 * n, n - m, 2 * m}
 }
 
-// At is the element at or before place i of n, and how far the place is from it, as a share of the way to the next.
+// At returns the element k at or before the coordinate of element i, and the distance of the coordinate from k, from 0 to below 1. n is the
+// number of elements on the axis.
 func (l Along) At(i, n int) (k int, share float64) {
 	p := max(l.Step*i+l.First, 0)
 	if k = p / l.Den; k >= n-1 {
@@ -52,7 +53,7 @@ func (l Along) At(i, n int) (k int, share float64) {
 	return k, float64(p%l.Den) / float64(l.Den)
 }
 
-// ResizeDef makes images of another size.
+// ResizeDef scales images to another size.
 var ResizeDef = ir.Define(ir.Def[ResizeAttrs]{
 	Name: "resize",
 	Doc: "x [..., h, w] as images of the declared type [..., H, W], without antialiasing. Element i of a resized axis lies, among those of x, at (i + 1/2) h/H - 1/2 (coords " +
@@ -137,7 +138,7 @@ var ResizeDef = ir.Define(ir.Def[ResizeAttrs]{
 	},
 })
 
-// lerp is between a and b, a where t is 0. A neighbour without a share does not show, were it infinite.
+// lerp interpolates between a, for t = 0, and b. It does not use b if t is 0, because 0 times infinity is NaN.
 func lerp(a, b, t float64) float64 {
 	if t == 0 {
 		return a
@@ -145,7 +146,7 @@ func lerp(a, b, t float64) float64 {
 	return a*(1-t) + b*t
 }
 
-// Resize adds images of x, its last two axes, with another height and width.
+// Resize adds the images of x, on its last two axes, scaled to another height and width.
 func Resize(x *ir.Node, height, width ir.Dim, a ResizeAttrs) *ir.Node {
 	out := ir.Type{DType: x.Type.DType, Shape: append(ir.Shape{}, x.Type.Shape...)}
 	if r := out.Rank(); r >= 2 {

@@ -5,7 +5,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// RFFTDef is the Fourier transform of real numbers.
+// RFFTDef defines the Fourier transform of real numbers.
 var RFFTDef = ir.Define(ir.Def[FFTAttrs]{
 	Name: "rfft",
 	Doc: "The discrete Fourier transform of real numbers, [.., n] to [.., 2(n/2+1)]: fft's X_0 to X_{n/2}, n/2 rounded down, as numpy.fft.rfft " +
@@ -54,5 +54,6 @@ var RFFTDef = ir.Define(ir.Def[FFTAttrs]{
 	},
 })
 
-// RFFT adds the Fourier transform of the real numbers of the last axis, n/2+1 complex ones.
+// RFFT adds the Fourier transform of the n real numbers on the last axis, as n/2+1 complex numbers. norm is NormNone, NormInverse or
+// NormOrtho.
 func RFFT(x *ir.Node, norm string) *ir.Node { return x.Graph.Add(RFFTDef, FFTAttrs{norm}, x) }

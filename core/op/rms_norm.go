@@ -10,7 +10,7 @@ type RmsNormAttrs struct {
 	Eps float64 `attr:"eps"` // added to the mean square before the root
 }
 
-// RmsNormDef is root-mean-square normalisation over the last axis.
+// RmsNormDef defines root-mean-square normalisation over the last axis.
 var RmsNormDef = ir.Define(ir.Def[RmsNormAttrs]{
 	Name: "rms_norm",
 	Doc: "Takes x, gamma and beta. y = x / sqrt(mean(x^2) + eps) * gamma + beta over the last axis (Zhang and Sennrich 2019). beta is always added; " +
@@ -32,8 +32,7 @@ var RmsNormDef = ir.Define(ir.Def[RmsNormAttrs]{
 	},
 })
 
-// RmsNorm adds root-mean-square normalisation over the last axis of x; gamma and beta are as long as the last axis, H:
-// [H] or [1,H].
+// RmsNorm adds root-mean-square normalisation over the last axis of x, of size H. gamma and beta have shape [H] or [1,H].
 func RmsNorm(x, gamma, beta *ir.Node, eps float64) *ir.Node {
 	return x.Graph.Add(RmsNormDef, RmsNormAttrs{eps}, x, gain(gamma), gain(beta))
 }

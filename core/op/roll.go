@@ -9,11 +9,11 @@ import (
 
 // RollAttrs are the attributes of roll.
 type RollAttrs struct {
-	Axes   []int `attr:"axes"`   // rising
-	Shifts []int `attr:"shifts"` // one for each of them
+	Axes   []int `attr:"axes"`   // ascending
+	Shifts []int `attr:"shifts"` // one for each axis
 }
 
-// RollDef shifts axes round.
+// RollDef shifts elements along axes. Elements that leave at one end enter at the other.
 var RollDef = ir.Define(ir.Def[RollAttrs]{
 	Name: "roll",
 	Doc: "x shifted round along each of the axes: the element at index i goes to i + shift, modulo the size of the axis. Shifts may be negative, and larger than the axis. " +
@@ -59,7 +59,7 @@ var RollDef = ir.Define(ir.Def[RollAttrs]{
 	},
 })
 
-// Roll adds x shifted round along each of the axes.
+// Roll adds x shifted along each of the axes: the element at index i moves to i + shift, modulo the size of the axis.
 func Roll(x *ir.Node, axes, shifts []int) *ir.Node {
 	a := RollAttrs{Axes: sortedAxes(axes, x), Shifts: make([]int, len(shifts))}
 	for i, axis := range a.Axes {

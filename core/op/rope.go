@@ -9,13 +9,13 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Styles of rope: which two elements of a head turn together, h being half of those that turn.
+// Styles of rope: the pairs of elements of a head that rotate together. h is half the number of elements that rotate.
 const (
 	NeoX = "neox" // i and i+h
 	GPTJ = "gptj" // 2i and 2i+1
 )
 
-// Where rope has its angles from.
+// Sources of the angles of rope.
 const (
 	FromTables      = "tables"      // operands cos and sin, one row per position
 	FromFrequencies = "frequencies" // an operand: radians per position, by pair
@@ -24,18 +24,18 @@ const (
 
 // RopeAttrs are the attributes of rope.
 type RopeAttrs struct {
-	HeadDim int     `attr:"head_dim"` // D, elements of a head
-	Rot     int     `attr:"n_rot"`    // how many of them turn, the first ones; 0: all
+	HeadDim int     `attr:"head_dim"` // D, the number of elements of a head
+	Rot     int     `attr:"n_rot"`    // number of elements that rotate, the first ones of a head; 0 means all
 	Style   string  `attr:"style"`    // neox or gptj
 	Layout  string  `attr:"layout"`   // bse, bhsd or bshd
 	Angles  string  `attr:"angles"`   // tables, frequencies or base
-	Base    float64 `attr:"base"`     // of angles = base
-	Factor  float64 `attr:"factor"`   // of cos and sin of angles that the op computes; 0: 1
-	Heads   int     `attr:"heads"`    // of layout bse: heads to read, in rows that may be longer; 0: rows are heads and nothing else
-	Start   int     `attr:"start"`    // with heads: the element of a row where the first of them begins
+	Base    float64 `attr:"base"`     // with angles = base: f[i] is base^(-2i/n_rot)
+	Factor  float64 `attr:"factor"`   // factor of cos and sin if they are not from tables; 0 means 1
+	Heads   int     `attr:"heads"`    // with layout bse: number of heads to read from rows that may be longer; 0 means that rows have nothing but heads
+	Start   int     `attr:"start"`    // with heads: the element of a row at which the first head begins
 }
 
-// RopeDef is rotary position embedding.
+// RopeDef defines rotary position embedding.
 var RopeDef = ir.Define(ir.Def[RopeAttrs]{
 	Name: "rope",
 	Doc: "Rotary position embedding (Su et al. 2021) of x, the operands of its angles, and perhaps positions. In each head the first n_rot elements turn in pairs, with h = n_rot/2: " +
@@ -53,8 +53,8 @@ var RopeDef = ir.Define(ir.Def[RopeAttrs]{
 	Cases: ropeCases,
 })
 
-// Rope adds rotary position embedding of x. Angles are cos and sin, frequencies alone, or nothing where they come from a.Base; a.Angles
-// need not be set. Position may be nil.
+// Rope adds rotary position embedding of x. angles are cos and sin, or frequencies alone, or empty to use a.Base. a.Angles may be empty; the
+// number of angles then determines it. An empty a.Style means NeoX. position may be nil.
 func Rope(x, position *ir.Node, a RopeAttrs, angles ...*ir.Node) *ir.Node {
 	if a.Angles == "" {
 		a.Angles = [...]string{FromBase, FromFrequencies, FromTables}[min(len(angles), 2)]
@@ -65,7 +65,7 @@ func Rope(x, position *ir.Node, a RopeAttrs, angles ...*ir.Node) *ir.Node {
 	return x.Graph.Add(RopeDef, a, ir.WithOptional(position, append([]*ir.Node{x}, angles...)...)...)
 }
 
-// Rotated is n_rot with its default.
+// Rotated returns the number of elements of a head that rotate.
 func (a RopeAttrs) Rotated() int {
 	if a.Rot == 0 {
 		return a.HeadDim
@@ -73,7 +73,7 @@ func (a RopeAttrs) Rotated() int {
 	return a.Rot
 }
 
-// EffectiveFactor is factor with its default.
+// EffectiveFactor returns the factor of cos and sin.
 func (a RopeAttrs) EffectiveFactor() float64 {
 	if a.Factor == 0 {
 		return 1
@@ -81,7 +81,7 @@ func (a RopeAttrs) EffectiveFactor() float64 {
 	return a.Factor
 }
 
-// Frequencies are those of angles = base: radians per position, by pair.
+// Frequencies returns the frequencies for angles = base, in radians per position, one for each pair.
 func (a RopeAttrs) Frequencies() []float64 {
 	f := make([]float64, a.Rotated()/2)
 	for i := range f {
@@ -90,7 +90,7 @@ func (a RopeAttrs) Frequencies() []float64 {
 	return f
 }
 
-// Position is the index of the operand that has positions, or -1.
+// Position returns the index of the operand that has positions, or -1, for a node with the given number of operands.
 func (a RopeAttrs) Position(operands int) int {
 	if n := a.angleOperands(); operands > n+1 {
 		return n + 1
@@ -102,14 +102,14 @@ func (a RopeAttrs) angleOperands() int {
 	return map[string]int{FromTables: 2, FromFrequencies: 1}[a.Angles]
 }
 
-// RopeGeometry says where the values of a rope are, once sizes are known.
+// RopeGeometry says where the values of a rope are, for known sizes.
 type RopeGeometry struct {
 	B, S, H, D int
 	X, Out     HeadStrides
-	Start      int // the first element of x that is read
+	Start      int // index of the first element of x that is read
 }
 
-// Geometry works out where values are from the shape of x, which has passed type inference. It allocates nothing.
+// Geometry computes where values are, from the shape of x, which must have passed type inference. It allocates nothing.
 func (a RopeAttrs) Geometry(x []int) RopeGeometry {
 	g := RopeGeometry{B: x[0], D: a.HeadDim, H: a.Heads, Start: a.Start}
 	switch a.Layout {
@@ -225,7 +225,7 @@ func (a RopeAttrs) checkPosition(in []ir.Type) error {
 	return nil
 }
 
-// headStrides are the positions of a shape in a layout, and the distances in it.
+// headStrides returns the sequence length and the strides of shape s in a layout. d is the head dim.
 func headStrides(layout string, s []int, d int) (seq int, st HeadStrides) {
 	switch layout {
 	case BSE:
@@ -236,7 +236,8 @@ func headStrides(layout string, s []int, d int) (seq int, st HeadStrides) {
 	return s[2], HeadStrides{s[1] * s[2] * s[3], s[3], s[2] * s[3]}
 }
 
-// RopePosition is the position of token s of batch element b, which pos, the operand or nil, says.
+// RopePosition returns the position of token s of batch element b. pos has the elements of the operand with positions, of the given rank, and
+// is nil if there is none. tokens is the sequence length.
 func RopePosition[T int32 | int64](pos []T, rank, tokens, b, s int) int64 {
 	switch {
 	case pos == nil:
@@ -249,7 +250,7 @@ func RopePosition[T int32 | int64](pos []T, rank, tokens, b, s int) int64 {
 	return int64(pos[b*tokens+s])
 }
 
-// CheckRopePosition says what is wrong with a position that tables of so many rows do not have.
+// CheckRopePosition returns an error if tables with the given number of rows have none for position p of token s of batch element b.
 func CheckRopePosition(p int64, rows, b, s int) error {
 	if p < 0 || p >= int64(rows) {
 		return fmt.Errorf("position %d of token %d in batch element %d is out of range 0 to %d of the tables", p, s, b, rows-1)
@@ -257,8 +258,8 @@ func CheckRopePosition(p int64, rows, b, s int) error {
 	return nil
 }
 
-// Turn is the cosine and sine of the angle p*f in radians, exact to float64 though the product is not: what rounding it loses is a
-// second angle.
+// Turn returns the cosine and sine of the angle p*f in radians, to the precision of float64. The rounded product is not that precise for
+// large p, so Turn adds its rounding error as a second angle.
 func Turn(p int64, f float64) (cos, sin float64) {
 	hi := float64(p) * f
 	sin, cos = math.Sincos(hi)

@@ -35,7 +35,7 @@ func ropeCases() []ir.Case[RopeAttrs] {
 		c(freqs(RopeAttrs{HeadDim: 8, Layout: BSE}), 0, far, f32(1, 3, 16), f64(4), i32()),
 		c(tables(RopeAttrs{HeadDim: 8, Layout: BSE}), 0, 0, f32(2, 5, 24), f32(5, 4), f32(5, 4)),
 		c(tables(RopeAttrs{HeadDim: 8, Layout: BHSD}), 0, 4, f32(2, 3, 5, 8), f32(9, 4), f32(9, 4), i32()),
-		c(tables(RopeAttrs{HeadDim: 8, Rot: 4, Layout: BSHD, Style: GPTJ}), 0, 4, f32(2, 5, 3, 8), f32(9, 4), f32(9, 4), i32(2)), // rows as long as for all of the head
+		c(tables(RopeAttrs{HeadDim: 8, Rot: 4, Layout: BSHD, Style: GPTJ}), 0, 4, f32(2, 5, 3, 8), f32(9, 4), f32(9, 4), i32(2)), // tables for all of the head, of which half is used
 		c(tables(RopeAttrs{HeadDim: 8, Rot: 4, Layout: BSE}), 0, 6, f32(2, 5, 24), f32(7, 2), f32(7, 2), i32(2, 5)),
 		c(tables(RopeAttrs{HeadDim: 8, Layout: BSE, Heads: 3, Start: 8}), 0, 4, f32(2, 5, 40), f32(9, 4), f32(9, 4), i32(2)),
 		c(tables(RopeAttrs{HeadDim: 64, Layout: BHSD}), 0, 40, f32(1, 5, 33, 64), f32(80, 32), f32(80, 32), i32()),

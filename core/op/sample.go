@@ -14,7 +14,7 @@ import (
 
 // SampleAttrs are the attributes of sample.
 type SampleAttrs struct {
-	// Alone: each row is drawn as if it were the only one, so that step or seed must tell rows apart.
+	// Alone draws each row as if it were the only one. Rows with the same seed and step then have the same random numbers.
 	Alone bool `attr:"alone"`
 }
 
@@ -84,7 +84,7 @@ var sampleOperands = []struct {
 	pair  bool
 }{{"temperature", dtype.F32, false}, {"top_k", dtype.I32, false}, {"top_p", dtype.F32, false}, {"seed", dtype.U32, true}, {"step", dtype.U32, true}, {"min_p", dtype.F32, false}}
 
-// sampleRow draws from one row. left is memory for its indices.
+// sampleRow draws from one row. left is an empty slice with room for its indices.
 func sampleRow(a SampleAttrs, x []float64, row int, params []*tensor.Array, left []int) (int, error) {
 	at := func(k int) int {
 		if params[k].Len() == 1 {
@@ -129,7 +129,8 @@ func sampleRow(a SampleAttrs, x []float64, row int, params []*tensor.Array, left
 	if k > 0 {
 		left = left[:min(len(left), int(k))]
 	}
-	// below is how far the scaled logit of i is below the largest: it says the same as the logit does.
+	// below returns the scaled logit of i minus the largest one. Subtracting the same number from all logits changes neither the softmax
+	// nor the index of the largest sum, and exp cannot overflow.
 	below := func(i int) float64 {
 		if x[i] == x[left[0]] {
 			return 0
@@ -197,8 +198,8 @@ func sampleCases() []ir.Case[SampleAttrs] {
 	}
 }
 
-// Sample draws an index for each row of logits. Temperature (f32), topK (i32), topP (f32), seed and step (u32, pairs of words, the
-// low one first) and minP (f32), which may be nil, hold one value or one for each row.
+// Sample adds an index for each row of logits, drawn by its probability. temperature (f32), topK (i32), topP (f32), seed and step (pairs of
+// u32, the low word first) and minP (f32) have one value, or one for each row. minP may be nil.
 func Sample(logits, temperature, topK, topP, seed, step, minP *ir.Node, attrs SampleAttrs) *ir.Node {
 	return logits.Graph.Add(SampleDef, attrs, ir.WithOptional(minP, logits, temperature, topK, topP, seed, step)...)
 }

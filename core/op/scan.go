@@ -11,11 +11,11 @@ import (
 // ScanAttrs are the attributes of cumsum, cumprod and cummax.
 type ScanAttrs struct {
 	Axis      int  `attr:"axis"`
-	Exclusive bool `attr:"exclusive"` // element i folds what comes before it, and not element i itself
+	Exclusive bool `attr:"exclusive"` // element i combines the elements before it, without element i itself
 	Reverse   bool `attr:"reverse"`   // from the last element to the first
 }
 
-// scan defines y_i = x_0 op x_1 op ... op x_i along an axis with the fold of a reduction.
+// scan defines y_i = x_0 op x_1 op ... op x_i along an axis. op is the fold of a reduction.
 func scan(r reduction) *ir.OpDef {
 	return ir.Define(ir.Def[ScanAttrs]{
 		Name: r.name, Doc: r.doc, MinIn: 1, MaxIn: 1,
@@ -71,7 +71,7 @@ func scan(r reduction) *ir.OpDef {
 	})
 }
 
-// scanLine folds the n elements at at(0), at(1), ...
+// scanLine scans the n elements at at(0), at(1), .... acc is the initial value.
 func scanLine[T any](x, y []T, n int, exclusive bool, at func(k int) int, acc T, fold func(acc, x T) T) {
 	for k := range n {
 		next := fold(acc, x[at(k)])
@@ -84,12 +84,12 @@ func scanLine[T any](x, y []T, n int, exclusive bool, at func(k int) int, acc T,
 	}
 }
 
-// summedLine is the tolerance of a sum of as many elements as the axis has.
+// summedLine returns the tolerance of a sum of all elements along the axis.
 func summedLine(a ScanAttrs, in []ir.Type, out ir.Type) ir.Tolerance {
 	return summed(out.DType, in[0].Shape[a.Axis].B)
 }
 
-// addScan is what the constructors share: the axis may count from the end.
+// addScan adds a scan. The axis may be counted from the end.
 func addScan(def *ir.OpDef, x *ir.Node, a ScanAttrs) *ir.Node {
 	a.Axis = fromEnd(a.Axis, x)
 	return x.Graph.Add(def, a, x)

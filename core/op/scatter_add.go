@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// ScatterAddDef adds rows into the rows of a tensor of zeros.
+// ScatterAddDef adds rows to the rows of a tensor of zeros that indices select.
 var ScatterAddDef = ir.Define(ir.Def[NoAttrs]{
 	Name: "scatter_add",
 	Doc: "Takes updates [n, ...] and idx [n] (i32, i64 or u32). The result starts as zeros of the declared type [m, ...]; row i of updates is added to its row idx[i], in rising i, so that it is the " +
@@ -75,7 +75,7 @@ var ScatterAddDef = ir.Define(ir.Def[NoAttrs]{
 	},
 })
 
-// ScatterAdd adds zeros with the given number of rows, to which the rows of updates are added as idx says.
+// ScatterAdd returns a tensor with the given number of rows. Row k is the sum of the rows i of updates for which idx[i] is k.
 func ScatterAdd(updates, idx *ir.Node, rows ir.Dim) *ir.Node {
 	out := ir.Type{DType: updates.Type.DType, Shape: append(ir.Shape{}, updates.Type.Shape...)}
 	if out.Rank() > 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// SelectiveScanDef is the recurrence of Mamba.
+// SelectiveScanDef defines the recurrence of Mamba.
 var SelectiveScanDef = ir.DefineTuple(ir.TupleDef[NoAttrs]{
 	Name: "selective_scan",
 	Doc: "The selective scan of Mamba (A. Gu, T. Dao, 2023). Of x and delta [B,T,C], a [C,N], b and c [B,T,N] and, if it is carried on, state [B,C,N]: " +
@@ -74,7 +74,7 @@ var SelectiveScanDef = ir.DefineTuple(ir.TupleDef[NoAttrs]{
 	},
 })
 
-// SelectiveScan adds the selective scan of Mamba. State may be nil.
+// SelectiveScan adds the selective scan of Mamba. state may be nil.
 func SelectiveScan(x, delta, a, b, c, state *ir.Node) (y, final *ir.Node) {
 	r := x.Graph.AddResults(2, SelectiveScanDef, NoAttrs{}, ir.WithOptional(state, x, delta, a, b, c)...)
 	return r[0], r[1]

@@ -5,7 +5,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// ShiftLeftDef is a shifted by b to the left.
+// ShiftLeftDef defines a * 2^b, a shift to the left.
 var ShiftLeftDef = binary(binarySpec{
 	name:        "shift_left",
 	doc:         "z = a * 2^b of integers, bits that leave the type being lost, with NumPy broadcast; both operands have the same element type. Shifts by the width of the type or more give 0, and so do negative ones.",
@@ -17,10 +17,11 @@ var ShiftLeftDef = binary(binarySpec{
 	fill: []ir.Range{{Lo: 0, Hi: 100}, {Lo: 0, Hi: 9}},
 })
 
-// ShiftLeft adds a shifted by b to the left.
+// ShiftLeft returns a node that computes a * 2^b, a shifted to the left by b bits.
 func ShiftLeft(a, b *ir.Node) *ir.Node { return a.Graph.Add(ShiftLeftDef, NoAttrs{}, a, b) }
 
-// shiftBy is the number of places to shift by. All of 64 and more do the same to an int64.
+// shiftBy returns the number of bits to shift an int64 by: b, or 64 if b is negative or not less than the width of d. A shift by 64 gives 0
+// or, to the right, -1 for negative values.
 func shiftBy(b int64, d dtype.DType) uint64 {
 	if b < 0 || b >= int64(8*d.Size()) {
 		return 64

@@ -5,7 +5,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// ShiftRightDef is a shifted by b to the right.
+// ShiftRightDef defines a / 2^b rounded down, a shift to the right.
 var ShiftRightDef = binary(binarySpec{
 	name:        "shift_right",
 	doc:         "z = a / 2^b of integers, rounded down, with NumPy broadcast; both operands have the same element type. Shifts by the width of the type or more, and negative ones, leave the sign: 0, or -1 of an a below 0.",
@@ -17,5 +17,5 @@ var ShiftRightDef = binary(binarySpec{
 	fill: []ir.Range{{Lo: 0, Hi: 100}, {Lo: 0, Hi: 9}},
 })
 
-// ShiftRight adds a shifted by b to the right.
+// ShiftRight returns a node that computes a / 2^b rounded down, a shifted to the right by b bits.
 func ShiftRight(a, b *ir.Node) *ir.Node { return a.Graph.Add(ShiftRightDef, NoAttrs{}, a, b) }

@@ -2,7 +2,7 @@ package op
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// SignDef is -1, 0 or 1.
+// SignDef defines the sign of x: -1, 0 or 1.
 var SignDef = defineUnary(unarySpec[NoAttrs]{
 	name: "sign", flops: 1, tol: exact[NoAttrs], fill: wide,
 	doc: "y = 1 above 0, -1 below, 0 at 0; NaN stays NaN.",
@@ -18,7 +18,7 @@ var SignDef = defineUnary(unarySpec[NoAttrs]{
 	integer: func(x int64) int64 { return truth(x > 0) - truth(x < 0) },
 })
 
-// Sign adds -1, 0 or 1.
+// Sign returns a node that computes the sign of x: -1, 0 or 1.
 func Sign(x *ir.Node) *ir.Node { return x.Graph.Add(SignDef, NoAttrs{}, x) }
 
 var _ = lowerUnary(SignDef, func(x *ir.Node) *ir.Node {
@@ -28,7 +28,7 @@ var _ = lowerUnary(SignDef, func(x *ir.Node) *ir.Node {
 	return Where(Gt(x, number(0, x)), number(1, x), Where(Lt(x, number(0, x)), number(-1, x), x))
 })
 
-// isUnsigned reports a value of integers of which none is below 0.
+// isUnsigned reports whether x has an element type of integers that cannot be negative.
 func isUnsigned(x *ir.Node) bool {
 	if x.Type.DType.IsFloat() {
 		return false

@@ -6,9 +6,9 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// SinDef is sin x.
+// SinDef defines sin x.
 var SinDef = unary("sin", "y = sin x, x in radians.", 8, rounded[NoAttrs], wide,
 	math.Sin)
 
-// Sin adds sin x.
+// Sin returns a node that computes sin x.
 func Sin(x *ir.Node) *ir.Node { return x.Graph.Add(SinDef, NoAttrs{}, x) }

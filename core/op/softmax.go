@@ -32,7 +32,7 @@ func inferSoftmax(s ir.Sig[SoftmaxAttrs]) (ir.Type, error) {
 	return s.In[0], checkAxis(s.Attrs.Axis, s.In[0].Rank())
 }
 
-// alongAxis evaluates a function of rows: of n elements that lie step apart.
+// alongAxis returns an evaluation that calls row for each line of elements along the axis. A line has n elements that are step apart.
 func alongAxis(row func(x, y []float64, n, step int)) func(a SoftmaxAttrs, in []*tensor.Array, out *tensor.Array) error {
 	return func(a SoftmaxAttrs, in []*tensor.Array, out *tensor.Array) error {
 		if out.Len() == 0 {
@@ -63,7 +63,7 @@ func Softmax(x *ir.Node, axis int) *ir.Node {
 	return x.Graph.Add(SoftmaxDef, SoftmaxAttrs{fromEnd(axis, x)}, x)
 }
 
-// softmaxRow normalises n elements that lie step apart.
+// softmaxRow writes the softmax of n elements of x to y. They are step apart.
 func softmaxRow(x, y []float64, n, step int) {
 	m, sum := math.Inf(-1), 0.0
 	for k := range n {
@@ -84,7 +84,7 @@ var _ = ir.Lower(SoftmaxDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.No
 	return Div(e, ReduceSum(e, true, axis))
 })
 
-// plainAlongLast is the plainer form of a function of rows: along the last axis, with transposes around it.
+// plainAlongLast registers a plainer form of a function of rows, which works along the last axis, between two transposes.
 func plainAlongLast(def *ir.OpDef) struct{} {
 	return ir.Plainer(def, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 		last := n.Type.Rank() - 1

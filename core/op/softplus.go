@@ -9,11 +9,11 @@ import (
 
 // SoftplusAttrs are the attributes of softplus.
 type SoftplusAttrs struct {
-	Beta      float64 `attr:"beta"`      // 1 is usual
-	Threshold float64 `attr:"threshold"` // 20 is usual; +Inf: none
+	Beta      float64 `attr:"beta"`      // usually 1
+	Threshold float64 `attr:"threshold"` // usually 20; +Inf means none
 }
 
-// SoftplusDef is ln(1 + e^x), a smooth max(x, 0).
+// SoftplusDef defines ln(1 + e^x), a smooth max(x, 0).
 var SoftplusDef = activation(defineUnary(unarySpec[SoftplusAttrs]{
 	name: "softplus", flops: 10, tol: rounded[SoftplusAttrs], fill: wide,
 	doc: "y = ln(1 + e^(beta*x))/beta, and x where beta*x > threshold; beta is above 0.",
@@ -33,13 +33,13 @@ var SoftplusDef = activation(defineUnary(unarySpec[SoftplusAttrs]{
 	attrs: []SoftplusAttrs{{1, 20}, {2, 20}, {0.5, math.Inf(1)}},
 }))
 
-// Softplus adds ln(1 + e^(beta*x))/beta, and x where beta*x is above the threshold.
+// Softplus returns a node that computes ln(1 + e^(beta*x))/beta, and x where beta*x is above the threshold.
 func Softplus(x *ir.Node, beta, threshold float64) *ir.Node {
 	return x.Graph.Add(SoftplusDef, SoftplusAttrs{beta, threshold}, x)
 }
 
 var _ = lowerWith(SoftplusDef, func(x *ir.Node, a SoftplusAttrs) *ir.Node {
-	// ln(1 + e^t) = max(t, 0) + ln(1 + e^-|t|), where nothing overflows.
+	// ln(1 + e^t) = max(t, 0) + ln(1 + e^-|t|), which cannot overflow.
 	t := Mul(x, number(a.Beta, x))
 	y := Add(Relu(t), Log1p(Exp(Neg(Abs(t)))))
 	return Where(Gt(t, number(a.Threshold, x)), x, Mul(y, number(1/a.Beta, x)))

@@ -13,10 +13,10 @@ import (
 type SortAttrs struct {
 	Axis       int         `attr:"axis"`
 	Descending bool        `attr:"descending"`
-	IndexDType dtype.DType `attr:"index_dtype"` // of the indices: i32 (also where it is left out), i64, u32 or f32
+	IndexDType dtype.DType `attr:"index_dtype"` // type of the indices: i32 (the default), i64, u32 or f32
 }
 
-// Index is the element type of the indices.
+// Index returns the element type of the indices.
 func (a SortAttrs) Index() dtype.DType { return indexType(a.IndexDType) }
 
 // SortDef orders the elements along an axis.
@@ -90,13 +90,14 @@ var SortDef = ir.DefineTuple(ir.TupleDef[SortAttrs]{
 	},
 })
 
-// Sort orders the elements along an axis, the smallest first or the largest, and gives the indices that they had, as i32.
+// Sort adds the elements along an axis in order, the smallest first or, if descending is set, the largest first, and their
+// indices along the axis of x, as i32.
 func Sort(x *ir.Node, axis int, descending bool) (values, indices *ir.Node) {
 	r := x.Graph.AddResults(2, SortDef, SortAttrs{Axis: fromEnd(axis, x), Descending: descending}, x)
 	return r[0], r[1]
 }
 
-// ArgSort is the indices of Sort.
+// ArgSort returns only the indices of Sort.
 func ArgSort(x *ir.Node, axis int, descending bool) *ir.Node {
 	_, indices := Sort(x, axis, descending)
 	return indices

@@ -7,7 +7,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// SpaceToDepthDef makes channels of blocks of pixels. It is a block: one transpose.
+// SpaceToDepthDef turns blocks of pixels into channels. It is a block: one transpose.
 var SpaceToDepthDef = ir.Define(ir.Def[BlockAttrs]{
 	Name: "space_to_depth",
 	Doc: "x [N, C, H*size, W*size] as [N, C*size^2, H, W]: each block of size by size pixels becomes channels of one pixel, in the order that order says. " +
@@ -51,7 +51,7 @@ var _ = ir.Lower(SpaceToDepthDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *
 	return Reshape(Transpose(Reshape(x, ir.Shape{out[0], x.Type.Shape[1], out[2], size, out[3], size}), perm...), out)
 })
 
-// SpaceToDepth adds the blocks of pixels of x as channels.
+// SpaceToDepth adds x with each block of pixels turned into the channels of one pixel.
 func SpaceToDepth(x *ir.Node, a BlockAttrs) *ir.Node { return x.Graph.Add(SpaceToDepthDef, a, x) }
 
 // PixelUnshuffle is SpaceToDepth in PyTorch's order.

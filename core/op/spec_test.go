@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "rewrite generated files")
 
 const specFile = "../../spec/ops.md"
 
-// TestSpec keeps the list of ops for people in step with the definitions.
+// TestSpec checks that spec/ops.md agrees with the definitions. With -update it writes the file.
 func TestSpec(t *testing.T) {
 	got := spec(t)
 	if *update {
@@ -123,13 +123,13 @@ func writeOp(b *bytes.Buffer, def *ir.OpDef, comments map[string]string) {
 	}
 }
 
-// expansion lists the ops of which the expansions of the op's cases consist, leaves and views left out.
+// expansion lists the ops in the expansions of the op's cases, without leaves and reshapes.
 func expansion(def *ir.OpDef) string {
 	seen := map[string]bool{}
 	for _, c := range def.Cases() {
 		g, err := interp.LowerOne(def, c.Attrs, c.In, c.Out)
 		if err != nil {
-			return "" // it has none
+			return "" // the op has no expansion
 		}
 		for _, n := range g.Nodes {
 			if len(n.In) > 0 && n.Op.Name != "reshape" {
@@ -140,8 +140,7 @@ func expansion(def *ir.OpDef) string {
 	return strings.Join(slices.Sorted(maps.Keys(seen)), ", ")
 }
 
-// toleranceText is the tolerance of the first case whose result, or first result, is f32: one for each result where they
-// differ.
+// toleranceText returns the tolerance of the first case whose first result is f32. It lists one for each result if they differ.
 func toleranceText(def *ir.OpDef) (string, bool) {
 	for _, c := range def.Cases() {
 		out, err := def.InferResults(c.Attrs, c.In, c.Out, nil)
@@ -164,7 +163,7 @@ func toleranceText(def *ir.OpDef) (string, bool) {
 	return "", false
 }
 
-// attrComments reads the comments of attribute fields: by type, then by attribute.
+// attrComments returns the comments of attribute fields, by type and then by attribute.
 func attrComments(t *testing.T) map[string]map[string]string {
 	files, err := filepath.Glob("*.go")
 	if err != nil {

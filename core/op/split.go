@@ -11,11 +11,11 @@ import (
 type SplitAttrs struct {
 	Axis  int   `attr:"axis"`
 	Parts int   `attr:"parts"` // number of parts of equal size, which must divide the axis
-	Sizes []int `attr:"sizes"` // size of each part; their sum is the axis's
+	Sizes []int `attr:"sizes"` // size of each part; they add up to the size of the axis
 }
 
-// SplitDef cuts a tensor into parts along an axis. It is a block: its expansion is one narrow for each part, and no kernel
-// could do better, since every part is either a view or a copy of exactly its own bytes.
+// SplitDef cuts a tensor into parts along an axis. It is a block: one narrow for each part. A kernel could not be better, because each part
+// is either a view or a copy of exactly its own bytes.
 var SplitDef = ir.DefineTuple(ir.TupleDef[SplitAttrs]{
 	Name: "split",
 	Doc: "x cut along an axis of static size into parts that follow one another: as many of equal size as parts says, or one of each of " +
@@ -64,7 +64,7 @@ var SplitDef = ir.DefineTuple(ir.TupleDef[SplitAttrs]{
 	},
 })
 
-// sizes are those of the parts of an axis.
+// sizes returns the sizes of the parts of an axis.
 func (a SplitAttrs) sizes(axis ir.Dim) ([]int, error) {
 	if !axis.IsStatic() {
 		return nil, fmt.Errorf("axis %d has size %v; want a size that is known when the model is compiled", a.Axis, axis)
@@ -111,7 +111,7 @@ func Split(x *ir.Node, axis, parts int) []*ir.Node {
 	return x.Graph.AddResults(parts, SplitDef, SplitAttrs{Axis: fromEnd(axis, x), Parts: parts}, x)
 }
 
-// SplitSizes cuts x along an axis into parts of the given sizes, whose sum is the axis's.
+// SplitSizes cuts x along an axis into parts of the given sizes, which must add up to the size of the axis.
 func SplitSizes(x *ir.Node, axis int, sizes ...int) []*ir.Node {
 	return x.Graph.AddResults(len(sizes), SplitDef, SplitAttrs{Axis: fromEnd(axis, x), Sizes: sizes}, x)
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// SqrtDef is the square root.
+// SqrtDef defines the square root.
 var SqrtDef = unary("sqrt", "y = sqrt x; NaN below 0.", 1, rounded[NoAttrs], ir.Range{Lo: 0, Hi: 8},
 	math.Sqrt)
 
-// Sqrt adds the square root.
+// Sqrt returns a node that computes the square root.
 func Sqrt(x *ir.Node) *ir.Node { return x.Graph.Add(SqrtDef, NoAttrs{}, x) }

@@ -2,7 +2,7 @@ package op
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// SquareDef is x*x.
+// SquareDef defines x*x.
 var SquareDef = defineUnary(unarySpec[NoAttrs]{
 	name: "square", flops: 1, tol: rounded[NoAttrs], fill: wide,
 	doc:     "y = x*x; integers wrap.",
@@ -10,7 +10,7 @@ var SquareDef = defineUnary(unarySpec[NoAttrs]{
 	integer: func(x int64) int64 { return x * x },
 })
 
-// Square adds x*x.
+// Square returns a node that computes x*x.
 func Square(x *ir.Node) *ir.Node { return x.Graph.Add(SquareDef, NoAttrs{}, x) }
 
 var _ = lowerUnary(SquareDef, func(x *ir.Node) *ir.Node { return Mul(x, x) })

@@ -10,10 +10,10 @@ import (
 
 // StackAttrs are the attributes of stack.
 type StackAttrs struct {
-	Axis int `attr:"axis"` // of the result
+	Axis int `attr:"axis"` // axis of the result
 }
 
-// StackDef joins tensors along a new axis. It is a block: concat of views.
+// StackDef joins tensors along a new axis. It is a block: a concat of views.
 var StackDef = ir.Define(ir.Def[StackAttrs]{
 	Name:  "stack",
 	Doc:   "The operands, all of one type, one after another along a new axis of the result, 0 to their rank.",
@@ -64,7 +64,7 @@ var _ = ir.Lower(StackDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node
 	return Concat(axis, parts...)
 })
 
-// Stack adds the operands joined along a new axis, which may count from the end: -1 is the last of the result.
+// Stack adds the operands joined along a new axis. It may be counted from the end: -1 is the last axis of the result.
 func Stack(axis int, in ...*ir.Node) *ir.Node {
 	if axis < 0 {
 		axis += in[0].Type.Rank() + 1

@@ -11,7 +11,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// evaluate runs an op's definition on operands of f32.
+// evaluate returns the first result of an op's definition for the given operands.
 func evaluate(t *testing.T, def *ir.OpDef, attrs any, in ...*tensor.Array) []float64 {
 	t.Helper()
 	var types []ir.Type
@@ -41,7 +41,7 @@ func array(shape []int, values ...float64) *tensor.Array {
 	return a
 }
 
-// What spec/ops.md says in words about corners that an implementation in another language has to get right.
+// TestStatements checks what spec/ops.md says about edge cases that an implementation in another language must get right.
 func TestStatements(t *testing.T) {
 	inf := math.Inf(1)
 	x, w := array([]int{1, 1, 3}, 1, 2, 4), array([]int{1, 1, 3}, inf, 1, inf)
@@ -58,7 +58,7 @@ func TestStatements(t *testing.T) {
 		t.Errorf("groups 1 is not groups 0: %v", got)
 	}
 
-	// All scores are equal, so a query gets the mean of the values that it sees.
+	// All scores are equal, so a query gets the mean of the values that it attends to.
 	zero, v := array([]int{1, 6, 1}, 0), array([]int{1, 6, 1}, 0, 3, 6, 9, 12, 15)
 	at := op.AttentionAttrs{Heads: 1, Layout: op.BSE, Mask: op.MaskSliding, Window: 2}
 	if got := evaluate(t, op.AttentionDef, at, zero, zero, v); slices.ContainsFunc([]int{0, 1, 2, 3, 4, 5}, func(i int) bool { return math.Abs(got[i]-[]float64{0, 1.5, 3, 6, 9, 12}[i]) > 1e-9 }) {
@@ -76,7 +76,7 @@ func TestStatements(t *testing.T) {
 		t.Errorf("a row of -Inf: %v", got)
 	}
 
-	// The grammar's examples, and texts that it does not allow.
+	// Texts that the grammar allows, and texts that it does not.
 	for expr, ok := range map[string]bool{
 		"v0=add(i0,1e-06)": true, "v0=add(i0,1.5e+06)": true, "v0=add(i0,2.0)": true, "v0=add(i0,-Inf)": true, "v0=elu(i0,alpha=0.5); v1=cast(v0,to=bool)": true,
 		"v0=add(i0,2)": false, "v0=add(i0,1e-6)": false, "v0=add(i0,1500000.0)": false, "v0=add(i0, 2.0)": false, "v0=add(i0,i2)": false, "v1=neg(i0)": false,

@@ -10,10 +10,10 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// What stft finds before the first sample and after the last one.
+// Values of the attribute pad of stft: what frames have before the first sample and after the last one.
 const (
-	PadNone     = "none"     // no frame reaches there
-	PadReflect  = "reflect"  // the samples again, from the first or last one back
+	PadNone     = "none"     // frames do not extend beyond the samples
+	PadReflect  = "reflect"  // the samples in reverse, without the first or last one
 	PadConstant = "constant" // zeros
 )
 
@@ -24,7 +24,7 @@ type STFTAttrs struct {
 	Norm string `attr:"norm"`
 }
 
-// padding is the number of samples that the frames reach beyond either end.
+// padding returns the number of samples by which frames extend beyond each end. size is that of the window.
 func (a STFTAttrs) padding(size int64) int64 {
 	if a.Pad == PadNone {
 		return 0

@@ -2,7 +2,7 @@ package op
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// SubDef is a - b.
+// SubDef defines a - b.
 var SubDef = binary(binarySpec{
 	name:        "sub",
 	doc:         "z = a - b with NumPy broadcast; both operands have the same element type. Integers wrap.",
@@ -12,5 +12,5 @@ var SubDef = binary(binarySpec{
 	integer:     func(a, b int64) int64 { return a - b },
 })
 
-// Sub adds a - b.
+// Sub returns a node that computes a - b.
 func Sub(a, b *ir.Node) *ir.Node { return a.Graph.Add(SubDef, NoAttrs{}, a, b) }

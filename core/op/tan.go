@@ -6,11 +6,11 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// TanDef is tan x.
+// TanDef defines tan x.
 var TanDef = unary("tan", "y = tan x, x in radians.", 10, rounded[NoAttrs], ir.Range{Lo: -1.2, Hi: 1.2},
 	math.Tan)
 
-// Tan adds tan x.
+// Tan returns a node that computes tan x.
 func Tan(x *ir.Node) *ir.Node { return x.Graph.Add(TanDef, NoAttrs{}, x) }
 
 var _ = lowerUnary(TanDef, func(x *ir.Node) *ir.Node { return Div(Sin(x), Cos(x)) })

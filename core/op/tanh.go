@@ -6,9 +6,9 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// TanhDef is tanh x.
+// TanhDef defines tanh x.
 var TanhDef = activation(unary("tanh", "y = tanh x; it must reach -1 and 1 for large |x| without NaN.", 6, rounded[NoAttrs], wide,
 	math.Tanh))
 
-// Tanh adds tanh x.
+// Tanh returns a node that computes tanh x.
 func Tanh(x *ir.Node) *ir.Node { return x.Graph.Add(TanhDef, NoAttrs{}, x) }

@@ -9,10 +9,10 @@ import (
 
 // TileAttrs are the attributes of tile.
 type TileAttrs struct {
-	Repeats []int `attr:"repeats"` // one for each axis
+	Repeats []int `attr:"repeats"` // number of repeats of each axis
 }
 
-// TileDef repeats a tensor as a whole. It is a block: its expansion broadcasts.
+// TileDef repeats a tensor as a whole. It is a block: an expand between reshapes.
 var TileDef = ir.Define(ir.Def[TileAttrs]{
 	Name:  "tile",
 	Doc:   "x repeated repeats[i] times along axis i, as a whole: [a b] twice is [a b a b]. repeats has a number, 0 or more, for each axis.",
@@ -63,7 +63,7 @@ var TileDef = ir.Define(ir.Def[TileAttrs]{
 	},
 })
 
-// times is the size n times d, for an attribute of the given name.
+// times returns the size n*d. name is that of the attribute that has n.
 func times(d ir.Dim, name string, n int) (ir.Dim, error) {
 	if err := checkSize(name, n, 0); err != nil {
 		return ir.Dim{}, err
@@ -75,8 +75,8 @@ func times(d ir.Dim, name string, n int) (ir.Dim, error) {
 	return out, nil
 }
 
-// All axes at once where the rank allows it: each is preceded by an axis of size 1, which is expanded and then merged with it. Otherwise one axis
-// after another, the outermost first: what is repeated later is moved in longer runs.
+// If the rank allows it, the lowering repeats all axes at once: it inserts an axis of size 1 before each repeated one, expands it, and merges
+// the two. Otherwise it repeats one axis after another, beginning with the outermost.
 var _ = ir.Lower(TileDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	x := in[0]
 	var one, wide ir.Shape
@@ -99,7 +99,8 @@ var _ = ir.Lower(TileDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node 
 	return x
 })
 
-// repeated inserts an axis of size n at the place at, and merges it with the axis that it repeats.
+// repeated repeats an axis n times. It inserts an axis of size n at index at and merges it with the repeated axis. at is axis to repeat the
+// axis as a whole, and axis+1 to repeat each of its slices.
 func repeated(x *ir.Node, axis, at, n int) *ir.Node {
 	var one, wide, out ir.Shape
 	for i := range x.Type.Rank() + 1 {
@@ -115,5 +116,5 @@ func repeated(x *ir.Node, axis, at, n int) *ir.Node {
 	return Reshape(Expand(Reshape(x, one), wide), out)
 }
 
-// Tile adds x repeated repeats[i] times along axis i.
+// Tile adds x repeated repeats[i] times along axis i, as a whole.
 func Tile(x *ir.Node, repeats ...int) *ir.Node { return x.Graph.Add(TileDef, TileAttrs{repeats}, x) }

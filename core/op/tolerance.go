@@ -7,19 +7,19 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// exact is the tolerance of ops that move or compare values.
+// exact is the Tol of ops that move or compare values.
 func exact[A any](A, []ir.Type, ir.Type) ir.Tolerance { return ir.Tolerance{} }
 
-// exactAll is exact for each of several results.
+// exactAll is like exact for ops with several results.
 func exactAll[A any](_ A, _, out []ir.Type) []ir.Tolerance { return make([]ir.Tolerance, len(out)) }
 
-// rounded is the tolerance of elementwise arithmetic, norms and softmax: 1e-6 + 1e-5*|want| in f32.
+// rounded is the Tol of elementwise arithmetic, norms and softmax: 1e-6 + 1e-5*|want| in f32.
 func rounded[A any](_ A, _ []ir.Type, out ir.Type) ir.Tolerance {
 	return forDType(out.DType, 1e-6, 1e-5)
 }
 
-// forDType adapts a tolerance for f32 to the type of the result: kernels compute f16 and bf16 in f32 and round once, so
-// one unit in the last place may be added; f64 kernels compute in f64; integers are exact.
+// forDType adapts a tolerance for f32 to the type of the result. Kernels compute f16 and bf16 in f32 and round once, which may add an error
+// of one unit in the last place. They compute f64 in f64. Integers are exact.
 func forDType(d dtype.DType, abs, rel float64) ir.Tolerance {
 	switch d {
 	case dtype.F32:
@@ -34,7 +34,7 @@ func forDType(d dtype.DType, abs, rel float64) ir.Tolerance {
 	return ir.Tolerance{}
 }
 
-// summed is the tolerance of a sum of k products: 1e-6*sqrt(k) + 1e-5*|want| in f32.
+// summed returns the tolerance of a sum of k products: 1e-6*sqrt(k) + 1e-5*|want| in f32.
 func summed(out dtype.DType, k int64) ir.Tolerance {
 	return forDType(out, 1e-6*math.Sqrt(float64(max(k, 1))), 1e-5)
 }

@@ -14,13 +14,13 @@ import (
 // TopKAttrs are the attributes of top_k.
 type TopKAttrs struct {
 	K          int         `attr:"k"`
-	IndexDType dtype.DType `attr:"index_dtype"` // of the indices: i32 (also where it is left out), i64, u32 or f32
+	IndexDType dtype.DType `attr:"index_dtype"` // type of the indices: i32 (the default), i64, u32 or f32
 }
 
-// Index is the element type of the indices.
+// Index returns the element type of the indices.
 func (a TopKAttrs) Index() dtype.DType { return indexType(a.IndexDType) }
 
-// indexType is i32 where no type of indices is given.
+// indexType returns d, or i32 if no type of indices is given.
 func indexType(d dtype.DType) dtype.DType {
 	if d == dtype.Invalid {
 		return dtype.I32
@@ -28,7 +28,7 @@ func indexType(d dtype.DType) dtype.DType {
 	return d
 }
 
-// checkIndex reports an axis of x that is longer than indices can count.
+// checkIndex returns an error if indices cannot have the type, or if the axis of x may have more elements than such indices can tell apart.
 func checkIndex(index dtype.DType, x ir.Type, axis int, syms ir.Syms) error {
 	_, most := syms.Bounds(x.Shape[axis])
 	if limit, ok := maxIndex[index]; !ok {
@@ -39,7 +39,7 @@ func checkIndex(index dtype.DType, x ir.Type, axis int, syms ir.Syms) error {
 	return nil
 }
 
-// setIndex sets element at of indices.
+// setIndex sets element at of indices to i.
 func setIndex(indices *tensor.Array, at, i int) {
 	if indices.F != nil {
 		indices.F[at] = float64(i)
@@ -48,7 +48,7 @@ func setIndex(indices *tensor.Array, at, i int) {
 	}
 }
 
-// maxIndex is how many elements an index of each type can tell apart.
+// maxIndex has the number of elements that indices of each type can tell apart.
 var maxIndex = map[dtype.DType]int64{dtype.I32: 1 << 31, dtype.I64: ir.MaxDim, dtype.U32: 1 << 32, dtype.F32: 1 << 24}
 
 // TopKDef finds the largest elements of each row.
@@ -123,7 +123,8 @@ var TopKDef = ir.DefineTuple(ir.TupleDef[TopKAttrs]{
 	},
 })
 
-// descending orders elements i and j of x: negative where i comes first.
+// descending compares elements i and j of x for sorting: the largest element comes first, NaN last. It returns a negative number if i comes
+// first.
 func descending(x *tensor.Array, i, j int) int {
 	if x.F == nil {
 		return cmp.Compare(x.I[j], x.I[i])

@@ -9,7 +9,7 @@ import (
 
 // TransposeAttrs are the attributes of transpose.
 type TransposeAttrs struct {
-	Perm []int `attr:"perm"` // output axis i is operand axis Perm[i]
+	Perm []int `attr:"perm"` // axis i of the result is axis perm[i] of x
 }
 
 // TransposeDef permutes axes.
@@ -63,7 +63,7 @@ func Transpose(x *ir.Node, perm ...int) *ir.Node {
 	return x.Graph.Add(TransposeDef, TransposeAttrs{perm}, x)
 }
 
-// swapped is the permutation that exchanges two axes; nil if they are one.
+// swapped returns the permutation that exchanges two axes, or nil if they are the same.
 func swapped(a, b, rank int) []int {
 	if a == b {
 		return nil

@@ -11,10 +11,10 @@ import (
 
 // TriangleAttrs are the attributes of tril and triu.
 type TriangleAttrs struct {
-	Diagonal int `attr:"diagonal"` // 0 is the main one, 1 the one above it
+	Diagonal int `attr:"diagonal"` // 0 is the main diagonal, 1 the one above it
 }
 
-// TrilDef and TriuDef keep a triangle of matrices. They are blocks: they choose by comparing places.
+// TrilDef and TriuDef keep a triangle of matrices. They are blocks: a where whose condition compares row and column indices.
 var (
 	TrilDef = triangle("tril", "lower", "j - i <= diagonal", func(d, diagonal int) bool { return d <= diagonal })
 	TriuDef = triangle("triu", "upper", "j - i >= diagonal", func(d, diagonal int) bool { return d >= diagonal })
@@ -68,7 +68,7 @@ func triangle(name, which, where string, kept func(d, diagonal int) bool) *ir.Op
 	})
 }
 
-// lowerTriangle compares each column's number with its row's plus the diagonal.
+// lowerTriangle registers a lowering that compares the index of each column with that of the row plus the diagonal.
 func lowerTriangle(def *ir.OpDef, kept func(col, limit *ir.Node) *ir.Node) struct{} {
 	return ir.Lower(def, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 		x := in[0]

@@ -11,20 +11,20 @@ import (
 
 // unarySpec describes y = f(x) of one element, with attributes A.
 type unarySpec[A any] struct {
-	name, doc string // the one-paragraph doc is the op's
+	name, doc string // doc is that of the op
 	flops     int64  // per element
 	tol       func(A, []ir.Type, ir.Type) ir.Tolerance
-	fill      ir.Range // of float test values
+	fill      ir.Range // range of float test values
 
-	// float is the function of floats and integer that of integers, whose results wrap. A nil one: the op does not take such types.
+	// float is the function of floats, and integer that of integers, whose results wrap. The op does not accept a type if the function is nil.
 	float   func(a A, x float64) float64
 	integer func(x int64) int64
-	logical func(x bool) bool // of bool; nil: not taken
-	// bools: the result is bool, and float gives 0 or 1.
+	logical func(x bool) bool // function of bools; nil if they are not accepted
+	// bools is set if the result is bool. float then returns 0 or 1.
 	bools bool
 
-	check func(A) error // of the attributes; nil: any will do
-	attrs []A           // of the test cases; empty: the zero attributes
+	check func(A) error // checks the attributes; nil if any are valid
+	attrs []A           // attributes of the test cases; empty means the zero attributes
 }
 
 // unary defines y = f(x) on floats.
@@ -33,7 +33,7 @@ func unary(name, doc string, flops int64, tol func(NoAttrs, []ir.Type, ir.Type) 
 	return defineUnary(unarySpec[NoAttrs]{name: name, doc: doc, flops: flops, tol: tol, fill: fill, float: plain(f)})
 }
 
-// plain is a function without attributes.
+// plain adapts a function without attributes.
 func plain(f func(float64) float64) func(NoAttrs, float64) float64 {
 	return func(_ NoAttrs, x float64) float64 { return f(x) }
 }
@@ -145,23 +145,23 @@ func truth(b bool) int64 {
 	return 0
 }
 
-// wide is the default range of test values of functions defined everywhere.
+// wide is the range of test values for functions that are defined everywhere.
 var wide = ir.Range{Lo: -6, Hi: 6}
 
-// lowerUnary expresses a function of one element in other ops.
+// lowerUnary registers the lowering of a unary op. f expresses it by other ops.
 func lowerUnary(def *ir.OpDef, f func(x *ir.Node) *ir.Node) struct{} {
 	return ir.Lower(def, func(_ *ir.Graph, _ *ir.Node, in []*ir.Node) *ir.Node { return f(in[0]) })
 }
 
-// lowerWith is lowerUnary for a function with attributes.
+// lowerWith is like lowerUnary for an op with attributes.
 func lowerWith[A any](def *ir.OpDef, f func(x *ir.Node, a A) *ir.Node) struct{} {
 	return ir.Lower(def, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node { return f(in[0], n.Attrs.(A)) })
 }
 
-// number is a constant of x's element type.
+// number adds the constant v with x's element type.
 func number(v float64, x *ir.Node) *ir.Node { return Const(x.Graph, v, ir.TypeOf(x.Type.DType)) }
 
-// isNumber refuses an attribute that is NaN or infinite.
+// isNumber returns an error if an attribute is NaN or infinite.
 func isNumber(name string, v float64) error {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return fmt.Errorf("%s is %v; want a finite number", name, v)
@@ -169,7 +169,7 @@ func isNumber(name string, v float64) error {
 	return nil
 }
 
-// isPositive refuses an attribute that is not above 0.
+// isPositive returns an error unless an attribute is finite and above 0.
 func isPositive(name string, v float64) error {
 	if !(v > 0) || math.IsInf(v, 0) {
 		return fmt.Errorf("%s is %v; want a finite number above 0", name, v)

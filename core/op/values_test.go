@@ -22,7 +22,7 @@ var (
 	zero = math.Copysign(0, -1) // -0
 )
 
-// TestUnaryValues holds published values (to nine digits) and the edges that kernels get wrong.
+// TestUnaryValues checks published values, to nine digits, and edge cases that kernels easily get wrong.
 func TestUnaryValues(t *testing.T) {
 	for _, c := range []struct {
 		def     *ir.OpDef
@@ -133,7 +133,7 @@ func TestReduceValues(t *testing.T) {
 			t.Errorf("%s%v = %v; want %v", c.def.Name, c.x, got, c.want)
 		}
 	}
-	// Axes that do not touch: [2,3,2] over 0 and 2.
+	// Axes that are not adjacent: [2,3,2] over 0 and 2.
 	x := f32s([]int{2, 3, 2}, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
 	got := eval(t, op.ReduceSumDef, op.ReduceAttrs{Axes: []int{0, 2}, KeepDims: true}, x)
 	if err := interp.Compare(got, f32s([]int{1, 3, 1}, 18, 26, 34), ir.Tolerance{}); err != nil {
@@ -171,7 +171,7 @@ func near(t *testing.T, name string, got, want float64) {
 	}
 }
 
-// TestMatMulAgainstGonum covers all four transpositions.
+// TestMatMulAgainstGonum compares matmul with gonum, for all four combinations of transposed operands.
 func TestMatMulAgainstGonum(t *testing.T) {
 	const m, k, n = 7, 13, 5
 	in := interp.CaseInputs(ir.Case[any]{In: []ir.Type{ir.TypeOf(dtype.F64, m, k), ir.TypeOf(dtype.F64, k, n)}}, 8)
@@ -192,8 +192,8 @@ func TestMatMulAgainstGonum(t *testing.T) {
 	}
 }
 
-// TestConvAdjoint: conv_transpose2d is by definition the adjoint of conv2d, so <conv(x), y> = <x, conv_transpose(y)>. The
-// two are evaluated by different loops.
+// TestConvAdjoint checks that conv_transpose2d is the adjoint of conv2d: <conv(x), y> = <x, conv_transpose(y)>. Different loops evaluate the
+// two.
 func TestConvAdjoint(t *testing.T) {
 	for _, layout := range []string{op.NCHW, op.NHWC} {
 		for _, c := range []struct {
@@ -215,7 +215,7 @@ func TestConvAdjoint(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// What the stride cut off has to be put back.
+			// Add back the elements that the stride cuts off.
 			var extra []int
 			_, _, size := g.Sizes(in[0].Shape)
 			for i := 1; i < 3; i++ {
@@ -238,7 +238,7 @@ func TestGatherOutOfRange(t *testing.T) {
 	}
 }
 
-// TestAttentionWithoutKeys: a query that sees no key gives zeros, never NaN or the mean of v.
+// TestAttentionWithoutKeys checks that a query that attends to no key gives zeros, not NaN or the mean of v.
 func TestAttentionWithoutKeys(t *testing.T) {
 	q, v := f32s([]int{1, 2, 2}, 1, 2, 3, 4), f32s([]int{1, 1, 2}, 5, 6)
 	got := eval(t, op.AttentionDef, op.AttentionAttrs{Heads: 1, Layout: op.BSE, Mask: op.MaskCausal}, q, v, v)
@@ -252,7 +252,7 @@ func TestAttentionWithoutKeys(t *testing.T) {
 	}
 }
 
-// TestRopePositions: a table has no rows before its first and after its last.
+// TestRopePositions checks that a position outside of the tables is an error.
 func TestRopePositions(t *testing.T) {
 	x, table := f32s([]int{1, 2, 2}, 1, 2, 3, 4), f32s([]int{3, 1}, 1, 0.5, 0)
 	a := op.RopeAttrs{HeadDim: 2, Style: op.NeoX, Layout: op.BSE, Angles: op.FromTables}

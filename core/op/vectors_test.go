@@ -22,10 +22,10 @@ import (
 // vectorFiles are made by bench/vectors, one for each family of ops.
 const vectorFiles = "testdata/vectors/*.json"
 
-// minVectors is how many vectors every op has at least.
+// minVectors is the smallest number of vectors that an op may have.
 const minVectors = 5
 
-// exempt lists the ops that have no vectors, and why.
+// exempt lists the ops that need no vectors, with the reasons.
 var exempt = map[string]string{
 	"input":  "a value of the caller",
 	"param":  "a weight",
@@ -33,10 +33,10 @@ var exempt = map[string]string{
 	"result": "part of the op before it",
 }
 
-// pending are ops whose vectors are still to be written. An entry must go once the op has enough of them.
+// pending lists ops whose vectors are still to be written. An entry must be removed when the op has enough vectors.
 var pending = []string{}
 
-// testVector is one op on given operands, and the results of another implementation.
+// testVector has an op, its operands, and the results of another implementation.
 type testVector struct {
 	Line    string
 	Source  string
@@ -59,7 +59,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestEveryOpIsJudged: each op has vectors that something else made.
+// TestEveryOpIsJudged checks that each op has vectors from another implementation.
 func TestEveryOpIsJudged(t *testing.T) {
 	count := map[string]int{}
 	for _, vectors := range readVectors(t) {
@@ -91,7 +91,7 @@ func TestEveryOpIsJudged(t *testing.T) {
 	}
 }
 
-// readVectors reads all families, and checks that each has a script that writes it.
+// readVectors reads the vectors of all families, and checks that each family has a script that writes it.
 func readVectors(t *testing.T) map[string][]testVector {
 	t.Helper()
 	files, err := filepath.Glob(vectorFiles)
@@ -149,7 +149,7 @@ func (v testVector) check() error {
 	return nil
 }
 
-// graph is a graph of the op alone. An op that updates a state has the first operand as that state.
+// graph returns a graph with only this op. The first operand of an op that updates a state is that state.
 func (v testVector) graph() (g *ir.Graph, inputs, states map[string]*tensor.Array, want []*tensor.Array, err error) {
 	name, rest, _ := strings.Cut(v.Line, " ")
 	def, ok := ir.Find(name)
@@ -185,7 +185,7 @@ func (v testVector) graph() (g *ir.Graph, inputs, states map[string]*tensor.Arra
 	return g, inputs, states, want, err
 }
 
-// parseVector reads a type and its elements: f32[2]: 0.5 nan.
+// parseVector parses a type and its elements, such as "f32[2]: 0.5 nan".
 func parseVector(text string) (*tensor.Array, error) {
 	name, rest, _ := strings.Cut(text, ":")
 	typ, err := ir.ParseType(name)

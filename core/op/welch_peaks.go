@@ -13,10 +13,10 @@ import (
 type WelchPeaksAttrs struct {
 	K        int  `attr:"k"`
 	Segments int  `attr:"segments"`
-	OneSided bool `attr:"one_sided"` // the spectrum is rfft's, not fft's
+	OneSided bool `attr:"one_sided"` // the spectrum comes from rfft, not fft
 }
 
-// bins is the number of frequencies of a spectrum.
+// bins returns the number of bins of a power spectrum.
 func (a WelchPeaksAttrs) bins(x ir.Type) int64 {
 	half := x.Shape[1].B / 2
 	if a.OneSided {
@@ -100,7 +100,7 @@ var WelchPeaksDef = ir.Define(ir.Def[WelchPeaksAttrs]{
 	},
 })
 
-// WelchPeaks adds the largest bins of spectra that are averaged over segments.
+// WelchPeaks adds the largest bins of power spectra, averaged over segments, as pairs of a bin and its power.
 func WelchPeaks(x *ir.Node, a WelchPeaksAttrs) *ir.Node { return x.Graph.Add(WelchPeaksDef, a, x) }
 
 var _ = ir.Lower(WelchPeaksDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
@@ -110,7 +110,7 @@ var _ = ir.Lower(WelchPeaksDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir
 	p := Reshape(powers(in[0], int(bins.B)), shape(signals, ir.Static(int64(a.Segments)), bins))
 	p = ReduceMean(p, false, 1)
 	b := Iota(g, 0, ir.Type{DType: p.Type.DType, Shape: shape(bins)})
-	// min(b, last - b, 1) is 0 at both ends and 1 between them.
+	// min(b, last - b, 1) is 0 at both ends and 1 in between.
 	inside := Min(Min(b, Sub(number(float64(bins.B-1), b), b)), number(1, b))
 	values, indices := TopK(Mul(p, Add(inside, number(1, b))), a.K)
 	pairs := shape(signals, ir.Static(int64(a.K)), ir.Static(1))

@@ -6,7 +6,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// WhereDef picks elements by a condition.
+// WhereDef selects elements by a condition.
 var WhereDef = ir.Define(ir.Def[NoAttrs]{
 	Name: "where",
 	Doc: "Takes cond, t and f. z = t where cond is not 0, and f elsewhere, with NumPy broadcast of all three. t and f have the same element type, cond any; NaN is " +
@@ -54,10 +54,10 @@ var WhereDef = ir.Define(ir.Def[NoAttrs]{
 	},
 })
 
-// Where adds a choice of t where cond is not 0 and f elsewhere.
+// Where returns a node that computes t where cond is not 0, and f elsewhere.
 func Where(cond, t, f *ir.Node) *ir.Node { return cond.Graph.Add(WhereDef, NoAttrs{}, cond, t, f) }
 
-// A condition of another type than bool, made one.
+// The plainer form has a condition of type bool.
 var _ = ir.Plainer(WhereDef, func(_ *ir.Graph, _ *ir.Node, in []*ir.Node) *ir.Node {
 	if in[0].Type.DType == dtype.Bool {
 		return nil

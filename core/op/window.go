@@ -15,7 +15,7 @@ const (
 	Hamming = "hamming"
 )
 
-// windowFloor is where each window ends: w = floor + (1 - floor) sin^2.
+// windowFloor has the smallest value of each window: w = floor + (1 - floor) sin^2.
 var windowFloor = map[string]float64{Hann: 0, Hamming: 0.08}
 
 // WindowAttrs are the attributes of window.
@@ -24,7 +24,7 @@ type WindowAttrs struct {
 	Periodic bool   `attr:"periodic"`
 }
 
-// angle is what element k is multiplied by: the window is one half wave of a sine, squared.
+// angle returns the factor of index k in the argument of the sine. A window is one half wave of a sine, squared.
 func (a WindowAttrs) angle(n int64) float64 {
 	if !a.Periodic {
 		n--
@@ -32,7 +32,7 @@ func (a WindowAttrs) angle(n int64) float64 {
 	return math.Pi / float64(n)
 }
 
-// WindowDef is a window for Fourier transforms.
+// WindowDef defines a window for Fourier transforms.
 var WindowDef = ir.Define(ir.Def[WindowAttrs]{
 	Name: "window",
 	Doc: "A window of the declared type, floats [n], n static: \"hann\" is 0.5 - 0.5 cos(2 pi k/d), \"hamming\" is 0.54 - 0.46 cos(2 pi k/d), where d is n " +
@@ -74,7 +74,7 @@ var WindowDef = ir.Define(ir.Def[WindowAttrs]{
 	},
 })
 
-// Window adds a window of type t: Hann or Hamming.
+// Window adds a window of type t. kind is Hann or Hamming.
 func Window(g *ir.Graph, kind string, periodic bool, t ir.Type) *ir.Node {
 	return g.AddDeclared(WindowDef, WindowAttrs{kind, periodic}, t)
 }

@@ -2,7 +2,7 @@ package op
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// XorDef is either a or b.
+// XorDef defines the exclusive disjunction of bools, and of each bit of integers.
 var XorDef = binary(binarySpec{
 	name:        "xor",
 	doc:         "z = either a or b, of bools and of each bit of integers, with NumPy broadcast; both operands have the same element type.",
@@ -12,5 +12,5 @@ var XorDef = binary(binarySpec{
 	logical:     func(a, b bool) bool { return a != b },
 })
 
-// Xor adds either a or b, of bools or bits.
+// Xor returns a node that computes the exclusive disjunction of bools, or of each bit of integers.
 func Xor(a, b *ir.Node) *ir.Node { return a.Graph.Add(XorDef, NoAttrs{}, a, b) }

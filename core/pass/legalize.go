@@ -15,7 +15,7 @@ import (
 
 // legalize rewrites nodes that the target does not run natively into nodes that it does. For a node it tries, in order,
 //
-//  1. the same op on operands that are broadcast first, but for suffixes: mul x, s  ->  mul x, (expand s)
+//  1. the same op on operands that are broadcast first, except suffixes: mul x, s  ->  mul x, (expand s)
 //  2. the same op in a wider type, where the target has it: gelu h    ->  cast (gelu (cast h {to=f32})) {to=f16}
 //  3. the same op on operands of equal shapes:              add x, c  ->  add x, (expand c)
 //  4. a plainer node of the same op (ir.Plainer)

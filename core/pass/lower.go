@@ -18,7 +18,7 @@ import (
 // An op with several results is lowered once, when its first result is reached.
 func lower(c *context, g *ir.Graph) (*ir.Graph, error) {
 	for {
-		expanded := map[*ir.Node][]*ir.Node{} // by tuple node: its replaced results
+		expanded := map[*ir.Node][]*ir.Node{} // replacements of results, by tuple node
 		next, err := g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
 			by, result := n.Maker()
 			if !by.Op.Block {

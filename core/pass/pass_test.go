@@ -188,7 +188,7 @@ func TestShared(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		type maker struct { // the run that made a graph: its Shared and its target
+		type maker struct { // identifies the run that made a graph
 			s  *pass.Shared
 			to string
 		}

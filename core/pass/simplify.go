@@ -43,7 +43,7 @@ func isConst(v float64) rw.Pattern {
 
 func perm(n *ir.Node) []int { return n.Attrs.(op.TransposeAttrs).Perm }
 
-// operand replaces the root by x if x has the root's type. It may not, because a splat may broadcast it.
+// operand replaces the root by x if x has the root's type. x may have another type, because a splat may broadcast it.
 func operand(c *rw.Context) *ir.Node {
 	if !c.Node("x").Type.Equal(c.Root().Type) {
 		return nil
