@@ -16,7 +16,7 @@ type Pool struct {
 	shared  scratch // memory that all workers of one kernel read, such as packed weights
 
 	packedLimit int // maximum number of floats of a matrix that are packed at a time
-	streamFrom  int // see streamFrom
+	streamFrom  int // bytes; see the constant
 
 	busy        atomic.Bool
 	work        part

@@ -6,15 +6,15 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// halfRegion is a region that computes one binary function of f16 or bf16: casts of its inputs to f32, the function, and a cast back. One of
-// the operands may be f32, as a row that is stored so, or a number. A set that has a routine for it needs one pass instead of three or four.
+// halfRegion is a region that computes one binary function of f16 or bf16: casts of its inputs to f32, the function, and a cast back. One operand
+// may instead be f32, such as a row of weights, or a number. With a routine for the function, one pass replaces three or four.
 type halfRegion struct {
 	function halfFunction
 	in       [2]RegionRef // inputs, which may be the same, or a number
 	wide     int          // the operand that is f32, or -1
 }
 
-// asHalf returns the steps as a halfRegion, nil if they are not one.
+// asHalf returns the steps as a halfRegion, or nil if they are something else.
 func asHalf(types []dtype.DType, steps []RegionStep) *halfRegion {
 	n := len(steps)
 	if n < 3 || n > 4 {
@@ -46,7 +46,7 @@ func asHalf(types []dtype.DType, steps []RegionStep) *halfRegion {
 	return h
 }
 
-// runHalf is run for a halfRegion of which the set has a routine.
+// runHalf is run for a halfRegion, if the set has a routine for its function.
 func (b *regionBlocks) runHalf(dst RegionValue, in []RegionValue, lo, n int) {
 	h := b.r.half
 	var x [2]RegionValue

@@ -2,29 +2,29 @@ package kernels
 
 import "unsafe"
 
-// streamFrom is the default of Pool.streamFrom: elementwise kernels whose operands and result take at least so many bytes store the result past
-// the caches. An ordinary store first reads its cache line from memory, a third or more of the traffic. But a result past the caches must be
-// read from memory again by the next kernel, which pays only if most of it would have been evicted anyway. On a processor with 32 MB of cache,
-// operands and results of 100 MB gained a third, those of 50 MB lost a third.
+// streamFrom is the default of Pool.streamFrom. If operands and result take at least this many bytes, elementwise kernels store the result with
+// non-temporal stores, which bypass the caches. An ordinary store first reads its cache line from memory, a third or more of the traffic. But the
+// next kernel must read such a result from memory, so it pays only if most of the result would have been evicted anyway. On a processor with 32 MB
+// of cache, kernels of 100 MB took a third less time, and kernels of 50 MB a third more.
 const streamFrom = 96 << 20
 
-// streamBytes is the size of a block of the result: it is computed in the L1 cache and then stored. While it is stored, the operands of the
-// next block are brought there, so that the memory reads and writes at the same time.
+// streamBytes is the size of a block of the result. A block is computed in the L1 cache and then stored. Meanwhile the operands of the next block
+// are prefetched, so memory is read and written at the same time.
 const streamBytes = 2048
 
-// streaming describes how a kernel writes its result by stores that bypass the caches.
+// streaming describes how a kernel writes its result.
 type streaming struct {
 	on    bool
-	ahead [2]ahead // the first operands of the result's shape
+	ahead [2]ahead // the first two operands that have the shape of the result, to prefetch
 }
 
-// ahead is an operand: the address of its elements, which is never read, and their size in bytes.
+// ahead is an operand that is prefetched: its address, and the size of an element in bytes.
 type ahead struct {
 	base uintptr
 	size int
 }
 
-// streams reports whether to bypass the caches in a kernel that reads and writes the given number of bytes.
+// streams reports whether a kernel that reads and writes the given number of bytes should bypass the caches.
 func (p *Pool) streams(bytes int) bool { return p.isa.stream != nil && bytes >= p.streamFrom }
 
 // read adds an operand that has the shape of the result.
@@ -37,8 +37,8 @@ func (s *streaming) read(x []uint8, size int) {
 	}
 }
 
-// put copies a block of the result to dst. The operands' next elements are those from hi on. The caller must call isa.storeFence before it
-// reports the task as done.
+// put copies a block of the result to dst, and prefetches the operands from element hi on. The caller must call isa.storeFence before it reports
+// the task as done.
 func (s *streaming) put(set *isa, dst, block []uint8, hi int) {
 	const line = 64
 	if head := int(-uintptr(unsafe.Pointer(&dst[0])) % line); head > 0 {
@@ -50,7 +50,7 @@ func (s *streaming) put(set *isa, dst, block []uint8, hi int) {
 		_ = dst[n*line-1]
 		var next [2]uintptr
 		for i, x := range s.ahead {
-			next[i] = x.base + uintptr(hi*x.size) // without an operand, that is not memory, and nothing is brought
+			next[i] = x.base + uintptr(hi*x.size) // if there is no such operand, this is no valid address, and the prefetch does nothing
 		}
 		set.stream(&dst[0], &block[0], next[0], next[1], n)
 	}
@@ -64,8 +64,8 @@ type output[T any] struct {
 	stream streaming
 }
 
-// newOutput returns the output dst of a kernel with the given operands. If dst is one of them, its cache lines are read anyway. quick tells
-// that the memory takes longer than the computing. Otherwise ordinary stores are faster, because they overlap with the computing.
+// newOutput returns the output dst of a kernel with the given operands. It bypasses the caches only if dst is not an operand, whose cache lines are
+// read anyway, and if quick is set: memory must take longer than the arithmetic, because ordinary stores overlap with arithmetic.
 func newOutput[T any](p *Pool, quick bool, dst []T, operands ...[]T) output[T] {
 	o := output[T]{p: p, dst: dst}
 	bytes, inPlace := len(bytesOf(dst)), false
