@@ -32,8 +32,8 @@ type Transfer struct {
 }
 
 // CheckState returns ErrInput if the run lacks the state that its program needs or the state is too small, if feeds or keeps do not lie
-// inside their states, or if Outputs has the wrong length. in and out are the inputs and outputs of the run, in the program's order. Backends
-// must call it.
+// inside their states, if keeps overlap, or if Outputs has the wrong length. in and out are the inputs and outputs of the run, in the program's
+// order. Backends must call it.
 func (r Run) CheckState(p *program.Program, in, out []program.Operand) error {
 	method, need := p.Method, p.StateSize
 	if r.Outputs != nil && len(r.Outputs) != len(out) {
@@ -57,6 +57,13 @@ func (r Run) CheckState(p *program.Program, in, out []program.Operand) error {
 			n := list.values[t.Tensor].Bytes
 			if size := t.State.Size(); t.Offset < 0 || t.Offset%program.Align != 0 || t.Offset > size || n > size-t.Offset {
 				return diag.New(ErrInput, method, "%s %d of %d bytes is bound to offset %d of a state of %d; want a multiple of %d, and all bytes inside", list.what, t.Tensor, n, t.Offset, size, program.Align)
+			}
+		}
+	}
+	for i, t := range r.Keeps {
+		for _, u := range r.Keeps[:i] {
+			if t.State == u.State && t.Offset < u.Offset+out[u.Tensor].Bytes && u.Offset < t.Offset+out[t.Tensor].Bytes {
+				return diag.New(ErrInput, method, "outputs %d and %d are both kept at offset %d of a state; want ranges that do not overlap", u.Tensor, t.Tensor, max(t.Offset, u.Offset))
 			}
 		}
 	}
