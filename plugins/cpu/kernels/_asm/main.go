@@ -171,6 +171,21 @@ func bitsConst(bits uint32) Mem {
 	return m
 }
 
+var laneConstants = map[string]Mem{}
+
+// lanesConst returns a constant of dwords, one for each lane. It is written to the file at the first use of its name.
+func lanesConst(name string, lanes int, lane func(l int) uint32) Mem {
+	m, ok := laneConstants[name]
+	if !ok {
+		m = GLOBL(name, 8|16) // RODATA|NOPTR
+		for l := range lanes {
+			DATA(4*l, U32(lane(l)))
+		}
+		laneConstants[name] = m
+	}
+	return m
+}
+
 func f32(x float64) Mem { return bitsConst(math.Float32bits(float32(x))) }
 
 // load loads a constant into a new register.

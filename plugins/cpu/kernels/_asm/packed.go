@@ -93,15 +93,10 @@ func (p *packedBlock) shifted(x VecVirtual, right int) VecVirtual {
 // permutation, which reads only the lowest four bits of an index.
 func (p *packedBlock) nibbles(x VecVirtual, offset int) (low, high VecVirtual) {
 	if p.wide() {
-		name := "nibbles"
-		if offset != 0 {
-			name = "signedNibbles"
-		}
-		table := p.table(name, offset)
 		low, high = p.reg(), p.reg()
-		VPERMPS(table, x, low)
+		VPERMPS(Z31, x, low) // the table, see constants
 		VPSRLD(Imm(4), x, high)
-		VPERMPS(table, high, high)
+		VPERMPS(Z31, high, high)
 		return low, high
 	}
 	high, low = p.shifted(x, 4), p.reg()
@@ -113,20 +108,9 @@ func (p *packedBlock) nibbles(x VecVirtual, offset int) (low, high VecVirtual) {
 	return p.float(low), p.float(high)
 }
 
-var nibbleTables = map[string]Mem{}
-
-// table returns a register with the floats from -offset to 15-offset.
-func (p *packedBlock) table(name string, offset int) Register {
-	m, ok := nibbleTables[name]
-	if !ok {
-		m = GLOBL(name, 8|16)
-		for i := range 16 {
-			DATA(4*i, U32(math.Float32bits(float32(i-offset))))
-		}
-		nibbleTables[name] = m
-	}
-	r := Z31
-	return r
+// floatsFrom returns a table of the floats from -offset to 15-offset, times factor.
+func floatsFrom(name string, offset, factor int) Mem {
+	return lanesConst(name, 16, func(l int) uint32 { return math.Float32bits(float32(factor * (l - offset))) })
 }
 
 func q8_0(p *packedBlock) {
@@ -262,11 +246,9 @@ func (p *packedBlock) constants(f packedFormat) {
 	}
 	switch f.name {
 	case "Q4_0":
-		p.table("signedNibbles", 8)
-		VMOVUPS(nibbleTables["signedNibbles"], Z31)
+		VMOVUPS(floatsFrom("signedNibbles", 8, 1), Z31)
 	case "Q4_K":
-		p.table("nibbles", 0)
-		VMOVUPS(nibbleTables["nibbles"], Z31)
+		VMOVUPS(floatsFrom("nibbles", 0, 1), Z31)
 	case "Q6_K":
 		VMOVUPS(bitsConst(0x0f), Z30)
 		VMOVUPS(bitsConst(0x3f), Z29)

@@ -36,7 +36,7 @@ type byteBlock struct {
 	room                Mem        // 128 bytes of the stack
 	acc, lows           VecVirtual // of the row: sums of scaled products; sums of what is subtracted from them
 	row                 int
-	rows                [dotStreams]Register   // pointers to the rows: w is rows[row]
+	rows                streams                // pointers to the rows: w is rows[row]
 	sum                 [dotStreams]VecVirtual // the acc of each row
 	scales              [dotStreams]VecVirtual // for q6_K: 16 scales of each row
 	row0                VecVirtual             // the activations of the block
@@ -157,19 +157,9 @@ func (p *byteBlock) highNibbles() {
 	p.addBlock(u)
 }
 
-var nibbleTablesOfHalves = map[string]Mem{}
-
 // nibbleTable returns a constant of eight dwords: low in the lower half of the vector, for low nibbles, and high in the upper half.
 func nibbleTable(name string, low, high uint32) Mem {
-	m, ok := nibbleTablesOfHalves[name]
-	if !ok {
-		m = GLOBL(name, 8|16)
-		for i := range 8 {
-			DATA(4*i, U32([]uint32{low, high}[i/4]))
-		}
-		nibbleTablesOfHalves[name] = m
-	}
-	return m
+	return lanesConst(name, 8, func(l int) uint32 { return []uint32{low, high}[l/4] })
 }
 
 func vpdpbusd(x Op, u, t VecVirtual) {
@@ -211,22 +201,10 @@ func (p *byteBlock) sixteenfold4_K() {
 	}
 }
 
-var dwordTables = map[string]Mem{}
-
 // dwords returns a constant of eight dwords, in which the numbers repeat.
 func dwords(name string, numbers ...uint32) Mem {
-	m, ok := dwordTables[name]
-	if !ok {
-		m = GLOBL(name, 8|16)
-		for i := range 8 {
-			DATA(4*i, U32(numbers[i%len(numbers)]))
-		}
-		dwordTables[name] = m
-	}
-	return m
+	return lanesConst(name, 8, func(l int) uint32 { return numbers[l%len(numbers)] })
 }
-
-var laneOrders [7]Mem
 
 // pairOrder returns the indices of a permutation that repeats lanes 2i and 2i+1 four times each. That of doubled repeats each lane of a half
 // twice.
@@ -239,13 +217,7 @@ func doubled(half int) Mem {
 }
 
 func laneOrder(n int, lane func(l int) int) Mem {
-	if laneOrders[n].Base == nil {
-		laneOrders[n] = GLOBL("laneOrder"+string(rune('0'+n)), 8|16)
-		for l := range 8 {
-			DATA(4*l, U32(uint32(lane(l))))
-		}
-	}
-	return laneOrders[n]
+	return lanesConst(fmt.Sprint("laneOrder", n), 8, func(l int) uint32 { return uint32(lane(l)) })
 }
 
 // joined6_K is the body of Q6_K. It computes the scales row by row. At the last row, it multiplies all rows, which share loaded activations.
@@ -391,7 +363,7 @@ func byteDot(f integerFormat, v vec, body func(*byteBlock)) {
 		bytesConstants(f)
 	}
 	if across {
-		p.across = newRowsOfBlocks(f, w, acc)
+		p.across = newRowsOfBlocks(f)
 	}
 	Label("row")
 	w.start(p.x)

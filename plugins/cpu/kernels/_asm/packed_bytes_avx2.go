@@ -12,10 +12,8 @@ import (
 // acrossRows has the bodies. They subtract lows from byteBlock.acc.
 var acrossRows = map[string]func(*byteBlock){"Q8_0": avx2Of8_0, "Q4_0": avx2Of4_0, "Q4_K": avx2Of4_K, "Q6_K": avx2Of6_K}
 
-// rowsOfBlocks holds what such a body needs in addition to byteBlock: the pointers and the sums of all rows, and constants in registers.
+// rowsOfBlocks holds the constants of such a body in registers.
 type rowsOfBlocks struct {
-	w                 streams
-	acc               [dotStreams]VecVirtual
 	ones, low, shifts VecVirtual // words of 1; bytes of 15; shifts of dwords, which move the nibbles of the upper half of a vector to the lower bits
 	upper, halves     VecVirtual // bytes of 0x30; see halfOrder
 }
@@ -27,8 +25,8 @@ func vectorOf(m Mem) VecVirtual {
 }
 
 // newRowsOfBlocks loads the constants of a format.
-func newRowsOfBlocks(f integerFormat, w streams, acc [dotStreams]VecVirtual) rowsOfBlocks {
-	r := rowsOfBlocks{w: w, acc: acc, ones: vectorOf(wordOnes())}
+func newRowsOfBlocks(f integerFormat) rowsOfBlocks {
+	r := rowsOfBlocks{ones: vectorOf(wordOnes())}
 	if f.name != "Q8_0" {
 		r.low = vectorOf(bytesConst(15))
 	}
@@ -65,8 +63,8 @@ func (p *byteBlock) pairs(u, x, excess VecVirtual) VecVirtual {
 
 // eachRow calls f with p set up for each row.
 func (p *byteBlock) eachRow(f func(row int)) {
-	for i, w := range p.across.w {
-		p.w, p.acc = w, p.across.acc[i]
+	for i, w := range p.rows {
+		p.w, p.acc = w, p.sum[i]
 		f(i)
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -27,11 +26,11 @@ type wideDot struct {
 func (p *wideDot) wideConstants(name string) {
 	switch name {
 	case "Q4_0":
-		VMOVUPS(sixteenfold(name, 8), Z31)
+		VMOVUPS(floatsFrom("sixteenfold"+name, 8, 16), Z31)
 		VMOVUPS(f32(1.0/16), Z30)
 		VMOVUPS(f32(-136), Z29)
 	case "Q4_K":
-		VMOVUPS(sixteenfold(name, 0), Z31)
+		VMOVUPS(floatsFrom("sixteenfold"+name, 0, 16), Z31)
 		VMOVUPS(bitsConst(0xf0), Z30)
 		VMOVUPS(bitsConst(0x4b000000), Z29)
 		VMOVUPS(f32(1<<23), Z28)
@@ -50,15 +49,6 @@ func (p *wideDot) wideConstants(name string) {
 			VMOVUPS(fourfold(i), r)
 		}
 	}
-}
-
-// sixteenfold returns a table of the floats 16*(i-offset).
-func sixteenfold(name string, offset int) Mem {
-	table := GLOBL("sixteenfold"+name, 8|16)
-	for i := range 16 {
-		DATA(4*i, U32(math.Float32bits(float32(16*(i-offset)))))
-	}
-	return table
 }
 
 // magic converts integers to floats without a conversion: it makes t & mask the lowest bits of the float 2^23 and subtracts offset, which
@@ -221,18 +211,10 @@ func unpackSixes(at func(i int) Mem) (s, m VecVirtual) {
 
 // halfTable returns a constant of 16 dwords: low in the lower half of the vector and high in the upper half.
 func halfTable(name string, low, high uint32) Mem {
-	m := GLOBL(name, 8|16)
-	for i := range 16 {
-		DATA(4*i, U32([]uint32{low, high}[i/8]))
-	}
-	return m
+	return lanesConst(name, 16, func(l int) uint32 { return []uint32{low, high}[l/8] })
 }
 
 // fourfold returns the indices of a permutation that repeats lanes 4*i to 4*i+3 four times each.
 func fourfold(i int) Mem {
-	m := GLOBL(fmt.Sprintf("fourfold%d", i), 8|16)
-	for l := range 16 {
-		DATA(4*l, U32(uint32(4*i+l/4)))
-	}
-	return m
+	return lanesConst(fmt.Sprint("fourfold", i), 16, func(l int) uint32 { return uint32(4*i + l/4) })
 }
