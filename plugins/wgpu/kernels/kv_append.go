@@ -14,9 +14,9 @@ var kvAppendWGSL string
 var _ = register(Kernel{
 	Op: "kv_append", Takes: "(any, same, i32)",
 	Shaders: func(n *ir.Node, _ Limits) []Shader {
-		rows, d := n.In[1], n.Type.DType
+		d := n.Type.DType
 		axis := positive(n.Attrs.(op.KVAppendAttrs).Axis, n.Type.Rank())
-		u := units(d, []int{commonDivisor(rows.Type.Shape[axis+1:])}, rows)
+		u := appendUnit(n, axis)
 		body, words := "rows", d
 		if u.words > 0 {
 			words = dtype.U32
@@ -54,6 +54,12 @@ var _ = register(Kernel{
 		}}
 	},
 })
+
+// appendUnit returns the unit in which a kv_append moves its rows.
+func appendUnit(n *ir.Node, axis int) unit {
+	rows := n.In[1]
+	return units(n.Type.DType, []int{commonDivisor(rows.Type.Shape[axis+1:])}, rows)
+}
 
 // appendFields are the parameters that appendSizes returns. In units of per elements: the size of the new rows, of the state, and of one row.
 // Then the last index at which the new rows may begin, the number of such indices in operand 2, and how many consecutive blocks of rows share one.

@@ -41,10 +41,11 @@ func ropeAppendGroup(nodes []*ir.Node, uses []int, _ Limits) (Group, bool) {
 	var params []func(c *Call) []uint32
 	s := Shader{Name: "rope_append", Body: ropeWGSL + ropeAppendWGSL}
 	values := map[*ir.Node]string{} // by rope: the function that returns its elements
-	vec, per := 4, 4                // elements per access and per unit
+	vec := 4                        // elements per access; 0 for single ones
 	if slices.ContainsFunc(nodes, func(n *ir.Node) bool { return !movesFours(n) }) {
-		vec, per = 0, 1
+		vec = 0
 	}
+	per := max(vec, 1) // elements per unit
 	for i, n := range nodes {
 		part := ropePart{N: fmt.Sprintf("p%d_", i), Append: n.Is(op.KVAppendDef), step: i}
 		bind := func(name string, operand int, d dtype.DType, vec int) {
@@ -131,7 +132,7 @@ func movesFours(n *ir.Node) bool {
 		return inFours(n)
 	}
 	axis := positive(n.Attrs.(op.KVAppendAttrs).Axis, n.Type.Rank())
-	return units(n.Type.DType, []int{commonDivisor(n.In[1].Type.Shape[axis+1:])}, n.In[1]).words == 4
+	return appendUnit(n, axis).words == 4
 }
 
 // ropesOrAppends reports whether n is a rope or kv_append of f32.
