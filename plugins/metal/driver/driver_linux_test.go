@@ -73,9 +73,7 @@ func TestConformance(t *testing.T) {
 	if over = f.sent[noCopy] - over; over < 10 {
 		t.Errorf("%d programs had their inputs and results in place", over)
 	}
-	if n := f.count(t); n["MTLBuffer"]+n["MTLCommandBuffer"] > 0 {
-		t.Errorf("these objects are left: %v", n)
-	}
+	f.checkReleased(t)
 }
 
 func conform(t *testing.T, b device.Backend) {

@@ -312,7 +312,15 @@ func install(t *testing.T, shim gpu.Device) *fake {
 	return f
 }
 
-// count is how many objects of each class there are, without classes. It is an error if a pool is open.
+// checkReleased fails the test if a buffer or a command buffer is left.
+func (f *fake) checkReleased(t *testing.T) {
+	t.Helper()
+	if n := f.count(t); n["MTLBuffer"]+n["MTLCommandBuffer"] > 0 {
+		t.Errorf("these objects are left: %v", n)
+	}
+}
+
+// count returns the number of objects of each class, without class objects. It fails the test if a pool is open.
 func (f *fake) count(t *testing.T) map[string]int {
 	t.Helper()
 	f.mu.Lock()

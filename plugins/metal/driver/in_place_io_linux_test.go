@@ -105,9 +105,7 @@ func TestInPlaceIO(t *testing.T) {
 				t.Fatal(err)
 			}
 			unmap()
-			if n := f.count(t); n["MTLBuffer"]+n["MTLCommandBuffer"] > 0 {
-				t.Errorf("these objects are left: %v", n)
-			}
+			f.checkReleased(t)
 		})
 	}
 }

@@ -111,9 +111,7 @@ func TestInPlace(t *testing.T) {
 				t.Fatal(err)
 			}
 			unmap()
-			if n := f.count(t); n["MTLBuffer"]+n["MTLCommandBuffer"] > 0 {
-				t.Errorf("these objects are left: %v", n)
-			}
+			f.checkReleased(t)
 		})
 	}
 }
@@ -139,7 +137,5 @@ func TestInPlaceAfterFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	unmap()
-	if n := f.count(t); n["MTLBuffer"]+n["MTLCommandBuffer"] > 0 {
-		t.Errorf("after Close these objects are left: %v", n)
-	}
+	f.checkReleased(t)
 }

@@ -46,7 +46,5 @@ func TestSAM(t *testing.T) {
 	if f.sent[noCopy] < 2 {
 		t.Error("no weights are used in place")
 	}
-	if n := f.count(t); n["MTLBuffer"]+n["MTLCommandBuffer"] > 0 {
-		t.Errorf("these objects are left: %v", n)
-	}
+	f.checkReleased(t)
 }
