@@ -114,7 +114,7 @@ var tiles = []Tile{
 	{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 8, TN: 12, Depth: 16, Rate: 46.5, Alone: 1},                 // 128x192
 	{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 8, TN: 8, Depth: 16, Rate: 45.3, Alone: 1},                  // 128x128, for 256
 	{BlocksM: 4, BlocksN: 1, LanesM: 4, TM: 8, TN: 8, Depth: 16, Rate: 43.4, Alone: 0.85},               // 128x64
-	{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 4, TN: 4, Depth: 16, Rate: 32, Alone: 1},                    // 64x64
+	{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 4, TN: 4, Depth: 16, Rate: 36.5, Alone: 1},                  // 64x64
 }
 
 // matrixTiles are the shapes for devices with matrices. A block has 4x4 matrices: fewer sums than in other tiles, because those of A and B take
