@@ -10,6 +10,7 @@ import (
 // first. Submitting takes half a microsecond for each dispatch.
 const (
 	headDispatches  = 16 // of the first submission of a tape
+	streamGrowth    = 4  // of the number of dispatches, from one submission to the next, while a run is recorded and submitted at the same time
 	firstDispatches = 8
 	submissionTime  = 25 * time.Millisecond // of a submission on the device, estimated from the previous run
 	maxInFlight     = 2                     // submissions at a time: the one that runs, and the next
@@ -18,8 +19,9 @@ const (
 // flow tracks which steps of a run are recorded, submitted and done.
 type flow struct {
 	dispatches int // recorded since the last submission
-	size       int // dispatches per submission
-	head       int // dispatches of the first submission, 0 for size
+	size       int // most dispatches of a submission
+	head       int // dispatches of the next submission if they are fewer than size; 0: size
+	growth     int // factor by which head grows with each submission; 0: only the first submission is shorter than size
 
 	first, next int // steps [first, next) are recorded and not submitted
 	inFlight    int // submissions that are not known to have ended
@@ -40,7 +42,13 @@ func (f *flow) begin(dispatches int, pace time.Duration) {
 
 // full reports whether the recorded dispatches should be submitted.
 func (f *flow) full() bool {
-	return f.dispatches >= f.size || f.head > 0 && f.first == 0 && f.dispatches >= f.head
+	return f.dispatches >= f.size || f.head > 0 && f.dispatches >= f.head
+}
+
+// ended begins to count the dispatches of the next submission.
+func (f *flow) ended() {
+	f.dispatches = 0
+	f.head *= f.growth
 }
 
 // flush waits for a slot and submits the recorded dispatches.
@@ -52,7 +60,7 @@ func (c *recording) flush() error {
 		return err
 	}
 	c.track(c.flow.next)
-	c.flow.dispatches = 0
+	c.flow.ended()
 	return nil
 }
 

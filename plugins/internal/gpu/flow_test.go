@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -20,6 +21,27 @@ func TestFlowSizes(t *testing.T) {
 		var f flow
 		if f.begin(100, c.pace); f.size != c.size {
 			t.Errorf("at %v for a dispatch: %d; want %d", c.pace, f.size, c.size)
+		}
+	}
+}
+
+func TestFlowGrowth(t *testing.T) {
+	for _, c := range []struct {
+		growth int
+		want   []int
+	}{{0, []int{16, 84}}, {streamGrowth, []int{16, 64, 20}}} {
+		var f flow
+		f.begin(100, time.Microsecond)
+		f.head, f.growth = 16, c.growth
+		var got []int
+		for range 100 {
+			if f.dispatches++; f.full() {
+				got = append(got, f.dispatches)
+				f.ended()
+			}
+		}
+		if got = append(got, f.dispatches); !slices.Equal(got, c.want) {
+			t.Errorf("growth %d: submissions of %v dispatches; want %v", c.growth, got, c.want)
 		}
 	}
 }

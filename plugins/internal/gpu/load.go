@@ -39,10 +39,12 @@ type executable struct {
 	unclear                    bool // status may hold something other than zeros
 	groups                     int  // groups of dispatches, see dispatch.group
 
-	tape *tape          // recording of the next run, for the sizes of the last one; nil if there is none
-	b    *program.Bound // sizes for which parameters are on the device; nil if there are none
-	syms map[string]int64
-	pace time.Duration // average time of a dispatch in the last plain run; 0 before that
+	tape   *tape          // recording of the next run, for the sizes of the last one; nil if there is none
+	b      *program.Bound // sizes for which parameters are on the device; nil if there are none
+	syms   map[string]int64
+	recent program.Recent[*sizes]
+	binder *program.Binder // nil until it is needed
+	pace   time.Duration   // average time of a dispatch in the last plain run; 0 before that
 }
 
 // dispatch is one execution of a shader.

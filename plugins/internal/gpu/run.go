@@ -2,9 +2,7 @@ package gpu
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 	"unsafe"
@@ -14,65 +12,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
-	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
-
-// bind writes the parameters of all shaders for the sizes of a run, unless they are those of the last run.
-func (x *executable) bind(syms map[string]int64) error {
-	if x.b != nil && maps.Equal(x.syms, syms) {
-		return nil
-	}
-	b, err := x.p.Bind(syms)
-	if err != nil {
-		return diag.New(device.ErrInput, x.p.Method, "%w", err)
-	}
-	x.b = nil
-	x.tape.release()
-	x.tape = nil
-	var data []byte
-	for i := range x.dispatches {
-		d := &x.dispatches[i]
-		s, c := b.Steps[d.step], call(b.Steps[d.step])
-		if d.steps != nil {
-			var calls []*kernels.Call
-			for k := range d.steps {
-				calls = append(calls, call(b.Steps[d.step-len(d.steps)+1+k]))
-			}
-			c = calls[0]
-			c.Group = calls
-		}
-		data = append(data, make([]byte, d.at-int64(len(data)))...)
-		p := d.shader.Params(c)
-		d.x, d.y = 0, 0
-		if p == nil {
-			continue
-		}
-		for _, v := range p {
-			data = binary.LittleEndian.AppendUint32(data, v)
-		}
-		if err = x.g.checkLoops(d.shader, c); err == nil {
-			d.x, d.y, err = x.g.fold(d.shader.Groups(c))
-		}
-		if err != nil && d.steps != nil {
-			d.x, d.y = 0, 0 // its steps run one by one
-			continue
-		}
-		if err != nil {
-			return diag.New(device.ErrUnsupported, s.Node.Op.Name, "step %d, %s: %w", d.step+1, s.Node.Label(), err).WithHint("run with --backend cpu")
-		}
-	}
-	if len(data) > 0 {
-		if err := x.g.dev.Write(x.params, data); err != nil {
-			return err
-		}
-	}
-	x.b, x.syms = b, maps.Clone(syms)
-	return nil
-}
-
-func call(s program.BoundStep) *kernels.Call {
-	return &kernels.Call{In: s.In, Out: s.Outs[0], Outs: s.Outs}
-}
 
 // Run executes the program once. It takes few submissions (see flow), unless options observe single steps.
 func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error) {

@@ -42,13 +42,19 @@ func (c *recording) plain() bool {
 func (x *executable) record(outputs []bool) (*tape, error) {
 	t, err := x.recordAt(x.pace, outputs)
 	if err != nil {
-		single, exact := x.recordAt(submissionTime, outputs) // a dispatch per submission, so that the error names the step
-		single.release()
-		if exact != nil {
-			err = exact
-		}
+		err = x.exactError(err, outputs)
 	}
 	return t, err
+}
+
+// exactError replaces the error of a recording by one that names the step.
+func (x *executable) exactError(err error, outputs []bool) error {
+	t, exact := x.recordAt(submissionTime, outputs) // a dispatch per submission
+	t.release()
+	if exact != nil {
+		return exact
+	}
+	return err
 }
 
 // recordAt is record with the time that a dispatch takes.
@@ -81,25 +87,36 @@ func (c *recording) cut() error {
 		return c.refused(c.flow.first, c.flow.next, err)
 	}
 	c.tape.parts = append(c.tape.parts, part{commands, c.flow.next, c.downloading})
-	c.flow.first, c.flow.dispatches = c.flow.next, 0
+	c.flow.first = c.flow.next
+	c.flow.ended()
 	return nil
 }
 
-// play submits the tape, which it records if there is none, and records the next one while the device works.
-func (c *recording) play() (err error) {
+// play submits the tape, or records and submits the run if there is none. Then it records the next tape while the device works.
+func (c *recording) play() error {
 	x := c.x
 	outputs := c.r.Outputs
 	if x.tape != nil && !slices.Equal(x.tape.outputs, outputs) {
 		x.tape.release()
 		x.tape = nil
 	}
-	if x.tape == nil {
-		if x.tape, err = x.record(outputs); err != nil {
-			return err
-		}
+	submit := c.stream
+	if x.tape != nil {
+		submit = c.submitTape
 	}
-	t := x.tape
-	x.tape = nil
+	if err := submit(); err != nil {
+		return err
+	}
+	if x.pace > 0 { // otherwise the size of submissions is not known
+		x.tape, _ = x.record(outputs) // an error is left to the next run
+	}
+	return nil
+}
+
+// submitTape submits the tape.
+func (c *recording) submitTape() error {
+	t := c.x.tape
+	c.x.tape = nil
 	defer t.release()
 	for len(t.parts) > 0 {
 		p := t.parts[0]
@@ -109,16 +126,33 @@ func (c *recording) play() (err error) {
 			}
 		}
 		t.parts = t.parts[1:]
-		if err := x.g.dev.Submit(p.commands); err != nil {
-			return x.g.deviceError(err)
+		if err := c.x.g.dev.Submit(p.commands); err != nil {
+			return c.x.g.deviceError(err)
 		}
 		if c.submitted == 0 {
 			c.submitted = time.Since(c.start)
 		}
 		c.track(p.next)
 	}
-	if x.pace > 0 { // otherwise the size of submissions is not known
-		x.tape, _ = x.record(outputs) // an error is left to the next run
+	return nil
+}
+
+// stream records and submits at the same time, because recording a run whose sizes are new may take milliseconds. Each submission is several times as
+// long as the one before, so the device has work while the next one is recorded.
+func (c *recording) stream() error {
+	x := c.x
+	c.needed = x.p.Needed(c.r.Computed(), nil)
+	c.flow.begin(len(x.dispatches), x.pace)
+	if len(x.dispatches) > 2*headDispatches {
+		c.flow.head, c.flow.growth = headDispatches, streamGrowth
+	}
+	for _, f := range []func() error{c.inputs, c.dispatchAll, c.outputs, c.submit} {
+		if err := f(); err != nil {
+			if c.ctx.Err() == nil && x.g.lostError() == nil {
+				err = x.exactError(err, c.r.Outputs)
+			}
+			return err
+		}
 	}
 	return nil
 }

@@ -1,0 +1,94 @@
+package gpu
+
+import (
+	"encoding/binary"
+	"maps"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
+)
+
+// sizes is what a program's shaders need for given values of its symbols.
+type sizes struct {
+	bound      *program.Bound
+	params     []byte      // the parameters of all dispatches
+	workgroups [][2]uint32 // by dispatch: along x and y
+}
+
+// bind writes the parameters of all shaders for the sizes of a run, unless they are those of the last run.
+func (x *executable) bind(syms map[string]int64) error {
+	if x.b != nil && maps.Equal(x.syms, syms) {
+		return nil
+	}
+	s, ok := x.recent.Get(syms)
+	if !ok {
+		var err error
+		if s, err = x.sizesOf(syms); err != nil {
+			return err
+		}
+		x.recent.Put(syms, s)
+	}
+	x.b = nil
+	x.tape.release()
+	x.tape = nil
+	for i, w := range s.workgroups {
+		x.dispatches[i].x, x.dispatches[i].y = w[0], w[1]
+	}
+	if len(s.params) > 0 {
+		if err := x.g.dev.Write(x.params, s.params); err != nil {
+			return err
+		}
+	}
+	x.b, x.syms = s.bound, maps.Clone(syms)
+	return nil
+}
+
+// sizesOf computes the sizes for given values of the symbols.
+func (x *executable) sizesOf(syms map[string]int64) (*sizes, error) {
+	if x.binder == nil {
+		x.binder = program.NewBinder(x.p)
+	}
+	b, err := x.binder.Bind(syms)
+	if err != nil {
+		return nil, diag.New(device.ErrInput, x.p.Method, "%w", err)
+	}
+	out := &sizes{bound: b, params: make([]byte, 0, x.paramBytes), workgroups: make([][2]uint32, len(x.dispatches))}
+	for i := range x.dispatches {
+		d := &x.dispatches[i]
+		s, c := b.Steps[d.step], call(b.Steps[d.step])
+		if d.steps != nil {
+			var calls []*kernels.Call
+			for k := range d.steps {
+				calls = append(calls, call(b.Steps[d.step-len(d.steps)+1+k]))
+			}
+			c = calls[0]
+			c.Group = calls
+		}
+		out.params = append(out.params, make([]byte, d.at-int64(len(out.params)))...)
+		p := d.shader.Params(c)
+		if p == nil {
+			continue
+		}
+		for _, v := range p {
+			out.params = binary.LittleEndian.AppendUint32(out.params, v)
+		}
+		w := &out.workgroups[i]
+		if err = x.g.checkLoops(d.shader, c); err == nil {
+			w[0], w[1], err = x.g.fold(d.shader.Groups(c))
+		}
+		if err != nil && d.steps != nil {
+			*w = [2]uint32{} // its steps run one by one
+			continue
+		}
+		if err != nil {
+			return nil, diag.New(device.ErrUnsupported, s.Node.Op.Name, "step %d, %s: %w", d.step+1, s.Node.Label(), err).WithHint("run with --backend cpu")
+		}
+	}
+	return out, nil
+}
+
+func call(s program.BoundStep) *kernels.Call {
+	return &kernels.Call{In: s.In, Out: s.Outs[0], Outs: s.Outs}
+}
