@@ -5,6 +5,7 @@ package backend
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,6 +76,44 @@ func TestTape(t *testing.T) {
 	}
 	run(7)
 	run(7)
+}
+
+// TestStream: a run that is submitted while it is recorded has the results of a recorded one. A step that the library rejects in a late submission is
+// named, although the device already works on earlier ones.
+func TestStream(t *testing.T) {
+	const steps = 100
+	p := sums(t, steps, 1024)
+	x := load(t, shared, p, nil)
+	name := p.Graph.Inputs()[0].Name
+	in := tensor.NewArray(dtype.F32, 1024)
+	for i := range in.F {
+		in.F[i] = float64(i % 7)
+	}
+	run := func() *tensor.Array {
+		t.Helper()
+		for _, y := range onDevice(t, x, p, nil, map[string]*tensor.Array{name: in}) {
+			return y
+		}
+		return nil
+	}
+	run() // sets the pace
+	recorded := run()
+	gpu.Inspect(x).Forget()
+	if streamed := run(); !slices.Equal(streamed.F, recorded.F) || recorded.F[1] == 0 {
+		t.Errorf("streamed: %v; recorded: %v", streamed.F[:8], recorded.F[:8])
+	}
+	groups := gpu.Inspect(x).Workgroups(steps - 10)
+	right := *groups
+	*groups = 1 << 31
+	gpu.Inspect(x).Forget()
+	_, err := x.Run(context.Background(), device.Run{IO: tensor.AlignedBytes(int(p.IOSize))})
+	if !errors.Is(err, device.ErrDevice) || !strings.Contains(err.Error(), "step 91 of 100 (add) cannot be submitted") {
+		t.Errorf("the error is %v", err)
+	}
+	*groups = right
+	if again := run(); !slices.Equal(again.F, recorded.F) {
+		t.Errorf("after it: %v; want %v", again.F[:8], recorded.F[:8])
+	}
 }
 
 // TestRefused: commands that the library rejects give an error that names the step, and the device remains usable.
