@@ -354,7 +354,7 @@ func build(stored weights.Stored, src string, f compileFlags) (m *arch.Model, no
 		if k.value == 0 {
 			continue
 		}
-		if err := cfg.Set(fmt.Sprintf("%s=%d", k.key, k.value), family.Keys); err != nil {
+		if !cfg.SetFlag(k.key, k.value, family.Keys) {
 			return nil, "", diag.New(diag.Usage, "--"+k.key, "architecture %s has no %s", family.Name, k.key)
 		}
 	}

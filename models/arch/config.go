@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/diag"
@@ -44,7 +45,7 @@ const fromSet = "--set"
 
 type configValue struct {
 	raw    any    // as decoded by encoding/json; numbers are json.Number
-	origin string // a file name, or --set
+	origin string // a file name, or a flag such as --set
 }
 
 // String returns the value for an error message, shortened: a list may have megabytes.
@@ -128,6 +129,16 @@ func (c *Config) Set(arg string, known map[string]string) error {
 	}
 	c.put(key, v, fromSet)
 	return nil
+}
+
+// SetFlag applies a flag that has the name of a key, such as --context, which overrides files and --set. Errors about the value name the
+// flag. ok is false if the family does not know the key.
+func (c *Config) SetFlag(key string, value int, known map[string]string) (ok bool) {
+	if known[key] == "" {
+		return false
+	}
+	c.put(key, json.Number(strconv.Itoa(value)), "--"+key)
+	return true
 }
 
 // String returns the value of a key. ok is false if it is absent.
@@ -239,12 +250,12 @@ func (c Config) Given(key string) bool {
 }
 
 // Lift moves the values of a nested object to the top, as if it were the whole configuration. They override values at the top,
-// except those given by --set.
+// except those given by flags.
 func (c *Config) Lift(object string) {
 	for key, v := range maps.Clone(c.values) {
 		if inner, ok := strings.CutPrefix(key, object+"."); ok {
 			delete(c.values, key)
-			if old, ok := c.values[inner]; !ok || old.origin != fromSet {
+			if old, ok := c.values[inner]; !ok || !strings.HasPrefix(old.origin, "--") {
 				c.values[inner] = v
 			}
 		}

@@ -156,7 +156,7 @@ var keys = map[string]string{
 	keyNormalise:     "of mixtures of experts: whether their weights add up to 1 (default false of qwen3_moe, otherwise true)",
 	keySparseStep:    "of mixtures of experts: every so many layers one has experts; must agree with the tensors",
 	keyDense:         "of mixtures of experts: layers without them; must agree with the tensors",
-	"num_experts":    "must agree with the tensors", "moe_intermediate_size": "must agree with the tensors", "shared_expert_intermediate_size": "must agree with the tensors",
+	"num_experts":    "must agree with the tensors", "num_local_experts": "must agree with the tensors", "moe_intermediate_size": "must agree with the tensors", "shared_expert_intermediate_size": "must agree with the tensors",
 	"linear_conv_kernel_dim": "must agree with the tensors", "linear_key_head_dim": "must agree with the tensors", "linear_value_head_dim": "must agree with the tensors",
 	"linear_num_value_heads": "must agree with the tensors",
 	"vocab_size":             "must agree with the tensors", "hidden_size": "must agree with the tensors", "intermediate_size": "must agree with the tensors",
@@ -423,10 +423,9 @@ func (c *config) readHeads(w *nn.Weights, r *reader) error {
 		return err
 	}
 	c.heads, c.headDim = r.int(keyHeads, 1, maxSize, 0), r.int(keyHeadDim, 1, maxSize, 0)
-	if norm, ok := w.Type(attn + "q_norm.weight"); ok && len(norm.Shape) == 1 && kinds[c.kind].headNorms {
-		if c.headNorms = true; c.headDim == 0 {
-			c.headDim = norm.Shape[0].B
-		}
+	c.headNorms = kinds[c.kind].headNorms // a checkpoint without them is refused when the graphs ask for the tensors
+	if norm, ok := w.Type(attn + "q_norm.weight"); ok && len(norm.Shape) == 1 && c.headNorms && c.headDim == 0 {
+		c.headDim = norm.Shape[0].B
 	}
 	switch {
 	case r.err != nil:

@@ -211,10 +211,14 @@ func TestRefused(t *testing.T) {
 		{"rope_parameters.rope_type=longrope", `rope_parameters.rope_type is "longrope"; want`},
 		{"model_type=gpt2", `model_type is "gpt2"; want`},
 		{"model_type=null", "--model-config"},
+		{"rope_scaling.rope_type=linear", "rope_scaling and rope_parameters are both given; want one of them"},
 	} {
 		if _, err := modeltest.TryBuild(s, config, c.set); !errors.Is(err, arch.ErrConfig) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("--set %s: %v; want %q", c.set, err, c.want)
 		}
+	}
+	if _, err := modeltest.TryBuild(s, config, "model_type=qwen3"); !errors.Is(err, arch.ErrTensor) || !strings.Contains(err.Error(), "layers.0.self_attn.q_norm.weight") {
+		t.Errorf("qwen3 without the norms of heads: %v", err)
 	}
 	other := filepath.Join(t.TempDir(), "config.json")
 	text, err := os.ReadFile(config)
@@ -390,6 +394,7 @@ func TestRefusedExperts(t *testing.T) {
 	config := goldens + "qwen3_next_tiny/config.json"
 	for _, c := range []struct{ set, want string }{
 		{"num_experts=8", "num_experts is 8; the tensors say 7"},
+		{"num_local_experts=8", "num_local_experts is 8; the tensors say 7"},
 		{"num_experts_per_tok=9", "num_experts_per_tok is 9; want an integer from 1 to 7"},
 		{"moe_intermediate_size=16", "moe_intermediate_size is 16; the tensors say 32"},
 		{"shared_expert_intermediate_size=16", "the tensors say 24"},

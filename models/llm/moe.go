@@ -61,6 +61,7 @@ func (c *config) readExperts(w *nn.Weights, r *reader) (err error) {
 	}
 	c.moe.used, c.moe.normalise = r.int(keyUsed, 1, c.moe.experts, min(kind.experts, c.moe.experts)), r.bool(keyNormalise, kind.normalise)
 	r.agree("num_experts", c.moe.experts)
+	r.agree("num_local_experts", c.moe.experts) // the name under which Transformers 5 saves it for qwen3_moe
 	r.agree("moe_intermediate_size", c.moe.hidden)
 	r.agree("shared_expert_intermediate_size", c.moe.shared)
 	step := r.int(keySparseStep, 1, maxSize, 1)

@@ -55,6 +55,10 @@ func readRope(r *reader, c config) (p rope) {
 	object := keyScaling + "."
 	if r.Has(keyParameters) {
 		object = keyParameters + "."
+		// Transformers would take rope_scaling. Users who follow a model card add it to a file that has rope_parameters.
+		if r.Has(keyScaling) {
+			r.fail(diag.New(arch.ErrConfig, r.Origin(keyParameters), "%s and %s are both given; want one of them", keyScaling, keyParameters))
+		}
 	}
 	float := func(key string, otherwise float64) float64 {
 		v := r.float(object+key, otherwise)
