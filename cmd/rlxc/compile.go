@@ -347,6 +347,9 @@ func build(stored weights.Stored, src string, f compileFlags) (m *arch.Model, no
 			return nil, "", err
 		}
 	}
+	if f.quantize.Value != "none" && family.Keys["context"] == "" {
+		return nil, "", diag.New(diag.Usage, "--quantize "+f.quantize.Value, "architecture %s is not a language model", family.Name).WithHint("leave the flag out")
+	}
 	for _, k := range []struct {
 		key   string
 		value int

@@ -53,6 +53,12 @@ Outputs are written when the run has succeeded, all or none; an output that is a
 			f.host.declare(fs)
 			f.debug.declare(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if len(args) == 2 && args[1] == "-" { // short for --prompt -
+					args = args[:1]
+					if err := fs.Set("prompt", "-"); err != nil {
+						return err
+					}
+				}
 				if err := image.settle(); err != nil {
 					return err
 				}

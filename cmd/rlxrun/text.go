@@ -55,7 +55,7 @@ var textFlagNames = []string{"prompt", "prompt-file", "prompts-file", "ids", "ch
 func (f *textFlags) declare(fs *cli.FlagSet) {
 	f.fs = fs
 	fs.Group("Continuing a text (artifacts that declare the task " + text.Kind + ")")
-	fs.ListVarP(&f.prompt, "prompt", "", "`TEXT` the prompt; - is stdin (repeatable if the model was compiled with rlxc --batch)")
+	fs.ListVarP(&f.prompt, "prompt", "", "`TEXT` the prompt; - is stdin, as in rlxrun FILE - (repeatable if the model was compiled with rlxc --batch)")
 	fs.ListVarP(&f.file, "prompt-file", "", "`FILE` read the prompt from a UTF-8 file; - is stdin")
 	fs.StringVar(&f.prompts, "prompts-file", "", "`FILE` read one prompt per line from a UTF-8 file; - is stdin")
 	fs.StringVar(&f.ids, "ids", "", "`ID,ID,...` the prompt as token ids")
@@ -162,6 +162,9 @@ func (f *textFlags) job(ctx context.Context, s *session) (job, error) {
 	}
 	if s.files.from == "" { // otherwise the tokens of the saved state come before these
 		if err := t.CheckPrompt(j.ids, 0); err != nil {
+			if f.fs.Changed("ids") {
+				return nil, subject(err, "--ids")
+			}
 			return nil, asFlag(err)
 		}
 	}

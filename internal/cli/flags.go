@@ -104,6 +104,8 @@ func wanted(f *pflag.Flag, cause error) string {
 	switch f.Value.Type() {
 	case "int":
 		return "a whole number"
+	case "uint64":
+		return "a whole number from 0 to 18446744073709551615"
 	case "duration":
 		return "a time such as 90s or 5m"
 	}
