@@ -55,7 +55,7 @@ type record struct {
 	Height int              `json:"height"`
 	Labels string           `json:"labels,omitempty"` // file of the label image
 	Masks  []recordMask     `json:"masks,omitempty"`
-	All    []segment.Region `json:"regions,omitempty"`
+	All    []segment.Region `json:"regions,omitzero"` // with --everything, also if there are none
 }
 
 // recordMask describes one mask.
@@ -175,6 +175,9 @@ func readPrompts(path string) (out []rlx.Prompts, err error) {
 		Box    []float64
 	}
 	if err := d.Decode(&list); err != nil || d.More() {
+		if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) { // its text shows Go types
+			return bad("is not a list of prompts: found a JSON %s at byte %d", wrong.Value, wrong.Offset)
+		}
 		return bad("is not a list of prompts: %v", err)
 	}
 	for i, x := range list {
@@ -315,7 +318,7 @@ func (j *manyJob) one(ctx context.Context, s *session, path, dir string) (end im
 		if err != nil {
 			return end, err
 		}
-		rec.Labels, rec.All, end.Masks = "labels.png", found.Regions, len(found.Regions)
+		rec.Labels, rec.All, end.Masks = "labels.png", append([]segment.Region{}, found.Regions...), len(found.Regions)
 		if err := picture(rec.Labels, found.Labels); err != nil {
 			return end, err
 		}

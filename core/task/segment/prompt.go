@@ -109,13 +109,18 @@ func (s *Task) Prompt(p Prompts, g Geometry) (points []float32, labels []int32, 
 }
 
 // MaskPrompt returns the mask [1,1,side,side] of p, which must have one. Errors are *diag.Error with CodePrompt: the model takes no
-// masks, or masks of another size.
+// masks, or masks of another size, or a logit is not finite.
 func (s *Task) MaskPrompt(p Prompts) ([]float32, error) {
 	if s.MaskInput == "" {
 		return nil, diag.New(CodePrompt, "mask", "the model takes points and boxes only: its checkpoint has no weights for masks")
 	}
 	if len(p.Mask) != s.MaskSide*s.MaskSide {
 		return nil, diag.New(CodePrompt, "mask", "has %d logits; the model takes %d x %d", len(p.Mask), s.MaskSide, s.MaskSide)
+	}
+	for i, v := range p.Mask {
+		if x := float64(v); math.IsNaN(x) || math.IsInf(x, 0) {
+			return nil, diag.New(CodePrompt, "mask", "logit %d is %v; want finite numbers", i, v)
+		}
 	}
 	return p.Mask, nil
 }

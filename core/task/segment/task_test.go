@@ -244,6 +244,12 @@ func TestMaskLogits(t *testing.T) {
 	if back, err := s.MaskPrompt(segment.Prompts{Mask: got}); err != nil || len(back) != 256 {
 		t.Errorf("%d logits, %v", len(back), err)
 	}
+	for _, bad := range []float64{math.NaN(), math.Inf(-1)} {
+		mask := append([]float32{float32(bad)}, got[1:]...)
+		if _, err := s.MaskPrompt(segment.Prompts{Mask: mask}); !errors.Is(err, segment.CodePrompt) {
+			t.Errorf("a mask with %v: %v", bad, err)
+		}
+	}
 	if _, err := s.MaskPrompt(segment.Prompts{Mask: got[1:]}); !errors.Is(err, segment.CodePrompt) {
 		t.Errorf("a logit too few: %v", err)
 	}
