@@ -287,7 +287,7 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 	case r.err != nil:
 		return c, r.err
 	case !ok && !r.Has(keyType):
-		return c, diag.New(arch.ErrConfig, r.Origin(keyType), "%s is not given, and the tensors do not determine it; want one of %s", keyType, kindNames).
+		return c, diag.New(arch.ErrConfig, keyType, "is not given, and the tensors do not determine it; want one of %s", kindNames).
 			WithHint("give the checkpoint's configuration with --model-config, or --set %s=llama", keyType)
 	case !ok:
 		return c, diag.New(arch.ErrConfig, r.Origin(keyType), "%s is %q; want one of %s", keyType, c.kind, kindNames).
@@ -302,7 +302,9 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 	if err := c.readDelta(w, r); err != nil {
 		return c, err
 	}
-	c.eps = r.float(keyEps, 1e-6)
+	if c.eps = r.float(keyEps, 1e-6); !(c.eps >= 0 && c.eps <= math.MaxFloat32) {
+		r.fail(diag.New(arch.ErrConfig, r.Origin(keyEps), "%s is %v; want a finite number, not negative", keyEps, c.eps))
+	}
 	key, want := keyAct, "silu"
 	if c.gemma = kind.gemma; c.gemma {
 		key, want, c.gainOffset = keyGELU, "gelu_pytorch_tanh", 1

@@ -210,7 +210,9 @@ func TestRefused(t *testing.T) {
 		{"context=257", "context is 257; want an integer from 1 to 256"},
 		{"rope_parameters.rope_type=longrope", `rope_parameters.rope_type is "longrope"; want`},
 		{"model_type=gpt2", `model_type is "gpt2"; want`},
+		{"model_type=null", "model_type: is not given"},
 		{"model_type=null", "--model-config"},
+		{"rms_norm_eps=-1", "rms_norm_eps is -1; want a finite number, not negative"},
 		{"rope_scaling.rope_type=linear", "rope_scaling and rope_parameters are both given; want one of them"},
 	} {
 		if _, err := modeltest.TryBuild(s, config, c.set); !errors.Is(err, arch.ErrConfig) || !strings.Contains(err.Error(), c.want) {
