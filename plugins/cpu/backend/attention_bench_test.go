@@ -46,7 +46,7 @@ func BenchmarkGenerate(b *testing.B) {
 		for _, c := range []struct {
 			cached   dtype.DType
 			most, at int64
-		}{{dtype.F32, 32768, 32767}, {dtype.BF16, 32768, 32767}, {dtype.F16, 32768, 32767}, {dtype.F32, 4096, 4095}, {dtype.F32, 32768, 511}} {
+		}{{dtype.F32, 32768, 32767}, {dtype.BF16, 32768, 32767}, {dtype.F16, 32768, 32767}, {dtype.F32, 4096, 4095}, {dtype.F32, 32768, 511}, {dtype.F32, 4096, 23}} {
 			bytes := 2 * kv * (c.at + 1) * d * int64(c.cached.Size())
 			run(fmt.Sprintf("%v, %d of %d", c.cached, c.at+1, c.most), bytes, threads, func(g *ir.Graph) *ir.Node {
 				cache := ir.TypeOf(c.cached, 1, kv, c.most, d)

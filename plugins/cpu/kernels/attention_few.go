@@ -4,7 +4,8 @@ import "math"
 
 // Attention with few queries and many keys, as in text generation. The time goes into reading keys and values, so each is read once for
 // all query heads that share it, and threads share the keys: each takes blocks of keys. A block results in a partial result for each
-// query: its largest score, the sum of its weights and the sum of its weighted values. A second step adds up the partial results.
+// query: its largest score, the sum of its weights and the sum of its weighted values. If there is more than one block, a second step adds
+// up the partial results.
 
 const (
 	fewQueries = 4   // maximum number of queries per head
@@ -20,7 +21,7 @@ type attendingFew struct {
 	p       *Pool
 	rows    int       // queries of all heads that share keys: row r is query r%SQ of head r/SQ among them
 	blocks  int       // blocks of a head's keys
-	width   int       // floats of a partial result: values padded to whole panels, then maximum and sum
+	width   int       // floats of a partial result: values padded to whole panels, then the largest score and the sum of the weights
 	parts   []float32 // partial results [B, KVHeads, blocks, rows, width]
 	combine bool      // the second step is running
 	state   []fewRows // of each worker
@@ -29,7 +30,7 @@ type attendingFew struct {
 func (x *attendingFew) init(p *Pool, shared *scratch, keys int) {
 	x.p = p
 	x.rows = x.Heads / x.KVHeads * x.SQ
-	x.blocks = (keys + fewBlock - 1) / fewBlock
+	x.blocks = max(1, ceilDiv(keys, fewBlock))
 	x.width = (x.DV+p.isa.nr-1)/p.isa.nr*p.isa.nr + 2
 	x.parts = shared.floats(x.B * x.KVHeads * x.blocks * x.rows * x.width)
 }
@@ -49,47 +50,57 @@ func attentionFew(p *Pool, g *AttentionArgs) {
 		x.state = make([]fewRows, len(p.workers))
 	}
 	x.combine = false
-	p.each(g.B*g.KVHeads*x.blocks, 1, x)
-	x.combine = true
-	p.share(g.B*g.Heads*g.SQ, 8, x)
+	p.each(g.B*g.KVHeads*x.blocks, 1+elementGrain/max(1, min(most, fewBlock)*x.rows*(g.DK+g.DV)), x)
+	if x.blocks > 1 {
+		x.combine = true
+		p.share(g.B*g.Heads*g.SQ, 8, x)
+	}
 }
 
 func (x *attendingFew) do(lo, hi, worker int) {
 	w := &x.state[worker]
-	if x.combine {
-		w.init(x, x.p.scratch(worker))
-		for i := lo; i < hi; i++ {
-			x.finish(w, i)
-		}
-		return
-	}
+	w.init(x, x.p.scratch(worker))
 	for t := lo; t < hi; t++ {
-		sc := x.p.scratch(worker)
-		sc.reset()
-		w.init(x, sc)
-		x.block(w, t/x.blocks/x.KVHeads, t/x.blocks%x.KVHeads, t%x.blocks)
+		if x.combine {
+			x.finish(w, t/x.SQ/x.Heads, t/x.SQ%x.Heads, t%x.SQ)
+		} else {
+			x.block(w, t/x.blocks/x.KVHeads, t/x.blocks%x.KVHeads, t%x.blocks)
+		}
 	}
 }
 
-// fewRows holds a worker's buffers.
+// fewRows holds a worker's buffers. Scores are in panels, as in attnTile: a panel has a lane for each of up to isa.lanes rows.
 type fewRows struct {
-	score, power []float32 // scores [rows][fewTile]; weights, transposed in groups of up to mr rows: [fewTile][rows]
-	k, v, panel  []float32 // a tile of keys and of values, if they are not f32; a panel of values
-	tmp, numbers []float32
+	score []float32 // scores of a tile, then weights: [panels][fewTile][lanes]
+	power []float32 // the weights, packed for products of up to mr rows: [fewTile][rows]
+
+	most, total []float32 // of each row: the largest score so far, and the sum of weights 2^(score-most)
+	shift, was  []float32 // [lanes] for one panel: most, or 0 if no key is allowed so far; most before the tile
+	by, junk    []float32 // [lanes] a factor; results that nothing reads
+
+	k, v, panel []float32 // a tile of keys and of values, if they are not f32; a panel of values
 }
 
 func (w *fewRows) init(x *attendingFew, sc *scratch) {
 	s := x.p.isa
-	w.score, w.power = sc.floats(x.rows*fewTile), sc.floats(x.rows*fewTile)
+	padded := ceilDiv(x.rows, s.lanes) * s.lanes
+	w.score, w.power = sc.floats(padded*fewTile+spill), sc.floats(padded*fewTile+spill)
+	clear(w.score) // lanes without a row are computed, too
+	w.most, w.total = sc.floats(padded), sc.floats(padded)
+	w.shift, w.was, w.by, w.junk = sc.floats(s.lanes), sc.floats(s.lanes), sc.floats(s.lanes), sc.floats(s.lanes)
 	w.k, w.v = sc.floats(fewTile*x.DK), sc.floats(fewTile*x.DV)
 	w.panel = sc.floats(fewTile * s.nr)
-	w.tmp, w.numbers = sc.floats(x.width), sc.floats(spread)
 }
 
 // part returns the partial result of a block for a row.
 func (x *attendingFew) part(b, kv, block, row int) []float32 {
-	at := (((b*x.KVHeads+kv)*x.blocks+block)*x.rows + row) * x.width
+	at := x.at(b, kv, block, row)
 	return x.parts[at : at+x.width]
+}
+
+// at returns the index of part(b, kv, block, row) in parts.
+func (x *attendingFew) at(b, kv, block, row int) int {
+	return (((b*x.KVHeads+kv)*x.blocks+block)*x.rows + row) * x.width
 }
 
 // tileOf returns n rows of d elements as float32: those of m in place if it is f32, else widened into buf. In m they are stride elements
@@ -105,64 +116,37 @@ func tileOf(s *isa, m Weights, at, stride, n, d int, buf []float32) (rows []floa
 }
 
 func (x *attendingFew) block(w *fewRows, b, kv, block int) {
-	s, nr := x.p.isa, x.p.isa.nr
+	s, nr, lanes := x.p.isa, x.p.isa.nr, x.p.isa.lanes
 	for r := range x.rows {
-		p := x.part(b, kv, block, r)
-		clear(p)
-		p[x.width-2] = float32(math.Inf(-1))
+		clear(x.part(b, kv, block, r))
+	}
+	for i := range w.most {
+		w.most[i], w.total[i] = float32(math.Inf(-1)), 0
 	}
 	keys, offset := x.span(b)
 	lo, hi := x.visible(keys, offset, 0, x.SQ)
 	lo, hi = max(lo, block*fewBlock), min(hi, (block+1)*fewBlock)
-	group, minusInf := x.rows/x.SQ, float32(math.Inf(-1))
+	group := x.rows / x.SQ
 	for k0 := lo; k0 < hi; k0 += fewTile {
 		n := min(fewTile, hi-k0)
 		mat, ld := tileOf(s, x.K, b*x.KStride.Batch+kv*x.KStride.Head+k0*x.KStride.Seq, x.KStride.Seq, n, x.DK, w.k)
-		masked := false
 		for r := range x.rows {
-			head, i := kv*group+r/x.SQ, r%x.SQ
-			row := w.score[r*fewTile:][:n]
-			q := x.Q[b*x.QStride.Batch+head*x.QStride.Head+i*x.QStride.Seq:][:x.DK]
-			s.dotRows(row, 1, mat, ld, n, q)
-			x.scoreRow(s, row, w.numbers)
-			masked = x.maskRow(row, b, head, i, k0, offset) || masked
-			part := x.part(b, kv, block, r)
-			most := part[x.width-2]
-			for _, v := range row {
-				raise(&most, v)
-			}
-			if most == minusInf {
-				if sum := s.sum(row); sum == sum { // all are -Inf, none is NaN
-					clear(row)
-					continue
-				}
-				most = 0
-			}
-			withNumber(s.binary[Sub], row, most, w.numbers)
-			s.apply(Exp, row, row)
-			if was := part[x.width-2]; was != most && was != minusInf {
-				withNumber(s.binary[Mul], part[:x.width-2], exp32(was-most), w.numbers)
-				part[x.width-1] *= exp32(was - most)
-			}
-			part[x.width-2] = most
-			part[x.width-1] += s.sum(row)
+			q := x.Q[b*x.QStride.Batch+(kv*group+r/x.SQ)*x.QStride.Head+r%x.SQ*x.QStride.Seq:][:x.DK]
+			s.dotRows(w.score[r/lanes*fewTile*lanes+r%lanes:], lanes, mat, ld, n, q)
+		}
+		masked := false
+		for r := 0; r < x.rows; r += lanes {
+			masked = x.weigh(w, b, kv, block, r, k0, n, offset) || masked
 		}
 		values, vld := tileOf(s, x.V, b*x.VStride.Batch+kv*x.VStride.Head+k0*x.VStride.Seq, x.VStride.Seq, n, x.DV, w.v)
 		if masked && !rowsFinite(s, values, vld, n, x.DV) { // 0 times NaN is NaN
 			x.addOneByOne(w, b, kv, block, n, values, vld)
 			continue
 		}
-		for r := 0; r < x.rows; r += s.mr {
-			h := min(s.mr, x.rows-r)
-			for i := range h {
-				for j, v := range w.score[(r+i)*fewTile:][:n] {
-					w.power[r*fewTile+j*h+i] = v
-				}
-			}
-		}
+		x.eachProduct(func(r, h int) { s.copyRows(w.power[r*fewTile:], h, w.score[r/lanes*fewTile*lanes+r%lanes:], lanes, n) })
 		for d := 0; d < x.DV; d += nr {
 			if x.DV-d >= nr {
-				for e := 0; e < nr; e += s.lanes {
+				for e := 0; e < nr; e += lanes {
 					s.copyRows(w.panel[e:], nr, values[d+e:], vld, n)
 				}
 			} else {
@@ -171,16 +155,84 @@ func (x *attendingFew) block(w *fewRows, b, kv, block int) {
 					copy(w.panel[j*nr:], values[j*vld+d:j*vld+x.DV])
 				}
 			}
-			for r := 0; r < x.rows; r += s.mr {
-				h := min(s.mr, x.rows-r)
-				at := (((b*x.KVHeads+kv)*x.blocks+block)*x.rows + r) * x.width
-				s.gemm(h, n, w.power[r*fewTile:], w.panel, x.parts[at+d:], x.width, true, nil, nil, 0)
-			}
+			x.eachProduct(func(r, h int) {
+				s.gemm(h, n, w.power[r*fewTile:], w.panel, x.parts[x.at(b, kv, block, r)+d:], x.width, true, nil, nil, 0)
+			})
+		}
+	}
+	for r := range x.rows {
+		p := x.part(b, kv, block, r)
+		p[x.width-2], p[x.width-1] = w.most[r], w.total[r]
+		if x.blocks == 1 {
+			x.finish(w, b, kv*group+r/x.SQ, r%x.SQ)
 		}
 	}
 }
 
-func exp32(x float32) float32 { return float32(math.Exp(float64(x))) }
+// eachProduct calls f for rows [r, r+h) that are multiplied by values together. They lie in one panel of scores.
+func (x *attendingFew) eachProduct(f func(r, h int)) {
+	lanes := x.p.isa.lanes
+	for r := 0; r < x.rows; {
+		h := min(x.p.isa.mr, lanes-r%lanes, x.rows-r)
+		f(r, h)
+		r += h
+	}
+}
+
+// weigh turns the products q·k of n keys with the panel that begins at row r into weights. If that raises the largest score of a row, it
+// scales the row's sums. It reports whether any key may be masked.
+func (x *attendingFew) weigh(w *fewRows, b, kv, block, r, k0, n, offset int) (masked bool) {
+	s, lanes := &x.p.isa.narrow, x.p.isa.lanes
+	sco, most, total := w.score[r*fewTile:][:n*lanes], w.most[r:][:lanes], w.total[r:][:lanes]
+	copy(w.was, most)
+	masked = x.Mask == MaskCustom || x.Mask == MaskBias ||
+		x.Mask != MaskNone && k0+n-1 > offset || x.Mask == MaskSliding && k0 < x.SQ-1+offset-x.Window
+	switch {
+	case x.Softcap != 0:
+		s.scoreMax(sco, x.Scale/x.Softcap, w.junk)
+		x.p.isa.apply(Tanh, sco, sco)
+		s.scoreMax(sco, x.Softcap*log2e, w.junk)
+	case masked:
+		s.scoreMax(sco, x.Scale*log2e, w.junk) // to scale
+	default:
+		s.scoreMax(sco, x.Scale*log2e, most)
+	}
+	if masked {
+		for i := range min(lanes, x.rows-r) {
+			x.maskRow(sco[i:], lanes, b, kv*(x.rows/x.SQ)+(r+i)/x.SQ, (r+i)%x.SQ, k0, n, offset)
+		}
+	}
+	if masked || x.Softcap != 0 {
+		s.scoreMax(sco, 1, most)
+	}
+	for i, m := range most {
+		if w.shift[i] = m; m == float32(math.Inf(-1)) {
+			w.shift[i] = 0 // 2^(-Inf - 0) is 0, but -Inf - -Inf would be NaN
+		}
+		if was := w.was[i]; was != m && was != float32(math.Inf(-1)) && r+i < x.rows {
+			part, by := x.part(b, kv, block, r+i), exp2(was-m)
+			x.scale(w, part[:x.width-2], by)
+			total[i] *= by
+		}
+	}
+	s.expSum(sco, w.shift, total)
+	return masked
+}
+
+// scale multiplies whole vectors by a number.
+func (x *attendingFew) scale(w *fewRows, v []float32, by float32) {
+	for i := range w.by {
+		w.by[i] = by
+	}
+	x.p.isa.narrow.scaleRows(v, w.by)
+}
+
+func exp2(x float32) float32 {
+	if x == 0 { // the usual case: one block, or the block with the largest score
+		return 1
+	}
+	return float32(math.Exp2(float64(x)))
+}
 
 func rowsFinite(s *isa, x []float32, ld, n, d int) bool {
 	for i := range n {
@@ -192,10 +244,11 @@ func rowsFinite(s *isa, x []float32, ld, n, d int) bool {
 }
 
 func (x *attendingFew) addOneByOne(w *fewRows, b, kv, block, n int, values []float32, ld int) {
+	lanes := x.p.isa.lanes
 	for r := range x.rows {
-		part := x.part(b, kv, block, r)
-		for j, p := range w.score[r*fewTile:][:n] {
-			if p != 0 {
+		part, weights := x.part(b, kv, block, r), w.score[r/lanes*fewTile*lanes+r%lanes:]
+		for j := range n {
+			if p := weights[j*lanes]; p != 0 {
 				for e, v := range values[j*ld:][:x.DV] {
 					part[e] += p * v
 				}
@@ -204,72 +257,56 @@ func (x *attendingFew) addOneByOne(w *fewRows, b, kv, block, n int, values []flo
 	}
 }
 
-// scoreRow turns products q·k into scores: it scales and caps them.
-func (g *AttentionArgs) scoreRow(s *isa, row, buf []float32) {
-	if g.Softcap == 0 {
-		withNumber(s.binary[Mul], row, g.Scale, buf)
-		return
-	}
-	withNumber(s.binary[Mul], row, g.Scale/g.Softcap, buf)
-	s.apply(Tanh, row, row)
-	withNumber(s.binary[Mul], row, g.Softcap, buf)
-}
-
-// maskRow masks the scores of one query with keys k0, k0+1, ... It reports whether any is masked.
-func (g *AttentionArgs) maskRow(row []float32, b, head, i, k0, offset int) (masked bool) {
+// maskRow masks the scores of query i of a head with n keys from k0 on. The scores are in base 2, and ld elements apart.
+func (g *AttentionArgs) maskRow(scores []float32, ld, b, head, i, k0, n, offset int) {
 	minusInf := float32(math.Inf(-1))
-	switch g.Mask {
-	case MaskNone:
-	case MaskCausal, MaskSliding:
-		q := i + offset
-		for j := range row {
-			if k := k0 + j; k > q || g.Mask == MaskSliding && k < q-g.Window {
-				row[j], masked = minusInf, true
+	at := b*g.MaskStride[0] + head*g.MaskStride[1] + i*g.MaskStride[2] + k0*g.MaskStride[3]
+	for j := range n {
+		score := &scores[j*ld]
+		switch q, k, m := i+offset, k0+j, at+j*g.MaskStride[3]; g.Mask {
+		case MaskCausal, MaskSliding:
+			if k > q || g.Mask == MaskSliding && k < q-g.Window {
+				*score = minusInf
 			}
-		}
-	default:
-		at := b*g.MaskStride[0] + head*g.MaskStride[1] + i*g.MaskStride[2] + k0*g.MaskStride[3]
-		for j := range row {
-			switch m := at + j*g.MaskStride[3]; {
-			case g.Mask == MaskBias:
-				row[j] += g.MaskF32[m]
-			case g.MaskBool != nil && g.MaskBool[m] == 0, g.MaskBool == nil && g.MaskF32[m] < 0.5:
-				row[j] = minusInf
+		case MaskBias:
+			*score += g.MaskF32[m] * log2e
+		case MaskCustom:
+			if g.MaskBool != nil && g.MaskBool[m] == 0 || g.MaskBool == nil && g.MaskF32[m] < 0.5 {
+				*score = minusInf
 			}
-			masked = masked || row[j] == minusInf
 		}
 	}
-	return masked
 }
 
-// finish adds up the partial results of query n, counted over all heads and batch elements, and stores its result.
-func (x *attendingFew) finish(w *fewRows, n int) {
-	s := x.p.isa
-	i, head, b := n%x.SQ, n/x.SQ%x.Heads, n/x.SQ/x.Heads
+// finish adds up the partial results of query i of a head, and stores its result.
+func (x *attendingFew) finish(w *fewRows, b, head, i int) {
 	group := x.rows / x.SQ
 	kv, row := head/group, head%group*x.SQ+i
 	most, total := float32(math.Inf(-1)), float32(0)
 	for k := range x.blocks {
 		raise(&most, x.part(b, kv, k, row)[x.width-2])
 	}
+	shift := most
+	if most == float32(math.Inf(-1)) { // no key is allowed, or scores are NaN
+		shift = 0
+	}
 	out := x.Out[b*x.OutStride.Batch+head*x.OutStride.Head+i*x.OutStride.Seq:][:x.DV]
+	for k := range x.blocks {
+		part := x.part(b, kv, k, row)
+		total += exp2(part[x.width-2]-shift) * part[x.width-1]
+	}
 	clear(out)
-	if most == float32(math.Inf(-1)) {
+	if total == 0 {
 		return
 	}
 	if x.Sinks != nil {
-		total = exp32(x.Sinks[head] - most) // infinite if the sink outweighs all keys: then the result is 0
+		total += exp2(x.Sinks[head]*log2e - shift) // infinite if the sink outweighs all keys: then the result is 0
 	}
 	for k := range x.blocks {
 		part := x.part(b, kv, k, row)
-		if part[x.width-1] == 0 {
-			continue
+		if part[x.width-1] != 0 {
+			x.scale(w, part[:x.width-2], exp2(part[x.width-2]-shift)/total)
+			x.p.isa.binary[Add](out, out, part[:x.DV])
 		}
-		keep := exp32(part[x.width-2] - most)
-		total += keep * part[x.width-1]
-		copy(w.tmp[:x.DV], part)
-		withNumber(s.binary[Mul], w.tmp[:x.DV], keep, w.numbers)
-		s.binary[Add](out, out, w.tmp[:x.DV])
 	}
-	withNumber(s.binary[Mul], out, 1/total, w.numbers)
 }
