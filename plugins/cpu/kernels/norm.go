@@ -144,6 +144,10 @@ func Softmax(p *Pool, g SoftmaxArgs) {
 		return
 	}
 	if g.Inner == 1 {
+		if g.long(p) {
+			softmaxLong(p, g)
+			return
+		}
 		split(p, g.Outer, rowGrain(4*g.N), softmaxRows{g, p})
 		return
 	}
@@ -154,7 +158,7 @@ func Softmax(p *Pool, g SoftmaxArgs) {
 func (g SoftmaxArgs) ScratchSize() ScratchSize {
 	switch {
 	case g.X.kind == dtype.F32:
-		return ScratchSize{}
+		return ScratchSize{Shared: floats(ceilDiv(g.N, softmaxChunk), g.N/reduceBlock+1)}
 	case g.Inner == 1:
 		return ScratchSize{Worker: floats(g.N, spread, spread)}
 	}

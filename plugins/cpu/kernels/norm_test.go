@@ -128,3 +128,34 @@ func TestNormThreads(t *testing.T) {
 		return out
 	})
 }
+
+// TestLongSoftmax compares rows that threads share with rows of one thread, also with a NaN, and with the definition.
+func TestLongSoftmax(t *testing.T) {
+	const n = 9*softmaxChunk + reduceBlock + 77
+	for _, log := range []bool{false, true} {
+		sameForAnyThreads(t, func(p *Pool) []float32 {
+			x := randoms(rng(4), 2*n)
+			x[n+3*softmaxChunk] = float32(math.NaN())
+			out := make([]float32, 2*n)
+			for r := range 2 {
+				Softmax(p, SoftmaxArgs{Dst: F32(out[r*n:]), X: F32(x[r*n : (r+1)*n]), Outer: 1, N: n, Inner: 1, Log: log})
+			}
+			if out[n] == out[n] {
+				t.Error("a row with a NaN has a result")
+			}
+			clear(out[n:]) // NaN never equals NaN
+			var sum float64
+			for _, v := range x[:n] {
+				sum += math.Exp(float64(v))
+			}
+			want := make([]float64, n)
+			for i, v := range x[:n] {
+				if want[i] = math.Exp(float64(v)) / sum; log {
+					want[i] = float64(v) - math.Log(sum)
+				}
+			}
+			compare(t, fmt.Sprintf("softmax of %d, log %v", n, log), out[:n], want, 1e-6, 1e-5)
+			return out
+		})
+	}
+}
