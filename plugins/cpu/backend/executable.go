@@ -202,7 +202,10 @@ func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 		if r.Progress != nil {
 			r.Progress(i)
 		}
-		begin := time.Since(start)
+		var begin time.Duration
+		if r.Opts.Profile {
+			begin = time.Since(start)
+		}
 		if err := x.step(i); err != nil {
 			return stats, err
 		}

@@ -69,7 +69,11 @@ type Region struct {
 	steps     []regionStep
 	registers [2]int // number of registers, by class: blocks of float32, of bools
 	half      *halfRegion
+	grain     int // elements that are worth a task
 }
+
+// functionCost is how many times longer a function that is not exact, such as exp, takes than an addition.
+const functionCost = 8
 
 // regionStep is a compiled step. Its operands are inputs, or registers of one worker.
 type regionStep struct {
@@ -147,6 +151,10 @@ func NewRegion(types []dtype.DType, steps []RegionStep) (*Region, error) {
 	}
 	if len(steps) == 0 {
 		return nil, fmt.Errorf("region: no steps")
+	}
+	r.grain = elementGrain
+	if slices.ContainsFunc(steps, func(st RegionStep) bool { u, ok := ParseUnary(st.Op); return ok && functions[u.id].ulp != 0 }) {
+		r.grain = max(elementGrain/functionCost, regionBlock)
 	}
 	return r, nil
 }
@@ -329,7 +337,7 @@ func (r *Region) Run(p *Pool, dst RegionValue, in []RegionValue) {
 	if job.blocks == nil {
 		job.blocks = make([]regionBlocks, len(p.workers))
 	}
-	p.share(n, elementGrain, job)
+	p.share(n, r.grain, job)
 }
 
 // regionJob is the state of a call of Region.Run.
