@@ -25,9 +25,10 @@ func cacheFolder() string {
 
 type api struct {
 	cache string
-	// For tests: products without matrices, and the shape of their tiles.
-	plain bool
-	tile  *kernels.Tile
+	// For tests: products and attention without matrices, and the shapes of their tiles.
+	plain     bool
+	tile      *kernels.Tile
+	attention *kernels.AttentionMatrices
 }
 
 func (api) Name() string                             { return "metal" }
@@ -83,7 +84,8 @@ func (a api) describe(d mtlDevice) *adapter {
 	}}
 	out.info = device.Device{Name: goString(deviceName.to(d)), Type: "gpu", Memory: int64(workingSet.to(d)),
 		Features: []string{fmt.Sprintf("buffer %d MiB", buffer>>20), fmt.Sprintf("threadgroup %d KiB", shared>>10)}}
-	out.limits.Kernels.Matrices, out.limits.Kernels.Tile = !a.plain && supportsFamily.to(d, gpuFamilyApple7) != 0, a.tile
+	out.limits.Kernels.Matrices = !a.plain && supportsFamily.to(d, gpuFamilyApple7) != 0
+	out.limits.Kernels.Tile, out.limits.Kernels.AttentionMatrices = a.tile, a.attention
 	for family := nsInteger(gpuFamilyApple10); family >= gpuFamilyApple1; family-- {
 		if supportsFamily.to(d, family) != 0 {
 			out.info.Features = append([]string{fmt.Sprintf("apple %d", family-gpuFamilyApple1+1)}, out.info.Features...)

@@ -61,6 +61,15 @@ func TestDeviceProducts(t *testing.T) {
 	}
 }
 
+// TestDeviceAttention times attention with and without matrices: that of SAM's image encoder over all tokens and over windows, and that of a language
+// model's prompt.
+func TestDeviceAttention(t *testing.T) {
+	for _, c := range []attentionCase{{name: "sam, all tokens", heads: 12, d: 64, side: 64}, {name: "sam, windows", heads: 12, d: 64, side: 64, window: 14},
+		{name: "sam-h, windows", heads: 16, d: 80, side: 64, window: 14}, {name: "prompt", heads: 32, kv: 8, d: 128, tokens: 1024}, {name: "short heads", heads: 32, kv: 8, d: 64, tokens: 512}} {
+		attentions(t, describedBackend, c, 20)
+	}
+}
+
 // TestDeviceInPlaceIO makes a sample of the conformance suite with inputs and results in place.
 func TestDeviceInPlaceIO(t *testing.T) {
 	b := cached(t, t.TempDir())

@@ -523,6 +523,16 @@ func TestProducts(t *testing.T) {
 	}, 80, 132, 32, 1)
 }
 
+// TestAttention: likewise.
+func TestAttention(t *testing.T) {
+	for _, c := range []attentionCase{{name: "grid", heads: 1, d: 16, side: 9, window: 7}, {name: "prompt", heads: 2, kv: 1, d: 24, tokens: 70}} {
+		attentions(t, func(t *testing.T, a api) *gpu.Backend {
+			_, b := startAPI(t, a)
+			return b
+		}, c, 1)
+	}
+}
+
 // TestKernel runs a kernel whose threadgroup memory has 4 bytes: Metal wants a multiple of 16.
 func TestKernel(t *testing.T) {
 	const text = `

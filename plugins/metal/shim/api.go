@@ -23,8 +23,9 @@ type Options struct {
 
 	MaxGroups int // threadgroups per dimension
 
-	NoMatrices bool          // as GPUs before family Apple 7
-	Tile       *kernels.Tile // of tiled products; nil for the kernels' choice
+	NoMatrices        bool                       // as GPUs before family Apple 7
+	Tile              *kernels.Tile              // of tiled products; nil for the kernels' choice
+	AttentionMatrices *kernels.AttentionMatrices // of tiled attention; nil for the kernels' choice
 }
 
 // memoryBytes is the size of the device's memory. Pages that are not used take no memory of the host.
@@ -52,7 +53,8 @@ func (adapter) Free() int64 { return 0 }
 
 // Limits returns those of an Apple GPU. A kernel has 31 buffers, and the last holds the sizes of the others.
 func (a adapter) Limits() gpu.Limits {
-	l := gpu.Limits{Binding: 2 << 30, Buffer: 2 << 30, Bindings: 30, Groups: 1 << 16, Kernels: kernels.Limits{WorkgroupStorage: 32 << 10, Matrices: !a.opts.NoMatrices, Tile: a.opts.Tile}}
+	l := gpu.Limits{Binding: 2 << 30, Buffer: 2 << 30, Bindings: 30, Groups: 1 << 16, Kernels: kernels.Limits{WorkgroupStorage: 32 << 10,
+		Matrices: !a.opts.NoMatrices, Tile: a.opts.Tile, AttentionMatrices: a.opts.AttentionMatrices}}
 	if a.opts.MaxGroups > 0 {
 		l.Groups = a.opts.MaxGroups
 	}

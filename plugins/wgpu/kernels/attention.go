@@ -146,12 +146,39 @@ func attention(n *ir.Node, l Limits) []Shader {
 		}
 	}
 	largest := n.Graph.Syms.Largest(ir.Shape{s.Sq, s.Sk})
+	params := unlessFew(func(call *Call) []uint32 {
+		return attentionParams(a, call)
+	})
+	// tiled completes a shader whose workgroups compute a number of queries each.
+	tiled := func(s Shader, queries int, loops func(keys int) int) []Shader {
+		s.Fields = append([]string{"groups"}, attentionFields...)
+		s.Groups = func(call *Call) int {
+			g := attentionGeometry(a, call)
+			return g.B * g.H * ceilDiv(g.Sq, queries)
+		}
+		s.Loops = func(call *Call) int { return loops(attentionGeometry(a, call).Sk) }
+		s.Params = func(call *Call) []uint32 {
+			if list := params(call); list != nil {
+				return append([]uint32{uint32(s.Groups(call))}, list...)
+			}
+			return nil
+		}
+		return append(few, s)
+	}
+	const functions = `{{template "span" .}}`
+	vectors = vectors && s.D%4 == 0 && s.D == s.DV
+	keys := 0
+	if s.Sk.IsStatic() {
+		keys = int(s.Sk.B)
+	}
+	if m, ok := c.withMatrices(int(s.D), keys, l); ok && vectors {
+		return tiled(m.shader(n, attentionMaskWGSL+functions+attentionRowsWGSL+attentionMatricesWGSL, c.operands(n, 4)), m.Queries(), m.loops)
+	}
 	ok := false
 	c.attentionShape, ok = chooseAttention(int(s.D), largest[0], largest[1], l)
-	c.TailK = !s.Sk.IsStatic() || s.Sk.B%int64(c.Keys()) != 0
-	ok = ok && allF32(&ir.Node{In: n.In[:3], Type: n.Type}) && s.D%4 == 0 && s.D == s.DV && vectors
-	if !ok {
-		sh := mapped(n, "attention", attentionMaskWGSL+`{{template "span" .}}`+attentionSimpleWGSL, c, attentionFields, func(call *Call) []uint32 {
+	c.TailK = keys == 0 || keys%c.Keys() != 0
+	if !ok || !vectors || !allF32(&ir.Node{In: n.In[:3], Type: n.Type}) {
+		sh := mapped(n, "attention", attentionMaskWGSL+functions+attentionSimpleWGSL, c, attentionFields, func(call *Call) []uint32 {
 			return attentionParams(a, call)
 		}).withLoops(n, func(call *Call) int {
 			return simpleLoops(attentionGeometry(a, call).Sk, c)
@@ -162,14 +189,6 @@ func attention(n *ir.Node, l Limits) []Shader {
 		sh.Params = unlessFew(sh.Params)
 		return append(few, sh)
 	}
-	groups := func(call *Call) int {
-		g := attentionGeometry(a, call)
-		return g.B * g.H * ceilDiv(g.Sq, c.Queries())
-	}
-	return append(few, Shader{Name: "attention", Body: attentionMaskWGSL + `{{template "span" .}}` + attentionRowsWGSL + attentionPartsWGSL + attentionWGSL, Consts: c,
-		Fields: append([]string{"groups"}, attentionFields...), Bindings: append(c.operands(n, 4), c.out()), Groups: groups,
-		Loops: func(call *Call) int { return c.Loops(attentionGeometry(a, call).Sk) },
-		Params: unlessFew(func(call *Call) []uint32 {
-			return append([]uint32{uint32(groups(call))}, attentionParams(a, call)...)
-		})})
+	return tiled(Shader{Name: "attention", Body: attentionMaskWGSL + functions + attentionRowsWGSL + attentionPartsWGSL + attentionWGSL, Consts: c,
+		Bindings: append(c.operands(n, 4), c.out())}, c.Queries(), c.Loops)
 }

@@ -1,6 +1,13 @@
 package kernels
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/plugins/metal/msl"
+)
 
 // TestChosenAttention checks the tiles chosen for the sizes of SAM's attentions, and that a tile too large for the device is replaced.
 func TestChosenAttention(t *testing.T) {
@@ -30,5 +37,52 @@ func TestChosenAttention(t *testing.T) {
 	}
 	if s, ok := chooseAttention(64, 4096, 4096, Limits{WorkgroupStorage: 1 << 10}); ok {
 		t.Errorf("%v fits 1 KiB with %d bytes", s, s.bytes())
+	}
+}
+
+// TestAttentionMatrices: with matrices, attention takes as much workgroup memory as was calculated. A head dim that needs more gets a kernel without.
+func TestAttentionMatrices(t *testing.T) {
+	for _, c := range []struct {
+		d        int64
+		grid     bool
+		tile     AttentionMatrices
+		matrices bool
+	}{
+		{16, false, attentionMatrices[0], true}, {80, true, attentionMatrices[0], true}, {128, false, attentionMatrices[0], true}, {192, false, attentionMatrices[0], true},
+		{256, false, attentionMatrices[0], false}, {64, true, AttentionMatrices{4, 2, 32}, true}, {128, true, AttentionMatrices{4, 2, 32}, false},
+		{64, false, AttentionMatrices{4, 1, 64}, true}, {128, false, AttentionMatrices{2, 4, 16}, false},
+	} {
+		g := ir.NewGraph("attention")
+		l := Limits{WorkgroupStorage: 32 << 10, Matrices: true, AttentionMatrices: &c.tile}
+		f32 := func(dims ...int64) ir.Type { return ir.TypeOf(dtype.F32, dims...) }
+		var n *ir.Node
+		if c.grid {
+			x := inputs(g, f32(1, 20, 20, 3*c.d), f32(3*c.d), f32(14, 14, c.d), f32(14, 14, c.d))
+			n = op.GridAttention(x[0], x[1], x[2], x[3], op.GridAttentionAttrs{Heads: 1, Window: 14})
+		} else {
+			x := inputs(g, f32(1, 100, c.d), f32(1, 100, c.d))
+			n = op.Attention(x[0], x[1], x[1], nil, op.AttentionAttrs{Heads: 1, Layout: op.BSE, Mask: op.MaskCausal})
+		}
+		k, _ := Find(n)
+		shaders := k.Shaders(n, l)
+		s := shaders[len(shaders)-1]
+		views := make([]View, len(s.Bindings))
+		for i := range views {
+			views[i].Windows = []Window{{0, 4096}}
+		}
+		text, err := s.Text(views)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := msl.Translate(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Matrices != c.matrices || m.Shared > l.WorkgroupStorage {
+			t.Errorf("head dim %d, tile %v: matrices %t, %d bytes of workgroup memory; want matrices %t", c.d, c.tile, m.Matrices, m.Shared, c.matrices)
+		}
+		if a, ok := s.Consts.(attentionMatrixConsts); ok && (m.Shared+15)/16 != (a.bytes()+4*a.KeyPlaces+15)/16 {
+			t.Errorf("head dim %d, tile %v: %d bytes of workgroup memory; want %d and %d for key places", c.d, c.tile, m.Shared, a.bytes(), 4*a.KeyPlaces)
+		}
 	}
 }

@@ -51,30 +51,44 @@ func gridAttention(n *ir.Node, l Limits) []Shader {
 	padded := s.GH%s.WH != 0 || s.GW%s.WW != 0
 	c := attentionConsts{Grid: true, Rel: s.Positional, Log2: true, Padded: padded, OneWindow: s.NH*s.NW == 1 && !padded,
 		RelRows: int(s.WH + s.WW), RelPitch: ceilDiv(int(tokens), 4), RelWidth: int(s.WW)}
-	ok := false
-	c.attentionShape, ok = chooseAttention(int(s.D), int(tokens), int(tokens), l)
-	c.TailK, c.RelChunkRow = tokens%int64(c.Keys()) != 0, s.WW%int64(4*c.LK) == 0 && c.SingleKeys() == 0
 	// All sizes are static. As constants they make the divisions that locate a token cheap.
 	var literals []string
 	for i, f := range gridFields[:len(gridFields)-1] {
 		literals = append(literals, "P."+f, fmt.Sprintf("%du", fixed[i]))
 	}
 	constant := strings.NewReplacer(literals...)
-	ok = ok && allF32(n) && s.D%4 == 0 && s.B.IsStatic() && allAligned(n.In)
-	if !ok {
+	m, matrices := c.withMatrices(int(s.D), int(tokens), l)
+	fits := false
+	c.attentionShape, fits = chooseAttention(int(s.D), int(tokens), int(tokens), l)
+	if !matrices && !fits || !allF32(n) || s.D%4 != 0 || !s.B.IsStatic() || !allAligned(n.In) {
 		return []Shader{mapped(n, "grid_attention", attentionMaskWGSL+attentionSimpleWGSL, c, gridFields, func(c *Call) []uint32 { return fixed }).
 			withLoops(n, func(*Call) int { return simpleLoops(int(tokens), c) })}
 	}
-	if places := ceilDiv(int(tokens), c.Keys())*c.Keys() + c.Keys(); !c.OneWindow && places <= maxKeyPlaces && c.bytes()+4*places <= l.WorkgroupStorage {
-		c.KeyPlaces = places
+	// places is the size of the table of key offsets for tiles of some keys, or 0 if there is none. used is the workgroup memory without it.
+	places := func(keys, used int) int {
+		n := ceilDiv(int(tokens), keys)*keys + keys
+		if c.OneWindow || n > maxKeyPlaces || used+4*n > l.WorkgroupStorage {
+			return 0
+		}
+		return n
 	}
-	main := Shader{Name: "grid_attention", Body: constant.Replace(attentionRowsWGSL + attentionPartsWGSL + attentionWGSL), Consts: c, Fields: append([]string{"groups"}, gridFields...),
-		Bindings: []Binding{{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32}, c.out()},
-		Groups: func(call *Call) int {
-			return call.In[0].Shape[0] * int(s.NH*s.NW*s.Heads) * ceilDiv(int(tokens), c.Queries())
-		},
-		Loops: func(*Call) int { return c.Loops(int(tokens)) + loop(ceilDiv(maxKeyPlaces, c.Threads()), 0) },
+	operands := []Binding{{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32}}
+	var main Shader
+	queries, threads, loops := c.Queries(), c.Threads(), c.Loops
+	if matrices {
+		m.KeyPlaces = places(m.Keys, m.bytes())
+		main = m.shader(n, constant.Replace(attentionRowsWGSL+attentionMatricesWGSL), operands)
+		queries, threads, loops = m.Queries(), m.Threads(), m.loops
+	} else {
+		c.TailK, c.RelChunkRow = tokens%int64(c.Keys()) != 0, s.WW%int64(4*c.LK) == 0 && c.SingleKeys() == 0
+		c.KeyPlaces = places(c.Keys(), c.bytes())
+		main = Shader{Name: "grid_attention", Body: constant.Replace(attentionRowsWGSL + attentionPartsWGSL + attentionWGSL), Consts: c, Bindings: append(operands, c.out())}
 	}
+	main.Fields = append([]string{"groups"}, gridFields...)
+	main.Groups = func(call *Call) int {
+		return call.In[0].Shape[0] * int(s.NH*s.NW*s.Heads) * ceilDiv(int(tokens), queries)
+	}
+	main.Loops = func(*Call) int { return loops(int(tokens)) + loop(ceilDiv(maxKeyPlaces, threads), 0) }
 	params := func(groups func(*Call) int) func(*Call) []uint32 {
 		return func(c *Call) []uint32 {
 			if numel(c.Out.Shape) == 0 {

@@ -32,6 +32,8 @@ type Limits struct {
 
 	// AttentionTile is the shape of tiled attention. If it is nil, the kernel chooses one by its sizes.
 	AttentionTile *AttentionTile
+	// AttentionMatrices is the shape of tiled attention with matrices. If it is nil, the kernel chooses one.
+	AttentionMatrices *AttentionMatrices
 	// Tile is the shape of tiled products. If it is nil, the kernel chooses one by the product's sizes.
 	Tile *Tile
 }

@@ -81,44 +81,44 @@ __attribute__((noinline)) void resume(uint i) {
   setcontext(&f.context);
 }
 
-// meet lets the threads of simdgroups go on that have all come to the same function. It returns false if there is no such simdgroup.
-bool meet(uint n) {
-  bool any = false;
-  for (uint first = 0; first + 32 <= n; first += 32) {
-    bool all = true;
-    for (uint i = first; i < first + 32; i++) all = all && fibers[i].waits == for_simdgroup;
-    if (!all) continue;
-    const rlx_lane* of = &lanes[fibers[first].calls % 2][first];
-    for (uint i = 0; i < 32; i++) {
-      if (strcmp(of[i].function, of->function) || of[i].memory != of->memory || of[i].stride != of->stride || of[i].transposed != of->transposed)
-        return fail("the threads of a simdgroup call %s and %s, or with different arguments", of->function, of[i].function);
-      fibers[first + i].waits = nothing;
-    }
-    any = true;
+// meet lets the threads of a simdgroup go on if they have all come to the same function.
+bool meet(uint first) {
+  for (uint i = first; i < first + 32; i++)
+    if (fibers[i].waits != for_simdgroup) return false;
+  const rlx_lane* of = &lanes[fibers[first].calls % 2][first];
+  for (uint i = 0; i < 32; i++) {
+    if (strcmp(of[i].function, of->function) || of[i].memory != of->memory || of[i].stride != of->stride || of[i].transposed != of->transposed)
+      return fail("the threads of a simdgroup call %s and %s, or with different arguments", of->function, of[i].function);
   }
-  return any;
+  for (uint i = first; i < first + 32; i++) fibers[i].waits = nothing;
+  return true;
 }
 
-// run_group runs all threads up to the next barrier, one after another, then all again in reverse order, so that a missing barrier shows.
+// run_group runs the simdgroups one after another, each up to the next barrier, and from there in reverse order, so that a missing barrier shows.
 bool run_group() {
   uint n = entry->threads;
   for (uint i = 0; i < n; i++) fibers[i].ended = false, fibers[i].waits = nothing, fibers[i].calls = 0;
-  for (bool backwards = false;;) {
+  for (bool backwards = false;; backwards = !backwards) {
     uint ended = 0, at_barrier = 0;
-    for (uint i = 0; i < n; i++) {
-      uint k = backwards ? n - 1 - i : i;
-      if (fibers[k].waits == nothing && !fibers[k].ended) resume(k);
-      ended += fibers[k].ended;
-      at_barrier += !fibers[k].ended && fibers[k].waits == for_group;
+    for (uint g = 0; g < n; g += 32) {
+      uint first = backwards ? (n - 1 - g) / 32 * 32 : g, size = first + 32 <= n ? 32 : n - first;
+      do {
+        for (uint i = 0; i < size; i++) {
+          uint k = first + (backwards ? size - 1 - i : i);
+          if (fibers[k].waits == nothing && !fibers[k].ended) resume(k);
+        }
+      } while (size == 32 && meet(first));
+      for (uint k = first; k < first + size; k++) {
+        ended += fibers[k].ended;
+        at_barrier += !fibers[k].ended && fibers[k].waits == for_group;
+      }
     }
     if (ended == n) return true;
-    if (at_barrier == n) {
-      for (uint i = 0; i < n; i++) fibers[i].waits = nothing;
-      backwards = !backwards;
-    } else if (!meet(n)) {
+    if (at_barrier < n) {
       for (fiber& f : fibers) f.begun = false; // some wait in this kernel
       return fail(ended > 0 ? "threads of a group wait for others that have ended" : "some threads of a group wait at a barrier, and others for their simdgroup");
     }
+    for (uint i = 0; i < n; i++) fibers[i].waits = nothing;
   }
 }
 
