@@ -12,6 +12,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/devicetest"
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
@@ -57,7 +58,8 @@ func TestDevicePlain(t *testing.T) {
 // TestDeviceProducts times products with and without matrices.
 func TestDeviceProducts(t *testing.T) {
 	for _, s := range [][3]int{{2048, 2048, 2048}, {4096, 768, 768}, {256, 4096, 4096}} {
-		products(t, describedBackend, s[0], s[1], s[2], 20)
+		products(t, describedBackend, dtype.F32, s[0], s[1], s[2], 20)
+		products(t, describedBackend, dtype.F16, s[0], s[1], s[2], 20)
 	}
 }
 

@@ -517,10 +517,12 @@ func TestMatrices(t *testing.T) {
 
 // TestProducts: what a Mac is to time gives right results here.
 func TestProducts(t *testing.T) {
-	products(t, func(t *testing.T, a api) *gpu.Backend {
-		_, b := startAPI(t, a)
-		return b
-	}, 80, 132, 32, 1)
+	for _, d := range []dtype.DType{dtype.F32, dtype.F16} {
+		products(t, func(t *testing.T, a api) *gpu.Backend {
+			_, b := startAPI(t, a)
+			return b
+		}, d, 80, 132, 32, 1)
+	}
 }
 
 // TestAttention: likewise.

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -24,17 +25,22 @@ var candidates = append(kernels.MatrixTiles(),
 	kernels.Tile{BlocksM: 2, BlocksN: 2, LanesM: 4, TM: 8, TN: 4, Depth: 32, Matrices: true},
 )
 
-// products makes a product with and without matrices and with all candidates, checks elements of the results, and logs the speeds. open makes a backend.
-func products(t *testing.T, open func(t *testing.T, a api) *gpu.Backend, m, n, k, times int) {
+// products makes a product of f32 or f16 with and without matrices, of f32 with all candidates, checks elements of the results, and logs the speeds. open
+// makes a backend.
+func products(t *testing.T, open func(t *testing.T, a api) *gpu.Backend, d dtype.DType, m, n, k, times int) {
 	t.Helper()
 	g := ir.NewGraph("product")
-	x, w := op.Input(g, "x", ir.TypeOf(dtype.F32, int64(m), int64(k))), op.Input(g, "w", ir.TypeOf(dtype.F32, int64(n), int64(k)))
+	x, w := op.Input(g, "x", ir.TypeOf(d, int64(m), int64(k))), op.Input(g, "w", ir.TypeOf(d, int64(n), int64(k)))
 	g.Return("y", op.MatMul(x, w, op.MatMulAttrs{TransB: true}))
 	p, _, err := sched.Build(g, sched.Options{Target: "metal"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := map[string]*tensor.Array{"x": tensor.NewArray(dtype.F32, m, k), "w": tensor.NewArray(dtype.F32, n, k)}
+	in := map[string]*tensor.Array{"x": tensor.NewArray(d, m, k), "w": tensor.NewArray(d, n, k)}
+	rounding := 0.0 // of results
+	if d == dtype.F16 {
+		rounding = 1.0 / 2048
+	}
 	for i := range in["x"].F {
 		in["x"].F[i] = float64(i*7%13-6) / 8 // sums are exact
 	}
@@ -42,7 +48,7 @@ func products(t *testing.T, open func(t *testing.T, a api) *gpu.Backend, m, n, k
 		in["w"].F[i] = float64(i*5%11-5) / 8
 	}
 	one := func(name string, a api) {
-		t.Run(name, func(t *testing.T) {
+		t.Run(d.String()+", "+name, func(t *testing.T) {
 			e, err := open(t, a).Load(t.Context(), device.Load{Program: p})
 			if err != nil {
 				t.Fatal(err)
@@ -54,7 +60,7 @@ func products(t *testing.T, open func(t *testing.T, a api) *gpu.Backend, m, n, k
 				for j := range k {
 					want += in["x"].F[i/n*k+j] * in["w"].F[i%n*k+j]
 				}
-				if y[i] != want {
+				if !(math.Abs(y[i]-want) <= rounding*math.Abs(want)) {
 					t.Fatalf("element %d, %d is %v; want %v", i/n, i%n, y[i], want)
 				}
 			}
@@ -62,10 +68,14 @@ func products(t *testing.T, open func(t *testing.T, a api) *gpu.Backend, m, n, k
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("report: product of %dx%dx%d, %s: %.0f GFLOP/s", m, n, k, name, 2*float64(m)*float64(n)*float64(k)/float64(max(took, time.Nanosecond)))
+			t.Logf("report: product of %v, %dx%dx%d, %s: %.0f GFLOP/s", d, m, n, k, name, 2*float64(m)*float64(n)*float64(k)/float64(max(took, time.Nanosecond)))
 		})
 	}
 	one("without matrices", api{plain: true})
+	if d == dtype.F16 {
+		one("matrices of halves", api{})
+		return
+	}
 	for _, tile := range candidates {
 		one(fmt.Sprintf("matrices, tile %v, blocks %dx%d, depth %d", tile, tile.BlockM(), tile.BlockN(), tile.Depth), api{tile: &tile})
 	}

@@ -2,6 +2,7 @@ package msl
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -20,19 +21,28 @@ func (t *translator) address(e *call, arg int, want string, ok func(*typ) bool) 
 	return v
 }
 
-// matrix translates an argument &m, where m is a matrix.
-func (t *translator) matrix(e *call, arg int) string {
+// matrix translates an argument &m, where m is a matrix of one of the types.
+func (t *translator) matrix(e *call, arg int, types ...*typ) value {
 	t.matrices, t.barrier = e.pos, true
-	return t.address(e, arg, "a matrix", func(t *typ) bool { return t == matrix8x8 }).text
+	want := "a matrix"
+	if len(types) == 1 {
+		want = types[0].name
+	}
+	return t.address(e, arg, want, func(t *typ) bool { return slices.Contains(types, t) })
 }
 
-// words translates the arguments &memory and at to the address of a word.
-func (t *translator) words(e *call) string {
-	v := t.address(e, 1, "an array of f32", func(t *typ) bool { return t.kind == array && t.elem.scalar() == f32 && t.elem.n != 3 })
+// elements translates the arguments &memory and at to the address of an element of memory that a matrix m is loaded from or stored to: a word for a matrix
+// of f32, and half a word for one of f16.
+func (t *translator) elements(e *call, m value, space string) string {
+	elem, holds, want := "float", f32, "an array of f32"
+	if m.typ == half8x8 {
+		elem, holds, want = "half", u32, "an array of u32"
+	}
+	v := t.address(e, 1, want, func(t *typ) bool { return t.kind == array && t.elem.scalar() == holds && t.elem.n != 3 })
 	if !strings.HasPrefix(v.text, "shared->") {
 		fail(e.args[1].at(), "argument 2 of %s; want the address of a variable in workgroup memory", e.of.name)
 	}
-	return "&" + v.text + ") + " + t.typed(e.args[2], u32).tight()
+	return fmt.Sprintf("(%s %s*)(&%s) + %s", space, elem, v.text, t.typed(e.args[2], u32).tight())
 }
 
 // constant translates an argument that has to be a literal.
@@ -45,17 +55,20 @@ func (t *translator) constant(e *call, arg int, typ *typ) string {
 }
 
 func loadMatrix(t *translator, e *call) value {
-	m, from := t.matrix(e, 0), t.words(e)
-	return value{text: fmt.Sprintf("metal::simdgroup_load(%s, (const threadgroup float*)(%s, %s, metal::ulong2(0, 0), %s)",
-		m, from, t.constant(e, 3, u32), t.constant(e, 4, boolean))}
+	m := t.matrix(e, 0, matrix8x8, half8x8)
+	from := t.elements(e, m, "const threadgroup")
+	return value{text: fmt.Sprintf("metal::simdgroup_load(%s, %s, %s, metal::ulong2(0, 0), %s)", m.text, from, t.constant(e, 3, u32), t.constant(e, 4, boolean))}
 }
 
 func storeMatrix(t *translator, e *call) value {
-	m, to := t.matrix(e, 0), t.words(e)
-	return value{text: fmt.Sprintf("metal::simdgroup_store(%s, (threadgroup float*)(%s, %s, metal::ulong2(0, 0), false)", m, to, t.constant(e, 3, u32))}
+	m := t.matrix(e, 0, matrix8x8)
+	to := t.elements(e, m, "threadgroup")
+	return value{text: fmt.Sprintf("metal::simdgroup_store(%s, %s, %s, metal::ulong2(0, 0), false)", m.text, to, t.constant(e, 3, u32))}
 }
 
+// multiplyAdd translates m = m + a b. Products of halves are added in f32.
 func multiplyAdd(t *translator, e *call) value {
-	m := t.matrix(e, 0)
-	return value{text: fmt.Sprintf("metal::simdgroup_multiply_accumulate(%s, %s, %s, %s)", m, t.matrix(e, 1), t.matrix(e, 2), m)}
+	m, a := t.matrix(e, 0, matrix8x8), t.matrix(e, 1, matrix8x8, half8x8)
+	b := t.matrix(e, 2, a.typ)
+	return value{text: fmt.Sprintf("metal::simdgroup_multiply_accumulate(%s, %s, %s, %s)", m.text, a.text, b.text, m.text)}
 }

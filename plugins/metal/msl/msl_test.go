@@ -56,6 +56,22 @@ func TestMatrixText(t *testing.T) {
 	}
 }
 
+// TestHalfText: matrices of halves are loaded from words, and their products are added in f32.
+func TestHalfText(t *testing.T) {
+	k, err := Translate("var<workgroup> v: array<vec2<u32>, 32>;\n" + matrices("var h: rlx_half8x8; rlx_matrix_load(&h, &v, 4u * i, 8u, false); rlx_matrix_multiply_add(&n, &h, &h);"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `
+    metal::simdgroup_half8x8 h_ = metal::make_filled_simdgroup_matrix<half, 8, 8>(half(0.0f));
+    metal::simdgroup_load(h_, (const threadgroup half*)(&shared->v_) + (4u * i_), 8u, metal::ulong2(0, 0), false);
+    metal::simdgroup_multiply_accumulate(n_, h_, h_, n_);
+`
+	if !strings.Contains(k.Text, want) {
+		t.Errorf("the text\n%s\nwant it to have%s", k.Text, want)
+	}
+}
+
 func TestErrors(t *testing.T) {
 	for _, c := range []struct{ src, want string }{
 		{"", "1:1: there is no entry point"},
@@ -94,7 +110,10 @@ func TestErrors(t *testing.T) {
 		{matrices("m = n;"), "3:1: an assignment to what is no variable"},
 		{matrices("var k = array<rlx_matrix8x8, 2>();"), "3:9: a value of array<rlx_matrix8x8, 2>"},
 		{matrices("rlx_matrix_multiply_add(&m, n, &m);"), "3:29: argument 2 of rlx_matrix_multiply_add; want the address of a matrix"},
-		{matrices("rlx_matrix_multiply_add(&m, &m, &w);"), "3:33: argument 3 of rlx_matrix_multiply_add is the address of array<f32, 64>; want that of a matrix"},
+		{matrices("rlx_matrix_multiply_add(&m, &m, &w);"), "3:33: argument 3 of rlx_matrix_multiply_add is the address of array<f32, 64>; want that of rlx_matrix8x8"},
+		{matrices("var h: rlx_half8x8; rlx_matrix_multiply_add(&m, &h, &m);"), "3:53: argument 3 of rlx_matrix_multiply_add is the address of rlx_matrix8x8; want that of rlx_half8x8"},
+		{matrices("var h: rlx_half8x8; rlx_matrix_multiply_add(&h, &h, &h);"), "3:45: argument 1 of rlx_matrix_multiply_add is the address of rlx_half8x8; want that of rlx_matrix8x8"},
+		{matrices("var h: rlx_half8x8; rlx_matrix_load(&h, &w, 0u, 8u, true);"), "3:41: argument 2 of rlx_matrix_load is the address of array<f32, 64>; want that of an array of u32"},
 		{matrices("rlx_matrix_load(&m, &m, 0u, 8u, true);"), "3:21: argument 2 of rlx_matrix_load is the address of rlx_matrix8x8; want that of an array of f32"},
 		{matrices("var own: array<f32, 64>; rlx_matrix_load(&m, &own, 0u, 8u, true);"), "3:46: argument 2 of rlx_matrix_load; want the address of a variable in workgroup memory"},
 		{matrices("rlx_matrix_load(&m, &w, 0u, i, true);"), "3:29: argument 4 of rlx_matrix_load; want a literal"},

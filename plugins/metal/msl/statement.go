@@ -155,6 +155,8 @@ func (t *translator) declare(v *variable) string {
 	switch {
 	case v.init == nil && t.resolve(v.typ) == matrix8x8 && v.keyword == "var":
 		return matrix8x8.msl + " " + t.local(v.pos, v.name, value{typ: matrix8x8}) + " = metal::make_filled_simdgroup_matrix<float, 8, 8>(0.0f)"
+	case v.init == nil && t.resolve(v.typ) == half8x8 && v.keyword == "var":
+		return half8x8.msl + " " + t.local(v.pos, v.name, value{typ: half8x8}) + " = metal::make_filled_simdgroup_matrix<half, 8, 8>(half(0.0f))"
 	case v.init == nil:
 		x.typ = t.plain(v.typ)
 	case v.typ == nil:

@@ -40,6 +40,7 @@ var (
 	u32       = &typ{name: "u32", msl: "uint"}
 	f32       = &typ{name: "f32", msl: "float"}
 	matrix8x8 = &typ{name: "rlx_matrix8x8", msl: "metal::simdgroup_float8x8", kind: shared8x8}
+	half8x8   = &typ{name: "rlx_half8x8", msl: "metal::simdgroup_half8x8", kind: shared8x8}
 	// Literals without a suffix have these types until the context gives another.
 	abstractInt   = &typ{name: "a whole number"}
 	abstractFloat = &typ{name: "a number"}
@@ -166,6 +167,9 @@ func (t *translator) resolve(e *typeExpr) *typ {
 	case "rlx_matrix8x8":
 		args(0)
 		return matrix8x8
+	case "rlx_half8x8":
+		args(0)
+		return half8x8
 	case "atomic":
 		args(1)
 		elem := t.resolve(e.args[0])

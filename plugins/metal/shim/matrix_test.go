@@ -175,3 +175,67 @@ func TestMatrixTiles(t *testing.T) {
 		}
 	}
 }
+
+// TestHalfMatrices makes products of f16 by f16, which are multiplied as halves and summed in f32. Sizes are not multiples of the tile. Of x, the last row has a
+// NaN, and of w the last column an Inf, which must stay there.
+func TestHalfMatrices(t *testing.T) {
+	typ := func(dims ...int64) ir.Type { return ir.TypeOf(dtype.F16, dims...) }
+	cases := []struct {
+		name  string
+		x, w  ir.Type
+		attrs op.FusedMatMulAttrs
+	}{
+		{"rows by columns", typ(67, 52), typ(52, 84), op.FusedMatMulAttrs{}},
+		{"rows by rows", typ(67, 52), typ(84, 52), op.FusedMatMulAttrs{TransB: true, HasBias: true, HasResidual: true, Act: "relu"}},
+		{"columns by columns", typ(27, 68), typ(27, 84), op.FusedMatMulAttrs{TransA: true}},
+		{"columns by rows", typ(28, 68), typ(84, 28), op.FusedMatMulAttrs{TransA: true, TransB: true}},
+		{"batch", typ(2, 1, 20, 12), typ(3, 12, 16), op.FusedMatMulAttrs{}},
+		{"no sums", typ(3, 0), typ(0, 8), op.FusedMatMulAttrs{}},
+	}
+	var loads []load
+	for _, c := range cases {
+		g := ir.NewGraph("product")
+		x, w := op.Input(g, "x", c.x), op.Input(g, "w", c.w)
+		var bias, residual *ir.Node
+		if c.attrs.HasBias {
+			bias, residual = op.Input(g, "bias", typ(84)), op.Input(g, "residual", typ(67, 84))
+		}
+		g.Return("y", op.FusedMatMul(x, w, bias, residual, c.attrs))
+		p, _, err := sched.Build(g, sched.Options{Target: "metal"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		loads = append(loads, load{p, Options{Cache: dir, Level: "-O0"}})
+	}
+	prepare(t, loads)
+	for i, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			p, in, r := loads[i].program, map[string]*tensor.Array{}, rand.New(rand.NewPCG(1, 3))
+			for _, n := range p.Graph.Inputs() {
+				in[n.Name] = interp.Random(r, n.Type, nil, ir.Range{Lo: -1, Hi: 1})
+			}
+			if n := len(in["x"].F); n > 0 {
+				in["x"].F[n-1], in["w"].F[len(in["w"].F)-1] = math.NaN(), math.Inf(1)
+			}
+			want, err := interp.RunProgram(p, nil, in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := New(loads[i].opts).Load(t.Context(), device.Load{Program: p})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := fmt.Sprint(gpu.Inspect(e).Texts()); len(in["x"].F) > 0 && !strings.Contains(text, "rlx_half8x8") {
+				t.Error("the kernel has no matrices of halves")
+			}
+			for i, got := range devicetest.Once(t, e, p, nil, in)["y"].F {
+				if w := want["y"].F[i]; !(math.IsNaN(w) && math.IsNaN(got)) && got != w && !(math.Abs(got-w) <= 1e-3*max(1, math.Abs(w))) {
+					t.Fatalf("element %d of %v is %v; want %v", i, want["y"].Shape, got, w)
+				}
+			}
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -27,7 +27,8 @@ type Limits struct {
 	//	rlx_matrix_store(&m, &memory, at, stride)          likewise
 	//	rlx_matrix_multiply_add(&m, &a, &b)                m = m + a b
 	//
-	// memory is a variable in workgroup memory; stride and across are literals. Bounds are not checked.
+	// memory is a variable in workgroup memory; stride and across are literals. Bounds are not checked. Also rlx_half8x8, of f16, can be loaded, from memory of
+	// u32, where at and stride count halves of words. a and b are matrices of one type, and sums always of f32.
 	Matrices bool
 
 	// AttentionTile is the shape of tiled attention. If it is nil, the kernel chooses one by its sizes.

@@ -123,6 +123,9 @@ func fours(d ir.Dim) bool { return d.IsStatic() && d.B%4 == 0 && d.B > 0 }
 // matmul chooses among the kernels that read vectors of four, for one row, few rows and many, and the general kernel. If the number of rows is known
 // only at run time, each run uses the kernel for its number.
 func matmul(n *ir.Node, a op.FusedMatMulAttrs, l Limits) []Shader {
+	if s, ok := matmulHalves(n, a, l); ok {
+		return []Shader{s}
+	}
 	if !inVectors(n) {
 		return []Shader{matmulDot(n, a)}
 	}

@@ -1,6 +1,13 @@
 package kernels
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
 
 // TestMatrixTiles: a device with matrices gets a tile of them.
 func TestMatrixTiles(t *testing.T) {
@@ -43,6 +50,30 @@ func TestChooseTile(t *testing.T) {
 		}
 		if p.patches = true; chooseTile(p, Limits{WorkgroupStorage: 48 << 10}).Dense {
 			t.Errorf("%d x %d x %d: a convolution gets a dense tile", c.m, c.n, c.k)
+		}
+	}
+}
+
+// TestHalves: only products of f16 by f16, on devices with matrices, multiply halves. Activations of f32 are never rounded to them.
+func TestHalves(t *testing.T) {
+	for _, c := range []struct {
+		x, w     dtype.DType
+		n        int64
+		matrices bool
+		want     bool
+	}{
+		{dtype.F16, dtype.F16, 36, true, true}, {dtype.F16, dtype.F16, 36, false, false}, {dtype.F16, dtype.F16, 35, true, false},
+		{dtype.F32, dtype.F16, 36, true, false}, {dtype.F32, dtype.F32, 36, true, false}, {dtype.BF16, dtype.BF16, 36, true, false},
+	} {
+		g := ir.NewGraph("product")
+		x := inputs(g, ir.TypeOf(c.x, 40, 20), ir.TypeOf(c.w, c.n, 20))
+		n := op.MatMul(x[0], x[1], op.MatMulAttrs{TransB: true})
+		has := false
+		for _, s := range products(n, Limits{WorkgroupStorage: 32 << 10, Matrices: c.matrices}) {
+			has = has || strings.Contains(s.Body, "rlx_half8x8")
+		}
+		if has != c.want {
+			t.Errorf("%v by %v, %d columns, matrices %t: halves are multiplied: %t", c.x, c.w, c.n, c.matrices, has)
 		}
 	}
 }

@@ -122,6 +122,7 @@ func elementType(d dtype.DType) string {
 //
 //	NAME4(i)        elements 4i to 4i+3 as vec4<f32>, or vec4<u32> for u32; of packed weights the values
 //	NAME4_put(i, v) writes these elements
+//	NAME4_bits(i)   of f16: the bits of these elements
 func (bind Binding) declare(first int, v View) string {
 	var b strings.Builder
 	name, unit, typ := bind.Name, int64(4), "u32"
@@ -147,6 +148,7 @@ func (bind Binding) declare(first int, v View) string {
 		switch bind.DType {
 		case dtype.F16:
 			fmt.Fprintf(&b, "fn %s4(i: u32) -> vec4<f32> {\n  let u = %s_unit(i%s);\n  return vec4<f32>(unpack2x16float(u.x), unpack2x16float(u.y));\n}\n", name, name, skip)
+			fmt.Fprintf(&b, "fn %s4_bits(i: u32) -> vec2<u32> { return %s_unit(i%s); }\n", name, name, skip)
 		case dtype.BF16:
 			fmt.Fprintf(&b, "fn %s4(i: u32) -> vec4<f32> {\n  let u = %s_unit(i%s);\n  return bitcast<vec4<f32>>(vec4<u32>(u.x << 16u, u.x & 0xffff0000u, u.y << 16u, u.y & 0xffff0000u));\n}\n", name, name, skip)
 		default:
