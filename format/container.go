@@ -71,6 +71,19 @@ var kinds = []kindInfo{
 	{KindWeight, FlagCritical | FlagRaw | FlagChunked, WeightsAlign, withWeights},
 }
 
+// alignFor returns the alignment with which Write writes a section of size bytes.
+func (k kindInfo) alignFor(size int64) int64 {
+	if k.kind == KindWeight && size >= HugeWeights {
+		return HugeAlign
+	}
+	return k.align
+}
+
+// allows reports whether a section of this kind may have an alignment. Weights of any size may have either of theirs.
+func (k kindInfo) allows(align uint32) bool {
+	return int64(align) == k.align || k.kind == KindWeight && align == HugeAlign
+}
+
 // optionalKinds are known, do not affect runs, and are ignored.
 var optionalKinds = []Kind{{'D', 'B', 'G', 'I'}, {'T', 'U', 'N', 'E'}}
 

@@ -11,13 +11,14 @@ import (
 // forgery is an artifact in parts. Tests change the parts and file puts them together with correct digests, as an attacker would. It lays
 // out the file independently of Write, from spec/format.md.
 type forgery struct {
-	c       *contents
-	weights []byte
-	body    func(Kind, []byte) []byte // changes a section before it is hashed
-	extra   []Section                 // put before CHNK; filled with Size zero bytes
-	table   func([]Section) []Section // changes the table before it is hashed
-	raw     func([]byte) []byte       // changes the file before root and CRC are computed
-	final   func([]byte) []byte       // changes the finished file
+	c            *contents
+	weights      []byte
+	alignWeights uint32                    // of WGTS, if not 0
+	body         func(Kind, []byte) []byte // changes a section before it is hashed
+	extra        []Section                 // put before CHNK; filled with Size zero bytes
+	table        func([]Section) []Section // changes the table before it is hashed
+	raw          func([]byte) []byte       // changes the file before root and CRC are computed
+	final        func([]byte) []byte       // changes the finished file
 }
 
 func forge(t testing.TB) *forgery {
@@ -55,7 +56,7 @@ func (f *forgery) file() []byte {
 		}
 		info, _ := findKind(k)
 		bodies[k] = b
-		sections = append(sections, Section{Kind: k, Flags: info.flags, Size: int64(len(b)), Align: uint32(info.align), Version: Schema,
+		sections = append(sections, Section{Kind: k, Flags: info.flags, Size: int64(len(b)), Align: uint32(info.alignFor(int64(len(b)))), Version: Schema,
 			Items: items, SHA256: sha256.Sum256(b)})
 	}
 	for _, k := range codecs {
@@ -77,6 +78,9 @@ func (f *forgery) file() []byte {
 		add(KindChunks, chunks, uint64(len(chunks)/32))
 		add(KindWeight, f.weights, 0)
 		sections[len(sections)-1].SHA256 = sections[len(sections)-2].SHA256
+		if f.alignWeights != 0 {
+			sections[len(sections)-1].Align = f.alignWeights
+		}
 	}
 	out := make([]byte, HeaderSize+EntrySize*len(sections))
 	for i := range sections {

@@ -31,6 +31,11 @@ const (
 	ChunkSize    = 4 << 20  // of WGTS, each with a digest
 	digestSize   = 32
 
+	// HugeAlign is the alignment of a WGTS section of HugeWeights bytes or more. It is the size of a huge page on amd64 and arm64. Linux can
+	// then cache and map the section in huge pages, and reading it takes a TLB entry for each 2 MiB instead of each 4 KiB.
+	HugeAlign   = 2 << 20
+	HugeWeights = 64 << 20
+
 	// TensorAlign is the alignment of tensors in WGTS, in bytes. Tensors of LargeTensor bytes or more are aligned to LargeAlign, so that a GPU
 	// can use their pages without a copy.
 	TensorAlign = 256

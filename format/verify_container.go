@@ -121,8 +121,8 @@ func (c *container) checkEntries(table []byte) error {
 			return bad(3, offEntryRes, "a reserved byte is not zero")
 		case e.Flags&^flagsKnown != 0:
 			return bad(3, offFlags, "flags %#x are unknown", e.Flags&^flagsKnown)
-		case e.Align != SectionAlign && e.Align != WeightsAlign:
-			return bad(8, offAlign, "alignment %d; want %d or %d", e.Align, SectionAlign, WeightsAlign)
+		case e.Align != SectionAlign && e.Align != WeightsAlign && e.Align != HugeAlign:
+			return bad(8, offAlign, "alignment %d; want %d, %d or %d", e.Align, SectionAlign, WeightsAlign, HugeAlign)
 		case e.size == 0 || e.offset > math.MaxInt64 || e.size > math.MaxInt64 || !within(int64(e.offset), int64(e.size), c.size):
 			return bad(8, offOffset, "%d bytes at %d are empty or reach beyond the file's %d", e.size, e.offset, c.size)
 		case e.offset%uint64(e.Align) != 0 || int64(e.offset) < end:
@@ -147,7 +147,6 @@ func (c *container) checkEntries(table []byte) error {
 // checkOrder runs check 9.
 func (c *container) checkOrder(table []byte) error {
 	end := int64(HeaderSize + len(table))
-	var zeros [WeightsAlign]byte
 	for i, s := range c.sections {
 		bad := func(format string, args ...any) error {
 			return fail(9, atTable, int64(i*EntrySize+offOffset), "section %d (%v): "+format, append([]any{i, s.Kind}, args...)...)
@@ -155,7 +154,7 @@ func (c *container) checkOrder(table []byte) error {
 		if s.Offset != alignUp(end, int64(s.Align)) {
 			return bad("begins at %d; the one before it ends at %d, so it must begin at %d", s.Offset, end, alignUp(end, int64(s.Align)))
 		}
-		gap := zeros[:s.Offset-end]
+		gap := make([]byte, s.Offset-end) // under HugeAlign
 		if err := readAt(c.r, gap, end); err != nil {
 			return bad("the padding before it cannot be read: %w", err)
 		}
@@ -183,8 +182,8 @@ func (c *container) checkKinds([]byte) error {
 		have[s.Kind] = true
 		info, known := findKind(s.Kind)
 		switch {
-		case known && (s.Flags != info.flags || int64(s.Align) != info.align):
-			return bad("flags %#x and alignment %d; want %#x and %d", s.Flags, s.Align, info.flags, info.align)
+		case known && (s.Flags != info.flags || !info.allows(s.Align)):
+			return bad("flags %#x and alignment %d; want %#x and %d", s.Flags, s.Align, info.flags, info.alignFor(s.Size))
 		case !known && s.has(FlagCritical):
 			return bad("this version does not know this critical section")
 		case !known && slices.Contains(optionalKinds, s.Kind) && s.has(FlagRaw):

@@ -156,8 +156,9 @@ func newWriter(a Artifact, dir *Directory) (*writer, error) {
 	for i := range w.sections {
 		s := &w.sections[i]
 		info, _ := findKind(s.Kind)
-		s.Flags, s.Align, s.Version = info.flags, uint32(info.align), Schema
-		s.Offset = alignUp(end, info.align)
+		align := info.alignFor(s.Size)
+		s.Flags, s.Align, s.Version = info.flags, uint32(align), Schema
+		s.Offset = alignUp(end, align)
 		end = s.Offset + s.Size
 	}
 	w.size = end

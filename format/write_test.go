@@ -260,6 +260,39 @@ func TestLayout(t *testing.T) {
 	}
 }
 
+// TestAlignOfWeights checks that large weights begin at a multiple of HugeAlign, and that either alignment is read at any size.
+func TestAlignOfWeights(t *testing.T) {
+	for size, want := range map[int64]int64{HugeWeights - 4: WeightsAlign, HugeWeights: HugeAlign} {
+		a, weights := testArtifact(t) // shorter than LargeAlign, where the next tensor begins
+		path := filepath.Join(t.TempDir(), "a.rlx")
+		if _, err := Write(context.Background(), path, a, append(weights, patterned("big", (size-LargeAlign)/4, 3))); err != nil {
+			t.Fatal(err)
+		}
+		v, err := Open(path, Policy{Weights: Full})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer v.Close()
+		if off, got := v.WeightsSection(); got != size || off != want {
+			t.Errorf("%d bytes at %d; want %d at %d", got, off, size, want)
+		}
+	}
+	f := forge(t)
+	f.alignWeights = HugeAlign
+	b := f.file()
+	v, err := verifyBytes(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if off, _ := v.WeightsSection(); off != HugeAlign {
+		t.Errorf("small weights at %d; want %d", off, HugeAlign)
+	}
+	b[HugeAlign-1] = 1
+	if _, err := verifyBytes(b); !errors.Is(err, CodeOf(9)) {
+		t.Errorf("padding that is not zero: %v", err)
+	}
+}
+
 func TestSameInputSameBytes(t *testing.T) {
 	a, weights := testArtifact(t)
 	weights = append(weights, patterned("big", 3*ChunkSize/4, 1))

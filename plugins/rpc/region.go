@@ -161,6 +161,7 @@ func mapFile(f *os.File, offset, size int64) (*mapping, error) {
 	if err != nil {
 		return nil, err
 	}
+	adviseHuge(b)
 	return &mapping{b, b[lead:]}, nil
 }
 

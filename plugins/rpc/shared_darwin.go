@@ -14,6 +14,7 @@ const haveShared = false
 var errNoShared = errors.New("this system has no memory that can be shared and sealed")
 
 func newMemfd(string, int) (*os.File, error) { return nil, errNoShared }
+func adviseHuge([]byte)                      {}
 func sealShrink(*os.File) error              { return errNoShared }
 func sealShape(*os.File) error               { return errNoShared }
 func isSealed(*os.File) bool                 { return false }
