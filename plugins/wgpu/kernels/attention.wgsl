@@ -20,67 +20,19 @@ struct FourB {
 }
 var<workgroup> tile_a: array<array<FourA, {{.C.FoursA}}>, {{.C.BlocksA}}>; // q as [d][query / 4]; weights as [key][query / 4]
 var<workgroup> tile_b: array<array<FourB, {{.C.FoursB}}>, {{.C.BlocksB}}>; // k as [d][key / 4]; v as [key][column / 4]
-{{- if .C.Masked}}
-
-// Returns the score of a key in units of log2(e), -Inf if it is masked.
-fn score(b: u32, h: u32, q: u32, k: u32, product: f32) -> f32 {
-  if (k >= keys) {
-    return -infinity();
-  }
-  var s = product;
-{{- template "mask" .}}
-  return s * {{.C.Log2E}};
-}
-{{- end}}
+{{- template "score" .}}
 {{- if not .C.Grid}}
-
-// A key whose weight would be 0 even in double precision is skipped; its weight is stored as -0.0. All other keys are multiplied although f32
-// may round their weight to 0, because 0 times an infinite v must be NaN.
-var<workgroup> not_finite: atomic<u32>; // set if a value of v is NaN or infinite
-const no_weight = -1075.0;
-const least_weight = 1.2e-38;
-
-fn weight(x: vec4<f32>) -> vec4<f32> {
-  return select(exp2(x), vec4<f32>(from_bits(0x80000000u)), x < vec4<f32>(no_weight));
-}
+{{- template "exact_weights" .}}
 fn weighed(p: vec4<f32>, v: f32) -> vec4<f32> {
   let some = select(p, vec4<f32>(least_weight), p == vec4<f32>(0.0));
   return select(some * v, vec4<f32>(0.0), bitcast<vec4<u32>>(p) == vec4<u32>(0x80000000u));
-}
-// Rescales a partial result when the reference point of the exponentials changes by x.
-fn rescaled(o: vec4<f32>, x: vec4<f32>) -> vec4<f32> {
-  return select(o * max(exp2(x), vec4<f32>(least_weight)), vec4<f32>(0.0), x < vec4<f32>(no_weight));
-}
-fn any_not_finite(v: vec4<f32>) -> bool {
-  return any((bitcast<vec4<u32>>(v) & vec4<u32>(0x7f800000u)) == vec4<u32>(0x7f800000u));
 }
 {{- end}}
 
 @compute @workgroup_size({{.C.Threads}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
-  let id = group.y * groups.x + group.x;
-  if (id >= P.groups) {
-    return;
-  }
-  let tiles = (P.sq + {{.C.Queries}}u - 1u) / {{.C.Queries}}u;
-  let q0 = (id % tiles) * {{.C.Queries}}u;
-  let h = (id / tiles) % P.heads;
-  let b = id / (tiles * P.heads);
-  let queries = query_count(b);
-  if (q0 >= queries) {
-    return;
-  }
-{{- if .C.Grid}}
-  let k_first = 0u;
-  let k_end = P.sk;
-{{- else}}
-  set_span(b);
-  let seen = visible(q0, min(q0 + {{.C.Queries}}u, queries));
-  let k_first = seen.x;
-  let k_end = seen.y;
-  key_end = k_end;
-{{- end}}
+{{- template "first_query" .}}
 {{- if .C.Pairs}}
   let tx = local / 2u % {{.C.LK}}u;
   let ty = local % 2u + local / {{mul .C.LK 2}}u * 2u;

@@ -12,22 +12,7 @@ var<workgroup> tile_s: array<vec4<f32>, {{mul .C.Keys .C.LineS}}>;  // scores, t
 var<workgroup> partial: array<vec4<f32>, {{.C.Threads}}>;           // maxima, at last sums, of {{.C.Sharers}} invocations: [invocation][query / 4]
 var<workgroup> factors: array<vec4<f32>, {{.C.RowS}}>;              // [query / 4]; of the logarithms, at last of the results
 var<workgroup> rescales: atomic<u32>;                               // 1 + the first key of the tile that last changed a reference point
-{{- if .C.Masked}}
-
-// Returns the score of a key in units of log2(e), -Inf if it is masked.
-fn score(b: u32, h: u32, q: u32, k: u32, product: f32) -> f32 {
-  if (k >= keys) {
-    return -infinity();
-  }
-  var s = product;
-{{- template "mask" .}}
-  return s * {{.C.Log2E}};
-}
-{{- end}}
-
-// See attention.wgsl.
-const no_weight = -1075.0;
-const least_weight = 1.2e-38;
+{{- template "score" .}}
 {{- if .C.Grid}}
 
 fn weight(x: vec4<f32>) -> vec4<f32> {
@@ -37,20 +22,9 @@ fn rescaled(o: vec4<f32>, x: vec4<f32>) -> vec4<f32> {
   return o * exp2(x);
 }
 {{- else}}
-
-var<workgroup> not_finite: atomic<u32>; // set if a value of v is NaN or infinite
-
-fn weight(x: vec4<f32>) -> vec4<f32> {
-  return select(exp2(x), vec4<f32>(from_bits(0x80000000u)), x < vec4<f32>(no_weight));
-}
+{{- template "exact_weights" .}}
 fn weighed(p: f32, v: vec4<f32>) -> vec4<f32> {
   return select(select(p, least_weight, p == 0.0) * v, vec4<f32>(0.0), bitcast<u32>(p) == 0x80000000u);
-}
-fn rescaled(o: vec4<f32>, x: vec4<f32>) -> vec4<f32> {
-  return select(o * max(exp2(x), vec4<f32>(least_weight)), vec4<f32>(0.0), x < vec4<f32>(no_weight));
-}
-fn any_not_finite(v: vec4<f32>) -> bool {
-  return any((bitcast<vec4<u32>>(v) & vec4<u32>(0x7f800000u)) == vec4<u32>(0x7f800000u));
 }
 {{- end}}
 fn fetch_query(b: u32, h: u32, r: u32, d4: u32) -> vec4<f32> {
@@ -69,28 +43,7 @@ fn fetch_key(b: u32, h: u32, r: u32, d4: u32) -> vec4<f32> {
 @compute @workgroup_size({{.C.Threads}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
-  let id = group.y * groups.x + group.x;
-  if (id >= P.groups) {
-    return;
-  }
-  let tiles = (P.sq + {{.C.Queries}}u - 1u) / {{.C.Queries}}u;
-  let q0 = (id % tiles) * {{.C.Queries}}u;
-  let h = (id / tiles) % P.heads;
-  let b = id / (tiles * P.heads);
-  let queries = query_count(b);
-  if (q0 >= queries) {
-    return;
-  }
-{{- if .C.Grid}}
-  let k_first = 0u;
-  let k_end = P.sk;
-{{- else}}
-  set_span(b);
-  let seen = visible(q0, min(q0 + {{.C.Queries}}u, queries));
-  let k_first = seen.x;
-  let k_end = seen.y;
-  key_end = k_end;
-{{- end}}
+{{- template "first_query" .}}
 {{- if .C.KeyPlaces}}
   for (var r = local; r < {{.C.KeyPlaces}}u; r = r + {{.C.Threads}}u) {
     key_places[r] = key_place(b, h, r);

@@ -128,3 +128,64 @@ fn query_rows(b: u32, h: u32, r: u32, queries: u32) -> vec4<u32> {
 fn key_rows(b: u32, h: u32, r: u32) -> vec4<u32> {
   return vec4<u32>(key_row(b, h, r), key_row(b, h, r + 1u), key_row(b, h, r + 2u), key_row(b, h, r + 3u));
 }
+
+{{- /* Templates for attention.wgsl and attention_matrices.wgsl. */}}
+{{- define "score"}}
+{{- if .C.Masked}}
+
+// Returns the score of a key in units of log2(e), -Inf if it is masked.
+fn score(b: u32, h: u32, q: u32, k: u32, product: f32) -> f32 {
+  if (k >= keys) {
+    return -infinity();
+  }
+  var s = product;
+{{- template "mask" .}}
+  return s * {{.C.Log2E}};
+}
+{{- end}}
+{{- end}}
+
+{{- define "exact_weights"}}
+
+// A key whose weight would be 0 even in double precision is skipped; its weight is stored as -0.0. All other keys are multiplied although f32
+// may round their weight to 0, because 0 times an infinite v must be NaN.
+var<workgroup> not_finite: atomic<u32>; // set if a value of v is NaN or infinite
+const no_weight = -1075.0;
+const least_weight = 1.2e-38;
+
+fn weight(x: vec4<f32>) -> vec4<f32> {
+  return select(exp2(x), vec4<f32>(from_bits(0x80000000u)), x < vec4<f32>(no_weight));
+}
+// Rescales a partial result when the reference point of the exponentials changes by x.
+fn rescaled(o: vec4<f32>, x: vec4<f32>) -> vec4<f32> {
+  return select(o * max(exp2(x), vec4<f32>(least_weight)), vec4<f32>(0.0), x < vec4<f32>(no_weight));
+}
+fn any_not_finite(v: vec4<f32>) -> bool {
+  return any((bitcast<vec4<u32>>(v) & vec4<u32>(0x7f800000u)) == vec4<u32>(0x7f800000u));
+}
+{{- end}}
+
+{{- define "first_query"}}
+  let id = group.y * groups.x + group.x;
+  if (id >= P.groups) {
+    return;
+  }
+  let tiles = (P.sq + {{.C.Queries}}u - 1u) / {{.C.Queries}}u;
+  let q0 = (id % tiles) * {{.C.Queries}}u;
+  let h = (id / tiles) % P.heads;
+  let b = id / (tiles * P.heads);
+  let queries = query_count(b);
+  if (q0 >= queries) {
+    return;
+  }
+{{- if .C.Grid}}
+  let k_first = 0u;
+  let k_end = P.sk;
+{{- else}}
+  set_span(b);
+  let seen = visible(q0, min(q0 + {{.C.Queries}}u, queries));
+  let k_first = seen.x;
+  let k_end = seen.y;
+  key_end = k_end;
+{{- end}}
+{{- end}}
