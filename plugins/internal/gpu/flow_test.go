@@ -27,21 +27,24 @@ func TestFlowSizes(t *testing.T) {
 
 func TestFlowGrowth(t *testing.T) {
 	for _, c := range []struct {
-		growth int
-		want   []int
-	}{{0, []int{16, 84}}, {streamGrowth, []int{16, 64, 20}}} {
+		dispatches, growth int
+		want               []int
+	}{
+		{100, 0, []int{16, 84}}, {100, streamGrowth, []int{16, 64, 20}},
+		{33, 0, []int{16, 17}}, {32, 0, []int{32, 0}}, {32, streamGrowth, []int{32, 0}}, // too short to divide
+	} {
 		var f flow
-		f.begin(100, time.Microsecond)
-		f.head, f.growth = 16, c.growth
+		f.begin(c.dispatches, time.Microsecond)
+		f.startShort(c.dispatches, c.growth)
 		var got []int
-		for range 100 {
+		for range c.dispatches {
 			if f.dispatches++; f.full() {
 				got = append(got, f.dispatches)
 				f.ended()
 			}
 		}
 		if got = append(got, f.dispatches); !slices.Equal(got, c.want) {
-			t.Errorf("growth %d: submissions of %v dispatches; want %v", c.growth, got, c.want)
+			t.Errorf("%d dispatches, growth %d: submissions of %v; want %v", c.dispatches, c.growth, got, c.want)
 		}
 	}
 }

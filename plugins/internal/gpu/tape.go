@@ -63,9 +63,7 @@ func (x *executable) recordAt(pace time.Duration, outputs []bool) (t *tape, err 
 	r := device.Run{Outputs: t.outputs}
 	c := &recording{x: x, ctx: context.Background(), tape: t, r: r, needed: x.p.Needed(r.Computed(), nil)}
 	c.flow.begin(len(x.dispatches), pace)
-	if len(x.dispatches) > 2*headDispatches {
-		c.flow.head = headDispatches
-	}
+	c.flow.startShort(len(x.dispatches), 0)
 	for _, f := range []func() error{c.inputs, c.dispatchAll, c.outputs, c.cut} {
 		if err = f(); err != nil {
 			c.drop()
@@ -143,9 +141,7 @@ func (c *recording) stream() error {
 	x := c.x
 	c.needed = x.p.Needed(c.r.Computed(), nil)
 	c.flow.begin(len(x.dispatches), x.pace)
-	if len(x.dispatches) > 2*headDispatches {
-		c.flow.head, c.flow.growth = headDispatches, streamGrowth
-	}
+	c.flow.startShort(len(x.dispatches), streamGrowth)
 	for _, f := range []func() error{c.inputs, c.dispatchAll, c.outputs, c.submit} {
 		if err := f(); err != nil {
 			if c.ctx.Err() == nil && x.g.lostError() == nil {
