@@ -44,6 +44,7 @@ var MatMulDef = ir.Define(ir.Def[MatMulAttrs]{
 			c(f32(33, 65), f32(19, 65), false, true), c(f32(2, 3, 4), f32(2, 4, 5)), c(f32(2, 3, 4), f32(4, 5)), c(f32(3, 4), f32(2, 4, 5)),
 			c(f32(2, 1, 3, 4), f32(5, 4, 6)), c(f32(2, 3, 7, 8), f32(2, 3, 9, 8), false, true), c(f32(3, 17), bf16(5, 17), false, true),
 			c(f32(3, 17), f16(17, 5)), c(f16(3, 5), f16(5, 7)), c(bf16(3, 5), bf16(5, 7)), c(f64(3, 5), f64(5, 7)),
+			c(f16(65, 36), f16(20, 36), false, true), // four divides the last axes: products on matrices of halves
 		}
 	},
 })
