@@ -12,7 +12,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
-// Backend is a device.Backend on the adapters of an API.
+// Backend is a device.Backend for the adapters of an API. Its methods may be called concurrently.
 type Backend struct {
 	api API
 
@@ -21,10 +21,10 @@ type Backend struct {
 	opened   map[string]*gpu // by device ID
 }
 
-// New makes a backend. It lists the adapters when they are first needed.
+// New returns a backend. It calls api.Adapters when the adapters are first needed.
 func New(api API) *Backend { return &Backend{api: api, opened: map[string]*gpu{}} }
 
-// find lists the adapters once. The caller holds mu.
+// find lists the adapters if that has not succeeded yet. The caller holds mu.
 func (b *Backend) find() (err error) {
 	if b.adapters == nil {
 		b.adapters, err = b.api.Adapters()
@@ -59,13 +59,13 @@ func (b *Backend) Info(context.Context) (device.Info, error) {
 	})
 }
 
-// Prepare finds the adapters and opens the first one in advance, because drivers take a while to open a device. Errors are left to Load, which
-// meets them again.
+// Prepare lists the adapters and opens the first one in advance, because drivers take a while to open a device. It ignores errors: Load tries again and
+// returns them.
 func (b *Backend) Prepare() {
 	_, _ = guard(b.api, func() (*gpu, error) { return b.open("") })
 }
 
-// choose returns the adapter with an ID. An empty ID means the first adapter, which is a GPU if there is one.
+// choose returns the adapter with an ID. An empty ID selects the first adapter, which is a GPU if there is one. The caller holds mu.
 func (b *Backend) choose(id string) (Adapter, device.Device, error) {
 	if err := b.find(); err != nil {
 		return nil, device.Device{}, err
@@ -80,7 +80,7 @@ func (b *Backend) choose(id string) (Adapter, device.Device, error) {
 	return nil, device.Device{}, diag.New(device.ErrUnavailable, b.api.Name(), "no device %q; there are %s", id, strings.Join(known, ", "))
 }
 
-// open returns the device with an ID, and opens it if necessary. All executables on an adapter share its device.
+// open returns the open device with an ID, and opens it first if necessary. All executables on an adapter share its device.
 func (b *Backend) open(id string) (*gpu, error) {
 	g, err := b.begin(id)
 	if err != nil {
@@ -89,7 +89,7 @@ func (b *Backend) open(id string) (*gpu, error) {
 	return g, g.ready()
 }
 
-// begin is open without the wait until the device is open. Its limits are known already.
+// begin is like open, but does not wait until the device is open. The caller may use its limits at once, and must call ready before it uses dev.
 func (b *Backend) begin(id string) (*gpu, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -106,9 +106,9 @@ func (b *Backend) begin(id string) (*gpu, error) {
 	return g, nil
 }
 
-// gpu is an open device, or one that is being opened. Its mutex serialises the programs that use it.
+// gpu is an open device, or one that is being opened.
 type gpu struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // held by each load, run and other use of dev
 	api     API
 	name    string
 	adapter Adapter
@@ -117,12 +117,12 @@ type gpu struct {
 	err     error
 	dev     Device
 
-	tickLength float64             // of the clock, in nanoseconds; 0 until it is measured
+	tickLength float64             // length of a tick of the device's clocks in nanoseconds; 0 until it is measured
 	pipelines  map[string]Pipeline // by WGSL text
 	polled     func()              // the current run's callback after each poll; may be nil
 
 	lostMu sync.Mutex
-	lost   error // the reason, once the device is lost
+	lost   error // why the device was lost; nil if it was not
 }
 
 // request opens the device.
@@ -147,7 +147,7 @@ func (g *gpu) useless() bool {
 	}
 }
 
-// seen returns err, and remembers it if it says that the device is lost. Each poll calls seen with nil, for which errors.Is would allocate.
+// seen returns err, and stores it in lost if the device was lost. It checks for nil first, because errors.Is allocates and each poll calls seen.
 func (g *gpu) seen(err error) error {
 	if err != nil && errors.Is(err, device.ErrDeviceLost) {
 		g.lostMu.Lock()
@@ -172,18 +172,18 @@ func (g *gpu) fold(n int) (x, y uint32, err error) {
 	}
 	rows := (n + most - 1) / most
 	if rows > most {
-		return 0, 0, fmt.Errorf("%d workgroups; the device starts %d at most", n, most*most)
+		return 0, 0, fmt.Errorf("%d workgroups; the device allows at most %d", n, most*most)
 	}
 	return uint32((n + rows - 1) / rows), uint32(rows), nil
 }
 
-// checkLoops returns an error if the device would end the loops of a shader early.
+// checkLoops returns an error if a shader's loops have more iterations than the device allows. The device would end them silently.
 func (g *gpu) checkLoops(s kernels.Shader, c *kernels.Call) error {
 	if s.Loops == nil || g.limits.Loops == 0 {
 		return nil
 	}
 	if n := s.Loops(c); n > g.limits.Loops {
-		return fmt.Errorf("loops that go round %d times in an invocation; %s ends them after %d, and the result would be wrong", n, g.name, g.limits.Loops)
+		return fmt.Errorf("loops with %d iterations in an invocation; %s ends them after %d, and the result would be wrong", n, g.name, g.limits.Loops)
 	}
 	return nil
 }

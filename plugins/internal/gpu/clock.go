@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// clockBytes returns the size of the buffers of the program's clock, 0 if it has none.
+// clockBytes returns the size of the buffers of the program's clock, or 0 if it has no clock.
 func (x *executable) clockBytes() int64 {
 	if x.clock == nil {
 		return 0
@@ -17,8 +17,8 @@ func (x *executable) clockBytes() int64 {
 	return x.clock.Bytes()
 }
 
-// ticks returns the times of a clock, in ticks. The caller has submitted the clock's Collect; ticks waits for it. A clock with few bits wraps around: a
-// time before the previous one is replaced by the previous one.
+// ticks waits for the device and returns the times of a clock, in ticks. The caller has submitted the clock's Collect. Clocks with few bits may wrap around, so
+// a time that is earlier than the previous one is replaced by it.
 func (g *gpu) ticks(c Clock, marks int) (ticks []uint64, err error) {
 	const size = 8
 	err = g.access(&staging{buffer: c.Ticks(), size: int64(marks) * size}, int64(marks)*size, time.Time{}, func(b []byte) {
@@ -37,7 +37,7 @@ func (g *gpu) ticks(c Clock, marks int) (ticks []uint64, err error) {
 // the measured length is off by up to 0.1 %.
 const calibrationTime = 20 * time.Millisecond
 
-// tick returns the length of a tick of the device in nanoseconds. WebGPU does not report it, so it is measured once, by the host's clock.
+// tick returns the length of a tick of the device in nanoseconds. WebGPU does not report it, so the first call measures it by the host's clock.
 func (g *gpu) tick() (float64, error) {
 	if g.tickLength > 0 {
 		return g.tickLength, nil
@@ -72,18 +72,18 @@ func (g *gpu) tick() (float64, error) {
 	}
 	length := float64(at[1].Sub(at[0])) / float64(ticks[1]-ticks[0])
 	if math.Abs(length-1) < 0.02 {
-		length = 1 // most clocks count nanoseconds, and a measured 0.999 is one of these
+		length = 1 // most clocks count nanoseconds, so the difference is a measurement error
 	}
 	g.tickLength = length
 	return length, nil
 }
 
-// times converts ticks to the start and length of each step. The first mark was submitted at from, and the host saw the last one at to, both since the
-// start of the run.
+// times converts ticks to the start and length of each step. The first mark was submitted at from, and the host saw the last one at to. These times and the
+// starts count from the start of the run.
 func times(ticks []uint64, tick float64, from, to time.Duration) (starts, lengths []time.Duration) {
 	first := ticks[0]
 	at := func(k int) time.Duration { return time.Duration(float64(ticks[k]-first) * tick) }
-	if span := at(len(ticks) - 1); from+span > to { // the length of a tick is slightly off
+	if span := at(len(ticks) - 1); from+span > to { // the measured length of a tick is slightly too long
 		from = max(0, to-span)
 	}
 	for k := range len(ticks) - 1 {
@@ -93,8 +93,8 @@ func times(ticks []uint64, tick float64, from, to time.Duration) (starts, length
 	return starts, lengths
 }
 
-// startClock prepares a profiled run. If the device has a clock, and nothing else requires that steps run one by one, the device measures the steps and
-// the run needs no more submissions than without a profile. Otherwise the host measures them.
+// startClock prepares a profiled run. The device measures the steps if it has a clock, unless an option requires that the steps run one by one. The host
+// measures them otherwise.
 func (c *recording) startClock() (err error) {
 	x := c.x
 	if !c.r.Opts.Profile {
@@ -116,7 +116,7 @@ func (c *recording) startClock() (err error) {
 	return nil
 }
 
-// mark records mark k, if the run has a clock.
+// mark records time k of the clock, if the run has one.
 func (c *recording) mark(k int) error {
 	if c.clock == nil {
 		return nil

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// A long run is divided into several submissions. A submission cannot be withdrawn, so its length bounds how long a cancelled run goes on. The
-// device idles for a moment between two, so a short run has only two: a small one, and the rest, which is submitted while the device works on the
-// first. Submitting takes half a microsecond for each dispatch.
+// A long run is divided into several submissions, because a submission cannot be cancelled: its length determines how long a cancelled run continues. The
+// device idles briefly between two submissions, so a short run has only two: a small one, and the rest, which is submitted while the device works on the
+// first. Submitting takes half a microsecond per dispatch.
 const (
-	headDispatches  = 16 // of the first submission of a tape
-	streamGrowth    = 4  // of the number of dispatches, from one submission to the next, while a run is recorded and submitted at the same time
-	firstDispatches = 8
-	submissionTime  = 25 * time.Millisecond // of a submission on the device, estimated from the previous run
-	maxInFlight     = 2                     // submissions at a time: the one that runs, and the next
+	headDispatches  = 16                    // dispatches in the first submission of a run, if the run has more than twice as many
+	streamGrowth    = 4                     // while a run is recorded and submitted at the same time, each submission has this many times as many dispatches
+	firstDispatches = 8                     // dispatches per submission until the time of a dispatch is known
+	submissionTime  = 25 * time.Millisecond // desired length of a submission, estimated from the previous run
+	maxInFlight     = 2                     // submissions at a time: one that runs, and the next
 )
 
-// flow tracks which steps of a run are recorded, submitted and done.
+// flow divides a run into submissions, and tracks which steps are recorded, submitted and done.
 type flow struct {
 	dispatches int // recorded since the last submission
-	size       int // most dispatches of a submission
-	head       int // dispatches of the next submission if they are fewer than size; 0: size
-	growth     int // factor by which head grows with each submission; 0: only the first submission is shorter than size
+	size       int // maximum number of dispatches in a submission
+	head       int // number of dispatches in the next submission if fewer than size; 0 for size
+	growth     int // factor by which head grows with each submission; 0 if only the first submission is short
 
 	first, next int // steps [first, next) are recorded and not submitted
 	inFlight    int // submissions that are not known to have ended
@@ -29,7 +29,7 @@ type flow struct {
 	reported    int // the last argument of Progress
 }
 
-// begin sets the size of submissions for a number of dispatches. pace is the average time of a dispatch in the previous run, 0 if there was none.
+// begin sets the size of submissions for a run with a number of dispatches. pace is the average time of a dispatch in the previous run, or 0 if there was none.
 func (f *flow) begin(dispatches int, pace time.Duration) {
 	f.size = firstDispatches
 	if pace > 0 {
@@ -71,7 +71,7 @@ func (c *recording) flush() error {
 	return nil
 }
 
-// awaitSlot waits until fewer than maxInFlight submissions are under way. It returns an error if the run is cancelled.
+// awaitSlot waits until fewer than maxInFlight submissions are in flight. It returns an error if the run is cancelled.
 func (c *recording) awaitSlot() error {
 	f := &c.flow
 	for wait := NewPatience(time.Time{}); f.inFlight >= maxInFlight; wait.Pause() {
@@ -90,7 +90,7 @@ func (c *recording) awaitSlot() error {
 	return nil
 }
 
-// track registers the last submission. When it ends, all steps before reached have ended.
+// track registers a callback for the end of the last submission. Then all steps before reached have ended.
 func (c *recording) track(reached int) {
 	f := &c.flow
 	f.inFlight++
@@ -98,7 +98,7 @@ func (c *recording) track(reached int) {
 		f.inFlight--
 		f.reached = reached
 	})
-	c.report() // Submit calls callbacks, too
+	c.report() // Submit may have called callbacks
 }
 
 // report calls Progress with the steps that have ended. The last step is reported at the end of the run.
@@ -111,11 +111,11 @@ func (c *recording) report() {
 	}
 }
 
-// settle ends a run. It drops what was recorded and not submitted, and waits for what was submitted, because the next run uses the same memory.
+// settle ends a run. It discards commands that are not submitted, and waits for those that are, because the next run uses the same memory.
 func (c *recording) settle() {
 	c.drop()
 	if c.x.io.host != nil {
-		c.x.g.drain() // not only until one fails: the host may write to the io space as soon as the run has ended
+		c.x.g.drain() // waits for all submissions even if one fails, because the host may write to the io space as soon as the run has ended
 		return
 	}
 	for wait := NewPatience(time.Time{}); c.flow.inFlight > 0; wait.Pause() {

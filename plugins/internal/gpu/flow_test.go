@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
+// TestFlowSizes checks the number of dispatches per submission of a run with 100 dispatches.
 func TestFlowSizes(t *testing.T) {
 	for _, c := range []struct {
 		pace time.Duration
 		size int
 	}{
 		{0, firstDispatches},
-		{time.Microsecond, 100}, // all of the run
+		{time.Microsecond, 100}, // one submission
 		{250 * time.Microsecond, 100},
 		{300 * time.Microsecond, 50}, // two halves
 		{5 * time.Millisecond, 5},
@@ -25,6 +26,7 @@ func TestFlowSizes(t *testing.T) {
 	}
 }
 
+// TestFlowGrowth checks the sizes of submissions that begin with a short one.
 func TestFlowGrowth(t *testing.T) {
 	for _, c := range []struct {
 		dispatches, growth int
@@ -49,11 +51,12 @@ func TestFlowGrowth(t *testing.T) {
 	}
 }
 
+// TestPatience checks how long Pause sleeps, without and with an expected end of the work.
 func TestPatience(t *testing.T) {
 	const us, ms = time.Microsecond, time.Millisecond
 	start := time.Now()
 	for _, c := range []struct{ due, at, nap time.Duration }{
-		{0, 0, 0}, {0, 1900 * us, 0}, {0, 3 * ms, 20 * us}, {0, 150 * ms, 200 * us}, // not known when
+		{0, 0, 0}, {0, 1900 * us, 0}, {0, 3 * ms, 20 * us}, {0, 150 * ms, 200 * us}, // unknown
 		{27 * ms, 0, 200 * us}, {27 * ms, 25900 * us, 100 * us}, {27 * ms, 26100 * us, 0}, {27 * ms, 27900 * us, 0},
 		{27 * ms, 28100 * us, 20 * us}, {27 * ms, 150 * ms, 200 * us}, {500 * us, 0, 0}, {500 * us, 1800 * us, 0},
 	} {

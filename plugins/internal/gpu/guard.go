@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 )
 
-// guard runs f, which calls the API, and returns its results. If the API aborts meanwhile, guard returns that error at once, and f may never end.
+// guard calls f on another goroutine and returns its results. If the API aborts meanwhile, guard returns the API's error at once, and f may never return.
 func guard[T any](api API, f func() (T, error)) (T, error) {
 	aborted, why := api.Aborted()
 	type result struct {
@@ -37,8 +37,7 @@ func guard[T any](api API, f func() (T, error)) (T, error) {
 	}
 }
 
-// panicked carries a panic of f to the goroutine that called guard, which panics again. A caller can recover that panic. It could not recover
-// one on the goroutine that guard starts.
+// panicked is the value of a panic, as an error. guard passes a panic of f to the goroutine of its caller, where it can be recovered, and panics again there.
 type panicked struct {
 	value any
 	stack []byte
@@ -46,7 +45,7 @@ type panicked struct {
 
 func (p *panicked) Error() string { return fmt.Sprintf("%v\n%s", p.value, p.stack) }
 
-// caught is for defer. It recovers a panic and stores it in *err, as an error.
+// caught recovers a panic and stores it in *err. It must be deferred.
 func caught(err *error) {
 	if v := recover(); v != nil {
 		*err = &panicked{v, debug.Stack()}

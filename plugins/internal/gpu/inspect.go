@@ -6,10 +6,10 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 )
 
-// Inspection gives tests in other packages access to a loaded program.
+// Inspection lets tests in other packages inspect and change a loaded program.
 type Inspection struct{ x *executable }
 
-// Inspect returns the inspection of a program that a Backend has loaded.
+// Inspect returns an Inspection of a program that a Backend has loaded.
 func Inspect(e device.Executable) Inspection { return Inspection{e.(*executable)} }
 
 // Texts returns the shader texts of all dispatches.
@@ -20,13 +20,13 @@ func (i Inspection) Texts() (out []string) {
 	return out
 }
 
-// Groups returns the number of groups of steps that one shader runs.
+// Groups returns the number of groups of steps that one shader can run.
 func (i Inspection) Groups() int { return i.x.groups }
 
 // Workgroups returns the number of workgroups of a dispatch along x. The caller may change it.
 func (i Inspection) Workgroups(dispatch int) *uint32 { return &i.x.dispatches[dispatch].x }
 
-// Recorded reports whether the next run is recorded already, and for which outputs.
+// Recorded reports whether the next run is recorded already, and for which outputs; nil means all.
 func (i Inspection) Recorded() (outputs []bool, ok bool) {
 	if i.x.tape == nil {
 		return nil, false
@@ -34,20 +34,20 @@ func (i Inspection) Recorded() (outputs []bool, ok bool) {
 	return i.x.tape.outputs, true
 }
 
-// Forget drops the recording of the next run.
+// Forget discards the recording of the next run.
 func (i Inspection) Forget() {
 	i.x.tape.release()
 	i.x.tape = nil
 }
 
-// Slow makes every dispatch seem to take submissionTime, so that the next run has a submission for each. It returns how many may be in flight.
+// Slow makes the next run have a submission per dispatch, as if a dispatch took submissionTime. It returns how many submissions may be in flight.
 func (i Inspection) Slow() (inFlight int) {
 	i.Forget()
 	i.x.pace = submissionTime
 	return maxInFlight
 }
 
-// Buffers returns all buffers of the program, with the parameters last. weights is how many bytes of the weights section it reads.
+// Buffers returns all buffers of the program, the one for parameters last. weights is the number of bytes of the weights section that the program reads.
 func (i Inspection) Buffers() (out []Buffer, weights int64) {
 	for _, s := range append(slices.Clone(i.x.weights), i.x.arena, i.x.io, i.x.scratch, i.x.status) {
 		out = append(out, s.buffers...)

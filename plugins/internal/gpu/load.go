@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
-// executable is a program on a device.
+// executable is a loaded program.
 type executable struct {
 	g       *gpu
 	p       *program.Program
@@ -21,46 +21,47 @@ type executable struct {
 
 	arena, io, scratch, status *space
 	section                    []byte     // the weights section; nil once it is uploaded
-	mapped                     bool       // as in device.Load
+	mapped                     bool       // device.Load.Mapped
 	hostIO                     []byte     // device.Load.IO
-	weights                    []*space   // for the parts of the section that are read
-	state                      *space     // state of the last run; nil if it had none
-	stateShape                 *space     // how the state space is divided; it has no buffers
-	resident                   []interval // parts of the weights section that are read
-	params                     Buffer
-	up                         *staging   // of inputs
-	down                       []*staging // of results, each of chunk bytes but the last
+	resident                   []interval // ranges of the weights section that the program reads
+	weights                    []*space   // memory for these ranges
+	state                      *space     // state that is bound to the stateful dispatches; nil if none is
+	stateShape                 *space     // a space without buffers that is divided like a state
+	params                     Buffer     // parameters of all dispatches
+	up                         *staging   // for inputs
+	down                       []*staging // for results; all but the last have chunk bytes
 	upAt                       []int64    // offset of each input in up
 	paramBytes, scratchBytes   int64
 	upBytes, downBytes, chunk  int64
-	clock                      Clock // made by the first run that is profiled
+	clock                      Clock // made by the first profiled run
 	dispatches                 []dispatch
 	statuses                   int  // slots in status, one for each dispatch that can refuse values
-	unclear                    bool // status may hold something other than zeros
-	groups                     int  // groups of dispatches, see dispatch.group
+	unclear                    bool // status may hold nonzero words
+	groups                     int  // number of groups of dispatches, see dispatch.group
 
 	tape   *tape          // recording of the next run, for the sizes of the last one; nil if there is none
-	b      *program.Bound // sizes for which parameters are on the device; nil if there are none
+	b      *program.Bound // sizes to which the parameters on the device belong; nil if there are none
 	syms   map[string]int64
 	recent program.Recent[*sizes]
-	binder *program.Binder // nil until it is needed
-	pace   time.Duration   // average time of a dispatch in the last plain run; 0 before that
+	binder *program.Binder // made by the first bind
+	pace   time.Duration   // average time of a dispatch in the last plain run; 0 before the first
 }
 
-// dispatch is one execution of a shader.
+// dispatch is one execution of a shader. It runs a step, a part of a step, or a group of consecutive steps. The dispatches of a group's single steps are kept,
+// for runs in which the group cannot be used.
 type dispatch struct {
-	step     int      // the last one of a group
-	node     *ir.Node // of step
+	step     int      // index of the step, or of the last step of a group
+	node     *ir.Node // the node of step
 	shader   kernels.Shader
 	source   Source
 	pipeline Pipeline
 	bound    Bindings
-	at, size int64 // where its parameters lie in the parameter buffer
+	at, size int64 // range of its parameters in the parameter buffer
 	status   int   // slot in the status buffer; -1 for none
-	stateful bool  // it reads or writes the state, so bound is made when a run names the state
+	stateful bool  // the shader accesses the state, so bound is made when a run names the state
 
-	steps []*ir.Node // nodes of the steps that this shader runs as a group; nil for the shader of a single step
-	group int        // number of the group that this dispatch runs, or that can replace it; -1 for none
+	steps []*ir.Node // nodes of the steps that the shader runs as a group; nil if it is for a single step
+	group int        // number of the group that the dispatch belongs to; -1 for none
 
 	x, y uint32 // workgroups for the last sizes; 0 if there is nothing to do
 }
@@ -83,7 +84,7 @@ func (b *Backend) Load(_ context.Context, l device.Load) (device.Executable, err
 	})
 }
 
-// load plans, which may go on while the device is being opened, and then allocates, compiles and uploads.
+// load plans the program while the device may still be opening. Then it allocates buffers and uploads weights on one goroutine, and compiles on another.
 func (x *executable) load() (err error) {
 	if err := x.plan(); err != nil {
 		return err
@@ -122,8 +123,8 @@ func (x *executable) load() (err error) {
 	return cmp.Or(err, <-uploaded)
 }
 
-// prepareFirstRun prepares the first run while the weights are being uploaded. It writes the parameters for the smallest sizes, which for most
-// programs are the only ones, and records the run, unless the program has a state, which only the run names. Errors are left to the run.
+// prepareFirstRun prepares the first run while the weights are being uploaded. It writes the parameters for the smallest sizes, which are the only sizes of
+// most programs. It also records the run, unless the program has a state, which is not known yet. The run reports errors.
 func (x *executable) prepareFirstRun() {
 	x.g.dev.Exclusive(func() {
 		if x.bind(x.p.Graph.Syms.Min()) == nil && x.p.StateSize == 0 {
@@ -148,14 +149,14 @@ func (x *executable) allocate() (err error) {
 			return err
 		}
 	}
-	x.planTransfers() // again, since the device may have refused the memory of the host
+	x.planTransfers() // again, because the device may have rejected the host's memory for the io space
 	if x.params, err = x.g.dev.NewBuffer("parameters", x.paramBytes, Parameters); err != nil {
 		return err
 	}
 	return x.makeStaging()
 }
 
-// upload copies the weights that the program reads to the device, except those in place, and waits.
+// upload copies the weights that the program reads to the device, except weights that are used in place, and waits until that is done.
 func (x *executable) upload() (err error) {
 	defer caught(&err)
 	for _, r := range x.resident {
@@ -167,7 +168,7 @@ func (x *executable) upload() (err error) {
 	return cmp.Or(err, x.g.seen(x.g.dev.Uploaded()))
 }
 
-// driverMemory is kept free for the driver: for pipelines, command buffers and the unused ends of allocations.
+// driverMemory is memory that is left to the driver, in bytes: for pipelines, command buffers and the unused ends of allocations.
 const driverMemory = 64 << 20
 
 // checkMemory returns an error if the program does not fit into the free memory of the device. It runs before anything is allocated.
@@ -184,7 +185,7 @@ func (x *executable) checkMemory() error {
 			largest = n
 		}
 	}
-	return diag.New(device.ErrMemory, x.p.Method, "needs %s of the memory of %s (weights %s, arena %s, inputs and outputs %s, scratch %s, driver %s); free are %s; the largest tensor, %s, has %s",
+	return diag.New(device.ErrMemory, x.p.Method, "needs %s of the memory of %s (weights %s, arena %s, inputs and outputs %s, scratch %s, driver %s); %s are free; the largest tensor, %s, has %s",
 		megabytes(need), x.g.name, megabytes(weights), megabytes(x.p.ArenaSize), megabytes(x.p.IOSize+staging), megabytes(x.scratchBytes), megabytes(driverMemory),
 		megabytes(free), largest.Label(), megabytes(x.p.Places[largest.ID].Size)).
 		WithHint(MemoryHint)
@@ -192,7 +193,7 @@ func (x *executable) checkMemory() error {
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
-// bindAll makes the bind groups of all dispatches but the stateful ones.
+// bindAll makes the bind groups of all dispatches that are not stateful.
 func (x *executable) bindAll() error {
 	for i := range x.dispatches {
 		if d := &x.dispatches[i]; !d.stateful {
@@ -225,7 +226,7 @@ func (x *executable) bindGroup(d *dispatch) error {
 // compile makes the pipelines of all dispatches. Dispatches with the same text share one.
 func (x *executable) compile() error {
 	var sources []Source
-	var of []*dispatch // the first dispatch that needs each source
+	var of []*dispatch // of[i] is the first dispatch that needs sources[i]
 	seen := map[string]bool{}
 	for i := range x.dispatches {
 		d := &x.dispatches[i]
@@ -250,6 +251,7 @@ func (x *executable) compile() error {
 	return nil
 }
 
+// unprepared returns the error for a dispatch whose shader cannot be generated, compiled or bound.
 func (x *executable) unprepared(d *dispatch, err error) error {
 	return diag.New(device.ErrDevice, d.node.Label(), "step %d (%s) cannot be prepared: %w", d.step+1, d.node.Op.Name, err)
 }
@@ -267,12 +269,12 @@ func total(list []*space) (n int64) {
 	return n
 }
 
-// Memory returns the size of the buffers that the program's own plan does not count, in bytes.
+// Memory returns the size of the buffers that are not part of the program's own plan, in bytes.
 func (x *executable) Memory() int64 {
 	return x.scratch.bytes + x.status.bytes + x.clockBytes() + x.stagingBytes()
 }
 
-// Kernels lists the ops of the program. All run on the device.
+// Kernels lists the ops of the program, all of which run on the device.
 func (x *executable) Kernels() []device.Kernel { return x.kernels }
 
 // Close frees the program's memory on the device.
@@ -290,7 +292,7 @@ func (x *executable) release() {
 	x.tape.release()
 	x.tape = nil
 	if x.g.limits.Page > 0 {
-		x.g.drain() // submissions behind one that failed may still use memory that the caller unmaps
+		x.g.drain() // after a failure, later submissions may still use memory that the caller is about to unmap
 	}
 	for _, d := range x.dispatches {
 		if d.bound != nil {

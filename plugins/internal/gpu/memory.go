@@ -16,33 +16,33 @@ import (
 type space struct {
 	buffers []Buffer
 	size    int64  // of each buffer but the last
-	bytes   int64  // of all of them
-	host    []byte // memory that the buffers lie over; nil if they have memory of their own
+	bytes   int64  // of all buffers together
+	host    []byte // memory of the host that the buffers lie over; nil if they have memory of their own
 }
 
-// slack is memory at the end of a space, to which empty values are bound.
+// slack is the number of extra bytes at the end of a space. Empty values at the end of a space are bound to them.
 const slack = program.Align
 
-// planSpace decides how a space is divided into buffers; make allocates them.
+// planSpace divides a space into buffers. make allocates them.
 func (g *gpu) planSpace(bytes int64) *space {
 	total, most := program.AlignUp(bytes)+slack, g.limits.Buffer
 	return &space{buffers: make([]Buffer, (total+most-1)/most), size: most, bytes: total}
 }
 
-// spaceOver plans a space of some bytes over memory of the host, which begins at a page and ends with the last page of the space.
+// spaceOver plans a space over memory of the host, which begins at a page boundary. bytes is rounded up to whole pages.
 func (g *gpu) spaceOver(host []byte, bytes int64) *space {
 	page := g.limits.Page
 	bytes, most := (bytes+page-1)&^(page-1), g.limits.Buffer&^(page-1)
 	return &space{buffers: make([]Buffer, (bytes+most-1)/most), size: most, bytes: bytes, host: host}
 }
 
-// atPage reports whether the device can use memory of the host in place.
+// atPage reports whether the device can use memory of the host in place: it must support that, and the memory must begin at a page boundary.
 func (g *gpu) atPage(memory []byte) bool {
 	page := g.limits.Page
 	return page > 0 && len(memory) > 0 && uintptr(unsafe.Pointer(&memory[0]))%uintptr(page) == 0
 }
 
-// make allocates the buffers. After an error there are none. If the device does not take memory of the host, the buffers get memory of their own.
+// make allocates the buffers. If the device rejects the memory of the host, they get memory of their own. After an error no buffers are left.
 func (s *space) make(g *gpu, what string) (err error) {
 	if s.host != nil {
 		if err := s.over(g.dev.(InPlace), what); err == nil {
@@ -61,7 +61,7 @@ func (s *space) make(g *gpu, what string) (err error) {
 	return nil
 }
 
-// over makes the buffers over the memory of the host. After an error there are none.
+// over makes the buffers over the memory of the host. After an error no buffers are left.
 func (s *space) over(d InPlace, what string) (err error) {
 	for i := range s.buffers {
 		from := int64(i) * s.size
@@ -74,6 +74,7 @@ func (s *space) over(d InPlace, what string) (err error) {
 	return nil
 }
 
+// release releases the buffers of a space that is not used any more. s may be nil.
 func (s *space) release() {
 	if s != nil {
 		s.empty()
@@ -81,7 +82,7 @@ func (s *space) release() {
 	}
 }
 
-// empty releases the buffers.
+// empty releases the buffers; make can allocate them again.
 func (s *space) empty() {
 	for i, b := range s.buffers {
 		if b != nil {
@@ -91,7 +92,7 @@ func (s *space) empty() {
 	}
 }
 
-// pieces cuts a range at the ends of buffers and, unless most is 0, into parts of at most that many bytes.
+// pieces divides a range of the space at the boundaries of buffers and, unless most is 0, into pieces of at most that many bytes.
 func (s *space) pieces(offset, size, most int64) (out []Piece) {
 	for size > 0 {
 		i := offset / s.size
@@ -106,10 +107,11 @@ func (s *space) pieces(offset, size, most int64) (out []Piece) {
 	return out
 }
 
-// view returns the bindings for a range of a space. If the offset is not aligned, the first binding begins before it, and View.Skip says how far.
+// view returns the bindings for a range of a space. If the offset is not aligned, the first binding begins before it, and View.Skip is the number of elements
+// between.
 func (g *gpu) view(s *space, offset, bytes int64, elementSize int) ([]Piece, kernels.View) {
 	begin := offset &^ (program.Align - 1)
-	size := (max(bytes, 1) + offset - begin + 15) &^ 15 // whole vectors
+	size := (max(bytes, 1) + offset - begin + 15) &^ 15 // a multiple of the size of a vector
 	v := kernels.View{Skip: (offset - begin) / int64(elementSize)}
 	ps := s.pieces(begin, size, g.limits.Binding)
 	for _, p := range ps {
@@ -118,13 +120,14 @@ func (g *gpu) view(s *space, offset, bytes int64, elementSize int) ([]Piece, ker
 	return ps, v
 }
 
-// staging is a buffer that the host maps.
+// staging is a buffer for transfers, which the host can map.
 type staging struct {
 	buffer Buffer
 	size   int64
-	shown  int64 // bytes that show has asked for; 0 if it is not mapped
+	shown  int64 // number of bytes that show has requested; 0 if the buffer is not mapped
 }
 
+// newStaging allocates a staging buffer of at least size bytes.
 func (g *gpu) newStaging(use Usage, size int64) (*staging, error) {
 	size = program.AlignUp(max(size, 1))
 	if most := g.limits.Buffer; size > most {
@@ -144,7 +147,7 @@ func (s *staging) release() {
 	}
 }
 
-// show begins to map the first n bytes, unless an earlier call did.
+// show requests that the first n bytes are mapped, unless an earlier call has done so since the last hide.
 func (s *staging) show(n int64) error {
 	if s.shown > 0 {
 		return nil
@@ -157,7 +160,7 @@ func (s *staging) show(n int64) error {
 	return nil
 }
 
-// await waits until the buffer is mapped and returns its bytes. due is when the device is expected to finish; zero means unknown.
+// await waits until the request of show has completed and returns the mapped bytes. due is when the device is expected to finish; zero means unknown.
 func (g *gpu) await(s *staging, due time.Time) ([]byte, error) {
 	for wait := NewPatience(due); ; wait.Pause() {
 		done, err := s.buffer.Mapped()
@@ -194,7 +197,7 @@ func (g *gpu) access(s *staging, n int64, due time.Time, f func([]byte)) error {
 	return s.hide()
 }
 
-// wait waits until the device has finished all submissions. due is as for await.
+// wait waits until the device has finished all submissions, or one of them fails. due is when that is expected; zero means unknown.
 func (g *gpu) wait(due time.Time) error {
 	for wait := NewPatience(due); ; wait.Pause() {
 		if idle, err := g.poll(); idle || err != nil {
@@ -203,7 +206,7 @@ func (g *gpu) wait(due time.Time) error {
 	}
 }
 
-// drain waits until nothing runs on the device, even if submissions fail. Errors are not for its caller: the runs that they belong to have ended.
+// drain waits until the device has finished all submissions, even if some fail. It drops their errors, since the runs that they belong to have ended.
 func (g *gpu) drain() {
 	for wait := NewPatience(time.Time{}); ; wait.Pause() {
 		if idle, _ := g.poll(); idle {
@@ -212,7 +215,7 @@ func (g *gpu) drain() {
 	}
 }
 
-// poll lets the driver process submissions that have ended, and reports whether all have.
+// poll lets the driver process submissions that have ended, and reports whether all have. It does not block.
 func (g *gpu) poll() (idle bool, err error) {
 	idle, err = g.dev.Poll()
 	if g.polled != nil {
@@ -221,7 +224,7 @@ func (g *gpu) poll() (idle bool, err error) {
 	return idle, g.seen(err)
 }
 
-// upload begins to copy data to an offset of a space. Device.Uploaded waits for it.
+// upload starts to copy data to an offset of a space. Device.Uploaded waits until the data has been read.
 func (g *gpu) upload(s *space, offset int64, data []byte) error {
 	for _, p := range s.pieces(offset, int64(len(data)), 0) {
 		if err := g.dev.Upload(p.Buffer, p.Offset, data[:p.Size]); err != nil {
@@ -240,14 +243,14 @@ func (g *gpu) deviceError(err error) error {
 	return diag.New(device.ErrDevice, g.api.Name(), "%w", err)
 }
 
-// Patience decides how long to sleep between two polls. It does not sleep at first, nor around the time when the work is expected to be done. The
-// longer the wait, the longer it sleeps.
+// Patience paces a loop that polls. Pause does not sleep at the beginning of the wait, nor around the time when the work is expected to end. Otherwise it
+// sleeps, and longer the longer the wait takes.
 type Patience struct{ since, due time.Time }
 
-// NewPatience begins a wait. due is when the work is expected to be done; zero means unknown.
+// NewPatience returns a Patience for a wait that begins now. due is when the work is expected to end; zero means unknown.
 func NewPatience(due time.Time) Patience { return Patience{time.Now(), due} }
 
-// Pause sleeps until it is time to poll again.
+// Pause returns when it is time to poll again. It yields the processor to other goroutines if it does not sleep.
 func (p Patience) Pause() {
 	if d := p.nap(time.Now()); d > 0 {
 		sleep(d)
@@ -256,7 +259,7 @@ func (p Patience) Pause() {
 	}
 }
 
-// nap returns how long to sleep before the next poll, 0 for not at all.
+// nap returns how long to sleep before the next poll. It may be 0.
 func (p Patience) nap(now time.Time) time.Duration {
 	const eager = time.Millisecond
 	waited, early := now.Sub(p.since), p.due.Sub(now)

@@ -17,16 +17,16 @@ import (
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
-// interval is the range [from, to) of the weights section. It lies at offset at of a space.
+// interval is the range [from, to) of the weights section. On the device it begins at offset at of a space.
 type interval struct {
 	from, to, at int64
 	space        *space
 }
 
-// plan chooses shaders, plans memory and generates the texts of the shaders.
+// plan chooses shaders, plans memory and generates the texts of the shaders. It does not use the device.
 func (x *executable) plan() error {
 	names := map[string]bool{}
-	var found []kernels.Kernel // by step
+	var found []kernels.Kernel // kernel of each step
 	for i, s := range x.p.Steps {
 		n := x.p.Graph.Nodes[s.Node]
 		k, why := kernels.Find(n)
@@ -70,21 +70,21 @@ func (x *executable) plan() error {
 	return x.planTexts()
 }
 
-// planIO plans the io space: over the host's memory if possible.
+// planIO plans the io space, over the host's memory if possible.
 func (x *executable) planIO() *space {
 	if int64(len(x.hostIO)) < x.p.IOSize || !x.g.atPage(x.hostIO[:x.p.IOSize]) {
 		return x.g.planSpace(x.p.IOSize)
 	}
 	s := x.g.spaceOver(x.hostIO[:x.p.IOSize], x.p.IOSize)
 	for _, pl := range x.p.Places {
-		if pl.Space == program.IO && pl.Offset >= s.bytes { // an empty value at the end, which needs slack
+		if pl.Space == program.IO && pl.Offset >= s.bytes { // an empty value at the end needs slack, which memory of the host lacks
 			return x.g.planSpace(x.p.IOSize)
 		}
 	}
 	return s
 }
 
-// add appends a dispatch.
+// add appends a dispatch, and assigns it a range of the parameter buffer and, if its shader can refuse values, a slot in the status buffer.
 func (x *executable) add(d dispatch) {
 	d.status = -1
 	if slices.ContainsFunc(d.shader.Bindings, func(b kernels.Binding) bool { return b.Operand == kernels.Status }) {
@@ -100,8 +100,8 @@ func (x *executable) add(d dispatch) {
 // mostGrouped is the largest number of steps in a group.
 const mostGrouped = 8
 
-// findGroup returns the group that begins at a step, and its number of steps, which is 0 if there is no group. Workgroups of one dispatch do not wait
-// for each other, so findGroup rejects groups whose results overlap what they read.
+// findGroup returns a dispatch for the group of steps that begins at step first, and the number of these steps, which is 0 if there is no group. Workgroups of
+// a dispatch do not wait for each other, so findGroup rejects groups with results that overlap other operands.
 func (x *executable) findGroup(first int, uses []int) (dispatch, int) {
 	var nodes []*ir.Node
 	for _, s := range x.p.Steps[first:min(first+mostGrouped, len(x.p.Steps))] {
@@ -122,11 +122,11 @@ func (x *executable) findGroup(first int, uses []int) (dispatch, int) {
 	return d, g.Steps
 }
 
-// planWeights lists the parts of the weights section that steps read, and plans memory for them: one space with all of them or, if the device can use
-// the section in place, a space over each.
+// planWeights finds the ranges of the weights section that steps read, and plans memory for them: one space for all ranges or, if the device can use the
+// section in place, a space over each range.
 func (x *executable) planWeights() {
 	if !x.mapped || !x.g.atPage(x.section) {
-		x.resident = merge(x.read(), program.Align, 0)
+		x.resident = merge(x.weightsRead(), program.Align, 0)
 		total := int64(0)
 		for i := range x.resident {
 			x.resident[i].at = total
@@ -139,7 +139,7 @@ func (x *executable) planWeights() {
 		x.weights = []*space{s}
 		return
 	}
-	x.resident = merge(x.read(), x.g.limits.Page, inPlaceGap)
+	x.resident = merge(x.weightsRead(), x.g.limits.Page, inPlaceGap)
 	for i := range x.resident {
 		r := &x.resident[i]
 		r.space = x.g.spaceOver(x.section[r.from:min(r.to, int64(len(x.section)))], r.to-r.from)
@@ -147,11 +147,12 @@ func (x *executable) planWeights() {
 	}
 }
 
-// inPlaceGap is how many unread bytes between two weights become part of a buffer over both. A device keeps whole buffers in memory, but thousands of
-// buffers cost time, too.
+// inPlaceGap is the largest number of unread bytes between two weights that one buffer covers together. Unread bytes take memory of the device, since it keeps
+// whole buffers in memory, but thousands of buffers take time.
 const inPlaceGap = 1 << 20
 
-// merge sorts intervals, lets them begin at multiples of unit, a power of two, and merges those with gaps of at most gap between their last units.
+// merge sorts intervals, rounds their beginnings down to multiples of unit, a power of two, and merges neighbours that are at most gap bytes apart. The end of
+// an interval counts as rounded up to a unit for that.
 func merge(list []interval, unit, gap int64) (out []interval) {
 	slices.SortFunc(list, func(a, b interval) int { return cmp.Compare(a.from, b.from) })
 	for _, r := range list {
@@ -165,8 +166,8 @@ func merge(list []interval, unit, gap int64) (out []interval) {
 	return out
 }
 
-// read lists the weights that steps read.
-func (x *executable) read() (used []interval) {
+// weightsRead returns the ranges of the weights that steps read, in the order of the steps.
+func (x *executable) weightsRead() (used []interval) {
 	for _, s := range x.p.Steps {
 		for _, in := range x.p.Graph.Nodes[s.Node].In {
 			if pl := x.p.Places[in.ID]; pl.Space == program.Weights {
@@ -177,7 +178,7 @@ func (x *executable) read() (used []interval) {
 	return used
 }
 
-// locate returns the space of a place and the offset in it.
+// locate returns the space that holds a place, and the offset in it.
 func (x *executable) locate(pl program.Place) (*space, int64) {
 	switch pl.Space {
 	case program.Arena:
@@ -194,7 +195,7 @@ func (x *executable) locate(pl program.Place) (*space, int64) {
 	return x.resident[i].space, x.resident[i].at + pl.Offset - x.resident[i].from
 }
 
-// bindings returns the views of the operands of a dispatch, and the pieces that they are made of.
+// bindings returns the views of the operands of a dispatch, and the pieces of buffers that they consist of.
 func (x *executable) bindings(d *dispatch) (views []kernels.View, pieces []Piece, err error) {
 	for _, b := range d.shader.Bindings {
 		s, offset, bytes := x.operand(d, b)
@@ -207,15 +208,15 @@ func (x *executable) bindings(d *dispatch) (views []kernels.View, pieces []Piece
 	return views, pieces, nil
 }
 
-// planTexts generates the WGSL of all dispatches on all cores. Hundreds of dispatches share a few texts.
+// planTexts generates the WGSL of all dispatches in parallel. Hundreds of dispatches share a few texts, each of which is generated once.
 func (x *executable) planTexts() error {
 	type written struct {
 		once sync.Once
 		text string
 		err  error
 	}
-	type key struct{ name, body, rest string } // all that a text depends on
-	var texts sync.Map                         // of *written, by key
+	type key struct{ name, body, rest string } // everything that a text depends on
+	var texts sync.Map                         // from key to *written
 	var e errgroup.Group
 	e.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range x.dispatches {
@@ -244,7 +245,7 @@ func (x *executable) planTexts() error {
 	return e.Wait()
 }
 
-// operand returns where the bytes of a binding lie. Their number is that for the largest sizes.
+// operand returns the place of a binding: its space, its offset, and its number of bytes for the largest sizes.
 func (x *executable) operand(d *dispatch, b kernels.Binding) (s *space, offset, bytes int64) {
 	n := d.node
 	switch b.Operand {
@@ -259,7 +260,7 @@ func (x *executable) operand(d *dispatch, b kernels.Binding) (s *space, offset, 
 	return s, offset, pl.Size
 }
 
-// operand returns the node whose value is bound; nil if the binding is not a value.
+// operand returns the node whose value is bound, or nil if the binding is not a value, such as scratch memory.
 func (d *dispatch) operand(b kernels.Binding) *ir.Node {
 	n := d.node
 	if d.steps != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestMerge: weights that are near each other share a buffer, which begins at a page.
+// TestMerge checks that weights near each other are merged, and that the results begin at multiples of the unit.
 func TestMerge(t *testing.T) {
 	for _, c := range []struct {
 		unit, gap int64

@@ -9,33 +9,34 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// recording is the state of one run.
+// recording is the state of one run, or of the recording of a tape.
 type recording struct {
 	x     *executable
 	ctx   context.Context
 	r     device.Run
 	start time.Time
 	stats *device.Stats
-	value []byte // buffer for the result of read. It is reused, because the wgpu backend collects no garbage during a run
+	value []byte // buffer for the result of read; reused, because the wgpu backend turns off garbage collection during a run
 	enc   Encoder
 
 	flow        flow
-	tape        *tape         // records here; nil to submit at once
-	downloading bool          // the next submission only copies results
+	tape        *tape         // receives the submissions; nil to submit at once
+	downloading bool          // the next submission only copies results to the host
 	submitted   time.Duration // time of the first submission, since start; 0 before it
 
 	needed []bool // steps that run; nil means all
 
-	clock Clock   // measures the steps; nil if the run has no profile, or the host measures it
+	clock Clock   // measures the steps; nil if the run is not profiled, or the host measures them
 	tick  float64 // length of a tick of clock in nanoseconds
 }
 
-// single reports whether each step must be submitted by itself, because its results are observed or its time is measured.
+// single reports whether each step must be submitted by itself, because its results are examined or the host measures its time.
 func (c *recording) single() bool {
 	o := c.r.Opts
 	return o.CheckNaN || o.Observe != nil && len(o.Dump) > 0 || o.Profile && c.clock == nil
 }
 
+// begin makes an encoder if there is none.
 func (c *recording) begin() (err error) {
 	if c.enc == nil {
 		c.enc, err = c.x.g.dev.NewEncoder(c.x.p.Method)
@@ -43,7 +44,7 @@ func (c *recording) begin() (err error) {
 	return err
 }
 
-// submit submits what is recorded.
+// submit submits the recorded commands.
 func (c *recording) submit() error {
 	if c.enc == nil {
 		return nil
@@ -82,7 +83,7 @@ func (g *gpu) submit(enc Encoder) error {
 	return g.dev.Submit(commands)
 }
 
-// copySpace records a copy between a space and a buffer, in whole words.
+// copySpace records a copy between a space at offset at and a buffer at offset offset. bytes is rounded up to whole words.
 func (c *recording) copySpace(s *space, at, bytes int64, buffer Buffer, offset int64, toBuffer bool) error {
 	for _, p := range s.pieces(at, (bytes+3)&^3, 0) {
 		var err error
@@ -99,6 +100,7 @@ func (c *recording) copySpace(s *space, at, bytes int64, buffer Buffer, offset i
 	return nil
 }
 
+// dispatch records a dispatch, unless it has nothing to do.
 func (c *recording) dispatch(d *dispatch) {
 	if d.x == 0 {
 		return
@@ -107,7 +109,7 @@ func (c *recording) dispatch(d *dispatch) {
 	c.flow.dispatches++
 }
 
-// drop discards what is recorded and not submitted.
+// drop discards the recorded commands that are not submitted.
 func (c *recording) drop() {
 	if c.enc != nil {
 		c.enc.Release()
@@ -115,7 +117,7 @@ func (c *recording) drop() {
 	}
 }
 
-// read copies a value from the device. It allocates a staging buffer for that. The bytes are valid until the next read.
+// read waits for the device and returns the bytes of a value. They are valid until the next read.
 func (c *recording) read(o program.Operand) ([]byte, error) {
 	if o.Bytes == 0 {
 		return tensor.AlignedBytes(0), nil

@@ -8,9 +8,9 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// Repeat is for benchmarks. It runs all steps of a loaded program in one submission, the given number of times, with the inputs and sizes of the last
-// run. It returns the time of one repetition by the clock of the device. Unlike a profile, which takes a time after each step and so adds some
-// microseconds to it, Repeat takes the time only at the beginning and the end.
+// Repeat is for benchmarks. It runs all steps of a loaded program the given number of times, in one submission, with the inputs and sizes of the last run. It
+// returns the average time of a repetition, measured by the clock of the device. A profile reads the clock after each step, which adds some microseconds to the
+// step; Repeat reads it only at the beginning and the end.
 func Repeat(exe device.Executable, times int) (time.Duration, error) {
 	x := exe.(*executable)
 	return guard(x.g.api, func() (time.Duration, error) {
@@ -18,12 +18,13 @@ func Repeat(exe device.Executable, times int) (time.Duration, error) {
 		defer x.g.mu.Unlock()
 		defer x.g.dev.Use()()
 		if !x.g.limits.Clock || x.b == nil {
-			return 0, diag.New(device.ErrUnsupported, x.p.Method, "cannot be repeated: %s needs a clock, and the program a run before", x.g.name)
+			return 0, diag.New(device.ErrUnsupported, x.p.Method, "cannot be repeated: the device %s must have a clock, and the program must have run before", x.g.name)
 		}
 		return x.repeat(times)
 	})
 }
 
+// repeat implements Repeat. The caller holds g.mu and has called Use.
 func (x *executable) repeat(times int) (time.Duration, error) {
 	tick, err := x.g.tick()
 	if err != nil {
@@ -34,7 +35,7 @@ func (x *executable) repeat(times int) (time.Duration, error) {
 		return 0, err
 	}
 	defer marks.Release()
-	x.unclear = x.statuses > 0 // nothing checks the status words here
+	x.unclear = x.statuses > 0 // nothing checks and clears the status words here
 	c := &recording{x: x, ctx: context.Background()}
 	defer c.drop()
 	if err := c.begin(); err != nil {

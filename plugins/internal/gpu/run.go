@@ -14,11 +14,11 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Run executes the program once. It takes few submissions (see flow), unless options observe single steps.
+// Run executes the program once. It makes few submissions (see flow), unless the options examine single steps.
 func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error) {
 	stats, err := guard(x.g.api, func() (device.Stats, error) { return x.run(ctx, r) })
 	if err != nil && !errors.Is(err, device.ErrNaN) {
-		stats.FirstNaN = -1 // also if stats is the zero value
+		stats.FirstNaN = -1 // stats may be the zero value
 	}
 	return stats, err
 }
@@ -33,7 +33,7 @@ func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error
 		return stats, diag.New(device.ErrInput, x.p.Method, "%d bytes of inputs and outputs; the program needs %d", len(r.IO), x.p.IOSize)
 	}
 	if host := x.io.host; host != nil && unsafe.SliceData(r.IO) != unsafe.SliceData(host) {
-		return stats, diag.New(device.ErrInput, x.p.Method, "inputs and outputs lie elsewhere than Load was told")
+		return stats, diag.New(device.ErrInput, x.p.Method, "the inputs and outputs of the run are not in the memory that Load was given")
 	}
 	if err := x.g.lostError(); err != nil {
 		return stats, err
@@ -65,13 +65,13 @@ func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error
 	return stats, err
 }
 
-// steps does the work of a run whose inputs are in the staging buffer, or in place.
+// steps executes a run whose inputs are in the staging buffer or in place, and copies the results to the host.
 func (c *recording) steps() error {
 	if c.r.Progress != nil {
 		c.r.Progress(0)
 	}
 	if c.plain() {
-		if err := c.play(); err != nil {
+		if err := c.submitPlain(); err != nil {
 			return err
 		}
 		return c.results()
@@ -89,7 +89,7 @@ func (c *recording) steps() error {
 	return c.results()
 }
 
-// dispatchAll records all steps that are needed, or runs them one by one.
+// dispatchAll records the steps that the run needs. If each must be submitted by itself, it also runs them.
 func (c *recording) dispatchAll() error {
 	x, next := c.x, 0
 	if err := c.mark(0); err != nil {
@@ -146,7 +146,7 @@ func (c *recording) dispatchAll() error {
 			if err := x.g.wait(time.Time{}); err != nil {
 				return err
 			}
-			if err := c.look(i, begin); err != nil {
+			if err := c.examine(i, begin); err != nil {
 				return err
 			}
 		case c.flow.full() && i+1 < len(x.p.Steps):
@@ -158,7 +158,7 @@ func (c *recording) dispatchAll() error {
 	return c.begin()
 }
 
-// grouped reports for each group whether its shader runs instead of those of its steps. It does if all of its steps run, and nothing looks at
+// grouped reports for each group whether its shader runs instead of the shaders of its steps. It does if the run needs all of these steps and examines no
 // values between them.
 func (c *recording) grouped() []bool {
 	out := make([]bool, c.x.groups)
@@ -174,22 +174,22 @@ func (c *recording) grouped() []bool {
 	return out
 }
 
-// look records the time of step i, which has ended, and examines its results. It is for runs that observe single steps.
-func (c *recording) look(i int, begin time.Duration) error {
+// examine records the time of step i, which has ended, and examines its results. It is used in runs that submit each step by itself.
+func (c *recording) examine(i int, begin time.Duration) error {
 	s := c.x.b.Steps[i]
 	if c.r.Opts.Profile {
 		c.stats.Steps = append(c.stats.Steps, device.Step{Node: s.Node.ID, Start: begin, Time: time.Since(c.start) - begin})
 	}
 	for _, out := range s.Outs {
-		if err := c.lookAt(s.Node, out); err != nil {
+		if err := c.examineResult(s.Node, out); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// lookAt passes a result of a step to the observer and checks it for NaN, as the options of the run say.
-func (c *recording) lookAt(by *ir.Node, out program.Operand) error {
+// examineResult passes a result of step by to the observer and checks it for NaN, if the options of the run require it.
+func (c *recording) examineResult(by *ir.Node, out program.Operand) error {
 	o := c.r.Opts
 	observed := o.Observe != nil && slices.Contains(o.Dump, out.Node)
 	if !observed && !(o.CheckNaN && out.DType.IsFloat()) {

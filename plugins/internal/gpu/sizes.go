@@ -10,14 +10,14 @@ import (
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
-// sizes is what a program's shaders need for given values of its symbols.
+// sizes holds what the shaders of a program need for given values of its symbols.
 type sizes struct {
 	bound      *program.Bound
 	params     []byte      // the parameters of all dispatches
-	workgroups [][2]uint32 // by dispatch: along x and y
+	workgroups [][2]uint32 // number of workgroups of each dispatch, along x and y
 }
 
-// bind writes the parameters of all shaders for the sizes of a run, unless they are those of the last run.
+// bind writes the parameters of all shaders for the sizes of a run, unless they are the sizes of the last run. It discards the tape if the sizes are new.
 func (x *executable) bind(syms map[string]int64) error {
 	if x.b != nil && maps.Equal(x.syms, syms) {
 		return nil
@@ -79,7 +79,7 @@ func (x *executable) sizesOf(syms map[string]int64) (*sizes, error) {
 			w[0], w[1], err = x.g.fold(d.shader.Groups(c))
 		}
 		if err != nil && d.steps != nil {
-			*w = [2]uint32{} // its steps run one by one
+			*w = [2]uint32{} // the steps of the group run one by one
 			continue
 		}
 		if err != nil {

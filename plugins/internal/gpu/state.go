@@ -10,14 +10,14 @@ import (
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
-// state is memory of a device that outlives runs, such as a key-value cache.
+// state implements device.State: memory of a device that outlives runs, such as a key-value cache.
 type state struct {
 	g     *gpu
 	size  int64
-	space *space // nil once closed
+	space *space // nil after Close
 }
 
-// NewState allocates a state on a device. It is zero.
+// NewState allocates a state of zeros on a device.
 func (b *Backend) NewState(_ context.Context, id string, size int64) (device.State, error) {
 	return guard(b.api, func() (device.State, error) {
 		g, err := b.open(id)
@@ -29,7 +29,7 @@ func (b *Backend) NewState(_ context.Context, id string, size int64) (device.Sta
 		defer g.dev.Use()()
 		s := &state{g, size, g.planSpace(size)}
 		if free := g.adapter.Free(); free > 0 && s.space.bytes > free {
-			return nil, diag.New(device.ErrMemory, b.api.Name(), "a state of %s; of the memory of %s, %s are free", megabytes(size), g.name, megabytes(free)).WithHint(MemoryHint)
+			return nil, diag.New(device.ErrMemory, b.api.Name(), "a state of %s does not fit: %s has %s of free memory", megabytes(size), g.name, megabytes(free)).WithHint(MemoryHint)
 		}
 		if err := s.space.make(g, "state"); err != nil {
 			return nil, err
@@ -40,7 +40,7 @@ func (b *Backend) NewState(_ context.Context, id string, size int64) (device.Sta
 
 func (s *state) Size() int64 { return s.size }
 
-// do runs f while nothing else uses the device. It returns an error if the state is closed or the device lost.
+// do calls f while nothing else uses the device. It returns an error if the state is closed or the device is lost.
 func (s *state) do(f func() error) error {
 	_, err := guard(s.g.api, func() (struct{}, error) {
 		s.g.mu.Lock()
@@ -73,7 +73,7 @@ func (s *state) Clear(context.Context) error {
 func (s *state) Copy(_ context.Context, from device.State) error {
 	f, ok := from.(*state)
 	if !ok || f.g != s.g || f.size != s.size {
-		return diag.New(device.ErrInput, s.g.api.Name(), "a state of %d bytes, of this device or another, cannot be copied to one of %d", from.Size(), s.size)
+		return diag.New(device.ErrInput, s.g.api.Name(), "a state of %d bytes cannot be copied to this one of %d; want the same device and size", from.Size(), s.size)
 	}
 	return s.do(func() error {
 		if f.space == nil {
@@ -90,7 +90,7 @@ func (s *state) Copy(_ context.Context, from device.State) error {
 	})
 }
 
-// copyChunk is the largest number of bytes that read copies at a time.
+// copyChunk is the maximum number of bytes that read copies at a time.
 const copyChunk = 8 << 20
 
 func (s *state) Read(_ context.Context, offset int64, b []byte) error {
@@ -100,7 +100,7 @@ func (s *state) Read(_ context.Context, offset int64, b []byte) error {
 	return s.do(func() error { return s.read(offset, b) })
 }
 
-// read copies bytes of the state to b. On the device it copies whole words.
+// read copies bytes of the state at an offset to b. The device copies whole words.
 func (s *state) read(offset int64, b []byte) error {
 	for len(b) > 0 {
 		begin := offset &^ 3
@@ -138,7 +138,7 @@ func (s *state) Write(_ context.Context, offset int64, b []byte) error {
 	}
 	return s.do(func() error {
 		begin := offset &^ 3
-		if end := offset + int64(len(b)); begin != offset || end&3 != 0 { // keep the rest of words that are written in part
+		if end := offset + int64(len(b)); begin != offset || end&3 != 0 { // read the words that are written in part, to preserve their other bytes
 			whole := make([]byte, (end+3)&^3-begin)
 			if err := s.read(begin, whole); err != nil {
 				return err
@@ -165,7 +165,7 @@ func (s *state) Close() error {
 	return err
 }
 
-// useState checks the state, feeds and keeps of a run for the sizes bound last, and binds the state to the shaders.
+// useState checks the state, the feeds and the keeps of a run against the sizes that were bound last, and binds the state to the stateful dispatches.
 func (x *executable) useState(r device.Run) error {
 	if err := r.CheckState(x.p, x.b.Inputs, x.b.Outputs); err != nil {
 		return err
@@ -188,7 +188,7 @@ func (x *executable) useState(r device.Run) error {
 	for i := range x.dispatches {
 		if d := &x.dispatches[i]; d.stateful {
 			if err := x.bindGroup(d); err != nil {
-				x.state = nil // some bind groups have the new state, some the old one
+				x.state = nil // some bind groups have the new state and some the old one, so the next run must bind all of them
 				return err
 			}
 		}
@@ -196,11 +196,11 @@ func (x *executable) useState(r device.Run) error {
 	return nil
 }
 
-// onDevice returns st as an open state of this device, or an error.
+// onDevice returns st as a *state, or an error if it is closed or belongs to another backend or device.
 func (x *executable) onDevice(st device.State) (*state, error) {
 	s, ok := st.(*state)
 	if !ok || s.g != x.g || s.space == nil {
-		return nil, diag.New(device.ErrInput, x.p.Method, "the state is closed, or of another backend or device")
+		return nil, diag.New(device.ErrInput, x.p.Method, "the state is closed, or belongs to another backend or device")
 	}
 	return s, nil
 }
@@ -215,12 +215,12 @@ func (x *executable) isStateful(s kernels.Shader, d *dispatch) bool {
 	return false
 }
 
-// transfer records the copies of feeds from states to inputs or, if keep is set, of keeps from outputs to states.
+// transfer records the copies of device.Run.Feeds from states to inputs or, if keep is set, of device.Run.Keeps from outputs to states.
 func (c *recording) transfer(list []device.Transfer, values []program.Operand, keep bool) error {
 	for _, t := range list {
 		o, s := values[t.Tensor], t.State.(*state).space
 		from, at := c.x.io.pieces(o.Offset, (o.Bytes+3)&^3, 0), t.Offset
-		for _, p := range from { // a state and the io space are cut into buffers at different offsets
+		for _, p := range from { // the buffers of a state and of the io space end at different offsets
 			done := int64(0)
 			for _, q := range s.pieces(at, p.Size, 0) {
 				var err error

@@ -9,36 +9,37 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// tape is the recording of a whole plain run. Recording takes longer than short programs run, and depends only on the sizes and on the wanted
-// outputs, so each run records the tape of the next one while the device works. A tape is played once, because neither WebGPU nor Metal has
+// tape holds the recorded commands of a whole plain run (see plain). Recording takes longer than short programs run. It depends only on the sizes and the
+// wanted outputs, so while the device works on a run, the host records a tape for the next one. A tape is submitted once, because neither WebGPU nor Metal has
 // reusable command buffers.
 type tape struct {
-	parts   []part
-	outputs []bool // as in device.Run
+	submissions []submission
+	outputs     []bool // device.Run.Outputs
 }
 
-// part is one submission.
-type part struct {
+// submission is a recorded submission of a tape.
+type submission struct {
 	commands Commands
-	next     int  // step after its last one
-	download bool // it only copies results. That takes little time, so it is submitted without waiting for a slot
+	next     int  // number of steps that have ended when it ends
+	download bool // it only copies results to the host, which is so quick that it is submitted without waiting for a slot
 }
 
+// release releases the submissions that are left. t may be nil.
 func (t *tape) release() {
 	if t != nil {
-		for _, p := range t.parts {
-			p.commands.Release()
+		for _, s := range t.submissions {
+			s.commands.Release()
 		}
-		t.parts = nil
+		t.submissions = nil
 	}
 }
 
-// plain reports whether the run can be played from a tape: it has no feeds and no keeps, and nothing observes or times its steps.
+// plain reports whether the run can use a tape: it has no feeds and no keeps, it is not profiled, and no step is submitted by itself.
 func (c *recording) plain() bool {
 	return !c.single() && !c.r.Opts.Profile && len(c.r.Feeds)+len(c.r.Keeps) == 0
 }
 
-// record makes a tape for the sizes bound last and for some outputs; nil means all.
+// record records a tape for the sizes that were bound last, and for a selection of outputs; nil means all.
 func (x *executable) record(outputs []bool) (*tape, error) {
 	t, err := x.recordAt(x.pace, outputs)
 	if err != nil {
@@ -47,17 +48,17 @@ func (x *executable) record(outputs []bool) (*tape, error) {
 	return t, err
 }
 
-// exactError replaces the error of a recording by one that names the step.
+// exactError repeats a recording that failed with err, with one dispatch per submission, and returns its error, which names the step.
 func (x *executable) exactError(err error, outputs []bool) error {
-	t, exact := x.recordAt(submissionTime, outputs) // a dispatch per submission
-	t.release()
+	single, exact := x.recordAt(submissionTime, outputs)
+	single.release()
 	if exact != nil {
 		return exact
 	}
 	return err
 }
 
-// recordAt is record with the time that a dispatch takes.
+// recordAt is like record. pace is the average time of a dispatch, which determines the size of submissions.
 func (x *executable) recordAt(pace time.Duration, outputs []bool) (t *tape, err error) {
 	t = &tape{outputs: slices.Clone(outputs)}
 	r := device.Run{Outputs: t.outputs}
@@ -74,7 +75,7 @@ func (x *executable) recordAt(pace time.Duration, outputs []bool) (t *tape, err 
 	return t, nil
 }
 
-// cut ends a submission: it adds a part to the tape or, without a tape, submits.
+// cut ends a submission: it adds the recorded commands to the tape, or submits them if there is no tape.
 func (c *recording) cut() error {
 	if c.tape == nil {
 		return c.flush()
@@ -84,14 +85,14 @@ func (c *recording) cut() error {
 	if err != nil {
 		return c.refused(c.flow.first, c.flow.next, err)
 	}
-	c.tape.parts = append(c.tape.parts, part{commands, c.flow.next, c.downloading})
+	c.tape.submissions = append(c.tape.submissions, submission{commands, c.flow.next, c.downloading})
 	c.flow.first = c.flow.next
 	c.flow.ended()
 	return nil
 }
 
-// play submits the tape, or records and submits the run if there is none. Then it records the next tape while the device works.
-func (c *recording) play() error {
+// submitPlain submits the tape for this run, or records and submits the run if there is none. Then it records a tape for the next run while the device works.
+func (c *recording) submitPlain() error {
 	x := c.x
 	outputs := c.r.Outputs
 	if x.tape != nil && !slices.Equal(x.tape.outputs, outputs) {
@@ -105,32 +106,32 @@ func (c *recording) play() error {
 	if err := submit(); err != nil {
 		return err
 	}
-	if x.pace > 0 { // otherwise the size of submissions is not known
-		x.tape, _ = x.record(outputs) // an error is left to the next run
+	if x.pace > 0 { // not after the first run, because the best size of submissions is not known yet
+		x.tape, _ = x.record(outputs) // after an error, the next run records again and reports it
 	}
 	return nil
 }
 
-// submitTape submits the tape.
+// submitTape submits the tape, which cannot be used again.
 func (c *recording) submitTape() error {
 	t := c.x.tape
 	c.x.tape = nil
 	defer t.release()
-	for len(t.parts) > 0 {
-		p := t.parts[0]
-		if !p.download {
+	for len(t.submissions) > 0 {
+		s := t.submissions[0]
+		if !s.download {
 			if err := c.awaitSlot(); err != nil {
 				return err
 			}
 		}
-		t.parts = t.parts[1:]
-		if err := c.x.g.dev.Submit(p.commands); err != nil {
+		t.submissions = t.submissions[1:]
+		if err := c.x.g.dev.Submit(s.commands); err != nil {
 			return c.x.g.deviceError(err)
 		}
 		if c.submitted == 0 {
 			c.submitted = time.Since(c.start)
 		}
-		c.track(p.next)
+		c.track(s.next)
 	}
 	return nil
 }
@@ -153,7 +154,7 @@ func (c *recording) stream() error {
 	return nil
 }
 
-// refused returns the error for steps [first, next), whose commands the device does not accept.
+// refused returns the error for steps [first, next) if the device rejects their commands.
 func (c *recording) refused(first, next int, err error) error {
 	if next == first+1 {
 		n := c.x.p.Graph.Nodes[c.x.p.Steps[first].Node]

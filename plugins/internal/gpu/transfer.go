@@ -12,17 +12,17 @@ import (
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
-// Inputs reach the device through one staging buffer. Results come back through several of downloadChunk bytes: while the device fills one, the
-// host empties the one before. If the io space lies over the host's memory, neither is needed.
+// downloadChunk is the maximum size of a staging buffer for results, in bytes. Inputs are copied to the device through one staging buffer. Results are copied
+// to the host through several: while the device fills one, the host reads the one before. If the io space lies over the host's memory, neither is needed.
 const downloadChunk = 32 << 20
 
-// joinGap is how many unused bytes between two tensors are copied to save a command. A command costs a device some microseconds.
+// joinGap is the maximum number of unused bytes between two tensors that one command copies together. A command costs a device some microseconds.
 const joinGap = 64 << 10
 
-// stretch is a range of bytes at offset io of the io space, and at offset at of the staging buffers.
+// stretch is a range of bytes that is copied between offset io of the io space and offset at of the staging buffers.
 type stretch struct{ io, at, bytes int64 }
 
-// join merges stretches that follow each other at the same distance on both sides.
+// join merges successive stretches if the gap between them is the same in the io space and in the staging buffers, and at most joinGap.
 func join(list []stretch) (out []stretch) {
 	for _, s := range list {
 		if k := len(out) - 1; k >= 0 {
@@ -37,7 +37,7 @@ func join(list []stretch) (out []stretch) {
 	return out
 }
 
-// within returns the parts of stretches in the staging bytes [from, from+n), at offsets from there.
+// within returns the parts of stretches that lie in the staging bytes [from, from+n). Their at is relative to from.
 func within(list []stretch, from, n int64) (out []stretch) {
 	for _, s := range list {
 		begin, end := max(s.at, from), min(s.at+s.bytes, from+n)
@@ -48,7 +48,7 @@ func within(list []stretch, from, n int64) (out []stretch) {
 	return out
 }
 
-// planTransfers plans the staging buffers. Inputs lie there at the same distances as in the io space, so that join can copy them with one command.
+// planTransfers plans the staging buffers. Inputs are laid out like in the io space, at the same distances, so that join can merge their copies.
 func (x *executable) planTransfers() {
 	x.upAt, x.upBytes, x.downBytes = nil, 0, x.statusBytes()
 	x.chunk = min(downloadChunk, x.g.limits.Buffer)
@@ -96,10 +96,11 @@ func (x *executable) releaseStaging() {
 	x.up, x.down = nil, nil
 }
 
-// statusBytes returns the size of the slots in which shaders report values that they refuse. They come first in the staging buffers for results.
+// statusBytes returns the size of the status slots, in which shaders report values that they refuse. The slots are at the beginning of the first staging
+// buffer for results.
 func (x *executable) statusBytes() int64 { return int64(x.statuses) * program.Align }
 
-// uploads lists the inputs that are copied to the device.
+// uploads returns the copies of inputs to the device.
 func (x *executable) uploads(r *device.Run) (list []stretch) {
 	if x.io.host != nil {
 		return nil
@@ -112,7 +113,7 @@ func (x *executable) uploads(r *device.Run) (list []stretch) {
 	return list
 }
 
-// downloads lists the results that are copied to the host. end is where the last one ends in the staging buffers.
+// downloads returns the copies of results to the host. end is the end of the last one in the staging buffers.
 func (x *executable) downloads(r *device.Run) (list []stretch, end int64) {
 	end = x.statusBytes()
 	if x.io.host != nil {
@@ -154,7 +155,7 @@ func (c *recording) inputs() error {
 	return c.transfer(c.r.Feeds, x.b.Inputs, false)
 }
 
-// outputs records the copies after the steps. Each staging buffer but the first has a submission of its own.
+// outputs records the copies after the steps. The copies to each staging buffer after the first are a submission of their own.
 func (c *recording) outputs() error {
 	x := c.x
 	if err := c.transfer(c.r.Keeps, x.b.Outputs, true); err != nil {
@@ -209,7 +210,7 @@ func (c *recording) results() error {
 			return x.g.seen(err)
 		}
 	}
-	if x.upBytes > 0 { // for the next run
+	if x.upBytes > 0 { // so that the next run can write its inputs at once
 		if err := x.up.show(x.up.size); err != nil {
 			return x.g.seen(err)
 		}
@@ -258,7 +259,7 @@ func (c *recording) results() error {
 	return diag.New(device.ErrInput, n.Label(), "step %d of %d (%s): %s", refused+1, len(x.p.Steps), n.Op.Name, why)
 }
 
-// measure sets the pace after a plain run.
+// measure sets the pace, if this is a plain run. It is called when the device has finished.
 func (c *recording) measure() {
 	if n := len(c.x.dispatches); n > 0 && c.plain() {
 		c.x.pace = (time.Since(c.start) - c.submitted) / time.Duration(n)
@@ -275,7 +276,7 @@ func (x *executable) refusedStep(statuses []byte) int {
 	return -1
 }
 
-// clearStatus clears the status words, unless the last run has left them zero.
+// clearStatus clears the status words, unless they are known to be zero.
 func (x *executable) clearStatus() error {
 	if x.unclear {
 		err := x.g.commands(func(enc Encoder) error { return enc.Clear(Piece{x.status.buffers[0], 0, x.statusBytes()}) })

@@ -16,7 +16,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// sums makes a program with the results y = x+x and z = x+y.
+// sums returns a program with the results y = x+x and z = x+y.
 func sums(t *testing.T) *program.Program {
 	t.Helper()
 	g := ir.NewGraph("sums")
@@ -32,7 +32,7 @@ func sums(t *testing.T) *program.Program {
 	return p
 }
 
-// TestInPlaceIO: where the host says that runs have their inputs and results in mapped memory, nothing copies them, and otherwise they are copied.
+// TestInPlaceIO checks that inputs and results are not copied if Load is told their memory and Metal accepts it, and copied otherwise.
 func TestInPlaceIO(t *testing.T) {
 	const copied = "copyFromBuffer:sourceOffset:toBuffer:destinationOffset:size:"
 	p := sums(t)
@@ -41,9 +41,9 @@ func TestInPlaceIO(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		skip    int
-		private bool // the host does not say so
+		private bool // Load is not told the memory
 		with    func(f *fake)
-		buffers int // over the memory
+		buffers int // expected number of buffers over the memory
 	}{
 		{"in place", 0, false, nil, 1},
 		{"not told", 0, true, nil, 0},
@@ -63,7 +63,7 @@ func TestInPlaceIO(t *testing.T) {
 				l.IO = nil
 			}
 			before := f.sent[copied]
-			e, err := b.Load(t.Context(), l) // this records the first run
+			e, err := b.Load(t.Context(), l) // also records the first run
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -98,7 +98,7 @@ func TestInPlaceIO(t *testing.T) {
 				}
 			}
 			_, err = e.Run(t.Context(), device.Run{IO: tensor.AlignedBytes(int(p.IOSize))})
-			if (c.buffers > 0) != errors.Is(err, device.ErrInput) || c.buffers > 0 && !strings.Contains(err.Error(), "lie elsewhere") {
+			if (c.buffers > 0) != errors.Is(err, device.ErrInput) || c.buffers > 0 && !strings.Contains(err.Error(), "not in the memory that Load was given") {
 				t.Errorf("a run in other memory: %v", err)
 			}
 			if err := e.Close(); err != nil {
@@ -110,7 +110,7 @@ func TestInPlaceIO(t *testing.T) {
 	}
 }
 
-// TestInPlaceIOAfterFailure: when a run has failed, nothing uses the memory any more.
+// TestInPlaceIOAfterFailure checks that a run that fails returns only after all its command buffers have ended, because the host may reuse the memory then.
 func TestInPlaceIOAfterFailure(t *testing.T) {
 	f, b := start(t, "")
 	p := sums(t)
@@ -129,7 +129,7 @@ func TestInPlaceIOAfterFailure(t *testing.T) {
 	}
 	for _, o := range f.objects {
 		if o.class == "MTLCommandBuffer" && o.values["status"] != 0 {
-			t.Error("after the run a command buffer is left that was committed")
+			t.Error("a committed command buffer is left after the run")
 		}
 	}
 	f.status = nil

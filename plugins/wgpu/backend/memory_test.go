@@ -61,7 +61,7 @@ func TestTooLarge(t *testing.T) {
 	if !errors.Is(err, device.ErrMemory) {
 		t.Fatalf("the error is %v; want %v", err, device.ErrMemory)
 	}
-	for _, text := range []string{"needs ", "arena ", "free are 73.4 MB", "largest tensor", "4.2 MB"} {
+	for _, text := range []string{"needs ", "arena ", "73.4 MB are free", "largest tensor", "4.2 MB"} {
 		if !strings.Contains(err.Error(), text) {
 			t.Errorf("%v; want it to say %q", err, text)
 		}
