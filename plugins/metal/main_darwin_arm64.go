@@ -11,7 +11,7 @@ import (
 
 func main() {
 	b := driver.New()
-	go b.Prepare() // while the host is still reading
+	go b.Prepare() // opens the device while the host is still reading the artifact
 	rpc.Serve(rpc.ServeConfig{
 		Name: "metal", Backend: b, Log: rpc.NewLogger(slog.LevelInfo),
 		Decode: format.DecodeProgram,

@@ -11,7 +11,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
-// level is the compiler's for kernels; empty is the usual. The linker sets it: -X main.level=-O0.
+// level is the optimisation flag for compiling kernels; empty means the default. The linker can set it: -ldflags "-X main.level=-O0".
 var level string
 
 func main() {

@@ -11,10 +11,11 @@ import (
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
-// New makes the backend of this machine's Metal devices.
+// New returns a backend for the Metal devices of this machine.
 func New() *gpu.Backend { return gpu.New(api{cache: cacheFolder()}) }
 
-// cacheFolder is where compiled pipelines are kept between runs: rlx/metal in the user's cache. It is empty, and nothing is kept, if there is no cache.
+// cacheFolder returns the folder in which compiled pipelines are cached between runs: rlx/metal in the user's cache directory. It returns "", which turns
+// caching off, if the user has no cache directory.
 func cacheFolder() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -24,11 +25,12 @@ func cacheFolder() string {
 }
 
 type api struct {
-	cache string
-	// For tests: products and attention without matrices, and the shapes of their tiles.
-	plain     bool
-	tile      *kernels.Tile
-	attention *kernels.AttentionMatrices
+	cache string // folder of compiled pipelines; empty for none
+
+	// Tests set these.
+	plain     bool                       // products and attention do not use simdgroup matrices
+	tile      *kernels.Tile              // shape of the tiles of matrix products; nil for the kernels' choice
+	attention *kernels.AttentionMatrices // shape of the tiles of attention; nil for the kernels' choice
 }
 
 func (api) Name() string                             { return "metal" }
@@ -53,7 +55,7 @@ func (a api) Adapters() ([]gpu.Adapter, error) {
 	return out, nil
 }
 
-// adapter is a device with its description. It keeps the device as long as the process lives.
+// adapter describes a device. The device is never released.
 type adapter struct {
 	mtlDevice
 	info   device.Device
@@ -64,22 +66,22 @@ type adapter struct {
 func (a *adapter) Info() device.Device { return a.info }
 func (a *adapter) Limits() gpu.Limits  { return a.limits }
 
-// Free is the rest of the memory that the device recommends to use; other processes use the same memory, and Metal does not say how much.
+// Free returns the recommended size of the working set less what this process has allocated. The memory that other processes use is not subtracted,
+// because Metal does not report it.
 func (a *adapter) Free() int64 {
 	return max(1, int64(workingSet.to(a.mtlDevice))-int64(allocatedSize.to(a.mtlDevice)))
 }
 
-// Sizes of buffers are words of 32 bits in kernels, so a binding shows less than 4 GiB; half of that keeps indices positive.
 const (
-	maxBinding = 2 << 30
-	maxGroups  = 1 << 16  // in each dimension; Metal names no limit
+	maxBinding = 2 << 30  // kernels get the size of a binding in 32 bits; with at most half of that range, indices are positive as int32, too
+	maxGroups  = 1 << 16  // in each dimension; Metal documents no limit
 	pageSize   = 16 << 10 // of macOS on Apple silicon
 )
 
 func (a api) describe(d mtlDevice) *adapter {
 	buffer, shared := int64(maxBufferLength.to(d))&^255, int(maxSharedLength.to(d))
 	out := &adapter{mtlDevice: d, cache: a.cache, limits: gpu.Limits{
-		Binding: min(buffer, maxBinding), Buffer: buffer, Bindings: maxBuffers - 1, // the last buffer of a kernel has the sizes of the others
+		Binding: min(buffer, maxBinding), Buffer: buffer, Bindings: maxBuffers - 1, // the last buffer of a kernel holds the sizes of the others
 		Groups: maxGroups, Clock: true, Kernels: kernels.Limits{WorkgroupStorage: shared},
 	}}
 	out.info = device.Device{Name: goString(deviceName.to(d)), Type: "gpu", Memory: int64(workingSet.to(d)),
@@ -103,7 +105,7 @@ func (a *adapter) Open() (gpu.Device, error) {
 	defer pool()()
 	q := newCommandQueue.to(a.mtlDevice)
 	if q == 0 {
-		return nil, diag.New(device.ErrUnavailable, "metal", "%s cannot be opened: it makes no command queue", a.info.Name)
+		return nil, diag.New(device.ErrUnavailable, "metal", "%s cannot be opened: Metal returned no command queue", a.info.Name)
 	}
 	settings := newCommandBufferSettings.to(classCommandBufferDescriptor.object())
 	setErrorOptions.to(settings, commandBufferErrorOptionEncoderExecutionStatus)

@@ -5,19 +5,20 @@ import (
 	"path/filepath"
 )
 
-// archive has compiled pipelines, in a file of the user's cache. Whatever fails with it is ignored: the pipelines are compiled then. The zero value
-// keeps nothing.
+// archive is a cache of compiled pipelines, stored in one file in the user's cache directory. Errors of the cache are ignored: a pipeline that cannot be
+// read is compiled, and one that cannot be stored is compiled again by the next process. An archive whose objects are 0 caches nothing.
 type archive struct {
 	d       *opened
 	objects mtlBinaryArchive
-	list    nsArray // of objects alone, for descriptors
+	list    nsArray // contains only objects; pipeline descriptors take an array
 	path    string
 }
 
-// largestArchive is the size at which an archive starts anew: pipelines of earlier versions are never removed from it.
+// largestArchive is the size in bytes from which a file is not read any more but replaced. Pipelines of earlier versions of the kernels are never removed
+// from a file, so it would grow without bound.
 const largestArchive = 256 << 20
 
-// openArchive reads the file, if it is there and Metal accepts it. Otherwise it is replaced.
+// openArchive opens the archive in the cache folder, or starts an empty one if the file does not exist, is too large, or is rejected by Metal.
 func (d *opened) openArchive() *archive {
 	a := &archive{d: d}
 	if d.cache == "" || os.MkdirAll(d.cache, 0o755) != nil {
@@ -46,7 +47,8 @@ func (d *opened) openArchive() *archive {
 	return a
 }
 
-// find returns a pipeline of the archive. missed reports that it should be added: there is an archive, which lacks it.
+// find returns the pipeline for a descriptor, or 0 if the archive does not contain it. missed reports that the caller should compile the pipeline and add
+// it to the archive; it is false if there is no archive.
 func (a *archive) find(settings mtlComputePipelineDescriptor) (p mtlComputePipelineState, missed bool) {
 	if a.objects == 0 {
 		return 0, false
@@ -59,7 +61,7 @@ func (a *archive) find(settings mtlComputePipelineDescriptor) (p mtlComputePipel
 	return p, err != nil
 }
 
-// add adds pipelines, frees their descriptors, of which some are 0, and writes the file anew.
+// add adds the pipelines of the descriptors that are not 0, frees these descriptors, and rewrites the file.
 func (a *archive) add(settings []mtlComputePipelineDescriptor) {
 	defer pool()()
 	changed := false
@@ -74,7 +76,7 @@ func (a *archive) add(settings []mtlComputePipelineDescriptor) {
 	if !changed {
 		return
 	}
-	f, err := os.CreateTemp(filepath.Dir(a.path), "archive") // renamed when it is whole: other processes read the file
+	f, err := os.CreateTemp(filepath.Dir(a.path), "archive") // renamed once it is complete, because other processes may read the file
 	if err != nil {
 		return
 	}

@@ -9,7 +9,7 @@ func init() {
 	p := &pure{}
 	at, err := p.symbol(bridgeLibrary, "objc_msgSend")
 	if err != nil {
-		return // purego's own package fails earlier
+		return // unreachable: package objc would have panicked before
 	}
 	p.message = at
 	purego.RegisterFunc(&p.double, at)
@@ -18,12 +18,12 @@ func init() {
 
 // pure calls the system's Objective-C through purego.
 type pure struct {
-	message uintptr // objc_msgSend, which takes and returns what the method does
+	message uintptr // objc_msgSend, which has the arguments and the result of the method
 	double  func(to, selector uintptr) float64
 }
 
 func (*pure) symbol(library, name string) (uintptr, error) {
-	handle, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_GLOBAL) // counts openings; a library is loaded once
+	handle, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_GLOBAL) // a library that is open already is not loaded again
 	if err != nil {
 		return 0, err
 	}

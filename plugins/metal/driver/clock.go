@@ -6,13 +6,14 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// clock takes times at the ends of command buffers, so each mark ends one. Metal's counter samples take times within a command buffer, but not between
-// dispatches on Apple's GPUs. The gap between two command buffers counts for the later one.
+// clock implements gpu.Clock with the end times of command buffers, so each Mark starts a new command buffer. Metal's counter samples are no alternative:
+// on Apple's GPUs they cannot be taken between dispatches. The gap between two command buffers counts towards the later one.
 type clock struct {
 	marks int
-	ticks *buffer // a word for each mark, and 4 bytes to fill in a part that has no commands
+	ticks *buffer // a uint64 for each mark, and 4 bytes that a command buffer without other commands fills
 }
 
+// mark is time k of a clock.
 type mark struct {
 	of *clock
 	k  int
@@ -32,27 +33,27 @@ func (c *clock) Release()          { c.ticks.Release() }
 func (c *clock) Ticks() gpu.Buffer { return c.ticks }
 func (c *clock) Bytes() int64      { return c.ticks.size }
 
-// set writes the time of a mark, in nanoseconds.
+// set stores a time, in nanoseconds, as the time of the mark.
 func (m mark) set(at uint64) {
 	binary.LittleEndian.PutUint64(m.of.ticks.Bytes(m.of.ticks.size)[m.k*tickBytes:], at)
 }
 
 func (e *encoder) Mark(of gpu.Clock, k int) error {
 	m := mark{of.(*clock), k}
-	p := &e.parts[len(e.parts)-1]
-	switch n := len(e.parts); {
-	case len(p.commands) == 0 && n > 1: // nothing since the last mark
-		p = &e.parts[n-2]
-	case len(p.commands) == 0:
+	l := &e.lists[len(e.lists)-1]
+	switch n := len(e.lists); {
+	case len(l.commands) == 0 && n > 1: // nothing since the last mark
+		l = &e.lists[n-2]
+	case len(l.commands) == 0:
 		e.add(command{to: m.of.ticks, toAt: int64(m.of.marks) * tickBytes, bytes: 4})
 		fallthrough
 	default:
-		e.parts = append(e.parts, part{})
-		p = &e.parts[len(e.parts)-2]
+		e.lists = append(e.lists, commandList{})
+		l = &e.lists[len(e.lists)-2]
 	}
-	p.marks = append(p.marks, m)
+	l.marks = append(l.marks, m)
 	return nil
 }
 
-// Collect has nothing to do: a mark is in Ticks as soon as its command buffer has ended.
+// Collect does nothing: when a command buffer ends, its marks are stored in Ticks.
 func (e *encoder) Collect(gpu.Clock) error { return nil }

@@ -13,9 +13,9 @@ import (
 // pipeline is a compiled kernel.
 type pipeline struct {
 	mtlComputePipelineState
-	threads int // of a threadgroup
-	shared  int // bytes of threadgroup memory, in multiples of 16, as Metal wants
-	buffers int // without that of the sizes
+	threads int // in a threadgroup
+	shared  int // bytes of threadgroup memory, a multiple of 16, as Metal requires
+	buffers int // without the one that holds the sizes
 }
 
 func (p *pipeline) Release() {
@@ -23,7 +23,8 @@ func (p *pipeline) Release() {
 	free(p.mtlComputePipelineState)
 }
 
-// Compile compiles on all cores. A pipeline that the archive of earlier runs has is not compiled, though its text is: Metal keeps no libraries.
+// Compile compiles the sources in parallel, on all cores. For a pipeline that is in the archive, only the source text is compiled to a library, because
+// Metal does not archive libraries.
 func (d *opened) Compile(sources []gpu.Source) (made []gpu.Pipeline, failed int, err error) {
 	d.archiving.Lock()
 	defer d.archiving.Unlock()
@@ -54,7 +55,8 @@ func (d *opened) Compile(sources []gpu.Source) (made []gpu.Pipeline, failed int,
 	return made, 0, nil
 }
 
-// compile makes a pipeline. missing is its description if the archive lacks it.
+// compile returns the pipeline of a source. If the pipeline should be added to the archive, missing is its descriptor, which the caller must free;
+// otherwise missing is 0.
 func (d *opened) compile(s gpu.Source) (p *pipeline, missing mtlComputePipelineDescriptor, err error) {
 	k, err := msl.Translate(s.Text)
 	if err != nil {
@@ -85,10 +87,10 @@ func (d *opened) compile(s gpu.Source) (p *pipeline, missing mtlComputePipelineD
 	if err == nil {
 		if most := int(maxThreads.to(state)); most < k.Threads {
 			free(state)
-			err = fmt.Errorf("the kernel has %d threads in a threadgroup; %s runs %d of it", k.Threads, d.info.Name, most)
+			err = fmt.Errorf("the kernel has %d threads in a threadgroup; %s runs at most %d threads of this kernel", k.Threads, d.info.Name, most)
 		} else if width := executionWidth.to(state); k.Matrices && width != 32 {
 			free(state)
-			err = fmt.Errorf("the kernel has matrices that 32 threads share; %s has simdgroups of %d", d.info.Name, width)
+			err = fmt.Errorf("the kernel has matrices for simdgroups of 32 threads; %s has simdgroups of %d", d.info.Name, width)
 		}
 	}
 	if err != nil || !missed {
@@ -104,7 +106,7 @@ func (d *opened) pipelineState(settings mtlComputePipelineDescriptor, options ns
 	})
 }
 
-// precise asks for IEEE arithmetic. macOS 15 has new settings for that.
+// precise selects IEEE arithmetic. macOS 15 replaced the setting for it by two others.
 func precise(o mtlCompileOptions) {
 	if respondsToSelector.to(nsObject(o), (*message)(setMathMode).sel()) == 0 {
 		setFastMathEnabled.to(o, 0)

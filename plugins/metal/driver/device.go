@@ -14,33 +14,33 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// opened is a device and its queue. Command buffers of a queue run in the order of their commits, and all buffers are tracked by Metal: a command sees what
-// those before it have written.
+// opened is an open device with its command queue. The command buffers of a queue run in the order in which they are committed. Metal tracks hazards of all
+// buffers, so each command sees what earlier ones have written.
 type opened struct {
 	*adapter
 	queue    mtlCommandQueue
 	settings mtlCommandBufferDescriptor
 
-	archiving sync.Mutex // held around uses of archive
+	archiving sync.Mutex // guards archive
 	archive   *archive   // nil before the first compilation
 
 	mu       sync.Mutex
-	inFlight []submission // in the order of their commits
+	inFlight []submission // committed and not known to have ended, in the order in which they were committed
 	sent     int          // number of submissions
-	done     int          // number that have ended
-	err      error        // of the first that failed and is not reported yet
+	done     int          // number of submissions that have ended
+	err      error        // of the first submission that failed; nil once it has been reported
 	waiting  []callback
 	ahead    int // number of command buffers that are encoded and not committed
 }
 
-// submission is a command buffer that was committed.
+// submission is a committed command buffer.
 type submission struct {
 	buffer mtlCommandBuffer
 	label  string
-	marks  []mark // taken when it ends
+	marks  []mark // set to the time at which the command buffer ends
 }
 
-// callback is called when so many submissions have ended.
+// callback is a function that Poll calls when the first after submissions have ended.
 type callback struct {
 	after int
 	f     func()
@@ -49,7 +49,7 @@ type callback struct {
 func (d *opened) Use() (end func())  { return func() {} }
 func (d *opened) Exclusive(f func()) { f() }
 
-// buffer is memory that processor and device share.
+// buffer is memory that the processor and the device share.
 type buffer struct {
 	d *opened
 	mtlBuffer
@@ -57,7 +57,7 @@ type buffer struct {
 	size   int64
 }
 
-// NewBuffer makes all buffers alike. Metal clears them.
+// NewBuffer ignores the usage, because every buffer can be used for all purposes. Metal zeroes new buffers.
 func (d *opened) NewBuffer(label string, bytes int64, _ gpu.Usage) (gpu.Buffer, error) {
 	b, err := d.newBuffer(label, bytes)
 	if err != nil {
@@ -75,18 +75,17 @@ func (d *opened) newBuffer(label string, bytes int64) (*buffer, error) {
 	return &buffer{d, b, pointer(uintptr(contents.to(b))), bytes}, nil
 }
 
-// Over makes a buffer over memory that this process has mapped, read-only. On a machine whose processors share memory, the GPU then reads the pages
-// themselves.
+// Over makes a buffer over memory that this process has mapped. The GPU uses these pages directly: Limits.Page is set only if it shares the processor's memory.
 func (d *opened) Over(label string, memory []byte) (gpu.Buffer, error) {
 	defer pool()()
 	bytes := (int64(len(memory)) + pageSize - 1) &^ (pageSize - 1)
 	b := newBufferNoCopy.to(d.mtlDevice, bytesAddress(unsafe.Pointer(&memory[0])), nsUInteger(bytes), resourceStorageModeShared, 0)
-	if b != 0 && int64(bufferLength.to(b)) != bytes { // of length 0 in some virtual machines
+	if b != 0 && int64(bufferLength.to(b)) != bytes { // some virtual machines return buffers of length 0
 		free(b)
 		b = 0
 	}
 	if b == 0 {
-		return nil, gpu.MemoryError("metal", d.info.Name, label, bytes, errors.New("Metal does not take this memory"))
+		return nil, gpu.MemoryError("metal", d.info.Name, label, bytes, errors.New("Metal cannot use this memory in place"))
 	}
 	return &buffer{d, b, unsafe.Pointer(&memory[0]), bytes}, nil
 }
@@ -108,7 +107,7 @@ func (b *buffer) Mapped() (bool, error) {
 	return b.d.collect(), b.d.takeError()
 }
 
-// Upload writes to memory that the device has, too, so it waits until the device is idle.
+// Upload writes directly to the memory of the buffer, so it waits until the device is idle.
 func (d *opened) Upload(to gpu.Buffer, offset int64, data []byte) error {
 	for wait := gpu.NewPatience(time.Time{}); !d.idle(); wait.Pause() {
 	}
@@ -128,7 +127,7 @@ func (d *opened) idle() bool {
 	return d.collect()
 }
 
-// collect removes the submissions that have ended, and reports whether all have. The caller holds mu.
+// collect retires the submissions that have ended, and reports whether all have. The caller holds mu.
 func (d *opened) collect() (idle bool) {
 	for len(d.inFlight) > 0 {
 		s := d.inFlight[0]
@@ -138,13 +137,13 @@ func (d *opened) collect() (idle bool) {
 		}
 		d.inFlight = d.inFlight[1:]
 		d.done++
-		d.end(s, status)
+		d.retire(s, status)
 	}
 	return true
 }
 
-// end takes the error or the marks of a submission, and frees it.
-func (d *opened) end(s submission, status nsUInteger) {
+// retire handles a submission that has ended: it records an error, sets the marks to the end time, and frees the command buffer. The caller holds mu.
+func (d *opened) retire(s submission, status nsUInteger) {
 	defer pool()()
 	if status == commandBufferStatusError && d.err == nil {
 		d.err = d.failure(s)
@@ -158,7 +157,7 @@ func (d *opened) end(s submission, status nsUInteger) {
 	free(s.buffer)
 }
 
-// takeError returns the error of the first submission that has failed since the last call. The caller holds mu.
+// takeError returns and clears the error of the first submission that failed since the last call. The caller holds mu.
 func (d *opened) takeError() error {
 	err := d.err
 	d.err = nil
@@ -185,7 +184,7 @@ func (d *opened) Poll() (idle bool, err error) {
 	return idle, err
 }
 
-// failure is the error of a command buffer.
+// failure returns the error of a submission that has failed.
 func (d *opened) failure(s submission) error {
 	e := bufferError.to(s.buffer)
 	if e == 0 {
@@ -201,15 +200,15 @@ func (d *opened) failure(s submission) error {
 		case commandBufferErrorAccessRevoked, commandBufferErrorDeviceRemoved:
 			kind, hint = device.ErrDeviceLost, "run again; the system's log may have the reason"
 		case commandBufferErrorTimeout:
-			hint = "the system ends work that keeps the GPU from the display for too long; run again with less other work on it"
+			hint = "the system ends work that blocks the display for too long; run again with less other work on the GPU"
 		case commandBufferErrorNotPermitted:
-			hint = "the system gives this process no access to the GPU, as for one in the background"
+			hint = "the system denies this process access to the GPU, as it does for processes in the background"
 		case commandBufferErrorPageFault, commandBufferErrorInvalidResource, commandBufferErrorStackOverflow:
-			hint = "this is an error of the metal backend: report it, and run with --backend wgpu or cpu"
+			hint = "this is a bug of the metal backend: report it, and run with --backend wgpu or cpu"
 		}
 	}
 	if several {
-		hint = strings.TrimPrefix(hint+"; --profile runs each step by itself, so the error then names one", "; ")
+		hint = strings.TrimPrefix(hint+"; --profile runs each step by itself, so that the error names a single step", "; ")
 	}
 	out := diag.New(kind, "metal", "%s failed on %s%s: %s", s.label, d.info.Name, where, why)
 	if hint != "" {
@@ -218,8 +217,9 @@ func (d *opened) failure(s submission) error {
 	return out
 }
 
-// whereFailed names the steps of the encoder that caused an error, such as " in step 3 (matmul layers.0.q)". It is empty if Metal does not say which encoder
-// it was. If Metal only names encoders that the error stopped, as after a timeout, it is the first of them. several reports that there is more than one step.
+// whereFailed returns the steps of the encoder that caused an error, such as " in step 3 (matmul layers.0.q)". If Metal reports only which encoders were
+// affected, as after a timeout, it returns the steps of the first one, such as ", probably in step 3 (matmul layers.0.q)". It returns "" if Metal reports no
+// encoder. several reports whether there is more than one step.
 func whereFailed(e nsError) (where string, several bool) {
 	info := errorUserInfo.to(e)
 	key := encoderInfoErrorKey.value()

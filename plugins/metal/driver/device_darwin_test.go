@@ -16,17 +16,18 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// These tests run on the device of a Mac. Lines that begin with "report:" go to the report of make test-metal.
+// These tests run on the GPU of a Mac. make test-metal copies the log lines that begin with "report:" to its report.
 
-// mustHave makes a Mac without Metal, such as a virtual machine, fail the tests instead of skipping them.
+// mustHave makes the tests fail instead of being skipped on a Mac without Metal, such as a virtual machine.
 var mustHave = os.Getenv("RLX_REQUIRE_GPU") != ""
 
-// cached is a backend with a cache of its own.
+// cached returns a backend that caches pipelines in dir.
 func cached(t *testing.T, dir string) *gpu.Backend {
 	t.Helper()
 	return describedBackend(t, api{cache: dir})
 }
 
+// describedBackend returns a backend and logs its devices. It skips the test if there are none.
 func describedBackend(t *testing.T, a api) *gpu.Backend {
 	t.Helper()
 	b := gpu.New(a)
@@ -43,19 +44,19 @@ func describedBackend(t *testing.T, a api) *gpu.Backend {
 	return b
 }
 
-// TestDevice makes a sample of the conformance suite.
+// TestDevice runs a sample of the conformance suite.
 func TestDevice(t *testing.T) {
 	b := cached(t, t.TempDir())
 	devicetest.Run(t, func(*testing.T) device.Backend { return b }, devicetest.Options{MustHave: mustHave})
 }
 
-// TestDevicePlain makes a sample of the conformance suite without matrices. If it passes and TestDevice does not, the matrices may be at fault.
+// TestDevicePlain runs a sample of the conformance suite without simdgroup matrices. If it passes and TestDevice fails, look at the matrices first.
 func TestDevicePlain(t *testing.T) {
 	b := describedBackend(t, api{plain: true})
 	devicetest.Run(t, func(*testing.T) device.Backend { return b }, devicetest.Options{MustHave: mustHave})
 }
 
-// TestDeviceProducts times products with and without matrices.
+// TestDeviceProducts times matrix products with and without simdgroup matrices.
 func TestDeviceProducts(t *testing.T) {
 	for _, s := range [][3]int{{2048, 2048, 2048}, {4096, 768, 768}, {256, 4096, 4096}} {
 		products(t, describedBackend, dtype.F32, s[0], s[1], s[2], 20)
@@ -72,7 +73,7 @@ func TestDeviceAttention(t *testing.T) {
 	}
 }
 
-// TestDeviceInPlaceIO makes a sample of the conformance suite with inputs and results in place.
+// TestDeviceInPlaceIO runs a sample of the conformance suite with inputs and results in place, if the device can use them so.
 func TestDeviceInPlaceIO(t *testing.T) {
 	b := cached(t, t.TempDir())
 	list, err := api{}.Adapters()
@@ -94,7 +95,7 @@ func TestDeviceInPlaceIO(t *testing.T) {
 	devicetest.Run(t, func(*testing.T) device.Backend { return inPlace{b, t} }, devicetest.Options{MustHave: mustHave})
 }
 
-// TestDeviceArchive: a second process finds the pipelines of the first.
+// TestDeviceArchive loads a program in a backend with an empty cache and in a second one that finds the pipelines of the first, and logs the times.
 func TestDeviceArchive(t *testing.T) {
 	dir := t.TempDir()
 	for _, which := range []string{"first", "second"} {
@@ -102,15 +103,15 @@ func TestDeviceArchive(t *testing.T) {
 		if err := use(t, cached(t, dir)); err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("report: the %s process loads and runs a program in %v", which, time.Since(begin).Round(time.Millisecond/10))
+		t.Logf("report: the %s backend loads and runs a program in %v", which, time.Since(begin).Round(time.Millisecond/10))
 	}
 	list, err := os.ReadDir(dir)
 	if err != nil || len(list) != 1 {
-		t.Errorf("the cache has the files %v, %v; want an archive", list, err)
+		t.Errorf("the cache contains the files %v, %v; want one archive", list, err)
 	}
 }
 
-// TestDeviceMemory: programs and states that are closed leave no memory allocated.
+// TestDeviceMemory checks that programs and states free their memory when they are closed.
 func TestDeviceMemory(t *testing.T) {
 	b := cached(t, "")
 	once := func() {
@@ -136,7 +137,7 @@ func TestDeviceMemory(t *testing.T) {
 	}
 }
 
-// TestDeviceInPlace: the GPU reads a file that is mapped read-only.
+// TestDeviceInPlace checks that the GPU can read a file that is mapped read-only.
 func TestDeviceInPlace(t *testing.T) {
 	cached(t, "")
 	list, err := api{}.Adapters()
@@ -191,7 +192,7 @@ func TestDeviceInPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(to.Bytes(size), want) {
-		t.Error("the GPU reads something else than the file")
+		t.Error("the GPU read other bytes than those of the file")
 	}
 	over.Release()
 	to.Release()

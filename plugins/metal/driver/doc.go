@@ -1,5 +1,5 @@
-// Package driver is Metal for package gpu, without cgo. Only bridge_darwin.go calls the system. Everything else compiles on any system and is tested on
-// Linux, where the tests replace Objective-C by objects that follow Metal's rules and have the shim run the kernels (docs/metal.md).
+// Package driver implements the interfaces of package gpu with Metal, without cgo. Only bridge_darwin_arm64.go calls the system. All other files compile
+// on any system and are tested on Linux, where a fake replaces Objective-C: it enforces Metal's rules and lets package shim run the kernels (docs/metal.md).
 //
-// table.go lists all that the driver knows of Objective-C: functions, messages with their declarations, structs and constants.
+// table.go declares everything that the driver uses of Objective-C: functions, messages, structs and constants.
 package driver

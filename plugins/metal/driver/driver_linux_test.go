@@ -24,7 +24,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/metal/shim"
 )
 
-// kernelCache keeps compiled kernels for all tests of a run.
+// kernelCache is the folder in which the tests cache kernels that are compiled for the shim.
 var kernelCache string
 
 func TestMain(m *testing.M) {
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// start makes a backend of the driver on a fake.
+// start returns a backend that uses the driver on a fake of Metal. cache is the folder of compiled pipelines.
 func start(t *testing.T, cache string) (*fake, *gpu.Backend) {
 	t.Helper()
 	return startAPI(t, api{cache: cache})
@@ -56,13 +56,13 @@ func startAPI(t *testing.T, a api) (*fake, *gpu.Backend) {
 	return f, gpu.New(translating{a, f})
 }
 
-// TestConformance makes the suite's checks of a backend's behaviour, and those of a few ops, through the driver: with inputs and results that are copied, and in
-// place.
+// TestConformance runs the conformance suite's checks of a backend's behaviour, and those of a few ops, with inputs and results that are copied, and in place.
+// It also checks that the driver sends every message of the table.
 func TestConformance(t *testing.T) {
 	f, b := start(t, t.TempDir())
 	conform(t, b)
 	elsewhere := []string{"setFastMathEnabled:", "setUrl:", "GPUEndTime", "code", "domain", "error", "userInfo", "objectForKey:", "label", "errorState",
-		"newBufferWithBytesNoCopy:length:options:deallocator:", "length"} // sent in other tests, or by older systems
+		"newBufferWithBytesNoCopy:length:options:deallocator:", "length"} // other tests send these
 	for _, m := range messages {
 		if f.sent[m.selector] == 0 && !slices.Contains(elsewhere, m.selector) {
 			t.Errorf("%s was not sent", m.selector)
@@ -71,7 +71,7 @@ func TestConformance(t *testing.T) {
 	over := f.sent[noCopy]
 	conform(t, inPlace{b, t})
 	if over = f.sent[noCopy] - over; over < 10 {
-		t.Errorf("%d programs had their inputs and results in place", over)
+		t.Errorf("%d buffers were made for inputs and results in place; want 10 or more", over)
 	}
 	f.checkReleased(t)
 }
@@ -97,15 +97,15 @@ func conform(t *testing.T, b device.Backend) {
 		cancel()
 		t.Logf("%d checks", passed)
 		if passed < 10 {
-			t.Errorf("%d checks were made", passed)
+			t.Errorf("%d checks were made; want 10 or more", passed)
 		}
 	}
 }
 
-// lasting are the objects that live as long as the device: those of the program's 2 kernels, and no other.
+// lasting counts the objects, by class, that live as long as the device after the program of use was loaded. It has 2 kernels.
 var lasting = map[string]int{"MTLDevice": 1, "NSString": 2, "MTLCommandQueue": 1, "MTLCommandBufferDescriptor": 1, "MTLBinaryArchive": 1, "NSArray": 1, "MTLComputePipelineState": 2}
 
-// TestLeaks: when programs and states are closed, nothing is left of them, whatever kind of run they had.
+// TestLeaks checks that programs and states release their objects when they are closed, after runs of different kinds.
 func TestLeaks(t *testing.T) {
 	f, b := start(t, t.TempDir())
 	for range 3 {
@@ -125,7 +125,8 @@ func TestLeaks(t *testing.T) {
 	}
 }
 
-// TestFailures: the errors of a command buffer, by domain and code. The device goes on, or is opened again if it was lost.
+// TestFailures checks the error of a run for several domains and codes of a command buffer's error, and that the next run succeeds. The device is opened again
+// if it was lost.
 func TestFailures(t *testing.T) {
 	f, b := start(t, "")
 	for _, c := range []struct {
@@ -155,11 +156,11 @@ func TestFailures(t *testing.T) {
 		}
 	}
 	if n := f.count(t)["MTLCommandQueue"]; n != 3 {
-		t.Errorf("%d queues; want one, and one for each time that the device was lost", n)
+		t.Errorf("%d queues; want 3: the first, and one for each of the two times that the device was lost", n)
 	}
 }
 
-// TestFailedStep: the error of a command buffer names the steps of the encoder that caused it, as far as Metal says which it was.
+// TestFailedStep checks that the error of a run names the steps of the encoder that failed, if Metal reports which one that is.
 func TestFailedStep(t *testing.T) {
 	f, b := start(t, "")
 	const domain = "MTLCommandBufferErrorDomain"
@@ -178,8 +179,8 @@ func TestFailedStep(t *testing.T) {
 		{failure{domain: domain, code: 8, affected: "step 4 ("}, false, device.ErrMemory, " failed on Fake M1, probably in step 1 (neg neg0) to step 4 (abs abs3): it", gpu.MemoryHint + "; --profile runs"},
 		{failure{domain: domain, code: 1, affected: "copies"}, false, device.ErrDevice, " failed on Fake M1, probably in copies: it went wrong", ""},
 		{failure{domain: domain, code: 1, affected: "copies", faulted: "step 4 ("}, false, device.ErrDevice, " failed on Fake M1 in step 1 (neg neg0) to step 4 (abs abs3): it", "--profile runs"},
-		{failure{domain: domain, code: 2, faulted: "step 2 (", silent: true}, true, device.ErrDevice, " failed on Fake M1: it went wrong", "less other work on it"},
-		{failure{domain: domain, code: 2}, true, device.ErrDevice, " failed on Fake M1: it went wrong", "less other work on it"},
+		{failure{domain: domain, code: 2, faulted: "step 2 (", silent: true}, true, device.ErrDevice, " failed on Fake M1: it went wrong", "less other work on the GPU"},
+		{failure{domain: domain, code: 2}, true, device.ErrDevice, " failed on Fake M1: it went wrong", "less other work on the GPU"},
 	} {
 		f.status = &c.failure
 		err := use(t, b, device.RunOptions{Profile: c.profile})
@@ -197,11 +198,11 @@ func TestFailedStep(t *testing.T) {
 	}
 }
 
-// TestEncoders: an encoder has so many dispatches, and a label with the first and the last step.
+// TestEncoders checks that no encoder has more than dispatchesPerEncoder dispatches, and that its label names the first and the last step.
 func TestEncoders(t *testing.T) {
 	f, d := openDevice(t)
 	source := []gpu.Source{{Text: "@group(0) @binding(0) var<storage, read_write> y: array<u32>;\n@compute @workgroup_size(1)\nfn main() {\n  y[0] = y[0] + 1u;\n}\n", Bindings: 1}}
-	if _, err := f.learn(source); err != nil {
+	if _, err := f.compileForShim(source); err != nil {
 		t.Fatal(err)
 	}
 	made, _, err := d.Compile(source)
@@ -248,21 +249,21 @@ func TestEncoders(t *testing.T) {
 	}
 }
 
-// TestRefusals: what Metal refuses to make is an error with its reason, and leaves no objects.
+// TestRefusals checks the error if Metal refuses to make an object, and that no objects are left then. Errors of the archive are ignored.
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		selector string
 		want     error
 		say      string
 	}{
-		{"newCommandQueue", device.ErrUnavailable, "makes no command queue"},
+		{"newCommandQueue", device.ErrUnavailable, "Metal returned no command queue"},
 		{"newBufferWithLength:options:", device.ErrMemory, "a buffer of"},
-		{"newLibraryWithSource:options:error:", device.ErrDevice, "Metal refuses the kernel: newLibraryWithSource:options:error: fails, as the test wants"},
+		{"newLibraryWithSource:options:error:", device.ErrDevice, "Metal refuses the kernel: newLibraryWithSource:options:error: fails, as the test requires"},
 		{"newFunctionWithName:", device.ErrDevice, "no function rlx_main"},
-		{"newComputePipelineStateWithDescriptor:options:reflection:error:", device.ErrDevice, "fails, as the test wants"},
-		{"commandBufferWithDescriptor:", device.ErrDevice, "makes no command buffer"},
-		{"computeCommandEncoder", device.ErrDevice, "makes no encoder"},
-		{"blitCommandEncoder", device.ErrDevice, "makes no encoder"},
+		{"newComputePipelineStateWithDescriptor:options:reflection:error:", device.ErrDevice, "fails, as the test requires"},
+		{"commandBufferWithDescriptor:", device.ErrDevice, "Metal returned no command buffer"},
+		{"computeCommandEncoder", device.ErrDevice, "Metal returned no encoder"},
+		{"blitCommandEncoder", device.ErrDevice, "Metal returned no encoder"},
 		{"newBinaryArchiveWithDescriptor:error:", nil, ""},
 		{"addComputePipelineFunctionsWithDescriptor:error:", nil, ""},
 		{"serializeToURL:error:", nil, ""},
@@ -280,7 +281,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestArchive: pipelines are kept between processes; a file that Metal refuses, or that is too large, is replaced.
+// TestArchive checks that a second backend finds the pipelines of the first, and that a file that Metal rejects or that is too large is replaced.
 func TestArchive(t *testing.T) {
 	cache := t.TempDir()
 	const add, find = "addComputePipelineFunctionsWithDescriptor:error:", "newComputePipelineStateWithDescriptor:options:reflection:error:"
@@ -304,15 +305,15 @@ func TestArchive(t *testing.T) {
 			t.Fatal(err)
 		}
 		if f.sent[add] != c.added || f.sent[find] != c.made {
-			t.Errorf("%d pipelines were added and %d asked for; want %d and %d", f.sent[add], f.sent[find], c.added, c.made)
+			t.Errorf("%d pipelines were added and %d requested; want %d and %d", f.sent[add], f.sent[find], c.added, c.made)
 		}
 		if list, err := os.ReadDir(cache); err != nil || len(list) != 1 {
-			t.Errorf("the cache has %v, %v", list, err)
+			t.Errorf("the cache contains the files %v, %v; want one archive", list, err)
 		}
 	}
 }
 
-// openDevice opens the driver's device alone.
+// openDevice opens the driver's device without a backend.
 func openDevice(t *testing.T) (*fake, gpu.Device) {
 	t.Helper()
 	f, _ := start(t, "")
@@ -327,7 +328,7 @@ func openDevice(t *testing.T) (*fake, gpu.Device) {
 	return f, d
 }
 
-// record records clears of a buffer, and marks of a clock for negative numbers.
+// record returns an encoder with a command for each of the numbers: a clear of word k of a buffer or, for a negative k, mark -k-1 of a clock.
 func record(t *testing.T, d gpu.Device, b gpu.Buffer, c gpu.Clock, what ...int) gpu.Encoder {
 	t.Helper()
 	e, err := d.NewEncoder("test")
@@ -344,6 +345,7 @@ func record(t *testing.T, d gpu.Device, b gpu.Buffer, c gpu.Clock, what ...int) 
 	return e
 }
 
+// finish finishes all recordings, then submits them, and waits until they have ended.
 func finish(t *testing.T, d gpu.Device, list ...gpu.Encoder) {
 	t.Helper()
 	var recorded []gpu.Commands
@@ -367,7 +369,7 @@ func finish(t *testing.T, d gpu.Device, list ...gpu.Encoder) {
 	}
 }
 
-// TestClock: marks are the times of what was before them, and those with nothing between them are equal.
+// TestClock checks that a mark has the end time of the commands before it, and that marks without commands between them are equal.
 func TestClock(t *testing.T) {
 	f, d := openDevice(t)
 	b, err := d.NewBuffer("", 1<<10, gpu.Storage)
@@ -386,12 +388,12 @@ func TestClock(t *testing.T) {
 	if ticks[0] < 1e15 || ticks[0] != ticks[1] || !slices.IsSorted(ticks) || ticks[1] == ticks[2] || ticks[2] == ticks[3] || ticks[3] == ticks[4] {
 		t.Errorf("the marks are %v", ticks)
 	}
-	if f.encoded != 3+1+2 { // what follows the last mark has a command buffer, too
-		t.Errorf("%d command buffers", f.encoded)
+	if f.encoded != 3+1+2 { // the commands after the last mark have a command buffer, too
+		t.Errorf("%d command buffers; want 6", f.encoded)
 	}
 }
 
-// TestAhead: however much is recorded before it is submitted, the queue has command buffers left.
+// TestAhead checks that more recordings can be finished before the first is submitted than the queue has command buffers.
 func TestAhead(t *testing.T) {
 	f, d := openDevice(t)
 	b, err := d.NewBuffer("", 1<<10, gpu.Storage)
@@ -404,7 +406,7 @@ func TestAhead(t *testing.T) {
 	}
 	finish(t, d, list...)
 	if f.encoded != 200 {
-		t.Errorf("%d command buffers", f.encoded)
+		t.Errorf("%d command buffers; want 200", f.encoded)
 	}
 	c, err := record(t, d, b, nil, 0).Finish()
 	if err != nil {
@@ -417,7 +419,7 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// TestUploadWaits: an upload comes after what was submitted before it, though it does not go through the queue.
+// TestUploadWaits checks that an upload takes effect after earlier submissions, although it does not go through the queue.
 func TestUploadWaits(t *testing.T) {
 	_, d := openDevice(t)
 	b, err := d.NewBuffer("", 256<<20, gpu.Storage)
@@ -442,7 +444,7 @@ func TestUploadWaits(t *testing.T) {
 	}
 }
 
-// TestNoMetal: a system without Metal is an error that says what to use.
+// TestNoMetal checks the error on a system without Metal.
 func TestNoMetal(t *testing.T) {
 	if native != nil {
 		t.Skip("this system has Metal")
@@ -453,7 +455,7 @@ func TestNoMetal(t *testing.T) {
 	}
 }
 
-// TestOld: before macOS 15 there is one setting for precise arithmetic.
+// TestOld checks that the driver uses the older setting for precise arithmetic on systems before macOS 15.
 func TestOld(t *testing.T) {
 	f, b := start(t, "")
 	f.old = true
@@ -462,7 +464,7 @@ func TestOld(t *testing.T) {
 	}
 }
 
-// TestMatrices: products use matrices on GPUs from family Apple 7 on, if simdgroups have 32 threads.
+// TestMatrices checks that matrix products use simdgroup matrices on GPUs of family Apple 7 and later, and the error if simdgroups do not have 32 threads.
 func TestMatrices(t *testing.T) {
 	g := ir.NewGraph("product")
 	g.Return("y", op.MatMul(op.Input(g, "x", ir.TypeOf(dtype.F32, 64, 64)), op.Input(g, "w", ir.TypeOf(dtype.F32, 64, 64)), op.MatMulAttrs{}))
@@ -496,7 +498,7 @@ func TestMatrices(t *testing.T) {
 		}
 		for _, k := range f.kernels {
 			if k.kernel.Matrices != c.matrices {
-				t.Errorf("%+v: the kernel has matrices: %t", c, k.kernel.Matrices)
+				t.Errorf("%+v: the kernel uses matrices: %t", c, k.kernel.Matrices)
 			}
 		}
 		y := devicetest.Once(t, e, p, nil, map[string]*tensor.Array{"x": x, "w": w})["y"]
@@ -515,7 +517,7 @@ func TestMatrices(t *testing.T) {
 	}
 }
 
-// TestProducts: what a Mac is to time gives right results here.
+// TestProducts checks the results of the kernels that TestDeviceProducts times on a Mac.
 func TestProducts(t *testing.T) {
 	for _, d := range []dtype.DType{dtype.F32, dtype.F16} {
 		products(t, func(t *testing.T, a api) *gpu.Backend {
@@ -535,7 +537,7 @@ func TestAttention(t *testing.T) {
 	}
 }
 
-// TestKernel runs a kernel whose threadgroup memory has 4 bytes: Metal wants a multiple of 16.
+// TestKernel runs a kernel with 4 bytes of threadgroup memory, which the driver must round up to 16, in a grid of two dimensions.
 func TestKernel(t *testing.T) {
 	const text = `
 @group(0) @binding(0) var<storage, read_write> y: array<u32>;
@@ -551,7 +553,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 `
 	f, d := openDevice(t)
 	source := []gpu.Source{{Text: text, Bindings: 1}}
-	if _, err := f.learn(source); err != nil {
+	if _, err := f.compileForShim(source); err != nil {
 		t.Fatal(err)
 	}
 	made, _, err := d.Compile(source)
@@ -575,6 +577,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 		}
 	}
 	if _, err := d.Bind("", made[0], nil); err == nil {
-		t.Error("a kernel is bound to no buffers")
+		t.Error("Bind accepted no operands for a kernel with one")
 	}
 }

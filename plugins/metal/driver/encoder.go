@@ -9,24 +9,24 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// encoder keeps commands in Go until Finish, which encodes all of them for Metal in one autorelease pool. So no encoder of Metal is ever left open.
+// encoder collects commands in Go. Finish or Submit encodes a whole command buffer at once, in one autorelease pool, so no Metal encoder is ever left open.
 type encoder struct {
 	d     *opened
 	label string
-	parts []part // the last is under way
+	lists []commandList // one for each command buffer; new commands go to the last
 }
 
-// part is the contents of a command buffer, and the marks that its end sets.
-type part struct {
+// commandList holds the commands of a command buffer, and the marks that are set to the time at which it ends.
+type commandList struct {
 	commands []command
 	marks    []mark
 }
 
-// command is a dispatch if it has a pipeline, a copy if it has a source, and otherwise a fill with zeros.
+// command is a dispatch if pipeline is set, a copy if from is set, and otherwise a fill with zeros.
 type command struct {
 	pipeline *pipeline
 	bound    *bindings
-	x, y     uint32
+	x, y     uint32 // threadgroups
 
 	to, from     *buffer
 	toAt, fromAt int64
@@ -34,12 +34,12 @@ type command struct {
 }
 
 func (d *opened) NewEncoder(label string) (gpu.Encoder, error) {
-	return &encoder{d: d, label: label, parts: make([]part, 1)}, nil
+	return &encoder{d: d, label: label, lists: make([]commandList, 1)}, nil
 }
 
 func (e *encoder) add(c command) {
-	p := &e.parts[len(e.parts)-1]
-	p.commands = append(p.commands, c)
+	l := &e.lists[len(e.lists)-1]
+	l.commands = append(l.commands, c)
 }
 
 func (e *encoder) Clear(p gpu.Piece) error {
@@ -56,27 +56,28 @@ func (e *encoder) Dispatch(p gpu.Pipeline, b gpu.Bindings, x, y uint32) {
 	e.add(command{pipeline: p.(*pipeline), bound: b.(*bindings), x: x, y: y})
 }
 
-// Finish encodes the commands, except those that Submit encodes: recordings with marks, which need several command buffers, and all while many command
-// buffers wait for Submit. A queue blocks when commandBuffersOfQueue have not ended, so a tape of many parts would otherwise never end.
+// Finish encodes the commands unless Submit has to do it. Submit encodes recordings with marks, which may need several command buffers, and all recordings
+// that are finished while many command buffers are encoded and not submitted. A queue blocks while commandBuffersOfQueue command buffers exist that have not
+// ended, so a caller that finishes more recordings than that before it submits the first would block forever.
 func (e *encoder) Finish() (gpu.Commands, error) {
 	c := &commands{encoder: e}
 	e.d.mu.Lock()
-	early := len(e.parts) == 1 && len(e.parts[0].marks) == 0 && e.d.ahead < commandBuffersOfQueue/2
+	early := len(e.lists) == 1 && len(e.lists[0].marks) == 0 && e.d.ahead < commandBuffersOfQueue/2
 	e.d.mu.Unlock()
 	if !early {
 		return c, nil
 	}
 	var err error
-	if c.buffer, err = e.d.encode(e.parts[0].commands); err != nil {
+	if c.buffer, err = e.d.encode(e.lists[0].commands); err != nil {
 		return nil, err
 	}
-	c.d.count(1)
+	c.d.addAhead(1)
 	return c, nil
 }
 
 func (e *encoder) Release() {}
 
-// commands is a finished recording. Its buffer is 0 until it is encoded.
+// commands is a finished recording. buffer is 0 if Submit has to encode the commands.
 type commands struct {
 	*encoder
 	buffer mtlCommandBuffer
@@ -87,37 +88,37 @@ func (c *commands) Release() {
 		defer pool()()
 		free(c.buffer)
 		c.buffer = 0
-		c.d.count(-1)
+		c.d.addAhead(-1)
 	}
 }
 
-// count changes the number of command buffers that are encoded and not committed.
-func (d *opened) count(by int) {
+// addAhead adds n to the number of command buffers that are encoded and not committed.
+func (d *opened) addAhead(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.ahead += by
+	d.ahead += n
 }
 
 func (d *opened) Submit(of gpu.Commands) error {
 	c := of.(*commands)
-	for i := range c.parts {
-		p := &c.parts[i]
+	for i := range c.lists {
+		l := &c.lists[i]
 		b := c.buffer
 		if b == 0 {
 			var err error
-			if b, err = d.encode(p.commands); err != nil {
+			if b, err = d.encode(l.commands); err != nil {
 				return err
 			}
 		} else {
 			c.buffer = 0
-			d.count(-1)
+			d.addAhead(-1)
 		}
-		d.start(submission{b, c.label, p.marks})
+		d.start(submission{b, c.label, l.marks})
 	}
 	return nil
 }
 
-// start commits a command buffer, which belongs to the device from then on.
+// start commits the command buffer of a submission and adds the submission to inFlight. It takes over the reference to the command buffer.
 func (d *opened) start(s submission) {
 	defer pool()()
 	d.mu.Lock()
@@ -127,15 +128,15 @@ func (d *opened) start(s submission) {
 	d.sent++
 }
 
-// dispatchesPerEncoder bounds a compute encoder. Metal's error names an encoder, so fewer dispatches make a more precise error. But each encoder costs the
-// processor three messages and a string, and the GPU a gap between two dispatches. With 16, that is a small part of what the dispatches themselves cost, and
-// the error names a layer of a model or less. A profile has a command buffer, and so an encoder, for each step.
+// dispatchesPerEncoder is the maximum number of dispatches in a compute encoder. Metal's errors name an encoder, so small encoders make errors precise. But
+// an encoder costs the processor three messages and a string, and the GPU a gap between two dispatches. With 16 dispatches this is little compared to the
+// dispatches themselves, and an error names about a layer of a model or less. In a profiled run, each step has a command buffer and so an encoder of its own.
 const dispatchesPerEncoder = 16
 
-// labelRange is between the first and the last step in the label of an encoder.
+// labelRange separates the first and the last step in the label of an encoder.
 const labelRange = " to "
 
-// labelOf is the label of the compute encoder that begins with the first of the commands: the steps of its dispatches.
+// labelOf returns the label of a compute encoder whose first command is list[0]: the first and the last step of its dispatches.
 func labelOf(list []command) string {
 	first, last := list[0].bound.label, ""
 	for i := 0; i < min(len(list), dispatchesPerEncoder) && list[i].pipeline != nil; i++ {
@@ -147,18 +148,18 @@ func labelOf(list []command) string {
 	return first + labelRange + last
 }
 
-// encode makes a command buffer. Dispatches in a row share a compute encoder, up to dispatchesPerEncoder. They run one after the other. Copies and fills in a
-// row share a blit encoder.
+// encode returns a command buffer with the given commands, which the caller must commit or free. Up to dispatchesPerEncoder consecutive dispatches share a
+// compute encoder, which runs them one after the other. Consecutive copies and fills share a blit encoder.
 func (d *opened) encode(list []command) (mtlCommandBuffer, error) {
 	defer pool()()
 	b := retained(queueCommandBuffer.to(d.queue, d.settings))
 	if b == 0 {
-		return 0, diag.New(device.ErrDevice, "metal", "%s makes no command buffer", d.info.Name)
+		return 0, diag.New(device.ErrDevice, "metal", "Metal returned no command buffer for %s", d.info.Name)
 	}
 	var compute mtlComputeCommandEncoder
 	var blit mtlBlitCommandEncoder
 	var last *pipeline
-	dispatches := 0 // of compute
+	dispatches := 0 // in compute
 	end := func() {
 		for _, e := range []mtlCommandEncoder{mtlCommandEncoder(compute), mtlCommandEncoder(blit)} {
 			if e != 0 {
@@ -167,7 +168,7 @@ func (d *opened) encode(list []command) (mtlCommandBuffer, error) {
 		}
 		compute, blit, last, dispatches = 0, 0, nil, 0
 	}
-	var sizes struct{ groups, threads mtlSize } // Metal gets their addresses
+	var sizes struct{ groups, threads mtlSize } // passed to Metal by address
 	var pin runtime.Pinner
 	pin.Pin(&sizes)
 	defer pin.Unpin()
@@ -184,7 +185,7 @@ func (d *opened) encode(list []command) (mtlCommandBuffer, error) {
 		}
 		if compute == 0 && blit == 0 {
 			free(b)
-			return 0, diag.New(device.ErrDevice, "metal", "%s makes no encoder", d.info.Name)
+			return 0, diag.New(device.ErrDevice, "metal", "Metal returned no encoder for %s", d.info.Name)
 		}
 		switch {
 		case c.pipeline != nil:
@@ -213,11 +214,11 @@ func (d *opened) encode(list []command) (mtlCommandBuffer, error) {
 	return b, nil
 }
 
-// bindings are the operands of a dispatch: a range of a buffer for each. Metal reads the three lists from Go's heap.
+// bindings are the operands of a dispatch, each a range of a buffer. Metal reads the three lists from Go's heap.
 type bindings struct {
 	buffers []mtlBuffer
 	offsets []nsUInteger
-	sizes   []uint32 // in bytes, for the kernel
+	sizes   []uint32 // in bytes; the kernel gets them in its last buffer
 	label   string
 }
 

@@ -15,37 +15,39 @@ import (
 	"github.com/rlx-go/rlx/plugins/metal/msl"
 )
 
-// fake stands for Objective-C and Metal. It counts references, insists on the rules of Metal that are written down, and has the shim do the work. A broken rule
-// is a panic: on a Mac it would be an exception, which ends the process.
+// fake is a bridge that replaces Objective-C and Metal. It counts references, checks Metal's documented rules, and runs kernels and copies on the shim. It
+// panics if a rule is broken. On a Mac that would raise an exception, which ends the process.
 type fake struct {
 	mu      sync.Mutex
 	shim    gpu.Device
-	kernels map[string]compiled // by the text in MSL
-	next    uintptr
+	kernels map[string]compiled // by MSL text
+	next    uintptr             // address of the last object
 	objects map[uintptr]*object
-	pools   map[int][]*autoreleased // of each thread
+	pools   map[int][]*autoreleased // the open pools of each thread, the innermost last
 	began   time.Time
 
-	waiting int // command buffers of the queue that have not ended
-	encoded int // that were made, in all
-	sent    map[string]int
+	waiting int            // command buffers that have not ended
+	encoded int            // command buffers that were made
+	sent    map[string]int // number of messages by selector
 
-	old           bool    // a system before macOS 15
-	most          int     // bytes of a buffer
-	width, family uintptr // of simdgroups, and of the GPU
-	flat          bool    // a virtual machine that makes buffers of length 0 over memory of the process
+	old    bool    // the system is older than macOS 15
+	most   int     // maximum size of a buffer in bytes
+	width  uintptr // threads in a simdgroup
+	family uintptr // the Apple family of the GPU
+	flat   bool    // buffers over memory of the process have length 0, as in some virtual machines
 
-	// What goes wrong.
-	failing map[string]bool // selectors that give nil or NO, with an error where they have one
-	status  *failure        // of the command buffers that end next
+	// Errors to inject.
+	failing map[string]bool // messages with these selectors return nil or NO, and an NSError if they have an argument for it
+	status  *failure        // failure of the command buffers that end next
+	late    int             // after a failure, this many queries for the status of a completed command buffer answer that it has not ended
 
-	late    int     // how often command buffers behind one that failed still seem to run after they have ended
-	seen    bool    // a command buffer has failed
-	infoKey uintptr // where MTLCommandBufferEncoderInfoErrorKey lies
+	seen    bool    // the status of a failed command buffer was queried
+	infoKey uintptr // the variable MTLCommandBufferEncoderInfoErrorKey
 }
 
-// failure is the error of a command buffer. If faulted or affected is set, only command buffers fail that have an encoder whose label contains it. That
-// encoder gets the state. Those before it are completed, and those after a faulted one pending. silent leaves out the states.
+// failure describes the error of a command buffer. If faulted or affected is set, only command buffers fail that have an encoder whose label contains it. The
+// error reports the state of each encoder, unless silent is set: faulted or affected for that encoder, completed for earlier ones, and pending for those that
+// follow a faulted one.
 type failure struct {
 	domain            string
 	code              uint64
@@ -53,6 +55,7 @@ type failure struct {
 	silent            bool
 }
 
+// stops returns the error state of an encoder that the failure stops, and 0 for other encoders.
 func (s *failure) stops(label string) (state uintptr) {
 	switch {
 	case s.faulted != "" && strings.Contains(label, s.faulted):
@@ -63,53 +66,54 @@ func (s *failure) stops(label string) (state uintptr) {
 	return 0
 }
 
-// hits reports whether a command buffer with these encoders fails.
+// hits reports whether a command buffer whose encoders have these labels fails.
 func (s *failure) hits(labels []string) bool {
 	return s.faulted+s.affected == "" || slices.ContainsFunc(labels, func(l string) bool { return s.stops(l) != 0 })
 }
 
-// compiled is a kernel in the shim.
+// compiled is a kernel that is compiled for the shim.
 type compiled struct {
 	pipeline gpu.Pipeline
 	kernel   *msl.Kernel
 }
 
-// object is an Objective-C object. Its fields are those that its class needs.
+// object is an Objective-C object. Each class uses some of the fields.
 type object struct {
 	class string
-	at    uintptr
+	at    uintptr // address
 	refs  int
-	holds []uintptr // that are released with it
-	free  func()
+	holds []uintptr // objects that it retains
+	free  func()    // called when the object is freed
 
 	text     []byte // ends with 0
 	values   map[string]uintptr
 	compiled compiled
 	buffer   gpu.Buffer
 	size     uint64
-	over     []byte // memory of the process that a buffer lies over
+	over     []byte // memory of the process, for a buffer over it
 	users    int    // command buffers that use that memory and have not ended
 
-	commands *object // of an encoder
+	commands *object // command buffer of an encoder
 	encoder  gpu.Encoder
 	labels   []string // of the encoders of a command buffer
-	open     uintptr
-	ended    bool // an encoder, or a committed command buffer when it is done
-	taken    time.Duration
+	open     uintptr  // the open encoder of a command buffer
+	ended    bool     // an encoder whose endEncoding was called, or a command buffer that has ended
+	endTime  time.Duration
 	pipeline *object
 	pieces   []gpu.Piece
 	sizes    []uint32
 }
 
+// autoreleased is an autorelease pool.
 type autoreleased struct{ objects []uintptr }
 
-// selectors has the names of selectors by their numbers, which outlive a fake.
+// selectors holds the names of selectors. A selector is an index in it. The driver stores selectors, so they must be the same for all fakes.
 var selectors = struct {
 	sync.Mutex
 	names []string
 }{names: []string{""}}
 
-// Numbers of functions.
+// The addresses of the C functions.
 const (
 	fnPush = iota + 1
 	fnPop
@@ -137,7 +141,7 @@ func (f *fake) call(function uintptr, args ...uintptr) uintptr {
 	case fnPop:
 		n := len(f.pools[thread])
 		if uintptr(n) != args[0] {
-			panic(fmt.Sprintf("pool %d of a thread with %d ends", args[0], n))
+			panic(fmt.Sprintf("pool %d of a thread is popped; the innermost pool is %d", args[0], n))
 		}
 		last := f.pools[thread][n-1]
 		f.pools[thread] = f.pools[thread][:n-1]
@@ -195,11 +199,12 @@ func (f *fake) make(class string) *object {
 func (f *fake) get(at uintptr) *object {
 	o := f.objects[at]
 	if o == nil {
-		panic(fmt.Sprintf("%#x is no object, or freed", at))
+		panic(fmt.Sprintf("%#x is not an object, or it was freed", at))
 	}
 	return o
 }
 
+// hold retains an object until by is freed.
 func (f *fake) hold(by *object, at uintptr) {
 	if at != 0 {
 		f.get(at).refs++
@@ -221,7 +226,7 @@ func (f *fake) release(at uintptr) {
 	}
 }
 
-// autorelease gives an object to the pool of this thread.
+// autorelease adds an object to the innermost pool of this thread.
 func (f *fake) autorelease(o *object) uintptr {
 	pools := f.pools[unix.Gettid()]
 	if len(pools) == 0 {
@@ -240,7 +245,7 @@ func (f *fake) string(s string) *object {
 
 func (o *object) string() string { return string(o.text[:len(o.text)-1]) }
 
-// fail writes an error to a place, unless that is 0, and returns nil or NO.
+// fail stores an error at the address place, and returns nil or NO.
 func (f *fake) fail(place uintptr, why string) uintptr {
 	e := f.make("NSError")
 	e.values["domain"], e.values["code"], e.values["text"] = f.string("FakeDomain").at, 7, f.string(why).at
@@ -254,16 +259,16 @@ func (f *fake) sendDouble(to, selector uintptr) float64 {
 	defer f.mu.Unlock()
 	o := f.get(to)
 	if name := nameOf(selector); name != "GPUEndTime" || !o.ended {
-		panic(o.class + " does not take " + name)
+		panic(o.class + " does not respond to " + name + " now")
 	}
-	return 1e6 + o.taken.Seconds()
+	return 1e6 + o.endTime.Seconds()
 }
 
 func (f *fake) send(to, selector uintptr, args ...uintptr) uintptr {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if to == 0 {
-		return 0 // as for nil
+		return 0 // a message to nil returns 0
 	}
 	o, name := f.get(to), nameOf(selector)
 	f.sent[name]++
@@ -284,14 +289,14 @@ func (f *fake) send(to, selector uintptr, args ...uintptr) uintptr {
 	}
 	if f.failing[name] {
 		if last := len(args) - 1; strings.HasSuffix(name, "rror:") {
-			return f.fail(args[last], name+" fails,\nas the test wants")
+			return f.fail(args[last], name+" fails,\nas the test requires")
 		}
 		return 0
 	}
 	return m(f, o, args)
 }
 
-// word8 is a BOOL. The rest of its register has any value.
+// word8 returns a register that holds a BOOL. Its upper bits are not zero, because the ABI leaves them undefined.
 func word8(b bool) uintptr {
 	if b {
 		return 0xab01
@@ -299,7 +304,7 @@ func word8(b bool) uintptr {
 	return 0xab00
 }
 
-// install puts a fake in the place of the system, with one device.
+// install replaces the system by a fake with one device until the test ends.
 func install(t *testing.T, shim gpu.Device) *fake {
 	f := &fake{shim: shim, kernels: map[string]compiled{}, objects: map[uintptr]*object{}, pools: map[int][]*autoreleased{}, sent: map[string]int{},
 		failing: map[string]bool{}, began: time.Now()}
@@ -320,7 +325,7 @@ func (f *fake) checkReleased(t *testing.T) {
 	}
 }
 
-// count returns the number of objects of each class, without class objects. It fails the test if a pool is open.
+// count returns the number of objects of each class. Class objects are not counted. It fails the test if a pool is open.
 func (f *fake) count(t *testing.T) map[string]int {
 	t.Helper()
 	f.mu.Lock()
@@ -339,7 +344,8 @@ func (f *fake) count(t *testing.T) map[string]int {
 	return n
 }
 
-// translating tells the fake the kernels that the driver compiles, by their texts in MSL.
+// translating is the driver's API for package gpu. Before the driver compiles a source, it compiles the source for the shim, so that the fake can run the
+// kernel when the driver hands it the MSL text.
 type translating struct {
 	gpu.API
 	f *fake
@@ -376,14 +382,14 @@ func (d translatingDevice) Over(label string, memory []byte) (gpu.Buffer, error)
 }
 
 func (d translatingDevice) Compile(sources []gpu.Source) ([]gpu.Pipeline, int, error) {
-	if failed, err := d.f.learn(sources); err != nil {
+	if failed, err := d.f.compileForShim(sources); err != nil {
 		return nil, failed, err
 	}
 	return d.Device.Compile(sources)
 }
 
-// learn compiles kernels for the shim.
-func (f *fake) learn(sources []gpu.Source) (failed int, err error) {
+// compileForShim compiles sources for the shim and adds them to f.kernels. failed is the index of the source of an error.
+func (f *fake) compileForShim(sources []gpu.Source) (failed int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	made, failed, err := f.shim.Compile(sources)

@@ -13,12 +13,13 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// method is a method of a class, or of a class object.
+// method implements a method of a class, or of a class object. a holds the arguments.
 type method func(f *fake, o *object, a []uintptr) uintptr
 
 func getter(key string) method {
 	return func(_ *fake, o *object, _ []uintptr) uintptr { return o.values[key] }
 }
+
 func setter(key string) method {
 	return func(f *fake, o *object, a []uintptr) uintptr {
 		o.values[key] = a[0]
@@ -33,7 +34,7 @@ func maker(class string) method {
 	return func(f *fake, _ *object, _ []uintptr) uintptr { return f.make(class).at }
 }
 
-// methods are Metal as the driver uses it, by class and selector.
+// methods are the methods that the driver uses. A key is a class and a selector.
 var methods map[string]method
 
 func init() {
@@ -127,7 +128,7 @@ func init() {
 			}
 			c, ok := f.kernels[f.get(a[0]).string()]
 			if !ok {
-				return f.fail(a[2], "a text that the shim does not know")
+				return f.fail(a[2], "this text was not compiled for the shim")
 			}
 			l := f.make("MTLLibrary")
 			l.compiled = c
@@ -224,7 +225,7 @@ func init() {
 				panic("a command buffer is committed twice, or with an open encoder")
 			}
 			for _, h := range o.holds {
-				f.get(h).take()
+				f.get(h).copyToShim()
 			}
 			c, err := o.encoder.Finish()
 			if err == nil {
@@ -234,16 +235,16 @@ func init() {
 				panic(err)
 			}
 			o.values["status"] = 2
-			o.refs++ // until it is done
+			o.refs++ // until it ends
 			f.shim.OnDone(func() {
 				f.waiting--
 				for _, h := range o.holds {
-					f.get(h).give()
+					f.get(h).copyFromShim()
 				}
-				o.ended, o.taken, o.values["status"] = true, time.Since(f.began), 4
+				o.ended, o.endTime, o.values["status"] = true, time.Since(f.began), 4
 				if f.status != nil && f.status.hits(o.labels) {
 					o.values["status"] = 5
-					o.values["error"] = f.ended(o).at
+					o.values["error"] = f.errorOf(o).at
 					o.holds = append(o.holds, o.values["error"])
 				}
 				f.release(o.at)
@@ -332,9 +333,9 @@ func init() {
 	}
 }
 
-// take copies the memory that a buffer lies over to the shim's, which is in another process, before the first of some command buffers begins. If the memory is
-// not mapped, the test ends here.
-func (o *object) take() {
+// copyToShim copies the memory of the process that a buffer lies over to the memory of the shim, whose kernels run in another process. It does so when a
+// command buffer is committed, unless another one uses the buffer already. If the memory is no longer mapped, the test crashes here.
+func (o *object) copyToShim() {
 	if o.over != nil {
 		if o.users == 0 {
 			copy(o.buffer.Bytes(int64(len(o.over))), o.over)
@@ -343,8 +344,9 @@ func (o *object) take() {
 	}
 }
 
-// give copies the shim's memory back if a command buffer that has ended changed it. If the memory is read-only, or no longer mapped, the test ends here.
-func (o *object) give() {
+// copyFromShim copies the memory of the shim back when a command buffer has ended, if it has changed. If the memory of the process is read-only or no longer
+// mapped, the test crashes here.
+func (o *object) copyFromShim() {
 	if o.over != nil {
 		if b := o.buffer.Bytes(int64(len(o.over))); !bytes.Equal(o.over, b) {
 			copy(o.over, b)
@@ -353,6 +355,7 @@ func (o *object) give() {
 	}
 }
 
+// check panics if err is not nil. It returns 0, the result of a method without one.
 func check(err error) uintptr {
 	if err != nil {
 		panic(err)
@@ -360,7 +363,7 @@ func check(err error) uintptr {
 	return 0
 }
 
-// piece is a range of a buffer, in whole words as macOS wants.
+// piece returns a range of a buffer for an encoder. The range must consist of whole words, as macOS requires.
 func (f *fake) piece(o *object, at, offset, size uintptr) gpu.Piece {
 	b := f.get(at)
 	if size == 0 || offset%4 != 0 || size%4 != 0 || uint64(offset+size) > b.size {
@@ -370,6 +373,7 @@ func (f *fake) piece(o *object, at, offset, size uintptr) gpu.Piece {
 	return gpu.Piece{Buffer: b.buffer, Offset: int64(offset), Size: int64(size)}
 }
 
+// archived reports whether the archives of a pipeline descriptor contain a kernel.
 func (f *fake) archived(d *object, c compiled) bool {
 	list := d.values["archives"]
 	return list != 0 && strings.Contains(string(f.get(f.get(list).holds[0]).text), c.kernel.Text+"\x00")
@@ -378,7 +382,7 @@ func (f *fake) archived(d *object, c compiled) bool {
 func beginEncoder(class string) method {
 	return func(f *fake, o *object, _ []uintptr) uintptr {
 		if o.open != 0 || o.values["status"] != 0 {
-			panic("a second encoder, or one of a committed command buffer")
+			panic("the command buffer is committed or has an open encoder")
 		}
 		e := f.make(class)
 		e.commands = o
@@ -399,8 +403,8 @@ func labelEncoder(f *fake, o *object, a []uintptr) uintptr {
 	return 0
 }
 
-// ended is the error of a command buffer. If the command buffer was made with the option for it, the error has the state of each encoder.
-func (f *fake) ended(o *object) *object {
+// errorOf returns the NSError of a failed command buffer. It reports the state of each encoder if the command buffer was made with the option for that.
+func (f *fake) errorOf(o *object) *object {
 	e := f.make("NSError")
 	e.values["domain"], e.values["code"], e.values["text"] = f.string(f.status.domain).at, uintptr(f.status.code), f.string("it went wrong").at
 	info := f.make("NSDictionary")

@@ -16,15 +16,15 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// weightAt has the offsets of the weights of sumOfWeights. Nothing reads the 2 MiB between a and b; b begins within a page, and c ends within one.
+// weightAt holds the offsets of the weights of sumOfWeights. About 2 MiB between a and b are not read; b begins within a page, and c ends within one.
 var weightAt = map[string]int64{"a": 256, "b": 2<<20 + 256, "c": 2<<20 + 8*elems}
 
 const elems = 4 << 10
 
-// noCopy makes a buffer over memory.
+// noCopy is the selector of the message that makes a buffer over memory.
 const noCopy = "newBufferWithBytesNoCopy:length:options:deallocator:"
 
-// sumOfWeights makes a program that adds the weights a, b and c to x.
+// sumOfWeights returns a program that adds the weights a, b and c to x.
 func sumOfWeights(t *testing.T) *program.Program {
 	t.Helper()
 	g := ir.NewGraph("sum")
@@ -41,7 +41,7 @@ func sumOfWeights(t *testing.T) *program.Program {
 	return p
 }
 
-// weightsOfSum are the weights of sumOfWeights.
+// weightsOfSum returns the weights section of sumOfWeights.
 func weightsOfSum() []byte {
 	section := make([]byte, weightAt["c"]+4*elems)
 	for name, at := range weightAt {
@@ -54,8 +54,8 @@ func weightsOfSum() []byte {
 
 func weight(name string, i int) float32 { return float32(int(name[0])*1000 + i) }
 
-// TestInPlace: mapped weights are used in place, and copied where that is not possible. Either way results are right, and when the program is closed, nothing
-// is left that reads them.
+// TestInPlace checks that mapped weights are used in place if possible, and copied otherwise. Either way the results must be right, and nothing may read the
+// weights after Close.
 func TestInPlace(t *testing.T) {
 	p := sumOfWeights(t)
 	for _, c := range []struct {
@@ -63,15 +63,15 @@ func TestInPlace(t *testing.T) {
 		skip   int
 		copied bool // the host says that the weights are not mapped
 		with   func(f *fake)
-		made   int // buffers over the weights
-		asked  int // times that Metal was asked for one
+		made   int // expected number of buffers over the weights
+		asked  int // expected number of requests for one
 	}{
 		{"in place", 0, false, nil, 2, 2},
 		{"not mapped", 0, true, nil, 0, 0},
 		{"within a page", 256, false, nil, 0, 0},
 		{"refused", 0, false, func(f *fake) { f.failing[noCopy] = true }, 0, 2},
 		{"of length 0", 0, false, func(f *fake) { f.flat = true }, 0, 2},
-		{"small buffers", 0, false, func(f *fake) { f.most = 32<<10 + 256 }, 3, 3}, // the last two have 32 KiB and what is left of c
+		{"small buffers", 0, false, func(f *fake) { f.most = 32<<10 + 256 }, 3, 3}, // the last two have 32 KiB and the rest of c
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f, b := start(t, "")
@@ -90,9 +90,9 @@ func TestInPlace(t *testing.T) {
 				}
 			}
 			if over != c.made || f.sent[noCopy] != c.asked {
-				t.Errorf("%d buffers over the weights, of %d that were asked for; want %d of %d", over, f.sent[noCopy], c.made, c.asked)
+				t.Errorf("%d buffers over the weights, %d requested; want %d, %d", over, f.sent[noCopy], c.made, c.asked)
 			}
-			for n := range 2 { // the second run plays what was recorded during the first
+			for n := range 2 { // the commands of the second run were recorded during the first
 				io := tensor.AlignedBytes(int(p.IOSize))
 				for i := range elems {
 					binary.LittleEndian.PutUint32(io[p.Places[p.Graph.Inputs()[0].ID].Offset+int64(4*i):], math.Float32bits(float32(n*i)))
@@ -116,7 +116,7 @@ func TestInPlace(t *testing.T) {
 	}
 }
 
-// TestInPlaceAfterFailure: Close waits for submissions behind one that failed, because the weights may be unmapped after it.
+// TestInPlaceAfterFailure checks that Close waits for submissions that follow a failed one, because the host may unmap the weights after Close.
 func TestInPlaceAfterFailure(t *testing.T) {
 	f, b := start(t, "")
 	p := sumOfWeights(t)

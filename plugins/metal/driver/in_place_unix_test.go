@@ -14,12 +14,13 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// mapped maps memory with these contents, read-only. They begin skip bytes into a page of 16 KiB.
+// mapped maps memory read-only with the given contents, which begin skip bytes after the start of a page.
 func mapped(t *testing.T, contents []byte, skip int) (section []byte, unmap func()) {
 	t.Helper()
 	return mapPages(t, contents, skip, false)
 }
 
+// mapPages is like mapped; the memory may be writable.
 func mapPages(t *testing.T, contents []byte, skip int, writable bool) (section []byte, unmap func()) {
 	t.Helper()
 	size := skip + len(contents)
@@ -42,8 +43,8 @@ func mapPages(t *testing.T, contents []byte, skip int, writable bool) (section [
 	}
 }
 
-// inPlace is a backend whose programs have their inputs and results in mapped memory. Between runs that memory is full of 0x5a, so that a write by a command
-// buffer of an earlier run shows.
+// inPlace is a backend whose programs have their inputs and results in mapped memory. Between runs the memory is filled with 0x5a, and check reports writes by
+// command buffers of earlier runs.
 type inPlace struct {
 	device.Backend
 	t *testing.T
@@ -96,7 +97,7 @@ func (x *inPlaceProgram) Run(ctx context.Context, r device.Run) (device.Stats, e
 	return stats, err
 }
 
-// check reports writes since the last run.
+// check fails the test if the memory was written to since the last run.
 func (x *inPlaceProgram) check() {
 	if n := bytes.Count(x.io, []byte{0x5a}); n != len(x.io) {
 		x.t.Errorf("%s: %d bytes were written after a run", x.p.Method, len(x.io)-n)

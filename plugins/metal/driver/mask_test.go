@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestMasks compares the demo's masks of cpu and metal, which make test-metal leaves in the folder RLX_MASKS.
+// TestMasks compares the masks of the demo on cpu and metal, which make test-metal writes to the folder $RLX_MASKS.
 func TestMasks(t *testing.T) {
 	dir := os.Getenv("RLX_MASKS")
 	if dir == "" {
@@ -26,13 +26,13 @@ func TestMasks(t *testing.T) {
 		}
 	}
 	iou := overlap(masks[0], masks[1])
-	t.Logf("report: the mask and that of cpu have an IoU of %.5f; the files are the same: %t", iou, bytes.Equal(files[0], files[1]))
+	t.Logf("report: the IoU of the masks of metal and cpu is %.5f; the files are the same: %t", iou, bytes.Equal(files[0], files[1]))
 	if !(iou > 0.999) {
 		t.Errorf("IoU %v; want more than 0.999", iou)
 	}
 }
 
-// mask is the pixels of a PNG that are lighter than half.
+// mask decodes a PNG and reports for each pixel whether it is lighter than half.
 func mask(file []byte) (out []bool, err error) {
 	img, err := png.Decode(bytes.NewReader(file))
 	if err != nil {
@@ -48,7 +48,7 @@ func mask(file []byte) (out []bool, err error) {
 	return out, nil
 }
 
-// overlap is the intersection over the union; NaN for masks that are empty, 0 for masks of different sizes.
+// overlap returns the intersection over the union of two masks. It is NaN for empty masks, and 0 for masks of different sizes.
 func overlap(a, b []bool) float64 {
 	both, any := 0, 0
 	if len(a) != len(b) {

@@ -9,23 +9,23 @@ import (
 	"unsafe"
 )
 
-// bridge calls C and Objective-C. All arguments and results are words, as in the general registers of arm64; there are at most 8 with the receiver and the
-// selector, so none is on the stack.
+// bridge calls C functions and sends Objective-C messages. All arguments and results are words, which are passed in the general registers of arm64. A call
+// has at most 8 arguments, including the receiver and the selector of a message, so none is passed on the stack.
 type bridge interface {
-	// symbol is the address of a C function or variable.
+	// symbol returns the address of a C function or variable.
 	symbol(library, name string) (uintptr, error)
 	call(function uintptr, args ...uintptr) uintptr
 	class(name string) uintptr
 	selector(name string) uintptr
 	send(to, selector uintptr, args ...uintptr) uintptr
-	// sendDouble is for messages that return a double.
+	// sendDouble sends a message whose result is a double.
 	sendDouble(to, selector uintptr) float64
 }
 
-// native is the bridge of this system; nil where there is none. Tests replace it.
+// native is the bridge of this system, or nil if it has no Objective-C. Tests replace it.
 var native bridge
 
-// word is a type that fits in a register. Small unsigned types are extended with zeros, as the ABI wants.
+// word is a type whose values fit in a register. uint8 is extended with zeros, as the ABI requires.
 type word interface {
 	~uint8 | ~int64 | ~uint64 | ~uintptr
 }
@@ -35,10 +35,10 @@ type message struct {
 	declaration string         // as in Apple's documentation
 	selector    string         // from the declaration
 	types       []reflect.Type // of the receiver, the arguments and the result
-	registered  atomic.Uintptr // the system's number of the selector; 0 before it is needed
+	registered  atomic.Uintptr // the system's handle of the selector; 0 until it is first used
 }
 
-// messages and functions have all entries of the table, for tests.
+// All entries of table.go. Tests check them.
 var (
 	messages  []*message
 	functions []*function
@@ -82,7 +82,8 @@ func (m *message) sel() sel {
 	return sel(s)
 }
 
-// messageN is a message with N words of arguments. O is the type of the receiver: an object, or for a message with + its class.
+// messageN is a message with N words of arguments and a result of type R. O is the type of the receiver: an object, or the class for a class method
+// (declared with +).
 type (
 	message0[O, R word]                message
 	message1[O, A, R word]             message
@@ -147,11 +148,11 @@ func (m *messageDouble[O]) to(o O) float64 {
 	return native.sendDouble(uintptr(o), uintptr((*message)(m).sel()))
 }
 
-// function is a C function with at most one argument. Its name is that in the declaration.
+// function is a C function with at most one argument.
 type function struct {
-	library, declaration, name string
+	library, declaration, name string         // name is taken from the declaration
 	types                      []reflect.Type // of the argument, if there is one, and the result
-	found                      atomic.Uintptr // its address; 0 before it is needed
+	found                      atomic.Uintptr // its address; 0 until it is first used
 }
 
 type (
@@ -174,7 +175,7 @@ func function1Of[A, R word](library, s string) *function1[A, R] {
 	return (*function1[A, R])(declareFunction(library, s, of[A](), of[R]()))
 }
 
-// address is 0 where the system lacks the function.
+// address returns the address of the function, or 0 if the system lacks it.
 func (f *function) address() uintptr {
 	at := f.found.Load()
 	if at == 0 {
@@ -188,9 +189,9 @@ func (f *function0[R]) call() R { return R(native.call((*function)(f).address())
 
 func (f *function1[A, R]) call(a A) R { return R(native.call((*function)(f).address(), uintptr(a))) }
 
-// variable is a C variable. Its name is that in the declaration.
+// variable is a C variable.
 type variable struct {
-	library, declaration, name string
+	library, declaration, name string // name is taken from the declaration
 	typ                        reflect.Type
 }
 
@@ -202,7 +203,7 @@ func variableOf[R word](library, s string) *variable1[R] {
 	return (*variable1[R])(v)
 }
 
-// value is 0 where the system lacks the variable.
+// value returns the value of the variable, or 0 if the system lacks it.
 func (v *variable1[R]) value() R {
 	at, err := native.symbol(v.library, v.name)
 	if err != nil || at == 0 {
@@ -211,13 +212,13 @@ func (v *variable1[R]) value() R {
 	return *(*R)(pointer(at))
 }
 
-// class is a class by its name. Messages with + are sent to its object.
+// class is the name of a class. Class methods are sent to its object.
 type class[O word] string
 
 func (c class[O]) object() O { return O(native.class(string(c))) }
 
-// pool opens an autorelease pool on this thread. The function that it returns drains the pool: objects that methods return, other than those of methods
-// called new or copy, live until then unless they are retained.
+// pool opens an autorelease pool on this thread and returns a function that drains it. Methods whose names do not begin with new or copy return objects that
+// belong to the pool: draining releases them, so objects that are used after that must be retained.
 func pool() (drain func()) {
 	runtime.LockOSThread()
 	p := autoreleasePoolPush.call()
@@ -227,7 +228,7 @@ func pool() (drain func()) {
 	}
 }
 
-// retained retains an object that would go with the pool.
+// retained retains an object, so that it outlives the pool, and returns it.
 func retained[O word](o O) O {
 	if o != 0 {
 		retain.to(nsObject(o))
@@ -235,7 +236,7 @@ func retained[O word](o O) O {
 	return o
 }
 
-// free releases objects. Zeros are skipped.
+// free releases the objects that are not 0.
 func free[O word](objects ...O) {
 	for _, o := range objects {
 		if o != 0 {
@@ -244,7 +245,7 @@ func free[O word](objects ...O) {
 	}
 }
 
-// try calls f with a place for an error, and returns that error where the result is nil or NO. It needs a pool.
+// try calls f with the address of an NSError pointer. If f returns nil or NO, try returns the error that f stored there. The caller has opened a pool.
 func try[R word](f func(nsErrorAddress) R) (R, error) {
 	place := new(nsError)
 	var pin runtime.Pinner
@@ -255,17 +256,17 @@ func try[R word](f func(nsErrorAddress) R) (R, error) {
 		return r, nil
 	}
 	if *place == 0 {
-		return 0, errors.New("it failed without an error")
+		return 0, errors.New("the call failed without an error message")
 	}
 	return 0, errors.New(reason(*place))
 }
 
-// reason is the text of an error, in one line.
+// reason returns the text of an error, in one line.
 func reason(e nsError) string {
 	return strings.Join(strings.Fields(goString(localizedDescription.to(e))), " ")
 }
 
-// toNSString returns a string that goes with the pool.
+// toNSString returns an NSString that belongs to the pool.
 func toNSString(s string) nsString {
 	text := append([]byte(s), 0)
 	var pin runtime.Pinner
@@ -286,5 +287,5 @@ func goString(s nsString) string {
 	return string(unsafe.Slice((*byte)(pointer(at)), n))
 }
 
-// pointer is an address outside of Go's memory. go vet forbids the plain conversion, because Go's memory can move.
+// pointer converts an address outside of Go's memory. go vet rejects the plain conversion, which is unsafe for addresses of Go's own memory.
 func pointer(at uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&at)) }

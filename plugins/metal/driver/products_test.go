@@ -17,7 +17,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
-// candidates are shapes of tiles with matrices. A report from a Mac tells which is best.
+// candidates are tile shapes for products with simdgroup matrices. TestDeviceProducts reports the speed of each on a Mac.
 var candidates = append(kernels.MatrixTiles(),
 	kernels.Tile{BlocksM: 1, BlocksN: 2, LanesM: 4, TM: 8, TN: 4, Depth: 16, Matrices: true},
 	kernels.Tile{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 8, TN: 4, Depth: 16, Matrices: true},
@@ -25,8 +25,8 @@ var candidates = append(kernels.MatrixTiles(),
 	kernels.Tile{BlocksM: 2, BlocksN: 2, LanesM: 4, TM: 8, TN: 4, Depth: 32, Matrices: true},
 )
 
-// products makes a product of f32 or f16 with and without matrices, of f32 with all candidates, checks elements of the results, and logs the speeds. open
-// makes a backend.
+// products computes an m x k by k x n product with and without simdgroup matrices, and for f32 with each of the candidates. It checks elements of the
+// results, and logs the speeds. open returns a backend.
 func products(t *testing.T, open func(t *testing.T, a api) *gpu.Backend, d dtype.DType, m, n, k, times int) {
 	t.Helper()
 	g := ir.NewGraph("product")

@@ -14,7 +14,8 @@ import (
 	_ "github.com/rlx-go/rlx/models/sam"
 )
 
-// TestSAM runs a small SAM through the driver and compares with its authors' results. Its weights are mapped. The second run plays the commands recorded during the first.
+// TestSAM runs a small SAM through the driver and compares its results with those of the authors' implementation. Its weights are mapped. The commands of the
+// second run were recorded during the first.
 func TestSAM(t *testing.T) {
 	const dir = "../../../testdata/goldens/sam_tiny/"
 	f, b := start(t, t.TempDir())
@@ -44,7 +45,7 @@ func TestSAM(t *testing.T) {
 	x.Close()
 	unmap()
 	if f.sent[noCopy] < 2 {
-		t.Error("no weights are used in place")
+		t.Error("the weights were not used in place")
 	}
 	f.checkReleased(t)
 }

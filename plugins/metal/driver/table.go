@@ -1,6 +1,6 @@
 package driver
 
-// Objects, by class or protocol. Each Go type has the name of the C type, which TestTable checks with the declarations below.
+// Types of objects. Each has the name of its Objective-C class or protocol; TestTable compares them with the declarations below.
 type (
 	nsObject     uintptr
 	nsArray      uintptr
@@ -27,10 +27,10 @@ type (
 	mtlLibrary                   uintptr
 )
 
-// Values, and addresses of them.
+// Types of values, and of addresses of values.
 type (
-	void       uint64 // a result that is not used
-	boolean    uint8  // BOOL: 0 or 1; the rest of its register is undefined
+	void       uint64 // result of a function that returns nothing
+	boolean    uint8  // BOOL: 0 or 1; the upper bits of its register are undefined
 	nsInteger  int64
 	nsUInteger uint64
 	uint8T     uint8
@@ -48,12 +48,12 @@ type (
 	// A struct of more than 16 bytes is passed by the address of a copy, which the callee may change: AAPCS64, 6.8.2, B.4.
 	mtlSizeAddress uintptr // MTLSize
 
-	// A struct of up to 16 bytes is passed in two registers. These are the two of an NSRange.
+	// A struct of up to 16 bytes is passed in two registers. An NSRange is passed as these two arguments.
 	nsRangeLocation uint64
 	nsRangeLength   uint64
 )
 
-// mtlSize is MTLSize.
+// mtlSize has the layout of MTLSize.
 type mtlSize struct{ width, height, depth nsUInteger }
 
 const (
@@ -97,7 +97,7 @@ var (
 	localizedDescription = declare0[nsError, nsString]("- (NSString *)localizedDescription;")
 )
 
-// Devices, buffers and the queue.
+// Devices, buffers and queues.
 var (
 	deviceName               = declare0[mtlDevice, nsString]("- (NSString *)name;")
 	workingSet               = declare0[mtlDevice, nsUInteger]("- (uint64_t)recommendedMaxWorkingSetSize;")
@@ -160,7 +160,7 @@ var (
 	copyBetweenBuffers = declare5[mtlBlitCommandEncoder, mtlBuffer, nsUInteger, mtlBuffer, nsUInteger, nsUInteger, void]("- (void)copyFromBuffer:(id<MTLBuffer>)sourceBuffer sourceOffset:(NSUInteger)sourceOffset toBuffer:(id<MTLBuffer>)destinationBuffer destinationOffset:(NSUInteger)destinationOffset size:(NSUInteger)size;")
 )
 
-// Constants, by their names in Metal.
+// Constants of Metal.
 const (
 	resourceStorageModeShared = 0 // MTLResourceStorageModeShared: processor and GPU see the same bytes
 
@@ -169,10 +169,10 @@ const (
 	pipelineOptionNone                                 = 0 // MTLPipelineOptionNone
 	pipelineOptionFailOnArchiveMiss                    = 4 // MTLPipelineOptionFailOnBinaryArchiveMiss
 	gpuFamilyApple1, gpuFamilyApple7, gpuFamilyApple10 = 1001, 1007, 1010
-	commandBufferStatusCompleted                       = 4 // MTLCommandBufferStatusCompleted; lower is not done yet
+	commandBufferStatusCompleted                       = 4 // MTLCommandBufferStatusCompleted; the command buffer has not ended while its status is lower
 	commandBufferStatusError                           = 5 // MTLCommandBufferStatusError
 	maxBuffers                                         = 31
-	commandBuffersOfQueue                              = 64 // a queue has at most so many that have not ended; then commandBuffer blocks
+	commandBuffersOfQueue                              = 64 // maximum number of a queue's command buffers that have not ended; asking for another one blocks
 	commandBufferErrorDomain                           = "MTLCommandBufferErrorDomain"
 	commandBufferErrorTimeout                          = 2
 	commandBufferErrorPageFault                        = 3

@@ -13,12 +13,12 @@ import (
 	"unsafe"
 )
 
-// spelled has the C types of Go types whose names differ from them. "NSUInteger" needs no entry: nsUInteger is its name but for the case.
+// spelled lists the C types that a Go type stands for if their names differ in more than case. NSUInteger, for instance, needs no entry.
 var spelled = map[string][]string{
 	"void":              {"void", "oneway void"},
 	"boolean":           {"BOOL"},
 	"uint8T":            {"uint8_t"},
-	"nsInteger":         {"NSInteger", "MTLGPUFamily", "MTLMathMode", "MTLCommandEncoderErrorState", "MTLMathFloatingPointFunctions"}, // enums that are declared with NSInteger
+	"nsInteger":         {"NSInteger", "MTLGPUFamily", "MTLMathMode", "MTLCommandEncoderErrorState", "MTLMathFloatingPointFunctions"}, // NSInteger and enums of this type
 	"nsUInteger":        {"NSUInteger", "uint64_t", "MTLResourceOptions", "MTLPipelineOption", "MTLCommandBufferErrorOption", "MTLCommandBufferStatus"},
 	"nsObject":          {"ObjectType", "KeyType"},
 	"nsString":          {"NSErrorUserInfoKey const"},
@@ -54,9 +54,10 @@ func isType(goType reflect.Type, c string) bool {
 	return false
 }
 
-// typedPart matches the parts of a declaration: "- (R)a:(A)x b:(B)y;" has the types R, A, B and the selector a:b:.
+// typedPart matches a type in parentheses in the declaration of a method, with the words around it: "(R)a", ":(A)x" and "b:(B)y" in "- (R)a:(A)x b:(B)y;".
 var typedPart = regexp.MustCompile(`(\w*)(:?)\(((?:[^()]|\([^()]*\))*)\)(\w+)?`)
 
+// TestTable checks that the Go types of each entry of the table agree with the entry's declaration in C.
 func TestTable(t *testing.T) {
 	if len(messages) < 50 || len(functions) != 3 || len(variables) != 1 {
 		t.Fatalf("the table has %d messages and %d functions", len(messages), len(functions))
@@ -65,7 +66,7 @@ func TestTable(t *testing.T) {
 	for _, m := range messages {
 		d := m.declaration
 		if !strings.HasPrefix(d, "- (") && !strings.HasPrefix(d, "+ (") || !strings.HasSuffix(d, ";") {
-			t.Errorf("%s is no declaration", d)
+			t.Errorf("%s is not the declaration of a method", d)
 			continue
 		}
 		found := typedPart.FindAllStringSubmatch(d[2:], -1)
@@ -78,14 +79,14 @@ func TestTable(t *testing.T) {
 			selector += ":"
 		}
 		if m.selector != selector {
-			t.Errorf("%s has the selector %s; it is %s", d, m.selector, selector)
+			t.Errorf("%s has the selector %s; want %s", d, m.selector, selector)
 		}
 		if key := m.types[0].Name() + " " + selector; seen[key] {
-			t.Errorf("%s is twice in the table", key)
+			t.Errorf("%s is in the table twice", key)
 		} else {
 			seen[key] = true
 		}
-		var args []reflect.Type // an NSRange is two of ours, and one of C
+		var args []reflect.Type // an NSRange is two arguments in Go, and one in C
 		for i := 1; i < len(m.types)-1; i++ {
 			args = append(args, m.types[i])
 			if m.types[i] == of[nsRangeLocation]() {
@@ -95,7 +96,7 @@ func TestTable(t *testing.T) {
 			}
 		}
 		if words := len(m.types); words > 8 {
-			t.Errorf("%s takes %d registers", d, words)
+			t.Errorf("%s takes %d registers; want at most 8", d, words)
 		}
 		if len(args) != len(c)-1 {
 			t.Errorf("%s has %d arguments; the entry has %d", d, len(c)-1, len(args))
@@ -130,7 +131,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestTableMistakes: what TestTable compares can differ.
+// TestTableMistakes checks that the comparison in TestTable can fail.
 func TestTableMistakes(t *testing.T) {
 	for _, c := range []struct {
 		of   reflect.Type
@@ -154,7 +155,7 @@ func TestTableMistakes(t *testing.T) {
 	}
 }
 
-// TestStructs: MTLSize has three words (MTLTypes.h), more than two, so it is passed by its address.
+// TestStructs checks the layout of mtlSize. MTLSize has three words (MTLTypes.h), so it is passed by address.
 func TestStructs(t *testing.T) {
 	var s mtlSize
 	if got := []uintptr{unsafe.Sizeof(s), unsafe.Offsetof(s.width), unsafe.Offsetof(s.height), unsafe.Offsetof(s.depth)}; !slices.Equal(got, []uintptr{24, 0, 8, 16}) {
@@ -162,7 +163,7 @@ func TestStructs(t *testing.T) {
 	}
 }
 
-// TestUses: the driver's source calls Objective-C through the table alone, and uses all of it. That the arguments of a call fit, the compiler checks.
+// TestUses checks that the driver calls Objective-C only through the table, and uses all entries. The compiler checks the types of arguments.
 func TestUses(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -214,7 +215,7 @@ func TestUses(t *testing.T) {
 					{"RegisterName", "bridge_darwin_arm64.go"}, {"GetClass", "bridge_darwin_arm64.go"}, {"SyscallN", "bridge_darwin_arm64.go"},
 				} {
 					if strings.HasPrefix(called, c.prefix) && !strings.Contains(c.only, name) {
-						t.Errorf("%s calls %s, which is for %s", name, called, c.only)
+						t.Errorf("%s calls %s; only %s may", name, called, c.only)
 					}
 				}
 			}
@@ -226,7 +227,7 @@ func TestUses(t *testing.T) {
 	}
 	for name := range declared {
 		if used[name] < 1 {
-			t.Errorf("%s is in the table and not used", name)
+			t.Errorf("%s is in the table but not used", name)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// use loads a program of the suite and runs it once with each of the options, and without.
+// use loads a program of the conformance suite and runs it once with each of the options, and then once without options.
 func use(t *testing.T, b *gpu.Backend, opts ...device.RunOptions) error {
 	t.Helper()
 	p := devicetest.Plain("metal")

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// call translates a call; ok is false if it has no result.
+// call translates a call of a function or a constructor. ok is false if the function has no result.
 func (t *translator) call(e *call) (v value, ok bool) {
 	f, isFunction := t.functions[e.of.name]
 	_, isType := t.structs[e.of.name]
@@ -19,7 +19,7 @@ func (t *translator) call(e *call) (v value, ok bool) {
 	}
 	b, found := builtins[e.of.name]
 	if !found {
-		fail(e.pos, "function %s is not known", e.of.name)
+		fail(e.pos, "function %s is not declared or not supported", e.of.name)
 	}
 	if len(e.args) != b.args {
 		fail(e.pos, "%s has %d arguments; want %d", e.of.name, len(e.args), b.args)
@@ -49,7 +49,7 @@ func (t *translator) callFunction(e *call, f *function) (value, bool) {
 
 func (t *translator) bitcast(e *call) value {
 	if len(e.of.args) != 1 || len(e.args) != 1 {
-		fail(e.pos, "bitcast has a type and an argument")
+		fail(e.pos, "bitcast takes one type and one argument")
 	}
 	to, v := t.resolve(e.of.args[0]), t.concrete(e.args[0])
 	if !to.numeric() || !v.typ.numeric() || !to.like(u32).is(v.typ.like(u32)) {
@@ -58,10 +58,10 @@ func (t *translator) bitcast(e *call) value {
 	return value{text: bits(to, v.text), typ: to}
 }
 
-// construct makes a value of a type: T(x), T(a, b, ...), T().
+// construct translates a constructor or a conversion: T(), T(x) or T(a, b, ...).
 func (t *translator) construct(e *call, to *typ) value {
 	if !to.plain() {
-		fail(e.pos, "a value of %s", to)
+		fail(e.pos, "%s has no constructor", to)
 	}
 	if len(e.args) == 0 {
 		return value{text: to.msl + "{}", typ: to}
@@ -119,7 +119,7 @@ func (t *translator) convert(e *call, v value, to *typ) value {
 	}
 	v = concrete(e.args[0].at(), v)
 	if v.typ.kind != to.kind || v.typ.n != to.n {
-		fail(e.pos, "%s of a value of %s", to, v.typ)
+		fail(e.pos, "a value of %s cannot be converted to %s", v.typ, to)
 	}
 	out := value{typ: to}
 	switch from, s := v.typ.scalar(), to.scalar(); {
@@ -128,7 +128,7 @@ func (t *translator) convert(e *call, v value, to *typ) value {
 		return v
 	case from == f32 && to.integer():
 		if to.kind == vector {
-			fail(e.pos, "%s of a vector of f32; convert its elements", to)
+			fail(e.pos, "a vector of f32 cannot be converted to %s; convert its elements", to)
 		}
 		helper := map[*typ]string{i32: "rlx_int", u32: "rlx_uint"}[s]
 		t.need(helper)
@@ -147,7 +147,7 @@ type builtin struct {
 	translate func(t *translator, e *call) value
 }
 
-// builtins are the supported built-in functions.
+// builtins holds the supported built-in functions by name.
 var builtins map[string]builtin
 
 func init() {
@@ -188,7 +188,7 @@ func numbers(t *typ) bool  { return t.numeric() }
 func floats(t *typ) bool   { return t.scalar() == f32 }
 func integers(t *typ) bool { return t.integer() }
 
-// agreed converts the arguments to their common type.
+// agreed converts the arguments of a call to their common type, which must satisfy ok.
 func (t *translator) agreed(e *call, ok func(*typ) bool) (typ *typ, args []string) {
 	var vs []value
 	for _, a := range e.args {
@@ -215,7 +215,7 @@ func (t *translator) agreed(e *call, ok func(*typ) bool) (typ *typ, args []strin
 	return typ, args
 }
 
-// same is a function whose result has the type of its arguments.
+// same returns the translation of a built-in function to the MSL function to. The arguments and the result have one type, which must satisfy ok.
 func same(to string, ok func(*typ) bool) func(t *translator, e *call) value {
 	return func(t *translator, e *call) value {
 		typ, args := t.agreed(e, ok)
@@ -223,7 +223,7 @@ func same(to string, ok func(*typ) bool) func(t *translator, e *call) value {
 	}
 }
 
-// clamp is min(max(x, low), high), also where low is above high.
+// clamp translates to min(max(x, low), high), because metal::clamp leaves the result open if low is above high.
 func clamp(t *translator, e *call) value {
 	typ, args := t.agreed(e, numbers)
 	return value{text: fmt.Sprintf("metal::min(metal::max(%s, %s), %s)", args[0], args[1], args[2]), typ: typ}
@@ -253,7 +253,7 @@ func anyOf(t *translator, e *call) value {
 	return value{text: "metal::any(" + v.text + ")", typ: boolean}
 }
 
-// choose is select(no, yes, condition). It evaluates all three, unlike ?:.
+// choose translates select(no, yes, condition). Unlike ?:, select evaluates all three arguments.
 func choose(t *translator, e *call) value {
 	typ, args := t.agreed(&call{e.pos, e.of, e.args[:2]}, func(t *typ) bool { return t.kind <= vector })
 	c := t.expr(e.args[2])
@@ -271,11 +271,11 @@ func unpackHalves(t *translator, e *call) value {
 	return value{text: "metal::float2(as_type<metal::half2>(" + t.typed(e.args[0], u32).text + "))", typ: vectorOf(f32, 2)}
 }
 
-// atomic translates the first argument of an atomic function: &x, where x is an atomic.
+// atomic translates the first argument of an atomic function, which is &x for an atomic x. It also returns the element type of x.
 func (t *translator) atomic(e *call) (string, *typ) {
 	u, ok := e.args[0].(*unary)
 	if !ok || u.op != "&" {
-		fail(e.pos, "%s of what is no &atomic", e.of.name)
+		fail(e.pos, "argument 1 of %s; want the address of an atomic", e.of.name)
 	}
 	v := t.expr(u.x)
 	if v.typ.kind != atomic {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// floatText writes a float as a literal that parses to the same number.
+// floatText returns an MSL literal that parses to f.
 func floatText(f float32) string {
 	s := strconv.FormatFloat(float64(f), 'g', -1, 32)
 	if !strings.ContainsAny(s, ".e") {
@@ -42,10 +42,10 @@ func (t *translator) expr(e expr) value {
 		}
 		return v
 	}
-	panic("BUG: msl: an expression of another kind")
+	panic("BUG: msl: unknown kind of expression")
 }
 
-// numberValue is the value of a literal.
+// numberValue returns the value of a literal.
 func numberValue(e *literal) value {
 	if e.text == "true" || e.text == "false" {
 		return constantOf(e.pos, constant.MakeBool(e.text == "true"), boolean)
@@ -68,12 +68,12 @@ func numberValue(e *literal) value {
 		c = constant.MakeFromLiteral(text, kind, 0)
 	}
 	if c.Kind() == constant.Unknown {
-		fail(e.pos, "%s is no number", e.text)
+		fail(e.pos, "%s is not a valid number", e.text)
 	}
 	return constantOf(e.pos, c, t)
 }
 
-// as checks that a value has a type, and converts an abstract value to it.
+// as returns v as a value of type to. It converts an abstract value if that is possible, and fails if v has another type.
 func as(p pos, v value, to *typ) value {
 	if v.typ.abstract() && to.kind == scalar && to != boolean && !(v.typ == abstractFloat && to != f32) {
 		return constantOf(p, v.c, to)
@@ -84,7 +84,7 @@ func as(p pos, v value, to *typ) value {
 	return v
 }
 
-// concrete gives an abstract value its default type, i32 or f32.
+// concrete converts an abstract value to its default type, i32 or f32, and returns other values unchanged.
 func concrete(p pos, v value) value {
 	switch v.typ {
 	case abstractInt:
@@ -103,7 +103,7 @@ func (t *translator) concrete(e expr) value { return concrete(e.at(), t.expr(e))
 func (t *translator) unary(e *unary) value {
 	v := t.expr(e.x)
 	if e.op == "&" {
-		fail(e.pos, "a pointer; there are only those to atomics, as arguments of their functions")
+		fail(e.pos, "a pointer; & is supported only in arguments of atomic functions and matrix functions")
 	}
 	if v.typ.abstract() {
 		if e.op == "-" {
@@ -116,7 +116,7 @@ func (t *translator) unary(e *unary) value {
 	switch {
 	case e.op == "-" && s == f32:
 		out.text = "-" + v.tight()
-	case e.op == "-" && s == i32: // of the least one it is itself
+	case e.op == "-" && s == i32: // wraps: the smallest value is its own negation
 		out.text, out.loose = bits(v.typ, "0u - "+asBits(v)), false
 		if n, ok := v.whole(); ok && n > 0 {
 			return constantOf(e.pos, constant.MakeInt64(-n), i32)
@@ -129,12 +129,13 @@ func (t *translator) unary(e *unary) value {
 	return out
 }
 
-// asBits reinterprets i32 as u32. bits reinterprets u32 as t, which is i32 or a vector of it.
+// asBits reinterprets a value, which may be a vector, as u32.
 func asBits(v value) string { return fmt.Sprintf("as_type<%s>(%s)", v.typ.like(u32).msl, v.text) }
 
+// bits reinterprets an expression in MSL as type t, which has the same size.
 func bits(t *typ, text string) string { return fmt.Sprintf("as_type<%s>(%s)", t.msl, text) }
 
-// spread converts a scalar to an argument of type t, which is its own type or a vector of it.
+// spread returns v as an operand of type t, which is the type of v or a vector of it. A scalar becomes a vector of equal elements.
 func spread(v value, t *typ) string {
 	if v.typ.is(t) {
 		return v.text
@@ -142,8 +143,8 @@ func spread(v value, t *typ) string {
 	return t.msl + "(" + v.text + ")"
 }
 
-// known has the operators on two constants.
-var known = map[string]gotoken.Token{"+": gotoken.ADD, "-": gotoken.SUB, "*": gotoken.MUL, "/": gotoken.QUO, "%": gotoken.REM}
+// foldable holds the operators that fold evaluates.
+var foldable = map[string]gotoken.Token{"+": gotoken.ADD, "-": gotoken.SUB, "*": gotoken.MUL, "/": gotoken.QUO, "%": gotoken.REM}
 
 func (t *translator) binary(e *binary) value {
 	x, y := t.expr(e.x), t.expr(e.y)
@@ -153,7 +154,7 @@ func (t *translator) binary(e *binary) value {
 			return v
 		}
 	}
-	switch { // a number takes the type of what it meets
+	switch { // an abstract operand gets the type of the other one
 	case shift:
 		x, y = concrete(e.x.at(), x), as(e.y.at(), y, x.typ.like(u32))
 	case x.typ.abstract() && y.typ.abstract():
@@ -181,7 +182,7 @@ func (t *translator) binary(e *binary) value {
 		if !x.typ.numeric() || x.typ.kind == vector && y.typ.kind == vector && !same {
 			wrong()
 		}
-		if s == i32 { // it wraps
+		if s == i32 { // wraps in WGSL, undefined in C++
 			out.text, out.loose = bits(out.typ, asBits(x)+" "+e.op+" "+asBits(y)), false
 		}
 	case "/", "%":
@@ -205,7 +206,7 @@ func (t *translator) binary(e *binary) value {
 		if n, ok := y.whole(); !ok || n > 31 {
 			by = "(" + by + " & 31u)"
 		}
-		if s == i32 && x.typ.kind == vector && e.op == ">>" { // MSL shifts a vector by one of its own type
+		if s == i32 && x.typ.kind == vector && e.op == ">>" { // in MSL both operands have the same vector type
 			by = bits(x.typ, by)
 		}
 		out.text = x.tight() + " " + e.op + " " + by
@@ -216,7 +217,7 @@ func (t *translator) binary(e *binary) value {
 		if !same || s == f32 || s == boolean && e.op == "^" {
 			wrong()
 		}
-		if s == boolean { // C++ has an int
+		if s == boolean { // in C++ the result is an int
 			out.text, out.loose = out.typ.msl+"("+out.text+")", false
 		}
 	case "&&", "||":
@@ -232,9 +233,10 @@ func (t *translator) binary(e *binary) value {
 	return out
 }
 
-// fold evaluates constants exactly.
+// fold evaluates an operator on two constants exactly. It returns false if the device must evaluate it: for f32, operators that are not foldable, and results
+// that do not fit in i32 or u32.
 func fold(e *binary, x, y value) (value, bool) {
-	op, ok := known[e.op]
+	op, ok := foldable[e.op]
 	if !ok || !x.typ.abstract() && x.typ == f32 || y.typ == f32 {
 		return value{}, false
 	}
@@ -254,7 +256,7 @@ func fold(e *binary, x, y value) (value, bool) {
 			return value{}, false
 		}
 	} else if op == gotoken.QUO {
-		op = gotoken.QUO_ASSIGN // of whole numbers
+		op = gotoken.QUO_ASSIGN // package constant's operator for integer division
 	}
 	if (op == gotoken.QUO || op == gotoken.QUO_ASSIGN || op == gotoken.REM) && constant.Sign(b) == 0 {
 		fail(e.pos, "a division by 0")
@@ -262,7 +264,7 @@ func fold(e *binary, x, y value) (value, bool) {
 	c := constant.BinaryOp(a, op, b)
 	if least, most := rangeOf(to); to == u32 || to == i32 {
 		if n, ok := constant.Int64Val(c); !ok || n < least || n > most {
-			return value{}, false // it wraps, which is left to the device
+			return value{}, false // the device wraps it
 		}
 	}
 	return constantOf(e.pos, c, to), true
@@ -288,7 +290,7 @@ func (t *translator) index(e *index) value {
 	return out
 }
 
-// within clamps an index to n elements.
+// within returns the text of an index of an array of n elements. An index beyond the array becomes that of the last element.
 func within(i value, n int) string {
 	if i.c != nil {
 		return i.text
@@ -299,17 +301,17 @@ func within(i value, n int) string {
 	return fmt.Sprintf("metal::min(%s, %du)", i.text, n-1)
 }
 
-// put writes an element of a buffer.
+// put returns the text of an assignment to an element of a buffer.
 func (t *translator) put(e *index, v expr) string {
 	x := t.expr(e.x)
 	if !x.ref {
-		fail(e.pos, "an assignment to what is no variable")
+		fail(e.pos, "an assignment to a value that is not a variable")
 	}
 	t.need("rlx_put")
 	return "rlx_put(" + x.text + ", " + t.position(e.i).text + ", " + t.typed(v, x.typ.elem).text + ")"
 }
 
-// position translates an index.
+// position translates an index, which must be i32 or u32.
 func (t *translator) position(e expr) value {
 	i := t.concrete(e)
 	if i.typ != i32 && i.typ != u32 {

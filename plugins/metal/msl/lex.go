@@ -2,7 +2,7 @@ package msl
 
 import "strings"
 
-// token is a word, a number or a mark of the source.
+// token is a word, a number or punctuation.
 type token struct {
 	kind tokenKind
 	text string
@@ -15,15 +15,15 @@ const (
 	end tokenKind = iota
 	word
 	number
-	mark
+	punctuation
 )
 
-// marks are the operators of several characters, the longest first.
-var marks = []string{"<<=", ">>=", "->", "==", "!=", "<=", ">=", "&&", "||", "++", "--", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<", ">>"}
+// long lists the punctuation of several characters, the longest first.
+var long = []string{"<<=", ">>=", "->", "==", "!=", "<=", ">=", "&&", "||", "++", "--", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<", ">>"}
 
-// lex divides a source into tokens. The last has the kind end.
+// lex splits a source into tokens. The last token has the kind end.
 func lex(src string) (out []token) {
-	line, begin := 1, 0 // of this line
+	line, begin := 1, 0 // number and offset of the current line
 	for i := 0; i < len(src); {
 		at := pos{line, i - begin + 1}
 		rest := src[i:]
@@ -49,22 +49,22 @@ func lex(src string) (out []token) {
 			i += n
 		case strings.IndexByte("(){}[]<>,;:.@=+-*/%&|^!~", c) >= 0:
 			text := rest[:1]
-			for _, m := range marks {
-				if strings.HasPrefix(rest, m) {
-					text = m
+			for _, p := range long {
+				if strings.HasPrefix(rest, p) {
+					text = p
 					break
 				}
 			}
-			out = append(out, token{mark, text, at})
+			out = append(out, token{punctuation, text, at})
 			i += len(text)
 		default:
-			fail(at, "character %q is not known", c)
+			fail(at, "character %q is not supported", c)
 		}
 	}
 	return append(out, token{kind: end, pos: pos{line, len(src) - begin + 1}})
 }
 
-// numberLength is the length of the number at the start of s, with its suffix.
+// numberLength returns the length of the number at the start of s, including its suffix.
 func numberLength(s string) int {
 	digit, exponent := isDigit, "eE"
 	n := 0
@@ -81,6 +81,7 @@ func numberLength(s string) int {
 	return n + span(s[n:], func(c byte) bool { return isLetter(c) || isDigit(c) })
 }
 
+// span returns the length of the longest prefix of s whose bytes all satisfy in.
 func span(s string, in func(byte) bool) int {
 	for i := range len(s) {
 		if !in(s[i]) {

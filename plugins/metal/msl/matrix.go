@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// This file has the functions of matrices that 32 threads share. Package kernels defines them, at Limits.Matrices.
+// This file translates the functions of simdgroup matrices, each of which is held by 32 threads together. They are specified at kernels.Limits.Matrices.
 
-// address translates an argument &x, and checks the type of x.
+// address translates argument arg of a call, which must be &x, and checks the type of x. want describes x in errors. The result is x, without the &.
 func (t *translator) address(e *call, arg int, want string, ok func(*typ) bool) value {
 	u, isAddress := e.args[arg].(*unary)
 	if !isAddress || u.op != "&" {
@@ -21,7 +21,7 @@ func (t *translator) address(e *call, arg int, want string, ok func(*typ) bool) 
 	return v
 }
 
-// matrix translates an argument &m, where m is a matrix of one of the types.
+// matrix translates an argument &m to m, which must be a matrix of one of the types.
 func (t *translator) matrix(e *call, arg int, types ...*typ) value {
 	t.matrices, t.barrier = e.pos, true
 	want := "a matrix"
@@ -31,8 +31,8 @@ func (t *translator) matrix(e *call, arg int, types ...*typ) value {
 	return t.address(e, arg, want, func(t *typ) bool { return slices.Contains(types, t) })
 }
 
-// elements translates the arguments &memory and at to the address of an element of memory that a matrix m is loaded from or stored to: a word for a matrix
-// of f32, and half a word for one of f16.
+// elements translates e.args[1], the address of an array in workgroup memory, and e.args[2], the index of a word, to the MSL address at which the elements of
+// the matrix m begin. An element is a word for a matrix of f32, and half a word for one of f16. space is the address space of the pointer.
 func (t *translator) elements(e *call, m value, space string) string {
 	elem, holds, want := "float", f32, "an array of f32"
 	if m.typ == half8x8 {
@@ -45,7 +45,7 @@ func (t *translator) elements(e *call, m value, space string) string {
 	return fmt.Sprintf("(%s %s*)(&%s) + %s", space, elem, v.text, t.typed(e.args[2], u32).tight())
 }
 
-// constant translates an argument that has to be a literal.
+// constant translates an argument that must be a literal.
 func (t *translator) constant(e *call, arg int, typ *typ) string {
 	v := t.typed(e.args[arg], typ)
 	if v.c == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/rlx-go/rlx/internal/golden"
 )
 
-// TestGolden translates one kernel that has all parts of the language. That C++ compilers take such texts, and what they compute, the tests of
-// package shim tell. Run with -update where the translation has changed.
+// TestGolden compares the translation of a kernel that uses the whole supported language with a file. Whether such texts compile and compute the right values
+// is tested in package shim. Run with -update after a change of the translation.
 func TestGolden(t *testing.T) {
 	src, err := os.ReadFile("testdata/sums.wgsl")
 	if err != nil {
@@ -27,18 +27,18 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// around is a kernel with a body.
+// around returns a kernel with the given body.
 func around(body string) string {
 	return "@group(0) @binding(0) var<storage, read_write> y: array<u32>;\n" +
 		"@compute @workgroup_size(1) fn main() {\n" + body + "\n}\n"
 }
 
-// matrices is a kernel with a statement about matrices m and n.
+// matrices returns a kernel with the given body, which may use matrices m and n, an array w in workgroup memory, and the invocation's index i.
 func matrices(body string) string {
 	return "var<workgroup> w: array<f32, 64>;\n@compute @workgroup_size(32) fn main(@builtin(local_invocation_index) i: u32) { var m: rlx_matrix8x8; var n: rlx_matrix8x8;\n" + body + "\n}\n"
 }
 
-// TestMatrixText: the functions of matrices become those of Metal.
+// TestMatrixText checks the translation of the matrix functions to those of Metal.
 func TestMatrixText(t *testing.T) {
 	k, err := Translate(matrices("rlx_matrix_load(&m, &w, i / 32u, 8u, true); rlx_matrix_multiply_add(&n, &m, &m); rlx_matrix_store(&n, &w, 2u, 16u);"))
 	if err != nil {
@@ -56,7 +56,7 @@ func TestMatrixText(t *testing.T) {
 	}
 }
 
-// TestHalfText: matrices of halves are loaded from words, and their products are added in f32.
+// TestHalfText checks that matrices of halves are loaded from words, and that their products are added in f32.
 func TestHalfText(t *testing.T) {
 	k, err := Translate("var<workgroup> v: array<vec2<u32>, 32>;\n" + matrices("var h: rlx_half8x8; rlx_matrix_load(&h, &v, 4u * i, 8u, false); rlx_matrix_multiply_add(&n, &h, &h);"))
 	if err != nil {
@@ -72,27 +72,28 @@ func TestHalfText(t *testing.T) {
 	}
 }
 
+// TestErrors checks the position and the text of errors.
 func TestErrors(t *testing.T) {
 	for _, c := range []struct{ src, want string }{
 		{"", "1:1: there is no entry point"},
 		{"fn f() {", `1:9: the text ends here; want "}"`},
 		{"let a = 1;", `1:1: "let"; want struct, var, const or fn`},
-		{"fn f() { $ }", "1:10: character '$' is not known"},
+		{"fn f() { $ }", "1:10: character '$' is not supported"},
 		{"fn f() {}\nfn f() {}\n", "2:1: f is declared twice"},
 		{"@compute @workgroup_size(1) fn main() { f(); }\nfn f() { g(); }\nfn g() { f(); }", "2:1: f calls itself"},
-		{"@compute @workgroup_size(8, 8) fn main() {}", "1:27: workgroups have one dimension here"},
+		{"@compute @workgroup_size(8, 8) fn main() {}", "1:27: a workgroup of several dimensions; want one"},
 		{"@compute @workgroup_size(2000) fn main() {}", "1:32: 2000 invocations of a workgroup; want 1 to 1024"},
 		{"@group(0) @binding(1) var<storage, read> x: array<u32>;", "1:23: x has binding 1; want 0, the next one"},
 		{"@group(0) @binding(0) var<storage, read> x: array<vec3<f32>>;", "1:23: array<vec3<f32>> in a buffer; its layout differs between WGSL and MSL"},
 		{"var<workgroup> x: bool;", "1:1: bool in workgroup memory"},
-		{"var<uniform> x: u32;", `1:1: address space "uniform" is not known`},
-		{"struct S { s: S }", "1:15: type S is not known"},
-		{"var<private> x: array<u32, 0>;", "1:28: the size of an array is not a number from 1 to 65536"},
+		{"var<uniform> x: u32;", `1:1: address space "uniform" is not supported`},
+		{"struct S { s: S }", "1:15: type S is not declared or not supported"},
+		{"var<private> x: array<u32, 0>;", "1:28: the size of an array is not a constant from 1 to 65536"},
 		{"var<private> x: array<array<vec4<f32>, 4096>, 4096>;", "1:17: an array of more than 1048576 bytes"},
 		{around("y[0] = 1.0;"), "3:8: a value of a number; want u32"},
 		{around("y[0] = -1;"), "3:8: -1 does not fit in u32"},
 		{around("y[0] = 4294967296u;"), "3:8: 4294967296 does not fit in u32"},
-		{around("let a = 1; a = 2;"), "3:12: an assignment to what is no variable"},
+		{around("let a = 1; a = 2;"), "3:12: an assignment to a value that is not a variable"},
 		{around("let a = b;"), "3:9: b is not declared"},
 		{around("let a = 1u + 1i;"), "3:12: operator + of u32 and i32"},
 		{around("let a = 1 / 0;"), "3:11: a division by 0"},
@@ -100,15 +101,15 @@ func TestErrors(t *testing.T) {
 		{around("y[0] += 1u;"), `3:6: "+="; want "="`},
 		{around("let a = 2.0f % 1.5f;"), "3:14: operator % of f32 and f32"},
 		{around("let a = vec2<i32>(1) / vec2<i32>(2);"), "3:22: operator / of vec2<i32> and vec2<i32>"},
-		{around("let a = frexp(1.0);"), "3:9: function frexp is not known"},
+		{around("let a = frexp(1.0);"), "3:9: function frexp is not declared or not supported"},
 		{around("let a = vec2<f32>(1.0, 2.0, 3.0);"), "3:9: vec2<f32> of 3 elements"},
 		{around("let a = vec2<f32>(1.0).z;"), "3:23: vec2<f32> has no member z"},
-		{around("let a = &y[0];"), "3:9: a pointer; there are only those to atomics, as arguments of their functions"},
-		{around("return 1u;"), "3:1: a return that does not fit the function's result"},
+		{around("let a = &y[0];"), "3:9: a pointer; & is supported only in arguments of atomic functions and matrix functions"},
+		{around("return 1u;"), "3:1: the return does not match the result type of the function"},
 		{"@compute @workgroup_size(16) fn main() { var m: rlx_matrix8x8; rlx_matrix_multiply_add(&m, &m, &m); }", "1:64: matrices in a workgroup of 16 invocations; want a multiple of 32"},
 		{matrices("let n = m;"), "3:1: let of rlx_matrix8x8; want a type whose values can be copied"},
-		{matrices("m = n;"), "3:1: an assignment to what is no variable"},
-		{matrices("var k = array<rlx_matrix8x8, 2>();"), "3:9: a value of array<rlx_matrix8x8, 2>"},
+		{matrices("m = n;"), "3:1: an assignment to a value that is not a variable"},
+		{matrices("var k = array<rlx_matrix8x8, 2>();"), "3:9: array<rlx_matrix8x8, 2> has no constructor"},
 		{matrices("rlx_matrix_multiply_add(&m, n, &m);"), "3:29: argument 2 of rlx_matrix_multiply_add; want the address of a matrix"},
 		{matrices("rlx_matrix_multiply_add(&m, &m, &w);"), "3:33: argument 3 of rlx_matrix_multiply_add is the address of array<f32, 64>; want that of rlx_matrix8x8"},
 		{matrices("var h: rlx_half8x8; rlx_matrix_multiply_add(&m, &h, &m);"), "3:53: argument 3 of rlx_matrix_multiply_add is the address of rlx_matrix8x8; want that of rlx_half8x8"},
@@ -130,7 +131,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// FuzzTranslate: any text is translated or refused with an *Error, and always in the same way.
+// FuzzTranslate checks that any text is translated or rejected with an *Error, and that a second translation gives the same result.
 func FuzzTranslate(f *testing.F) {
 	src, err := os.ReadFile("testdata/sums.wgsl")
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// mostDepth limits how deep statements and expressions nest.
+// mostDepth is the maximum nesting depth of statements and expressions. It bounds the parser's recursion.
 const mostDepth = 200
 
 type parser struct {
@@ -54,9 +54,10 @@ func (p *parser) next() token {
 	return t
 }
 
-// is reports whether the next token is a given mark or keyword. accept also consumes it.
+// is reports whether the next token is the given punctuation or keyword.
 func (p *parser) is(text string) bool { return p.peek().kind != number && p.peek().text == text }
 
+// accept consumes the next token if it is the given punctuation or keyword, and reports whether it is.
 func (p *parser) accept(text string) bool {
 	if p.peek().kind == end || !p.is(text) {
 		return false
@@ -80,7 +81,7 @@ func (p *parser) word(what string) token {
 	return t
 }
 
-// deeper enters a level. The function that it returns leaves it.
+// deeper enters a nested statement or expression and returns a function that leaves it.
 func (p *parser) deeper() func() {
 	if p.depth++; p.depth > mostDepth {
 		fail(p.peek().pos, "more than %d levels of statements and expressions", mostDepth)
@@ -88,7 +89,7 @@ func (p *parser) deeper() func() {
 	return func() { p.depth-- }
 }
 
-// attributes parses the attributes of a declaration or a parameter.
+// attributes are the attributes of a declaration or a parameter.
 type attributes struct {
 	compute bool
 	threads int
@@ -107,12 +108,12 @@ func (p *parser) attributes() attributes {
 			p.expect("(")
 			a.threads = p.count()
 			if !p.accept(")") {
-				fail(p.peek().pos, "workgroups have one dimension here")
+				fail(p.peek().pos, "a workgroup of several dimensions; want one")
 			}
 		case "group":
 			p.expect("(")
 			if n := p.peek(); p.count() != 0 {
-				fail(n.pos, "group %s; there is only group 0", n.text)
+				fail(n.pos, "group %s; only group 0 is supported", n.text)
 			}
 			p.expect(")")
 		case "binding":
@@ -124,7 +125,7 @@ func (p *parser) attributes() attributes {
 			a.builtin = p.word("a built-in value").text
 			p.expect(")")
 		default:
-			fail(t.pos, "attribute %s is not known", t.text)
+			fail(t.pos, "attribute %s is not supported", t.text)
 		}
 	}
 	return a
@@ -151,7 +152,7 @@ func (p *parser) structDecl() *structDecl {
 	return s
 }
 
-// fields parses a list between two marks, separated by commas.
+// fields parses struct members or function parameters, separated by commas, between the punctuation open and shut.
 func (p *parser) fields(open, shut string) (out []field) {
 	p.expect(open)
 	for !p.accept(shut) {
@@ -183,7 +184,7 @@ func (p *parser) typ() *typeExpr {
 		if p.accept(",") {
 			continue
 		}
-		if t := p.peek(); t.text == ">>" || t.text == ">=" || t.text == ">>=" { // the type ends within a mark
+		if t := p.peek(); t.text == ">>" || t.text == ">=" || t.text == ">>=" { // its first character ends the type
 			p.tokens[0].text, p.tokens[0].col = t.text[1:], t.col+1
 			return typ
 		}
@@ -203,7 +204,7 @@ func (p *parser) variable(keyword string) *variable {
 			case "read_write":
 				v.read = false
 			default:
-				fail(access.pos, "access mode %s is not known", access.text)
+				fail(access.pos, "access mode %s is not supported", access.text)
 			}
 		}
 		p.expect(">")
@@ -216,7 +217,7 @@ func (p *parser) variable(keyword string) *variable {
 		v.init = p.expr(0)
 	}
 	if v.typ == nil && v.init == nil || keyword != "var" && v.init == nil {
-		fail(v.pos, "%s %s has no value", keyword, v.name)
+		fail(v.pos, "%s %s has no initial value", keyword, v.name)
 	}
 	return v
 }
@@ -278,10 +279,10 @@ func (p *parser) statement() statement {
 		p.next()
 		return &loop{pos: t.pos, body: p.block()}
 	case "switch":
-		return p.choice()
+		return p.switchStatement()
 	case "return":
 		p.next()
-		r := &back{pos: t.pos}
+		r := &returnStatement{pos: t.pos}
 		if !p.is(";") {
 			r.v = p.expr(0)
 		}
@@ -310,18 +311,18 @@ func (p *parser) conditional() *conditional {
 	return c
 }
 
-func (p *parser) choice() *choice {
-	c := &choice{pos: p.expect("switch"), of: p.expr(0)}
+func (p *parser) switchStatement() *switchStatement {
+	c := &switchStatement{pos: p.expect("switch"), of: p.expr(0)}
 	p.expect("{")
 	for !p.accept("}") {
-		var one choiceCase
+		var one switchCase
 		if p.accept("default") {
-			one.isOther = true
+			one.isDefault = true
 		} else {
 			p.expect("case")
 			for !p.is(":") && !p.is("{") {
 				if p.accept("default") {
-					one.isOther = true
+					one.isDefault = true
 				} else {
 					one.values = append(one.values, p.expr(0))
 				}
@@ -337,7 +338,7 @@ func (p *parser) choice() *choice {
 	return c
 }
 
-// simple parses a statement that may stand in the head of a for.
+// simple parses a statement that may be in the head of a for.
 func (p *parser) simple() statement {
 	t := p.peek()
 	switch t.text {
@@ -356,7 +357,7 @@ func (p *parser) simple() statement {
 	return &assign{t.pos, x, p.expr(0)}
 }
 
-// levels are the binary operators by precedence, lowest first. Where WGSL's grammar differs, it requires parentheses.
+// levels holds the binary operators by precedence, lowest first. WGSL requires parentheses in some expressions that this parser accepts without.
 var levels = [][]string{{"||"}, {"&&"}, {"|"}, {"^"}, {"&"}, {"==", "!="}, {"<", ">", "<=", ">="}, {"<<", ">>"}, {"+", "-"}, {"*", "/", "%"}}
 
 func (p *parser) expr(level int) expr {
@@ -367,7 +368,7 @@ func (p *parser) expr(level int) expr {
 		defer p.deeper()()
 	}
 	x := p.expr(level + 1)
-	for p.peek().kind == mark && slices.Contains(levels[level], p.peek().text) {
+	for p.peek().kind == punctuation && slices.Contains(levels[level], p.peek().text) {
 		op := p.next()
 		x = &binary{op.pos, op.text, x, p.expr(level + 1)}
 	}
@@ -376,7 +377,7 @@ func (p *parser) expr(level int) expr {
 
 func (p *parser) unary() expr {
 	defer p.deeper()()
-	if t := p.peek(); t.kind == mark && (t.text == "-" || t.text == "!" || t.text == "~" || t.text == "&") {
+	if t := p.peek(); t.kind == punctuation && (t.text == "-" || t.text == "!" || t.text == "~" || t.text == "&") {
 		p.next()
 		return &unary{t.pos, t.text, p.unary()}
 	}
@@ -394,7 +395,7 @@ func (p *parser) unary() expr {
 	}
 }
 
-// generic has the names that take type arguments in <>.
+// generic lists the names that take type arguments in <>. After other names in an expression, < is an operator.
 var generic = []string{"vec2", "vec3", "vec4", "mat4x4", "array", "bitcast", "atomic"}
 
 func (p *parser) primary() expr {

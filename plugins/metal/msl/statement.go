@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// find looks a name up, innermost scope first.
+// find returns the value of a name. It searches the innermost scope first.
 func (t *translator) find(name string) (value, bool) {
 	for i := len(t.scopes) - 1; i >= 0; i-- {
 		if v, ok := t.scopes[i][name]; ok {
@@ -15,8 +15,8 @@ func (t *translator) find(name string) (value, bool) {
 	return value{}, false
 }
 
-// local declares a name and returns its name in MSL. In C++ a variable is in scope in its own initialiser, so a variable that hides another gets a
-// different name.
+// local declares a name in the current scope and returns its MSL name. In C++ a variable is in scope in its own initialiser, so a variable that hides another
+// gets a different MSL name.
 func (t *translator) local(p pos, name string, v value) string {
 	scope := t.scopes[len(t.scopes)-1]
 	if _, ok := scope[name]; ok {
@@ -44,7 +44,7 @@ func (t *translator) line(format string, args ...any) {
 	t.out.WriteByte('\n')
 }
 
-// function writes a function as a method.
+// function writes a function as a method of the struct that holds the global variables.
 func (t *translator) function(f *function) {
 	t.used, t.calls, t.result = map[string]bool{}, map[string]bool{}, nil
 	t.scopes = append(t.scopes[:1], map[string]value{})
@@ -61,7 +61,7 @@ func (t *translator) function(f *function) {
 		params = append(params, typ.msl+" "+t.local(p.pos, p.name, value{typ: typ}))
 	}
 	t.line("%s %s(%s) {", result, msl(f.name), strings.Join(params, ", "))
-	t.list(f.body.list) // a name of the body may not be that of a parameter
+	t.list(f.body.list) // in the scope of the parameters, since the body cannot declare their names again
 	t.line("}")
 }
 
@@ -91,12 +91,12 @@ func (t *translator) statement(s statement) {
 		t.conditional(s, "if")
 	case *loop:
 		t.loop(s)
-	case *choice:
-		t.choice(s)
+	case *switchStatement:
+		t.switchStatement(s)
 	case *jump:
 		t.line("%s;", s.keyword)
-	case *back:
-		t.back(s)
+	case *returnStatement:
+		t.returnStatement(s)
 	default:
 		if text := t.simple(s); text != "" {
 			t.line("%s;", text)
@@ -104,7 +104,7 @@ func (t *translator) statement(s statement) {
 	}
 }
 
-// simple translates a statement without the semicolon. A const gives no text.
+// simple returns the text of a statement that may be in the head of a for, without the semicolon. The text of a const is empty.
 func (t *translator) simple(s statement) string {
 	switch s := s.(type) {
 	case *variable:
@@ -121,14 +121,14 @@ func (t *translator) simple(s statement) string {
 		}
 		to := t.expr(s.to)
 		if !to.ref || !to.typ.plain() {
-			fail(s.pos, "an assignment to what is no variable")
+			fail(s.pos, "an assignment to a value that is not a variable")
 		}
 		return to.text + " = " + t.typed(s.v, to.typ).text
 	}
-	panic("BUG: msl: a statement of another kind")
+	panic("BUG: msl: unknown kind of statement")
 }
 
-// isBuffer reports whether an expression is the name of an array in a buffer.
+// isBuffer reports whether an expression is the name of a storage variable whose type is an array without a size.
 func (t *translator) isBuffer(e expr) bool {
 	n, ok := e.(*name)
 	if !ok {
@@ -143,7 +143,7 @@ func (t *translator) declare(v *variable) string {
 		fail(v.pos, "a variable of address space %s in a function", v.space)
 	}
 	if v.keyword == "const" {
-		x := t.known(v)
+		x := t.constValue(v)
 		text := x.text
 		t.local(v.pos, v.name, x)
 		x.text = text
@@ -206,7 +206,7 @@ func (t *translator) loop(s *loop) {
 	t.scopes = t.scopes[:len(t.scopes)-1]
 }
 
-func (t *translator) choice(s *choice) {
+func (t *translator) switchStatement(s *switchStatement) {
 	of := t.concrete(s.of)
 	if of.typ != i32 && of.typ != u32 {
 		fail(s.pos, "a switch over %s; want i32 or u32", of.typ)
@@ -216,11 +216,11 @@ func (t *translator) choice(s *choice) {
 		for _, e := range c.values {
 			v := t.typed(e, of.typ)
 			if v.c == nil {
-				fail(e.at(), "a case that is no number")
+				fail(e.at(), "the value of a case is not a constant")
 			}
 			t.line("case %s:", v.text)
 		}
-		if c.isOther {
+		if c.isDefault {
 			t.line("default:")
 		}
 		t.line("{")
@@ -231,12 +231,12 @@ func (t *translator) choice(s *choice) {
 	t.line("}")
 }
 
-func (t *translator) back(s *back) {
+func (t *translator) returnStatement(s *returnStatement) {
 	switch {
 	case s.v == nil && t.result == nil:
 		t.line("return;")
 	case s.v == nil || t.result == nil:
-		fail(s.pos, "a return that does not fit the function's result")
+		fail(s.pos, "the return does not match the result type of the function")
 	default:
 		t.line("return %s;", t.typed(s.v, t.result).text)
 	}

@@ -11,20 +11,21 @@ import (
 type translator struct {
 	structs   map[string]*typ
 	functions map[string]*function
-	scopes    []map[string]value // the global one first
-	used      map[string]bool    // the names in MSL of the function
-	result    *typ               // of the current function
-	calls     map[string]bool    // functions that it calls
-	helpers   map[string]bool    // that the text needs
-	barrier   bool
-	matrices  pos // of a function of matrices; zero if there is none
+	scopes    []map[string]value // from the global scope to the innermost
+	used      map[string]bool    // MSL names of the current function's variables
+	result    *typ               // of the current function; nil for none
+	calls     map[string]bool    // functions that the current function calls
+	helpers   map[string]bool    // names in helperTexts that the text needs
+	barrier   bool               // the text has a barrier
+	matrices  pos                // of a call of a matrix function; zero if there is none
 	out       strings.Builder
 	indent    int
 }
 
-// msl returns the MSL name of an identifier. The trailing _ avoids the keywords of C++ and MSL, and our own names, which begin with rlx_.
+// msl returns the MSL name of an identifier. The trailing _ makes it differ from the keywords of C++ and MSL and from the names of helpers.
 func msl(name string) string { return name + "_" }
 
+// translate translates a module. It panics with an *Error if the module is invalid or not supported.
 func translate(m *module) *Kernel {
 	t := &translator{structs: map[string]*typ{}, functions: map[string]*function{}, scopes: []map[string]value{{}}, helpers: map[string]bool{}}
 	k := &Kernel{Entry: "rlx_main"}
@@ -35,9 +36,9 @@ func translate(m *module) *Kernel {
 		}
 		declared[name] = true
 	}
-	for _, v := range m.globals { // sizes of arrays need them
+	for _, v := range m.globals { // constants first, because types may use them as sizes of arrays
 		if once(v.pos, v.name); v.keyword == "const" {
-			t.scopes[0][v.name] = t.known(v)
+			t.scopes[0][v.name] = t.constValue(v)
 		}
 	}
 	for _, s := range m.structs {
@@ -67,7 +68,7 @@ func translate(m *module) *Kernel {
 		t.function(f)
 		texts[f.name] = t.out.String()
 		t.out.Reset()
-		called[f.name] = slices.Sorted(maps.Keys(t.calls)) // in order, for the same error each time
+		called[f.name] = slices.Sorted(maps.Keys(t.calls)) // sorted, so that reach always reports the same error
 	}
 	if entry == nil {
 		fail(pos{1, 1}, "there is no entry point")
@@ -89,7 +90,7 @@ func translate(m *module) *Kernel {
 	return k
 }
 
-// reach returns the functions that the entry point calls, directly or indirectly. Recursion is an error.
+// reach returns the entry point and the functions that it calls, directly or indirectly. calls has the callees of each function. Recursion is an error.
 func (t *translator) reach(m *module, entry *function, calls map[string][]string) map[string]bool {
 	done, open := map[string]bool{}, map[string]bool{}
 	var visit func(name string)
@@ -114,7 +115,7 @@ func (t *translator) reach(m *module, entry *function, calls map[string][]string
 	return reached
 }
 
-// need adds a helper to the text.
+// need adds a helper of helperTexts to the text.
 func (t *translator) need(helper string) { t.helpers[helper] = true }
 
 func (t *translator) declareStruct(s *structDecl) {
@@ -128,7 +129,7 @@ func (t *translator) declareStruct(s *structDecl) {
 	t.structs[s.name] = typ
 }
 
-// plain is a type whose values can be copied.
+// plain resolves a type expression, and fails if values of the type cannot be copied.
 func (t *translator) plain(e *typeExpr) *typ {
 	typ := t.resolve(e)
 	if !typ.plain() {
@@ -137,12 +138,13 @@ func (t *translator) plain(e *typeExpr) *typ {
 	return typ
 }
 
+// plain reports whether values of the type can be copied.
 func (t *typ) plain() bool {
 	return t.kind != atomic && t.kind != shared8x8 && (t.kind != array || t.n > 0 && t.elem.plain())
 }
 
-// known returns the value of a const, which is written wherever the const is used.
-func (t *translator) known(v *variable) value {
+// constValue returns the value of a const. Its text replaces each use of the const.
+func (t *translator) constValue(v *variable) value {
 	x := t.expr(v.init)
 	if v.typ != nil {
 		x = as(v.init.at(), x, t.plain(v.typ))
@@ -151,13 +153,13 @@ func (t *translator) known(v *variable) value {
 	return x
 }
 
-// globals are the variables of a module. They become members of a struct, and the functions its methods.
+// globals collects the MSL text of the global variables of a module. They become members of struct rlx_kernel, and the functions become its methods.
 type globals struct {
-	buffers []string // how each is set
-	params  []string // of the kernel: the buffers
-	members []string
-	shared  []string // members of the threadgroup memory
-	layout  []*typ   // their types
+	buffers []string // statements of the kernel function that set the members for buffers
+	params  []string // parameters of the kernel function: the buffers
+	members []string // members of struct rlx_kernel
+	shared  []string // members of struct rlx_shared, the threadgroup memory
+	layout  []*typ   // types of the members in shared
 }
 
 func (g *globals) declare(t *translator, v *variable) {
@@ -167,7 +169,7 @@ func (g *globals) declare(t *translator, v *variable) {
 	typ := t.resolve(v.typ)
 	x := value{text: msl(v.name), typ: typ, ref: true}
 	if v.init != nil && v.space != "private" {
-		fail(v.pos, "a value for a variable of address space %s", v.space)
+		fail(v.pos, "an initial value of a variable in address space %s", v.space)
 	}
 	switch v.space {
 	case "storage":
@@ -183,14 +185,14 @@ func (g *globals) declare(t *translator, v *variable) {
 			t.need("rlx_buffer")
 			member, init = "rlx_buffer<"+data.msl+">", fmt.Sprintf("{%s, sizes[%d] / %d}", msl(v.name), v.binding, bytes)
 			g.params = append(g.params, fmt.Sprintf("device %s* %s [[buffer(%d)]]", data.msl, msl(v.name), v.binding))
-		case v.read: // parameters, which are small
+		case v.read: // parameters, which are small enough for the constant address space
 			x.text = "(*" + x.text + ")"
 			member, init = "constant "+data.msl+"*", msl(v.name)
 			g.params = append(g.params, fmt.Sprintf("%s %s [[buffer(%d)]]", member, msl(v.name), v.binding))
 		default:
 			fail(v.pos, "%s in a buffer that is written; want an array without a size", typ)
 		}
-		if !data.holds() {
+		if !data.fitsBuffer() {
 			fail(v.pos, "%s in a buffer; its layout differs between WGSL and MSL", typ)
 		}
 		g.buffers = append(g.buffers, "k."+msl(v.name)+" = "+init+";")
@@ -209,12 +211,12 @@ func (g *globals) declare(t *translator, v *variable) {
 		}
 		g.members = append(g.members, t.plain(v.typ).msl+" "+msl(v.name)+" = "+init+";")
 	default:
-		fail(v.pos, "address space %q is not known", v.space)
+		fail(v.pos, "address space %q is not supported", v.space)
 	}
 	t.scopes[0][v.name] = x
 }
 
-// bytes is the size of the threadgroup memory.
+// bytes returns the size of the threadgroup memory.
 func (g *globals) bytes() int {
 	n, _ := layout(g.layout)
 	return n
@@ -237,24 +239,24 @@ func (t *typ) wordsOnly() bool {
 	return true
 }
 
-// helperTexts are the helpers that a kernel may need, in the order in which they are written.
+// helperTexts holds the MSL helpers that a kernel may need, in the order in which text writes them.
 var helperTexts = []struct{ name, text string }{
 	{"rlx_buffer", "template <typename T> struct rlx_buffer {\n  device T* data;\n  uint n;\n};\n"},
 	{"rlx_get", "template <typename T> T rlx_get(rlx_buffer<T> x, uint i) {\n  return x.data[metal::min(i, x.n - 1u)];\n}\n"},
 	{"rlx_put", "template <typename T> void rlx_put(rlx_buffer<T> x, uint i, T v) {\n  if (i < x.n) {\n    x.data[i] = v;\n  }\n}\n"},
 	{"rlx_array", "template <typename T, uint N> struct rlx_array {\n  T at[N];\n};\n"},
 	{"rlx_select", "template <typename T> T rlx_select(T no, T yes, bool c) {\n  return c ? yes : no;\n}\n"},
-	// WGSL defines x / 0 as x and x % 0 as 0, the results of a division by 1. T is uint or a vector of it.
+	// WGSL defines x / 0 as x and x % 0 as 0, which are the results for the divisor 1. T is uint or a vector of it.
 	{"rlx_div", "template <typename T> T rlx_div(T a, T b) {\n  return a / metal::select(b, T(1u), b == T(0u));\n}\n" +
 		"template <> int rlx_div(int a, int b) {\n  return a / (b == 0 || (b == -1 && as_type<uint>(a) == 0x80000000u) ? 1 : b);\n}\n"},
 	{"rlx_mod", "template <typename T> T rlx_mod(T a, T b) {\n  return a % metal::select(b, T(1u), b == T(0u));\n}\n" +
 		"template <> int rlx_mod(int a, int b) {\n  return a % (b == 0 || b == -1 ? 1 : b);\n}\n"},
-	// The bounds are the largest floats below 2^31 and 2^32. NaN gives 0; WGSL leaves it open.
+	// The upper bounds are the largest floats below 2^31 and 2^32. WGSL does not define the result for NaN; here it is 0.
 	{"rlx_int", "int rlx_int(float x) {\n  return x == x ? int(metal::min(metal::max(x, -2147483648.0f), 2147483520.0f)) : 0;\n}\n"},
 	{"rlx_uint", "uint rlx_uint(float x) {\n  return x == x ? uint(metal::min(metal::max(x, 0.0f), 4294967040.0f)) : 0u;\n}\n"},
 }
 
-// text puts the whole program together, around the functions in t.out.
+// text returns the whole MSL program. t.out holds the text of the functions.
 func (t *translator) text(m *module, g *globals, entry *function) string {
 	var b strings.Builder
 	b.WriteString("#include <metal_stdlib>\n")
@@ -282,7 +284,7 @@ func (t *translator) text(m *module, g *globals, entry *function) string {
 	for _, p := range entry.params {
 		a := args[p.builtin]
 		if a == "" {
-			fail(p.pos, "built-in value %q is not known", p.builtin)
+			fail(p.pos, "built-in value %q is not supported", p.builtin)
 		}
 		passed = append(passed, a)
 	}

@@ -1,6 +1,6 @@
 package msl
 
-// This file has the syntax tree. Types and names are not resolved.
+// This file defines the syntax tree. The parser does not resolve types and names.
 
 type module struct {
 	structs   []*structDecl
@@ -19,26 +19,26 @@ type field struct {
 	pos
 	name    string
 	typ     *typeExpr
-	builtin string // of an entry point's parameter
+	builtin string // built-in value of a parameter of the entry point, such as workgroup_id; otherwise empty
 }
 
-// typeExpr is the name of a type and its arguments in <>: types or numbers.
+// typeExpr is a type: a name with arguments in <>. It may also be a number, as an argument of another type.
 type typeExpr struct {
 	pos
 	name string
 	args []*typeExpr
-	n    expr // a number, instead of a name
+	n    expr // the number, in place of name and args
 }
 
-// variable is declared by var, let or const, anywhere.
+// variable is a declaration by var, let or const, in a function or outside.
 type variable struct {
 	pos
 	keyword string
-	space   string // of a global var: storage, workgroup or private
+	space   string // address space of a global var: storage, workgroup or private
 	binding int    // of a storage variable
-	read    bool   // a storage variable that is only read
+	read    bool   // the variable is a storage variable with access mode read
 	name    string
-	typ     *typeExpr // nil: that of init
+	typ     *typeExpr // nil for the type of init
 	init    expr      // nil for none
 }
 
@@ -62,7 +62,7 @@ type (
 	}
 	assign struct {
 		pos
-		to expr // nil for _
+		to expr // nil for _, which discards v
 		v  expr
 	}
 	callStatement struct {
@@ -79,26 +79,26 @@ type (
 	loop struct {
 		pos
 		init   statement // nil for none
-		cond   expr      // nil for always
+		cond   expr      // nil for true
 		update statement // nil for none
 		body   *block
 	}
-	choice struct {
+	switchStatement struct {
 		pos
 		of    expr
-		cases []choiceCase
+		cases []switchCase
 	}
-	choiceCase struct {
-		values  []expr
-		isOther bool
-		body    *block
+	switchCase struct {
+		values    []expr
+		isDefault bool
+		body      *block
 	}
 	// jump is break or continue.
 	jump struct {
 		pos
 		keyword string
 	}
-	back struct {
+	returnStatement struct {
 		pos
 		v expr // nil for none
 	}
@@ -110,7 +110,7 @@ type (
 
 	literal struct {
 		pos
-		text string // of a number, or true or false
+		text string // a number, true or false
 	}
 	name struct {
 		pos

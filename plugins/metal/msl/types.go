@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// typ is a resolved type. Two types are the same if their names are.
+// typ is a resolved type. Types with the same name are the same type.
 type typ struct {
 	name   string // in WGSL
 	msl    string
 	kind   kind
 	elem   *typ // of a vector, a matrix (its columns), an array or an atomic
-	n      int  // elements of a vector, a matrix or an array, 0 where an array's number is not static
+	n      int  // elements of a vector or an array, or columns of a matrix; 0 for an array without a size
 	fields []typedField
 }
 
@@ -27,11 +27,11 @@ type kind int
 const (
 	scalar kind = iota
 	vector
-	matrix // of four columns
+	matrix // mat4x4<f32>
 	array
 	structure
 	atomic
-	shared8x8 // a matrix that 32 threads share
+	shared8x8 // a simdgroup matrix, which 32 threads hold together
 )
 
 var (
@@ -41,7 +41,7 @@ var (
 	f32       = &typ{name: "f32", msl: "float"}
 	matrix8x8 = &typ{name: "rlx_matrix8x8", msl: "metal::simdgroup_float8x8", kind: shared8x8}
 	half8x8   = &typ{name: "rlx_half8x8", msl: "metal::simdgroup_half8x8", kind: shared8x8}
-	// Literals without a suffix have these types until the context gives another.
+	// Literals without a suffix have these types until an operand or an assignment determines a concrete one.
 	abstractInt   = &typ{name: "a whole number"}
 	abstractFloat = &typ{name: "a number"}
 )
@@ -81,19 +81,19 @@ func vectorOf(e *typ, n int) *typ {
 	return &typ{name: fmt.Sprintf("vec%d<%s>", n, e.name), msl: fmt.Sprintf("metal::%s%d", e.msl, n), kind: vector, elem: e, n: n}
 }
 
-// holds reports whether a buffer may have values of the type: the layout must be the same in both languages.
-func (t *typ) holds() bool {
+// fitsBuffer reports whether a buffer may hold values of the type. Their layout must be the same in WGSL and MSL.
+func (t *typ) fitsBuffer() bool {
 	switch t.kind {
 	case scalar:
 		return t != boolean
 	case vector:
 		return t.n != 3 && t.elem != boolean
 	case array:
-		return t.n > 0 && t.elem.holds()
+		return t.n > 0 && t.elem.fitsBuffer()
 	case structure:
 		for _, f := range t.fields {
-			if s := f.typ; !s.holds() || s.kind == vector || s.kind == structure || s.kind == array && s.elem.kind != scalar {
-				return false // what is aligned to more than four bytes
+			if s := f.typ; !s.fitsBuffer() || s.kind == vector || s.kind == structure || s.kind == array && s.elem.kind != scalar {
+				return false // the layout may differ unless all members are aligned to four bytes
 			}
 		}
 		return true
@@ -105,7 +105,7 @@ func (t *typ) holds() bool {
 func (t *typ) size() (bytes, align int) {
 	switch t.kind {
 	case vector:
-		n := 4 * (t.n + t.n%2) // three elements take as much as four
+		n := 4 * (t.n + t.n%2) // three elements take as much space as four
 		return n, n
 	case matrix, array:
 		n, align := t.elem.size()
@@ -120,7 +120,7 @@ func (t *typ) size() (bytes, align int) {
 	return 4, 4
 }
 
-// layout returns the size and alignment of a struct.
+// layout returns the size and alignment of a struct with the given members, in bytes.
 func layout(members []*typ) (bytes, align int) {
 	align = 1
 	for _, m := range members {
@@ -132,7 +132,7 @@ func layout(members []*typ) (bytes, align int) {
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
-// resolve finds the type that a type expression names.
+// resolve returns the type that a type expression names.
 func (t *translator) resolve(e *typeExpr) *typ {
 	args := func(n int) {
 		if len(e.args) != n {
@@ -198,17 +198,17 @@ func (t *translator) resolve(e *typeExpr) *typ {
 		t.need("rlx_array")
 		return a
 	}
-	fail(e.pos, "type %s is not known", e.name)
+	fail(e.pos, "type %s is not declared or not supported", e.name)
 	return nil
 }
 
-// The largest arrays that are not in a buffer.
+// Limits of arrays with a fixed size. Only arrays in buffers may have no size.
 const (
 	mostElements = 1 << 16
 	mostBytes    = 1 << 20
 )
 
-// count returns the number of elements of an array type.
+// count evaluates the size of an array type.
 func (t *translator) count(e *typeExpr) int {
 	x := e.n
 	if x == nil {
@@ -220,26 +220,26 @@ func (t *translator) count(e *typeExpr) int {
 	v := t.expr(x)
 	n, ok := v.whole()
 	if !ok || n < 1 || n > mostElements {
-		fail(e.pos, "the size of an array is not a number from 1 to %d", mostElements)
+		fail(e.pos, "the size of an array is not a constant from 1 to %d", mostElements)
 	}
 	return int(n)
 }
 
-// value is an expression in MSL.
+// value is a translated expression.
 type value struct {
-	text  string
+	text  string // in MSL; empty for an abstract value
 	typ   *typ
-	loose bool           // it needs parentheses as an operand
-	ref   bool           // it may be assigned
-	c     constant.Value // of a number or a bool that is known, else nil
+	loose bool           // text needs parentheses as an operand
+	ref   bool           // the expression can be assigned to
+	c     constant.Value // the value of a constant; otherwise nil
 }
 
-// whole returns the value of a constant integer.
+// whole returns the value of a constant integer. It returns false for other values, and for constants that do not fit in an int64.
 func (v value) whole() (int64, bool) {
 	if v.c == nil || v.c.Kind() != constant.Int {
 		return 0, false
 	}
-	return constant.Int64Val(v.c) // not if it has more than 64 bits
+	return constant.Int64Val(v.c)
 }
 
 // tight returns the text as an operand, in parentheses if necessary.
@@ -258,7 +258,7 @@ func rangeOf(t *typ) (least, most int64) {
 	return math.MinInt32, math.MaxInt32
 }
 
-// constantOf makes a constant of a type, which may be abstract.
+// constantOf returns a constant of a type, which may be abstract. It fails if c does not fit in the type.
 func constantOf(p pos, c constant.Value, t *typ) value {
 	v := value{typ: t, c: c}
 	if t.abstract() {
@@ -291,7 +291,7 @@ func constantOf(p pos, c constant.Value, t *typ) value {
 		switch {
 		case t == u32:
 			v.text = fmt.Sprintf("%du", n)
-		case n == math.MinInt32: // C++ has no literal for it
+		case n == math.MinInt32: // C++ has no literal of type int for it
 			v.text, v.loose = "-2147483647 - 1", true
 		default:
 			v.text = fmt.Sprint(n)

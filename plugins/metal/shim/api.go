@@ -13,25 +13,25 @@ import (
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
-// Options say how kernels are compiled and what the device allows. Zero values are the defaults.
+// Options configure how kernels are compiled, and the limits of the device. Zero values are the defaults.
 type Options struct {
-	Cache string // the folder of compiled kernels; empty for rlx/metal-shim in the user's cache
-	Level string // the optimisation flag of the compiler; empty for -O1
+	Cache string // folder for compiled kernels; empty for rlx/metal-shim in the user's cache directory
+	Level string // optimisation flag for the compiler; empty for -O1
 
 	// Missing, if not nil, is called for each kernel that is not in the cache, instead of the compiler. Loading then fails.
 	Missing func(*msl.Kernel) error
 
-	MaxGroups int // threadgroups per dimension
+	MaxGroups int // threadgroups per dimension; 0 for the limit of an Apple GPU
 
-	NoMatrices        bool                       // as GPUs before family Apple 7
-	Tile              *kernels.Tile              // of tiled products; nil for the kernels' choice
-	AttentionMatrices *kernels.AttentionMatrices // of tiled attention; nil for the kernels' choice
+	NoMatrices        bool                       // the device has no simdgroup matrices, like GPUs before family Apple 7
+	Tile              *kernels.Tile              // shape of the tiles of matrix products; nil for the kernels' choice
+	AttentionMatrices *kernels.AttentionMatrices // shape of the tiles of attention; nil for the kernels' choice
 }
 
-// memoryBytes is the size of the device's memory. Pages that are not used take no memory of the host.
+// memoryBytes is the size of the device's memory. The system allocates its pages when they are first used.
 const memoryBytes = 16 << 30
 
-// New makes the backend metal on a device that is this processor.
+// New returns the metal backend with the shim as its only device.
 func New(opts Options) *gpu.Backend { return gpu.New(api{opts}) }
 
 // Open opens the device without a backend.
@@ -51,7 +51,7 @@ func (adapter) Info() device.Device {
 
 func (adapter) Free() int64 { return 0 }
 
-// Limits returns those of an Apple GPU. A kernel has 31 buffers, and the last holds the sizes of the others.
+// Limits returns the limits of an Apple GPU. A kernel has at most 31 buffers, of which the last holds the sizes of the others.
 func (a adapter) Limits() gpu.Limits {
 	l := gpu.Limits{Binding: 2 << 30, Buffer: 2 << 30, Bindings: 30, Groups: 1 << 16, Kernels: kernels.Limits{WorkgroupStorage: 32 << 10,
 		Matrices: !a.opts.NoMatrices, Tile: a.opts.Tile, AttentionMatrices: a.opts.AttentionMatrices}}

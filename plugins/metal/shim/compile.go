@@ -31,20 +31,21 @@ var host []byte
 // ErrNoCompiler means that no C++ compiler was found.
 var ErrNoCompiler = errors.New("no C++ compiler: none of c++, g++ and clang++ is in the path")
 
-// flags give C++ the meaning of Metal: products and sums are not fused, and any memory may be read as words. An index outside of an array of fixed size
+// flags make C++ behave like Metal: products and sums are not fused, and pointers of different types may alias. An index outside of an array of fixed size
 // ends the program.
 var flags = []string{"-std=c++17", "-w", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", "-fsanitize=bounds", "-fsanitize-undefined-trap-on-error"}
 
-// perUnit is the number of kernels in a translation unit. Two units are compiled at a time.
+// perUnit is the maximum number of kernels in a translation unit. Units are large, because the header takes most of the compile time of a small one.
 const perUnit = 24
 
-// cache is a folder of compiled kernels. A file is named after the hash of all its inputs. Processes may share the folder, because files are renamed into it.
+// cache is a folder of compiled kernels. The name of a file contains a hash of everything that the file depends on. Several processes may use the folder at a
+// time, because a file is renamed into it when it is complete.
 type cache struct {
 	dir   string
 	level string // the optimisation flag, such as -O0
 }
 
-// compiler finds the C++ compiler.
+// compiler returns the path of a C++ compiler.
 func compiler() (string, error) {
 	for _, name := range []string{"c++", "g++", "clang++"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -68,7 +69,7 @@ func (c cache) has(k *msl.Kernel) bool {
 	return err == nil
 }
 
-// add compiles kernels that are not in the cache. A unit has many, because the header takes most of the time of a small one.
+// add compiles kernels and adds them to the cache. It compiles two units at a time.
 func (c cache) add(ctx context.Context, kernels []*msl.Kernel) error {
 	var e errgroup.Group
 	e.SetLimit(2)
@@ -80,7 +81,7 @@ func (c cache) add(ctx context.Context, kernels []*msl.Kernel) error {
 	return e.Wait()
 }
 
-// compile makes a library of kernels under the name of the first, and links to it for the others.
+// compile compiles kernels to one library. The file has the name of the first kernel; the other kernels get symbolic links to it.
 func (c cache) compile(ctx context.Context, kernels []*msl.Kernel) error {
 	var b strings.Builder
 	b.WriteString("#include \"host.h\"\n")
@@ -99,7 +100,7 @@ func (c cache) compile(ctx context.Context, kernels []*msl.Kernel) error {
 	return err
 }
 
-// program returns the path of the program of host.cc, which it compiles if necessary.
+// program returns the path of the compiled program of host.cc. It compiles it if it is not in the cache.
 func (c cache) program(ctx context.Context) (string, error) {
 	path := filepath.Join(c.dir, fmt.Sprintf("host_%x", sha256.Sum256(bytes.Join([][]byte{stdlib, header, host}, nil)))[:32])
 	if _, err := os.Stat(path); err == nil {
@@ -108,7 +109,7 @@ func (c cache) program(ctx context.Context) (string, error) {
 	return path, c.make(ctx, path, host, "-O2", "-rdynamic")
 }
 
-// make compiles a text and writes the result to path.
+// make compiles a C++ text with the given compiler arguments, and moves the result to path.
 func (c cache) make(ctx context.Context, path string, text []byte, args ...string) error {
 	cxx, err := compiler()
 	if err != nil {
@@ -131,13 +132,13 @@ func (c cache) make(ctx context.Context, path string, text []byte, args ...strin
 	return os.Rename(filepath.Join(dir, "made"), path)
 }
 
-// write writes a kernel as C++ in its own namespace.
+// write appends a kernel as C++ in a namespace of its own, and its rlx_kernel_entry.
 func (c cache) write(b *strings.Builder, k *msl.Kernel) {
 	name := c.name(k)
 	// A macro removes the address space "threadgroup". It would also remove the word in this attribute.
 	text := strings.Replace(k.Text, " [[threadgroup(0)]]", "", 1)
 	var args []string
-	for n := range k.Buffers + 1 { // the last has the sizes
+	for n := range k.Buffers + 1 { // the last one holds the sizes
 		args = append(args, fmt.Sprintf("b[%d]", n))
 	}
 	if k.Shared > 0 {

@@ -21,17 +21,18 @@ import (
 	description "github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
-// A sample has as many kernels, of each op and in all. They bound the time that it takes, which is mostly that of the C++ compiler.
+// Maximum numbers of kernels in a sample, which bound its time: most of it is spent in the C++ compiler.
 const (
-	mostOfOp = 4
-	most     = 48
+	mostOfOp = 4  // for one op
+	most     = 48 // for all ops
 )
 
-// TestConformance makes checks of the conformance suite: the whole suite, or checks of some ops. devicetest.SampleEnv says which: all, or a seed. The kernels
-// that the checks need are collected first, to compile them together: for the whole suite in the user's cache, from which the next run takes them.
+// TestConformance runs checks of the conformance suite. The environment variable devicetest.SampleEnv is "all" for the whole suite, or the seed of a sample of
+// ops. The test first collects the kernels that the checks need, to compile them together. Kernels of the whole suite are kept in the user's cache, so the next
+// run does not compile them again.
 func TestConformance(t *testing.T) {
 	sample := cmp.Or(os.Getenv(devicetest.SampleEnv), "1")
-	opts := Options{Level: "-O0", MaxGroups: 100} // so few groups that many grids have two dimensions
+	opts := Options{Level: "-O0", MaxGroups: 100} // with so small a limit, many grids need two dimensions
 	if sample != "all" {
 		opts.Cache = dir
 	}
@@ -41,7 +42,7 @@ func TestConformance(t *testing.T) {
 	}
 	errMissing := errors.New("the kernel is not compiled")
 	var kernels []*msl.Kernel // not in the cache
-	limit := math.MaxInt      // of their number
+	limit := math.MaxInt      // maximum length of kernels
 	opts.Missing = func(k *msl.Kernel) error {
 		same := func(o *msl.Kernel) bool { return *o == *k }
 		if len(kernels) < limit && !slices.ContainsFunc(kernels, same) {
@@ -82,7 +83,8 @@ func TestConformance(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d kernels compiled in %v", len(kernels), time.Since(begin).Round(time.Second/10))
-	// Collecting ends a check at the first program that lacks a kernel. The whole suite compiles the kernels of its other programs when it gets there.
+	// While kernels are collected, a check ends at its first program that lacks a kernel. A run of the whole suite compiles the kernels of later programs when
+	// it reaches them; a sample ignores checks that need other kernels.
 	opts.Missing = nil
 	if !config.All {
 		opts.Missing = func(*msl.Kernel) error { return errMissing }
@@ -101,12 +103,12 @@ func TestConformance(t *testing.T) {
 	t.Logf("%d checks passed: %s", passed, strings.Join(config.Ops, ", "))
 	for _, op := range config.Ops {
 		if !of[op] {
-			t.Errorf("no check of %s", op)
+			t.Errorf("no check of %s passed", op)
 		}
 	}
 }
 
-// collect finds the kernels that checks need. They fail, because the kernels are missing.
+// collect runs checks on a backend that records missing kernels. The checks fail, since the kernels are missing; only errors of package msl are reported.
 func collect(t *testing.T, b device.Backend, config devicetest.Config) {
 	t.Helper()
 	test(t, b, config, func(r devicetest.Result) {
@@ -116,6 +118,7 @@ func collect(t *testing.T, b device.Backend, config devicetest.Config) {
 	})
 }
 
+// test runs checks on a backend, and calls report for each.
 func test(t *testing.T, b device.Backend, config devicetest.Config, report func(devicetest.Result)) {
 	t.Helper()
 	open := func(context.Context) (device.Backend, error) { return b, nil }

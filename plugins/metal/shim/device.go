@@ -24,43 +24,46 @@ import (
 	"github.com/rlx-go/rlx/plugins/metal/msl"
 )
 
-// opened is a running program of host.cc, which shares the device's memory with this process. A goroutine sends it the submissions.
+// opened is an open device: a process of host.cc, which shares the device's memory with this process. A goroutine sends it the submissions.
 type opened struct {
 	cache   cache
-	missing func(*msl.Kernel) error
+	missing func(*msl.Kernel) error // Options.Missing
 
-	calls   sync.Mutex // held from a request to its answer
+	calls   sync.Mutex // held while a request is sent and its answer is read
 	process *exec.Cmd
 	in      io.WriteCloser
 	out     *bufio.Reader
-	file    *os.File
-	memory  []byte
+	file    *os.File // the device's memory
+	memory  []byte   // file, mapped
 
-	allocation sync.Mutex
-	free       []span // of memory, sorted
+	allocation sync.Mutex // guards free
+	free       []span     // free ranges of memory, sorted and not adjacent
 
-	kernels int           // number that the program has loaded
+	kernels int           // number of kernels that the process has loaded
 	work    chan commands // submissions for run
 	waiting []callback
 	sent    int // number of submissions
 
 	mu   sync.Mutex
 	done int   // number of submissions that have ended
-	err  error // of the first submission that failed and is not reported yet
+	err  error // of the first submission that failed; nil once it has been reported
 }
 
 type (
-	span     struct{ from, to int64 }
+	// span is a range of the device's memory, in bytes.
+	span struct{ from, to int64 }
+	// commands are lines for the program of host.cc, which describes them.
 	commands string
+	// callback is a function that Poll calls when the first after submissions have ended.
 	callback struct {
-		after int // number of submissions that must have ended
+		after int
 		f     func()
 	}
 )
 
 func (commands) Release() {}
 
-// open starts the program.
+// open starts the process.
 func open(c cache, missing func(*msl.Kernel) error) (*opened, error) {
 	program, err := c.program(context.Background())
 	if err != nil {
@@ -94,7 +97,7 @@ func open(c cache, missing func(*msl.Kernel) error) (*opened, error) {
 	return d, nil
 }
 
-// run sends submissions until the program ends. Later submissions then fail, too.
+// run sends the submissions to the process, one after another. If the process ends, that submission and all later ones fail.
 func (d *opened) run() {
 	for c := range d.work {
 		err := d.call(string(c))
@@ -107,7 +110,7 @@ func (d *opened) run() {
 	}
 }
 
-// call sends commands to the program and waits for its answer.
+// call sends commands to the process and waits for its answer.
 func (d *opened) call(lines string) error {
 	d.calls.Lock()
 	defer d.calls.Unlock()
@@ -133,7 +136,7 @@ func (d *opened) Submit(c gpu.Commands) error {
 	return nil
 }
 
-// state returns the number of submissions that have ended, and the error of the first that failed since the last call.
+// state returns the number of submissions that have ended. It also returns and clears the error of the first submission that failed since the last call.
 func (d *opened) state() (done int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -185,10 +188,10 @@ func (d *opened) NewBuffer(label string, bytes int64, _ gpu.Usage) (gpu.Buffer, 
 		}
 		return &buffer{d, span{s.from, s.from + size}}, nil
 	}
-	return nil, gpu.MemoryError("metal", "the shim", label, bytes, errors.New("no part of its memory is large enough"))
+	return nil, gpu.MemoryError("metal", "the shim", label, bytes, errors.New("no free range of its memory is large enough"))
 }
 
-// Release returns the pages to the system. They are zero when they are used again.
+// Release returns the pages to the system, which zeroes them before they are used again.
 func (b *buffer) Release() {
 	d := b.d
 	d.allocation.Lock()
@@ -198,7 +201,7 @@ func (b *buffer) Release() {
 	}
 	i, _ := slices.BinarySearchFunc(d.free, b.span, func(a, b span) int { return int(a.from/page - b.from/page) })
 	d.free = slices.Insert(d.free, i, b.span)
-	for _, k := range []int{i, i - 1} { // with the part after it, and the one before
+	for _, k := range []int{i, i - 1} { // merges it with the range after it and the one before it
 		if k >= 0 && k+1 < len(d.free) && d.free[k].to == d.free[k+1].from {
 			d.free[k].to = d.free[k+1].to
 			d.free = slices.Delete(d.free, k+1, k+2)
@@ -216,7 +219,7 @@ func (b *buffer) Mapped() (bool, error) {
 func (b *buffer) Bytes(n int64) []byte { return b.d.memory[b.from:][:n:n] }
 func (b *buffer) Unmap() error         { return nil }
 
-// Upload waits until all submissions have ended, because kernels use the same memory. Poll reports their errors.
+// Upload waits until all submissions have ended, because it writes to memory that they use. Poll reports their errors.
 func (d *opened) Upload(to gpu.Buffer, offset int64, data []byte) error {
 	for wait := gpu.NewPatience(time.Time{}); !d.idle(); wait.Pause() {
 	}
@@ -229,7 +232,7 @@ func (d *opened) Uploaded() error { return nil }
 
 func (d *opened) Write(to gpu.Buffer, data []byte) error { return d.Upload(to, 0, data) }
 
-// pipeline is the number of a kernel in the program.
+// pipeline is the number of a kernel in the process.
 type pipeline int
 
 func (pipeline) Release() {}
@@ -264,7 +267,7 @@ func (d *opened) Compile(sources []gpu.Source) (made []gpu.Pipeline, failed int,
 	return made, 0, nil
 }
 
-// bindings are the buffers of a "run" command, as text: their number, then offset and size of each.
+// bindings are the buffers of a "run" command as text: their number, then the offset and size of each.
 type bindings string
 
 func (bindings) Release() {}
@@ -278,7 +281,7 @@ func (d *opened) Bind(_ string, _ gpu.Pipeline, pieces []gpu.Piece) (gpu.Binding
 	return bindings(b.String()), nil
 }
 
-// encoder writes commands as text.
+// encoder records commands as lines for the program of host.cc.
 type encoder struct{ strings.Builder }
 
 func (d *opened) NewEncoder(string) (gpu.Encoder, error) { return &encoder{}, nil }

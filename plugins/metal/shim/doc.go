@@ -1,6 +1,7 @@
-// Package shim tests Metal kernels without a Mac. It implements a device of package gpu on the processor: a C++ compiler compiles the kernels that
-// package msl translates, together with the part of Metal's standard library that they use (cxx/metal_stdlib), and the program cxx/host.cc runs them, one
-// threadgroup at a time. Each thread is a fiber that waits at barriers.
+// Package shim runs Metal kernels without a Mac, for tests. It implements a device of package gpu on the processor. Package msl translates the kernels, a C++
+// compiler compiles them with the part of Metal's standard library that they use (cxx/metal_stdlib), and the program cxx/host.cc runs them, one threadgroup
+// at a time. Each thread is a fiber that waits at barriers.
 //
-// A test with it shows that a translated kernel computes the right values. It says nothing about speed, or whether Apple's compiler accepts the text.
+// Tests with the shim show that translated kernels compute the right values. They cannot show how fast the kernels are on a Mac, or whether Apple's compiler
+// accepts them.
 package shim

@@ -24,7 +24,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
-// matrixKernel begins a kernel of two simdgroups, which have read 8x8 words of x and of w into workgroup memory, in lines of 12.
+// matrixKernel is the beginning of a kernel of two simdgroups. It copies 384 words of x to workgroup memory and declares matrices a, b and c. The variable
+// block is the number of the simdgroup.
 const matrixKernel = `
 @group(0) @binding(0) var<storage, read_write> x: array<f32>;
 @group(0) @binding(1) var<storage, read_write> y: array<f32>;
@@ -41,9 +42,10 @@ fn main(@builtin(local_invocation_index) local: u32) {
   var c: rlx_matrix8x8;
 `
 
-// TestMatrices: the functions of matrices do what package kernels says, and all threads of a simdgroup must call them alike.
+// TestMatrices checks that the matrix functions do what package kernels specifies, and that a run fails if the threads of a simdgroup do not all call the same
+// function with the same arguments.
 func TestMatrices(t *testing.T) {
-	// Simdgroup n multiplies the transpose of what is at word 96 n by what is at word 192 + 96 n, adds that once more, and leaves the sum where it was.
+	// Simdgroup n computes 2 A^T B, where A is the matrix at word 96 n and B the one at word 192 + 96 n, both in rows of 12 words, and stores it at word 96 n.
 	product := matrixKernel + `
   rlx_matrix_load(&a, &words, 96u * block, 12u, true);
   rlx_matrix_load(&b, &words, 192u + 96u * block, 12u, false);
@@ -94,12 +96,12 @@ func TestMatrices(t *testing.T) {
 		}
 	}
 	if err := d.run(5, 1, 1, 0, 4*384, 2048, 4*384); err != nil || word(512+63) != 1 {
-		t.Errorf("a function of one simdgroup: %v", err)
+		t.Errorf("a matrix function that only one simdgroup calls: %v", err)
 	}
 }
 
-// TestMatrixTiles makes products with every tile of matrices: sizes that the tile divides, sizes at which rows, columns and K end within it, and K in parts.
-// A NaN and an Inf in the last row and the last column must stay there.
+// TestMatrixTiles checks products with every tile shape that uses matrices: with sizes that are multiples of the tile, with rows, columns and K that end within
+// a tile, and with K split into parts. A NaN and an Inf in the inputs must affect only the last row and the last column of the result.
 func TestMatrixTiles(t *testing.T) {
 	for _, tile := range kernels.MatrixTiles() {
 		for _, c := range []struct {
@@ -161,7 +163,7 @@ func TestMatrixTiles(t *testing.T) {
 					t.Fatal(err)
 				}
 				if text := fmt.Sprint(gpu.Inspect(e).Texts()); !strings.Contains(text, "rlx_matrix_multiply_add") {
-					t.Error("the kernel has no matrices")
+					t.Error("the kernel does not use matrices")
 				}
 				for i, got := range devicetest.Once(t, e, p, nil, in)["y"].F {
 					if w := want["y"].F[i]; !(math.IsNaN(w) && math.IsNaN(got)) && got != w && !(math.Abs(got-w) < 1e-5) {

@@ -15,7 +15,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// dev is a device with kernels, and a buffer for them.
+// dev is a device with compiled kernels and a buffer.
 type dev struct {
 	*opened
 	made   []gpu.Pipeline
@@ -23,7 +23,7 @@ type dev struct {
 	memory []byte
 }
 
-// dir is the cache of the tests, so that they compile the program once.
+// dir is the cache folder that all tests share, so that host.cc is compiled only once.
 var dir string
 
 func TestMain(m *testing.M) {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// start compiles kernels of WGSL texts, and opens a device with them and a buffer of some bytes.
+// start opens a device, compiles a kernel for each of the WGSL texts, and makes a buffer of the given size.
 func start(t *testing.T, bytes int64, texts ...string) dev {
 	t.Helper()
 	opens, err := adapter{Options{Cache: dir, Level: "-O0"}}.Open()
@@ -62,11 +62,11 @@ func start(t *testing.T, bytes int64, texts ...string) dev {
 	return d
 }
 
-// run runs a kernel with parts of the buffer, by their offsets and sizes.
-func (d dev) run(kernel int, x, y uint32, parts ...int64) error {
+// run runs a kernel on a grid of x by y threadgroups. Each pair of ranges is the offset and size of a range of the buffer, which the kernel gets as a binding.
+func (d dev) run(kernel int, x, y uint32, ranges ...int64) error {
 	var pieces []gpu.Piece
-	for i := 0; i < len(parts); i += 2 {
-		pieces = append(pieces, gpu.Piece{Buffer: d.buffer, Offset: parts[i], Size: parts[i+1]})
+	for i := 0; i < len(ranges); i += 2 {
+		pieces = append(pieces, gpu.Piece{Buffer: d.buffer, Offset: ranges[i], Size: ranges[i+1]})
 	}
 	b, _ := d.Bind("", nil, pieces)
 	e, _ := d.NewEncoder("")
@@ -82,7 +82,7 @@ func (d dev) run(kernel int, x, y uint32, parts ...int64) error {
 	}
 }
 
-// meaning has what WGSL defines and C++ leaves open: sixteen results for words a and b.
+// meaning is a kernel that computes sixteen results from words a and b. WGSL defines them; C++ leaves many of them undefined.
 const meaning = `
 @group(0) @binding(0) var<storage, read_write> x: array<vec2<u32>>;
 @group(0) @binding(1) var<storage, read_write> y: array<u32>;
@@ -113,7 +113,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 }
 `
 
-// TestMeaning compares with Go, which defines these operations itself or through package math.
+// TestMeaning compares the results of the kernel meaning with those of Go, whose language or package math defines the operations.
 func TestMeaning(t *testing.T) {
 	special := []uint32{0, 1, 2, 3, 7, 31, 32, 33, 1000, 1 << 31, 1<<31 - 1, 1<<32 - 1, 1<<32 - 2, 0x3f800000, 0x40200000, 0x4effffff, 0x4f000000, 0x4f7fffff, 0x4f800000,
 		0x7f800000, 0xff800000, 0x7fc00000, 0xbf800000, 0xcf000000, 0xcf000001, 0x00010000, 0x3c000000, 0x03ff0000, 0x80010000, 0x7bff0000, 0xfc000000, 0x38000000}
@@ -138,7 +138,7 @@ func TestMeaning(t *testing.T) {
 	}
 }
 
-// defined are the results of the kernel meaning.
+// defined returns the sixteen results of the kernel meaning.
 func defined(a, b uint32) [16]uint32 {
 	p, q := int32(a), int32(b)
 	quotient, rest, signed, left := a, uint32(0), p, int32(0)
@@ -161,7 +161,7 @@ func defined(a, b uint32) [16]uint32 {
 		word, uint32(whole), math.Float32bits(float32(math.RoundToEven(float64(p%1000) * 0.5))), uint32(bits.LeadingZeros32(a)), widened(uint16(a >> 16)), one}
 }
 
-// widened is a binary16 as a binary32: IEEE 754.
+// widened converts a binary16 to a binary32 (IEEE 754).
 func widened(h uint16) uint32 {
 	sign, e, m := uint32(h>>15)<<31, int(h>>10&31), float64(h&1023)
 	switch {
@@ -175,8 +175,9 @@ func widened(h uint16) uint32 {
 	return sign | math.Float32bits(float32(math.Ldexp(m+1024, e-25)))
 }
 
-// TestThreads: threads see each other's words behind a barrier and only there, workgroup memory begins as zeros, an index beyond an array is that
-// of its last element, where a buffer is not written, and a thread that ends while others wait is an error.
+// TestThreads checks that threads see each other's writes to workgroup memory after a barrier, and not all of them without one; that workgroup memory starts
+// as zeros; that a read beyond an array reads its last element and a write beyond a buffer is dropped; and that a thread that ends while others wait at a
+// barrier is an error.
 func TestThreads(t *testing.T) {
 	const head = `
 @group(0) @binding(0) var<storage, read_write> y: array<u32>;
@@ -212,7 +213,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 	copy(d.memory, make([]byte, 64))
 	binary.LittleEndian.PutUint32(d.memory[3*4:], 1000)
 	if err := d.run(3, 1, 1, 0, 4*4); err != nil {
-		t.Errorf("after that: %v", err)
+		t.Errorf("a run after a failed one: %v", err)
 	}
 	for i, want := range []uint32{1062, 1063, 0, 1000, 0} {
 		if got := binary.LittleEndian.Uint32(d.memory[4*i:]); got != want {
@@ -221,7 +222,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 	}
 }
 
-// TestWriteAfterClear: what is written to a state after it was cleared stays.
+// TestWriteAfterClear checks that a write to a state takes effect after an earlier clear.
 func TestWriteAfterClear(t *testing.T) {
 	s, err := New(Options{Cache: dir, Level: "-O0"}).NewState(t.Context(), "", 256<<20)
 	if errors.Is(err, ErrNoCompiler) && os.Getenv("RLX_REQUIRE_CXX") == "" {

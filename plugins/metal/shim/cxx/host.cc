@@ -1,11 +1,11 @@
-// This program runs kernels that were compiled with this folder's metal_stdlib. File descriptor 3 is the memory of all buffers, argument 1 its size.
-// Commands come from standard input, one per line:
+// This program runs kernels that were compiled with this folder's metal_stdlib. File descriptor 3 is the memory of all buffers, and argument 1 its size.
+// The program reads commands from standard input, one per line:
 //
-//	kernel PATH NAME                         loads a kernel of a library; it has the next number, from 0
-//	run KERNEL GX GY COUNT (OFFSET SIZE)...  runs it on a grid of GX x GY threadgroups, with its buffers at these places in the memory
+//	kernel PATH NAME                         loads a kernel from a library; kernels are numbered from 0
+//	run KERNEL GX GY COUNT (OFFSET SIZE)...  runs a kernel on a grid of GX x GY threadgroups, with COUNT buffers at these offsets
 //	copy TO FROM SIZE
 //	clear OFFSET SIZE
-//	done                                     is answered by a line: "ok", or what went wrong first since the last; commands after that are skipped
+//	done                                     prints "ok", or the first error since the last done; commands after an error are skipped
 #include "host.h"
 
 #include <dlfcn.h>
@@ -26,7 +26,7 @@ char* memory;
 size_t memory_size;
 char* stacks;
 std::vector<const rlx_kernel_entry*> kernels;
-char wrong[512]; // empty while all is well
+char wrong[512]; // the first error since the last done; empty for none
 
 bool fail(const char* format, ...) {
   va_list args;
@@ -36,9 +36,8 @@ bool fail(const char* format, ...) {
   return false;
 }
 
-// A fiber is a thread of a threadgroup. It runs until it waits or ends, and is then used for the next group. ucontext starts it; longjmp, which makes no
-// system call, continues it.
-// It waits for the group or for its simdgroup: for the other 31 threads of those that have the same number divided by 32.
+// A fiber runs a thread of a threadgroup until the thread waits or ends. It is used again for the next group. ucontext starts a fiber; longjmp, which makes no
+// system call, continues it. A thread waits for all threads of its group, or for its simdgroup: the 32 threads whose index has the same quotient by 32.
 enum waiting { nothing, for_group, for_simdgroup };
 struct fiber {
   ucontext_t context;
@@ -50,7 +49,7 @@ struct fiber {
 fiber fibers[most_threads];
 jmp_buf scheduler;
 uint current; // the fiber that runs
-rlx_lane lanes[2][most_threads];  // what threads have passed to their simdgroup, in even calls and in odd ones: a thread can be one call ahead
+rlx_lane lanes[2][most_threads];  // arguments of the threads' even and odd calls of simdgroup functions: a thread can be one call ahead of others
 uint3 group, groups;
 const rlx_kernel_entry* entry;
 rlx_any* buffers;
@@ -81,7 +80,7 @@ __attribute__((noinline)) void resume(uint i) {
   setcontext(&f.context);
 }
 
-// meet lets the threads of a simdgroup go on if they have all come to the same function.
+// meet continues a simdgroup if all its threads wait at a simdgroup function. It returns false if some do not, or if they call different functions.
 bool meet(uint first) {
   for (uint i = first; i < first + 32; i++)
     if (fibers[i].waits != for_simdgroup) return false;
@@ -115,7 +114,7 @@ bool run_group() {
     }
     if (ended == n) return true;
     if (at_barrier < n) {
-      for (fiber& f : fibers) f.begun = false; // some wait in this kernel
+      for (fiber& f : fibers) f.begun = false; // some are still in the middle of this kernel
       return fail(ended > 0 ? "threads of a group wait for others that have ended" : "some threads of a group wait at a barrier, and others for their simdgroup");
     }
     for (uint i = 0; i < n; i++) fibers[i].waits = nothing;
@@ -142,7 +141,7 @@ bool run() {
   for (uint y = 0; y < gy && ok; y++)
     for (uint x = 0; x < gx && ok; x++) {
       group = uint3(x, y, 0u);
-      memset(shared, 0xff, entry->shared); // as whatever ran before may leave it
+      memset(shared, 0xff, entry->shared); // not zero, because other work may leave any values there
       if (entry->barrier) {
         ok = run_group();
       } else {

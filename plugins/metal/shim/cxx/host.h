@@ -4,7 +4,7 @@
 
 using metal::uint3;
 
-// rlx_any is a pointer to anything.
+// rlx_any is a pointer that converts to any pointer type.
 struct rlx_any {
   void* p;
   template <typename T> operator T*() const { return (T*)p; }
