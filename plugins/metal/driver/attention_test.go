@@ -19,7 +19,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
-// attentionCandidates are shapes of attention with matrices. A report from a Mac tells which is best.
+// attentionCandidates are the tile shapes of attention with matrices that TestDeviceAttention times. A report from a Mac shows which is fastest.
 var attentionCandidates = append(kernels.AttentionMatrixTiles(),
 	kernels.AttentionMatrices{Blocks: 2, Rows: 1, Keys: 32},
 	kernels.AttentionMatrices{Blocks: 4, Rows: 1, Keys: 64},
@@ -28,7 +28,8 @@ var attentionCandidates = append(kernels.AttentionMatrixTiles(),
 	kernels.AttentionMatrices{Blocks: 8, Rows: 1, Keys: 32},
 )
 
-// attentionCase is attention of side x side tokens with relative positions, in windows if window is not 0, or of a prompt of some tokens.
+// attentionCase is one of two kinds of attention. If tokens is not 0, it is the causal attention of a prompt with that many tokens. Otherwise it is the
+// attention of side x side tokens with relative positions, in windows of window x window tokens if window is not 0.
 type attentionCase struct {
 	name         string
 	heads, kv, d int
@@ -36,7 +37,7 @@ type attentionCase struct {
 	tokens       int
 }
 
-// node makes the attention and its inputs.
+// node adds the attention and its inputs to g.
 func (c attentionCase) node(g *ir.Graph) *ir.Node {
 	in := func(name string, dims ...int) *ir.Node {
 		typ := ir.Type{DType: dtype.F32}
@@ -58,7 +59,7 @@ func (c attentionCase) node(g *ir.Graph) *ir.Node {
 		op.GridAttentionAttrs{Heads: c.heads, Window: c.window})
 }
 
-// attentions makes an attention without matrices and with all candidates, compares the results, and logs the speeds. open makes a backend.
+// attentions runs an attention without matrices and with each of the candidates, compares the results, and logs the speeds. open returns a backend.
 func attentions(t *testing.T, open func(t *testing.T, a api) *gpu.Backend, c attentionCase, times int) {
 	t.Helper()
 	g := ir.NewGraph("attention")
@@ -78,7 +79,7 @@ func attentions(t *testing.T, open func(t *testing.T, a api) *gpu.Backend, c att
 		in[x.Name], types = a, append(types, x.Type)
 	}
 	flop := float64(n.Op.FLOPs(n.Attrs, types, n.Type))
-	var want []float64 // without matrices
+	var want []float64 // results without matrices
 	one := func(name string, a api) {
 		t.Run(c.name+", "+name, func(t *testing.T) {
 			e, err := open(t, a).Load(t.Context(), device.Load{Program: p})

@@ -64,7 +64,7 @@ func TestDeviceProducts(t *testing.T) {
 	}
 }
 
-// TestDeviceAttention times attention with and without matrices: that of SAM's image encoder over all tokens and over windows, and that of a language
+// TestDeviceAttention times attention with and without matrices, in the sizes of SAM's image encoder (over all tokens and in windows) and of a language
 // model's prompt.
 func TestDeviceAttention(t *testing.T) {
 	for _, c := range []attentionCase{{name: "sam, all tokens", heads: 12, d: 64, side: 64}, {name: "sam, windows", heads: 12, d: 64, side: 64, window: 14},

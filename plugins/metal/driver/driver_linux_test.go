@@ -527,7 +527,7 @@ func TestProducts(t *testing.T) {
 	}
 }
 
-// TestAttention: likewise.
+// TestAttention checks the results of the kernels that TestDeviceAttention times on a Mac, with smaller sizes.
 func TestAttention(t *testing.T) {
 	for _, c := range []attentionCase{{name: "grid", heads: 1, d: 16, side: 9, window: 7}, {name: "prompt", heads: 2, kv: 1, d: 24, tokens: 70}} {
 		attentions(t, func(t *testing.T, a api) *gpu.Backend {

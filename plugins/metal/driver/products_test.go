@@ -37,7 +37,7 @@ func products(t *testing.T, open func(t *testing.T, a api) *gpu.Backend, d dtype
 		t.Fatal(err)
 	}
 	in := map[string]*tensor.Array{"x": tensor.NewArray(d, m, k), "w": tensor.NewArray(d, n, k)}
-	rounding := 0.0 // of results
+	rounding := 0.0 // relative rounding error of the results
 	if d == dtype.F16 {
 		rounding = 1.0 / 2048
 	}

@@ -25,8 +25,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
-// TestMatrixAttention compares attention with matrices with the reference: every mask and kind of operand, head dims and numbers of queries and keys that end
-// within a matrix or a tile, and other shapes of tiles.
+// TestMatrixAttention compares the results of attention with matrices to those of the reference. The cases have every mask and kind of operand; head dims and
+// numbers of queries and keys that are not multiples of a matrix or a tile; and tiles of other shapes than the default.
 func TestMatrixAttention(t *testing.T) {
 	typ := ir.TypeOf
 	f32 := func(n ...int64) ir.Type { return typ(dtype.F32, n...) }
@@ -47,7 +47,7 @@ func TestMatrixAttention(t *testing.T) {
 	}
 	few := kernels.AttentionMatrices{Blocks: 1, Rows: 1, Keys: 16}
 	wide := kernels.AttentionMatrices{Blocks: 2, Rows: 2, Keys: 64}
-	// Keys that are masked out, in this order, get a value of NaN or Inf.
+	// hidden sets an element of the value of each masked key to NaN or Inf, which must not reach the result.
 	hidden := func(in map[string]*tensor.Array) {
 		v, d := in["c"], len(in["c"].F)/len(in["d"].F)
 		for key, seen := range in["d"].F {
@@ -88,7 +88,7 @@ func TestMatrixAttention(t *testing.T) {
 		}, in: []ir.Type{f32(1, 80, 16), f32(1, 80, 16), f32(1, 80, 16)}},
 		{name: "growing scores", node: attend(op.AttentionAttrs{Heads: 1, Layout: op.BSE, Scale: 1}), set: func(in map[string]*tensor.Array) {
 			for i := range in["b"].F {
-				in["b"].F[i] *= float64(i / (32 * 20) * 20) // each tile has larger scores, so results are rescaled
+				in["b"].F[i] *= float64(i / (32 * 20) * 20) // each tile has larger scores than the one before, so results are rescaled
 			}
 		}, in: []ir.Type{f32(1, 40, 20), f32(1, 130, 20), f32(1, 130, 20)}},
 		{name: "growing scores, infinite values", node: attend(op.AttentionAttrs{Heads: 1, Layout: op.BSE, Scale: 1, Mask: op.MaskCausal}), set: func(in map[string]*tensor.Array) {
@@ -159,13 +159,13 @@ func TestMatrixAttention(t *testing.T) {
 	}
 }
 
-// load is a program and the options with which it is loaded.
+// load is a program and the options of the backend that loads it.
 type load struct {
 	program *program.Program
 	opts    Options
 }
 
-// prepare compiles the kernels of programs together, which takes less time than one by one.
+// prepare compiles the kernels of all programs in batches, which is faster than one by one.
 func prepare(t *testing.T, loads []load) {
 	t.Helper()
 	errLater := errors.New("the kernel is compiled later")

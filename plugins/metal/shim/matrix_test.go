@@ -178,8 +178,8 @@ func TestMatrixTiles(t *testing.T) {
 	}
 }
 
-// TestHalfMatrices makes products of f16 by f16, which are multiplied as halves and summed in f32. Sizes are not multiples of the tile. Of x, the last row has a
-// NaN, and of w the last column an Inf, which must stay there.
+// TestHalfMatrices checks products of f16 by f16, whose elements are multiplied as halves and summed in f32. The sizes are not multiples of the tile. A NaN in
+// the last row of x and an Inf in the last column of w must affect only the last row and the last column of the result.
 func TestHalfMatrices(t *testing.T) {
 	typ := func(dims ...int64) ir.Type { return ir.TypeOf(dtype.F16, dims...) }
 	cases := []struct {
