@@ -84,6 +84,9 @@ func TestConfig(t *testing.T) {
 	if n, ok, err := c.Int("a.n", 1, 9); n != 3 || !ok || err != nil || c.Origin("a.n") != path {
 		t.Errorf("a.n is %d %v %v from %s", n, ok, err, c.Origin("a.n"))
 	}
+	if f := c.Fact("n", "a.n", 3); f.Value != "3 ("+filepath.Base(path)+")" {
+		t.Errorf("fact %+v; want the name of the file without its folder", f)
+	}
 	if err := c.Set("a.n=4", known); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -305,7 +306,8 @@ func (c Config) Origin(key string) string {
 	return "default"
 }
 
-// Fact returns a fact that shows a value and its origin.
+// Fact returns a fact that shows a value and its origin. Facts are stored in the artifact, so a file appears without its folder: the same
+// model gives the same bytes wherever it is.
 func (c Config) Fact(name, key string, value any) Fact {
-	return Fact{name, fmt.Sprintf("%v (%s)", value, c.Origin(key))}
+	return Fact{name, fmt.Sprintf("%v (%s)", value, filepath.Base(c.Origin(key)))}
 }
