@@ -45,6 +45,8 @@ var (
 	ErrMemory error = device.ErrMemory
 	// ErrState reports a state that is invalid because a run that updates it failed or was cancelled. Reset it, or use another.
 	ErrState error = device.ErrState
+	// ErrOtherModel reports a file with the state of another artifact, or one that does not name its artifact.
+	ErrOtherModel error = code.OtherModel
 	// ErrNaN reports that Request.CheckNaN found a NaN, or that the logits of a text contain one.
 	ErrNaN error = device.ErrNaN
 	// ErrContext is a case of ErrUsage: a text has more tokens than the model can see.

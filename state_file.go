@@ -6,10 +6,12 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
@@ -17,14 +19,20 @@ import (
 	"github.com/rlx-go/rlx/internal/safetensors"
 )
 
+// Keys in the metadata of a state file: the digest of the artifact whose state it is, and the display name of its model.
+const (
+	artifactKey = "rlx.artifact"
+	modelKey    = "rlx.model"
+)
+
 // stateChunk is the number of bytes of a state that are copied at a time.
 const stateChunk = 4 << 20
 
-// Export writes the state to w in the safetensors format, one tensor for each tensor of the state. Errors match ErrState, ErrLost,
-// the context's cause, or are those of w.
+// Export writes the state to w in the safetensors format, one tensor for each tensor of the state. The metadata has the digest of the
+// artifact. Errors match ErrState, ErrLost, the context's cause, or are those of w.
 func (st *State) Export(ctx context.Context, w io.Writer) error { return st.export(ctx, w, nil) }
 
-// export is like Export, with metadata.
+// export is like Export, with more metadata.
 func (st *State) export(ctx context.Context, w io.Writer, meta map[string]string) error {
 	ctx, cancel := orderly(ctx)
 	defer cancel()
@@ -36,10 +44,10 @@ func (st *State) export(ctx context.Context, w io.Writer, meta map[string]string
 		Shape   []int    `json:"shape"`
 		Offsets [2]int64 `json:"data_offsets"`
 	}
-	header, at := map[string]any{}, int64(0)
-	if len(meta) > 0 {
-		header["__metadata__"] = meta
-	}
+	m := st.s.model
+	all := map[string]string{artifactKey: m.v.Identity(), modelKey: m.v.Meta().Model}
+	maps.Copy(all, meta)
+	header, at := map[string]any{"__metadata__": all}, int64(0)
 	for _, t := range st.tensors {
 		shape := append([]int{}, t.Type.Shape.Eval(nil)...) // a scalar has [], not null
 		header[t.Name] = entry{strings.ToUpper(t.Type.DType.String()), shape, [2]int64{at, at + t.Bytes()}}
@@ -69,10 +77,11 @@ func (st *State) export(ctx context.Context, w io.Writer, meta map[string]string
 	return nil
 }
 
-// ImportState returns a state with the contents of the file at path, which Export has written. The file must have exactly the
-// tensors that the model keeps, with the same types. ImportState checks this before it allocates memory.
+// ImportState returns a state with the contents of the file at path, which Export has written for a state of the same artifact. Another
+// artifact has other weights or settings, so its state would give wrong results even if the shapes are the same. The backend and the
+// precision may differ. ImportState checks the file before it allocates memory.
 //
-// Errors match ErrInput if the file does not fit, fs.ErrNotExist or another error of the file system, or are those of NewState.
+// Errors match ErrOtherModel if the file belongs to another artifact, ErrInput if it does not fit, fs.ErrNotExist or another error of the file system, or are those of NewState.
 func (s *Session) ImportState(ctx context.Context, path string) (*State, error) {
 	st, _, err := s.importState(ctx, path)
 	return st, err
@@ -112,11 +121,17 @@ func (s *Session) importState(ctx context.Context, path string) (*State, map[str
 	return st, meta, nil
 }
 
-// checkStateFile checks the tensors of a file against those that the model keeps.
+// checkStateFile checks the metadata and the tensors of a file.
 func (s *Session) checkStateFile(path string, f *os.File, size int64) (map[string]safetensors.Tensor, map[string]string, error) {
 	all, meta, err := safetensors.Parse(path, f, size, safetensors.Codes{Read: device.ErrInput, Header: device.ErrInput, Tensor: device.ErrInput})
 	if err != nil {
 		return nil, nil, err
+	}
+	mine, saved := s.model.v.Identity(), meta[artifactKey]
+	if saved != "" && saved != mine {
+		const digits = len("sha256:") + 12 // the full digest does not help to tell artifacts apart
+		return nil, nil, diag.New(code.OtherModel, path, "has a state of the artifact %.*q (model %.80q); %s is %.*q (model %q)", digits, saved, meta[modelKey],
+			s.model.path, digits, mine, s.model.v.Meta().Model).WithHint("use it with the artifact that saved it, or compute and save the state again")
 	}
 	out := map[string]safetensors.Tensor{}
 	for _, t := range all {
@@ -134,6 +149,10 @@ func (s *Session) checkStateFile(path string, f *os.File, size int64) (map[strin
 		if _, ok := out[t.Name]; !ok {
 			return nil, nil, diag.New(device.ErrInput, path, "has no tensor %s; the model keeps %s", t.Name, names(s.model.states))
 		}
+	}
+	if saved == "" {
+		return nil, nil, diag.New(code.OtherModel, path, "does not say which artifact it belongs to: it has no metadata %q", artifactKey).
+			WithHint("an older version may have written it; compute and save the state again")
 	}
 	return out, meta, nil
 }

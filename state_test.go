@@ -3,6 +3,7 @@ package rlx_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"io/fs"
 	"math"
 	"os"
@@ -130,6 +131,14 @@ func TestStateFile(t *testing.T) {
 		write(bytes.Replace(file.Bytes(), []byte(from), []byte(to), 1))
 		_, err := s.ImportState(t.Context(), path)
 		wantError(t, to, err, rlx.ErrInput)
+	}
+	for from, to := range map[string]string{`"sha256:`: `"sha256:0`, `"rlx.artifact"`: `"rlx.artifice"`} {
+		header := bytes.Replace(file.Bytes()[8:], []byte(from), []byte(to), 1)
+		more := len(header) + 8 - file.Len()
+		size := binary.LittleEndian.Uint64(file.Bytes()) + uint64(more)
+		write(append(binary.LittleEndian.AppendUint64(nil, size), header...))
+		_, err := s.ImportState(t.Context(), path)
+		wantError(t, to, err, rlx.ErrOtherModel)
 	}
 	write(file.Bytes()[:file.Len()-1])
 	_, err = s.ImportState(t.Context(), path)

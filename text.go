@@ -344,7 +344,7 @@ func (g *Generator) Save(ctx context.Context, w io.Writer) error {
 	return g.state.export(ctx, w, meta)
 }
 
-// Load replaces the sequence by one that Save wrote for the same model. Errors match ErrInput if the file does not fit, or are
+// Load replaces the sequence by one that Save wrote for the same artifact. Errors match ErrInput if the file does not fit, or are
 // those of ImportState; the sequence is then unchanged.
 func (g *Generator) Load(ctx context.Context, path string) error {
 	st, meta, err := g.session.importState(ctx, path)

@@ -294,6 +294,40 @@ func TestGenerateCancelled(t *testing.T) {
 	}
 }
 
+// TestStateOfAnotherModel checks that a model refuses the state of another model with the same shapes, and that it takes its own state again
+// from a second copy of the artifact.
+func TestStateOfAnotherModel(t *testing.T) {
+	t.Parallel()
+	a, same := generator(t, nil), generator(t, nil)
+	other := generator(t, func(_ *text.Task, graph string) string {
+		return strings.Replace(graph, "five = const {value=5}", "five = const {value=6}", 1)
+	})
+	for _, g := range []*rlx.Generator{a, other} {
+		if err := g.Append(t.Context(), []int{1, 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var file bytes.Buffer
+	if err := a.Save(t.Context(), &file); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "s.safetensors")
+	if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := same.Load(t.Context(), path); err != nil {
+		t.Errorf("the same artifact: %v", err)
+	}
+	err := other.Load(t.Context(), path)
+	wantError(t, "another artifact", err, rlx.ErrOtherModel)
+	if err != nil && !strings.Contains(err.Error(), "use it with the artifact that saved it") {
+		t.Errorf("%v", err)
+	}
+	if !slices.Equal(other.IDs(), []int{1, 2}) {
+		t.Error("a file that was refused changed the sequence")
+	}
+}
+
 // TestGenerateState saves and loads a sequence, and computes a prefix once.
 func TestGenerateState(t *testing.T) {
 	t.Parallel()

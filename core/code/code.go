@@ -94,6 +94,12 @@ has no tensor of that name. The message says which, or lists the available names
 	ArtifactRead = diag.Define("RLX3202", "artifact cannot be read", `
 The file was opened but then could not be read: a disk or network error, or the file was truncated meanwhile.`)
 
+	OtherModel = diag.Define("RLX3203", "saved state of another model", `
+A state, such as a key-value cache, holds numbers that the weights and settings of one model have produced. With another model it would
+give wrong results, even if the shapes are the same. So a saved state names its artifact by digest ("rlxc inspect FILE meta" prints it as
+root) and works only with that artifact, on any backend. Compiling the same checkpoint again with the same rlxc and flags gives the same
+artifact. After any other change, compute the state again: run the prompt once more with --save-state.`)
+
 	PluginSource = diag.Define("RLX3210", "plugin cannot be installed from this file", `
 "rlxrun plugins install" takes an executable called rlx-backend-NAME, or a directory or archive (tar, tar.gz, zip) with one at its top. It
 refuses an archive that is damaged, has an absolute path, a path with "..", a duplicate entry, a link or a device, or unpacks to too many
