@@ -32,7 +32,8 @@ func checkCommand() *cli.Command {
 					return env.WriteJSON(map[string]any{"file": args[0], "ok": true, "bytes": v.Size(), "root": v.Identity(),
 						"programs": len(v.All()), "seconds": time.Since(start).Seconds()})
 				}
-				_, err = fmt.Fprintf(env.Stdout, "%s: ok, %s, %d programs, %d weights, %s, %.2f s\n", diag.Printable(args[0]), cli.Size(v.Size()), len(v.All()), len(v.Weights().Tensors()),
+				_, err = fmt.Fprintf(env.Stdout, "%s: ok, %s, %s, %s, %s, %.2f s\n", diag.Printable(args[0]), cli.Size(v.Size()), cli.Count(len(v.All()), "program", "programs"),
+					cli.Count(len(v.Weights().Tensors()), "weight", "weights"),
 					v.Identity(), time.Since(start).Seconds())
 				return err
 			}

@@ -458,7 +458,7 @@ func reportCompiled(env *cli.Env, c compiled) error {
 	}
 	noteUnused(env, c.model.Skipped)
 	for _, name := range slices.Sorted(maps.Keys(c.infinite)) {
-		env.Notef("  %-14s %d values of %s are too large for the type chosen with --dtype and became infinite", "warning", c.infinite[name], name)
+		env.Notef("  %-14s %s of %s became infinite: too large for the type chosen with --dtype", "warning", cli.Count(c.infinite[name], "value", "values"), name)
 	}
 	notePackings(env, c.packed, c.stored)
 	for _, t := range targets {
@@ -467,12 +467,12 @@ func reportCompiled(env *cli.Env, c compiled) error {
 			lowering = "; " + lowering
 		}
 		if t.split.InPieces() {
-			lowering += fmt.Sprintf("; %d switches between %s copy %d values of up to %s", len(t.Backends)-1, strings.Join(t.split.Backends(), " and "),
-				len(t.split.Crossings()), cli.Size(t.CrossingBytes))
+			lowering += fmt.Sprintf("; %s between %s, copying %s of up to %s", cli.Count(len(t.Backends)-1, "switch", "switches"), strings.Join(t.split.Backends(), " and "),
+				cli.Count(len(t.split.Crossings()), "value", "values"), cli.Size(t.CrossingBytes))
 		}
-		env.Notef("  %-14s %d steps, arena %s, %.1fx reuse%s", t.Method+"/"+t.Target, t.Steps, cli.Size(t.ArenaBytes), t.Reuse, lowering)
+		env.Notef("  %-14s %s, arena %s, %.1fx reuse%s", t.Method+"/"+t.Target, cli.Count(t.Steps, "step", "steps"), cli.Size(t.ArenaBytes), t.Reuse, lowering)
 	}
-	env.Notef("%s: %s, %d weights, %.2f s", c.path, cli.Size(c.info.Size), len(c.result.Weights), time.Since(c.start).Seconds())
+	env.Notef("%s: %s, %s, %.2f s", c.path, cli.Size(c.info.Size), cli.Count(len(c.result.Weights), "weight", "weights"), time.Since(c.start).Seconds())
 	return nil
 }
 
@@ -483,7 +483,7 @@ func noteUnused(env *cli.Env, list []arch.Unused) {
 		by[u.Reason] = append(by[u.Reason], u.Tensor)
 	}
 	for _, reason := range slices.Sorted(maps.Keys(by)) {
-		env.Notef("  %-14s %d tensors, such as %s (%s)", "not used", len(by[reason]), by[reason][0], reason)
+		env.Notef("  %-14s %s, such as %s (%s)", "not used", cli.Count(len(by[reason]), "tensor", "tensors"), by[reason][0], reason)
 	}
 }
 

@@ -93,17 +93,17 @@ func writeReport(ctx context.Context, env *cli.Env, path string, reports []compi
 				fmt.Fprintf(&b, "%s\t%s\t%s\t%s\n", e.Pass, e.Rule, e.Node, state)
 			}
 			for _, c := range x.Passes.Reference {
-				fmt.Fprintf(&b, "reference\t%s\t%d nodes\tthe target has no kernel for it or for the ops that it expands to\n", c.Op, c.Count)
+				fmt.Fprintf(&b, "reference\t%s\t%s\tthe target has no kernel for it or for the ops that it expands to\n", c.Op, cli.Count(c.Count, "node", "nodes"))
 			}
 			if r.Split == nil { // compilation was stopped earlier
 				continue
 			}
 			s := r.Split.Segments[k]
 			for _, c := range s.Lacked {
-				fmt.Fprintf(&b, "elsewhere\t%s\t%d nodes\ton %s: %s lacks it\n", c.Op, c.Count, s.Target, r.Target)
+				fmt.Fprintf(&b, "elsewhere\t%s\t%s\ton %s: %s lacks it\n", c.Op, cli.Count(c.Count, "node", "nodes"), s.Target, r.Target)
 			}
 			for _, c := range s.Moved {
-				fmt.Fprintf(&b, "elsewhere\t%s\t%d nodes\ton %s, between two ops that %s lacks: that saves copies\n", c.Op, c.Count, s.Target, r.Target)
+				fmt.Fprintf(&b, "elsewhere\t%s\t%s\ton %s, between two ops that %s lacks: that saves copies\n", c.Op, cli.Count(c.Count, "node", "nodes"), s.Target, r.Target)
 			}
 			for _, c := range r.Split.Crossings() {
 				if c.To == k {

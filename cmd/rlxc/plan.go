@@ -145,8 +145,8 @@ func stateText(p *program.Program) string {
 
 func plansText(env *cli.Env, plans []arena, top int) error {
 	for _, a := range plans {
-		fmt.Fprintf(env.Stdout, "%s: arena %s, peak live %s, %s without reuse (%.1fx), %d steps, io %s%s\n",
-			a.p.label(), cli.Size(a.p.ArenaSize), cli.Size(a.peak), cli.Size(a.naive), a.reuse(), len(a.p.Steps), cli.Size(a.p.IOSize), stateText(a.p.Program))
+		fmt.Fprintf(env.Stdout, "%s: arena %s, peak live %s, %s without reuse (%.1fx), %s, io %s%s\n",
+			a.p.label(), cli.Size(a.p.ArenaSize), cli.Size(a.peak), cli.Size(a.naive), a.reuse(), cli.Count(len(a.p.Steps), "step", "steps"), cli.Size(a.p.IOSize), stateText(a.p.Program))
 		if top == 0 {
 			continue
 		}

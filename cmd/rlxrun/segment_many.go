@@ -412,11 +412,12 @@ func (j *manyJob) note() string {
 		}
 	}
 	if j.flags.folder == "" && count["skipped"] > 0 {
-		return fmt.Sprintf("%d masks were in %s before", masks, j.dir)
+		return fmt.Sprintf("%s found in %s from before", cli.Count(masks, "mask", "masks"), j.dir)
 	} else if j.flags.folder == "" {
-		return fmt.Sprintf("%d masks in %s", masks, j.dir)
+		return fmt.Sprintf("%s in %s", cli.Count(masks, "mask", "masks"), j.dir)
 	}
-	return failed + fmt.Sprintf("%d images: %d done, %d done before, %d failed; %d masks in %s", len(j.ends), count["done"], count["skipped"], count["failed"], masks, j.dir)
+	return failed + fmt.Sprintf("%s: %d done, %d done before, %d failed; %s in %s", cli.Count(len(j.ends), "image", "images"), count["done"], count["skipped"], count["failed"],
+		cli.Count(masks, "mask", "masks"), j.dir)
 }
 
 // verdict returns an error if images failed.

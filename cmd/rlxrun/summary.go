@@ -70,7 +70,7 @@ func (c *crossingSummary) String() string {
 	if c == nil {
 		return ""
 	}
-	return fmt.Sprintf("; %d switches between backends copied %d values (%s); %.2f ms outside the backends", c.Switches, c.Values, cli.Size(c.Bytes), c.MS)
+	return fmt.Sprintf("; %s between backends copied %s (%s); %.2f ms outside the backends", cli.Count(c.Switches, "switch", "switches"), cli.Count(c.Values, "value", "values"), cli.Size(c.Bytes), c.MS)
 }
 
 type outputSummary struct {

@@ -61,7 +61,7 @@ func (f *textFlags) declare(fs *cli.FlagSet) {
 	fs.StringVar(&f.ids, "ids", "", "`ID,ID,...` the prompt as token ids")
 	fs.BoolVar(&f.chat, "chat", false, "treat the prompt as a user's message: apply the model's chat template")
 	fs.StringVar(&f.system, "system", "", "`TEXT` with --chat, the system message")
-	fs.IntVarP(&f.tokens, "tokens", "n", 0, "`N` generate at most N tokens (default 256, or what fits the context)")
+	fs.IntVarP(&f.tokens, "tokens", "n", 0, "`N` generate at most N tokens (default 256, or what fits the context); 0 with --save-state only computes the prompt")
 	fs.Float64Var(&f.sampling.Temperature, "temperature", 0, "`T` sampling temperature; 0 takes the most probable token (default the model's)")
 	fs.IntVar(&f.sampling.TopK, "top-k", 0, "`K` sample among the K most probable tokens only; 0 is off (default the model's)")
 	fs.Float64Var(&f.sampling.TopP, "top-p", 0, "`P` sample among the most probable tokens whose probabilities add up to P; 0 and 1 are off (default the model's)")
@@ -76,8 +76,8 @@ func (f *textFlags) declare(fs *cli.FlagSet) {
 
 func (f *textFlags) settle() error {
 	switch {
-	case f.fs.Changed("tokens") && f.tokens < 1:
-		return cli.Usagef("-n", "%d tokens; allowed are 1 and more", f.tokens)
+	case f.tokens < 0:
+		return cli.Usagef("-n", "%d tokens; allowed are 1 and more, and 0 with --save-state", f.tokens)
 	case f.fs.Changed("logits") && f.logits == "":
 		return cli.Usagef("--logits", "the file's name is missing")
 	}
@@ -123,6 +123,7 @@ type textJob struct {
 	flags   *textFlags
 	ids     []int // token ids of the prompt
 	options rlx.TextOptions
+	only    bool // only compute the prompt, for --save-state
 
 	text *rlx.Text
 }
@@ -154,7 +155,11 @@ func (f *textFlags) job(ctx context.Context, s *session) (job, error) {
 	if f.draft.head != "" && (sampling.Temperature != 0 || sampling.RepeatPenalty > 0 && sampling.RepeatPenalty != 1 || f.logits != "") {
 		return nil, cli.Usagef("--draft", "works only with the most probable tokens and without --logits").WithHint("add --temperature 0 --repeat-penalty 1")
 	}
-	if f.several() {
+	j.only = f.fs.Changed("tokens") && f.tokens == 0
+	switch {
+	case j.only && (s.files.to == "" || f.several()):
+		return nil, cli.Usagef("-n", "0 tokens; allowed are 1 and more, and 0 with --save-state")
+	case f.several():
 		return f.batchJob(ctx, s, t, sampling)
 	}
 	if j.ids, err = f.readPrompt(ctx, s); err != nil {
@@ -271,6 +276,9 @@ func (j *textJob) outputs() []string {
 }
 
 func (j *textJob) prepare(s *session, sinks []sink) error {
+	if j.only && (len(sinks) > 0 || s.debug.any()) {
+		return cli.Usagef("-n", "0 tokens cannot be combined with outputs and with flags that look into runs, such as --check")
+	}
 	if slices.ContainsFunc(sinks, func(k sink) bool { return k.offer.name == "logits" }) {
 		j.options.Logits = true
 		n := j.options.Tokens
@@ -296,6 +304,9 @@ func (j *textJob) run(ctx context.Context, s *session) (map[string]product, erro
 		if err := g.Load(ctx, s.files.from); err != nil {
 			return nil, err
 		}
+	}
+	if j.only {
+		return nil, j.compute(ctx, s, g)
 	}
 	// Print the text generated so far even after a signal. But do not wait long for a reader that does not read.
 	last, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -348,6 +359,18 @@ func (j *textJob) run(ctx context.Context, s *session) (map[string]product, erro
 		"logprobs": {tensor: tensor.Tensor{DType: dtype.F32, Shape: []int{n}, Data: tensor.Bytes(logprobs)}},
 		"logits":   {tensor: tensor.Tensor{DType: dtype.F32, Shape: []int{n, j.task.Vocabulary}, Data: tensor.Bytes(j.text.Logits)}},
 	}, nil
+}
+
+// compute runs the prompt and generates no token.
+func (j *textJob) compute(ctx context.Context, s *session, g *rlx.Generator) error {
+	start := time.Now()
+	if err := g.Append(ctx, j.ids); err != nil {
+		return err
+	}
+	took := time.Since(start)
+	j.text = &rlx.Text{Stop: rlx.StopLength, Start: start, Prompt: len(j.ids), Prefill: took, Duration: took}
+	s.record(j)
+	return nil
 }
 
 // record adds the runs of a text to the session's, unless each run was recorded already.
@@ -426,14 +449,17 @@ func resultOf(prompt []int, t *rlx.Text) textResult {
 // note returns a line about the text for stderr.
 func (j *textJob) note() string {
 	t := timingsOf(j.text)
-	line := fmt.Sprintf("prompt of %d tokens in %.0f ms (%.1f tokens/s)", t.PromptTokens, t.PromptMS, t.PromptPerSecond)
+	line := fmt.Sprintf("prompt of %s in %.0f ms (%.1f tokens/s)", cli.Count(t.PromptTokens, "token", "tokens"), t.PromptMS, t.PromptPerSecond)
+	if j.only {
+		return line
+	}
 	if t.DecodePerSecond > 0 {
 		line += fmt.Sprintf("; then %.1f tokens/s", t.DecodePerSecond)
 	}
 	if t.Drafted > 0 {
 		line += "; " + t.draftTimings.String()
 	}
-	return line + fmt.Sprintf("; %d tokens, ended by %s", t.Tokens, j.text.Stop)
+	return line + fmt.Sprintf("; %s, ended by %s", cli.Count(t.Tokens, "token", "tokens"), j.text.Stop)
 }
 
 // help explains the flags for an artifact with this task.

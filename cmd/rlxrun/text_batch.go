@@ -134,5 +134,5 @@ func (j *textBatchJob) note() string {
 	for _, t := range j.texts {
 		tokens += len(t.Tokens)
 	}
-	return fmt.Sprintf("%d prompts, %d tokens in %.0f ms (%.1f tokens/s together)", len(j.prompts), tokens, ms(j.took), float64(tokens)/j.took.Seconds())
+	return fmt.Sprintf("%s, %s in %.0f ms (%.1f tokens/s together)", cli.Count(len(j.prompts), "prompt", "prompts"), cli.Count(tokens, "token", "tokens"), ms(j.took), float64(tokens)/j.took.Seconds())
 }
