@@ -186,18 +186,18 @@ func (b *textBatch) step(ctx context.Context, each func(int, Token) error) error
 
 // chosen takes the token that a run chose for a sequence, which had n tokens in the run.
 func (b *textBatch) chosen(i, n int, res *Result, each func(int, Token) error) error {
-	q, out := &b.slots[i], &b.task.Outputs
+	q := &b.slots[i]
 	q.seen, q.rest = append(q.seen, q.rest[:n]...), q.rest[n:]
 	if len(q.rest) > 0 {
 		return nil
 	}
-	x := Token{ID: int(tensor.View[int32](res.Outputs[out.Token].Data)[i]), LogProb: tensor.View[float32](res.Outputs[out.LogProb].Data)[i]}
+	x := Token{ID: int(tensor.View[int32](res.Outputs[b.run.token].Data)[i]), LogProb: tensor.View[float32](res.Outputs[b.run.logprob].Data)[i]}
 	if err := b.s.checkToken(b.task, x, len(q.seen)-1); err != nil {
 		return err
 	}
 	t, v := b.texts[q.prompt], b.task.Vocabulary
 	if b.options.Logits {
-		t.Logits = append(t.Logits, tensor.View[float32](res.Outputs[out.Logits].Data)[i*v:(i+1)*v]...)
+		t.Logits = append(t.Logits, tensor.View[float32](res.Outputs[b.task.Outputs.Logits].Data)[i*v:(i+1)*v]...)
 	}
 	over, err := t.take(b.task, x, len(q.seen) == b.task.Context, q.out, &b.options)
 	if err == nil && each != nil {

@@ -204,7 +204,7 @@ func (g *Generator) checkDrafts(o TextOptions) error {
 	switch s := o.Sampling; {
 	case g.draft.n == 0:
 		return nil
-	case s.Temperature != 0 || s.RepeatPenalty != 0 && s.RepeatPenalty != 1:
+	case !s.Greedy():
 		return usage("drafts", "are for the most probable tokens; the temperature is %v and the repeat penalty %v", s.Temperature, s.RepeatPenalty).
 			WithHint("set the temperature to 0 and the penalty to 1, or decode without drafts")
 	case o.Logits:

@@ -67,6 +67,7 @@ type textRun struct {
 	seed, step        []uint32
 	do                func(context.Context, Request) (*Result, error)
 	none, chosen      []string // outputs of a run that chooses no token, and of a run that does
+	token, logprob    string   // the outputs with the token and its log probability
 }
 
 // prepare makes the request for runs of n sequences.
@@ -100,10 +101,10 @@ func (r *textRun) set(s *Session, t *text.Task, o TextOptions, hidden bool) {
 	r.temperature[0], r.topK[0], r.minP[0] = float32(x.Temperature), int32(x.TopK), float32(x.MinP)
 	r.topP[0], r.penalty[0] = off(x.TopP, 1), off(x.RepeatPenalty, 1)
 	r.seed[0], r.seed[1] = uint32(o.Seed), uint32(o.Seed>>32)
-	out := &t.Outputs
-	r.chosen = []string{out.Token, out.LogProb}
+	r.token, r.logprob = t.Chosen(x)
+	r.chosen = []string{r.token, r.logprob}
 	if o.Logits {
-		r.chosen = append(r.chosen, out.Logits)
+		r.chosen = append(r.chosen, t.Outputs.Logits)
 	}
 	r.none = []string{}
 	if hidden {
@@ -256,14 +257,13 @@ func (g *Generator) chooseOne(ctx context.Context, ids []int, t *Text, logits bo
 
 // chosen returns the token that a run chose.
 func (g *Generator) chosen(res *Result, t *Text, logits bool) (x Token, err error) {
-	out := &g.Task.Outputs
-	id := tensor.View[int32](res.Outputs[out.Token].Data)[0]
-	x.ID, x.LogProb = int(id), tensor.View[float32](res.Outputs[out.LogProb].Data)[0]
+	id := tensor.View[int32](res.Outputs[g.run.token].Data)[0]
+	x.ID, x.LogProb = int(id), tensor.View[float32](res.Outputs[g.run.logprob].Data)[0]
 	if err := g.session.checkToken(&g.Task, x, len(g.seen)-1); err != nil {
 		return x, err
 	}
 	if logits {
-		t.Logits = append(t.Logits, tensor.View[float32](res.Outputs[out.Logits].Data)...)
+		t.Logits = append(t.Logits, tensor.View[float32](res.Outputs[g.Task.Outputs.Logits].Data)...)
 	}
 	return x, nil
 }

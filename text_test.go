@@ -394,13 +394,18 @@ func TestBadText(t *testing.T) {
 	if !strings.Contains(err.Error(), "byte 3") {
 		t.Errorf("%v; want the place of the byte", err)
 	}
-	for mask, want := range map[string]error{"one": rlx.ErrInput, "d": rlx.ErrNaN} { // the logits are NaN where this is not 0; for the most probable id, d is 0
+	for _, c := range []struct {
+		mask        string // the logits are NaN where this is not 0; for the most probable id, d is 0
+		temperature float64
+		want        error
+	}{{"one", 0, rlx.ErrNaN}, {"one", 1, rlx.ErrInput}, {"d", 0, rlx.ErrNaN}, {"d", 1, rlx.ErrNaN}} {
+		mask := c.mask
 		nan := generator(t, func(_ *text.Task, graph string) string { // the square root of id-2
 			return strings.Replace(graph, "l = add l0, three : f32[17]", "past2 = sub r1, three : f32[T]\nroot = sqrt past2 : f32[T]\nbad = reduce_sum root {axes=[0],keep_dims=true} : f32[1]\n"+
 				"l1 = add l0, three : f32[17]\nl2 = add l1, bad : f32[17]\nl = where "+mask+", l2, l1 : f32[17]", 1)
 		})
-		x, err := nan.Generate(t.Context(), []int{5, 1}, rlx.TextOptions{Tokens: 3})
-		wantError(t, "NaN where "+mask+" is not 0", err, want)
+		x, err := nan.Generate(t.Context(), []int{5, 1}, rlx.TextOptions{Tokens: 3, Sampling: rlx.Sampling{Temperature: c.temperature}})
+		wantError(t, "NaN where "+mask+" is not 0", err, c.want)
 		if x != nil && len(x.Tokens) > 0 {
 			t.Errorf("NaN where %s is not 0: %v", mask, x.IDs())
 		}
@@ -412,7 +417,7 @@ func BenchmarkToken(b *testing.B) {
 	g := generator(b, func(_ *text.Task, graph string) string {
 		head, _, _ := strings.Cut(graph, "one = const")
 		return head + "next = kv_append seen, r, position {axis=0} : f32[24]\nlogits = const {value=0} : f32[1,17]\ntoken = const {value=3} : i32[1]\n" +
-			"logprob = const {value=-1} : f32[1]\nreturn logits=logits, token=token, logprob=logprob\n"
+			"logprob = const {value=-1} : f32[1]\nreturn logits=logits, token=token, logprob=logprob, greedy=token, greedy_logprob=logprob\n"
 	})
 	tokens, took := 0, time.Duration(0)
 	for b.Loop() {

@@ -108,9 +108,11 @@ func TestTask(t *testing.T) {
 	some, none := *full, *full
 	some.BatchMethod, some.MaskSide = "", 0
 	none.BatchMethod, none.MaxPrompts, none.MaskInput, none.MaskSide = "", 0, "", 0
-	for _, want := range []*segment.Task{full, &some, &none} { // fields added in a later version are omitted if empty
+	words, drawn := tinymodel.TextTask(), tinymodel.TextTask()
+	drawn.Outputs.Greedy, drawn.Outputs.GreedyLogProb = "", ""
+	for _, want := range []task.Task{full, &some, &none, words, drawn} { // fields added in a later version are omitted if empty
 		d := newDecoder("META", encoded(func(e *encoder) { encodeTasks(e, want) }))
-		if back := decodeTasks(d); d.err != nil || !reflect.DeepEqual(back, task.Task(want)) {
+		if back := decodeTasks(d); d.err != nil || !reflect.DeepEqual(back, want) {
 			t.Errorf("%+v (%v); want %+v", back, d.err, want)
 		}
 	}

@@ -112,7 +112,8 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 	for _, x := range method.Symbols {
 		sizes[x.Name] = x.Min
 	}
-	weights, state, err := l.Reads(sizes, t.Outputs.Token, t.Outputs.LogProb)
+	token, logprob := t.Chosen(rlx.Sampling{})
+	weights, state, err := l.Reads(sizes, token, logprob)
 	if err != nil {
 		return err
 	}

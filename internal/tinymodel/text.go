@@ -60,7 +60,8 @@ chosen1 = reshape chosen : f32[1,1]
 mine = eq chosen1, j : bool[1,17]
 log0 = where mine, log, zero : f32[1,17]
 logprob = reduce_sum log0 {axes=[1]} : f32[1]
-return logits=logits, greedy=greedy, token=token, logprob=logprob
+greedy_logprob = reduce_max log {axes=[1]} : f32[1]
+return logits=logits, greedy=greedy, greedy_logprob=greedy_logprob, token=token, logprob=logprob
 `
 
 // Draft is a head that drafts for Extend as changed by WithDraft. Its hidden state is s, from which it computes the next id. If that is a multiple of 3, Draft is

@@ -49,10 +49,7 @@ func extendBatch(c config, root nn.Scope) {
 	d.cached, d.row = true, in.position
 	x := d.decode(d.embed(in.ids))
 	last := op.Reshape(op.Sub(count, op.Const(g, 1, ir.TypeOf(dtype.I32))), ir.Shape{n, ir.Static(1)})
-	logits, token, logprob := in.choose(d, op.GatherBatched(x, last, 1))
-	g.Return("logits", logits)
-	g.Return("token", token)
-	g.Return("logprob", logprob)
+	in.choose(d, op.GatherBatched(x, last, 1))
 }
 
 // move copies the caches of sequence from i32[] to sequence to i32[]. Callers use it to keep the active sequences in front.

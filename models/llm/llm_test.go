@@ -434,8 +434,11 @@ func TestSampling(t *testing.T) {
 	if want := logits[plain["token"].I[0]] - math.Log(total); math.Abs(plain["logprob"].F[0]-want) > 1e-5 {
 		t.Errorf("logprob %v; want %v", plain["logprob"].F[0], want)
 	}
-	if got := run(map[string]*tensor.Array{"temperature": float(0)})["token"].I[0]; got != greedy {
-		t.Errorf("temperature 0 gives %d; want %d", got, greedy)
+	if got := run(map[string]*tensor.Array{"temperature": float(0)}); got["token"].I[0] != greedy || got["logprob"].F[0] != got["greedy_logprob"].F[0] {
+		t.Errorf("temperature 0 gives %d with %v; want %d with %v", got["token"].I[0], got["logprob"].F[0], greedy, got["greedy_logprob"].F[0])
+	}
+	if want := logits[greedy] - math.Log(total); math.Abs(plain["greedy_logprob"].F[0]-want) > 1e-5 {
+		t.Errorf("greedy_logprob %v; want %v", plain["greedy_logprob"].F[0], want)
 	}
 	if got := run(map[string]*tensor.Array{"min_p": float(1), "temperature": float(2)})["token"].I[0]; got != greedy {
 		t.Errorf("min_p 1 gives %d; want %d", got, greedy)

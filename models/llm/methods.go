@@ -51,11 +51,7 @@ func extend(c config, root nn.Scope) {
 	}
 	x := d.decode(d.embed(in.ids))
 	// Only the last token needs logits. Those of the others would cost as much as several layers.
-	logits, token, logprob := in.choose(d, op.DynamicSlice(x, last(g, "T"), 1, 1))
-	g.Return("logits", logits)
-	g.Return("greedy", op.ArgMax(logits, 1, false))
-	g.Return("token", token)
-	g.Return("logprob", logprob)
+	in.choose(d, op.DynamicSlice(x, last(g, "T"), 1, 1))
 	all := d.finalNorm(x).Named("hidden")
 	choices, logprobs := d.choices(all)
 	g.Return("choices", choices)
@@ -101,16 +97,23 @@ func declare(g *ir.Graph, sequences ir.Dim) inputs {
 	}
 }
 
-// choose draws a token for each sequence. x [B,1,width] is the output of the layers for its last token. It returns logits
-// [B,vocab], the token i32[B] and its log probability f32[B].
-func (in inputs) choose(d *decoder, x *ir.Node) (logits, token, logprob *ir.Node) {
-	sequences := x.Type.Shape[0]
-	logits = d.logits(d.finalNorm(x).Named("last"), d.head(), "lm_head")
+// choose adds the outputs that choose a token for each sequence: logits [B,vocab], a token i32[B] that is drawn and the most
+// probable one, and the log probabilities f32[B] of both. x [B,1,width] is the output of the layers for the last token of each.
+func (in inputs) choose(d *decoder, x *ir.Node) {
+	g, sequences := x.Graph, x.Type.Shape[0]
+	logits := d.logits(d.finalNorm(x).Named("last"), d.head(), "lm_head")
 	logits = op.Reshape(logits, ir.Shape{sequences, ir.Static(d.vocab)})
-	token = in.token(d.config, logits)
 	// One log_softmax of all tokens is faster than logsumexp, which most targets compute in five steps.
-	chosen := op.GatherBatched(op.LogSoftmax(logits, 1), op.Reshape(token, ir.Shape{sequences, ir.Static(1)}), 1)
-	return logits, token, op.Reshape(chosen, ir.Shape{sequences})
+	logprobs := op.LogSoftmax(logits, 1)
+	of := func(token *ir.Node) *ir.Node {
+		return op.Reshape(op.GatherBatched(logprobs, op.Reshape(token, ir.Shape{sequences, ir.Static(1)}), 1), ir.Shape{sequences})
+	}
+	drawn, greedy := in.token(d.config, logits), op.ArgMax(logits, 1, false) // each run asks for one of them
+	g.Return("logits", logits)
+	g.Return("greedy", greedy)
+	g.Return("greedy_logprob", of(greedy))
+	g.Return("token", drawn)
+	g.Return("logprob", of(drawn))
 }
 
 // token samples i32[B] from logits [B,vocab] with the penalty and limits of generation in Transformers. A sequence gets the same

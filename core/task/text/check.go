@@ -103,6 +103,10 @@ func (t *Task) checkSequences(f *task.Method, n task.Sizes, each task.Shape) (to
 	value(f.Output, out.Logits, dtype.F32, task.Shape{n, task.Exactly(t.Vocabulary)})
 	value(f.Output, out.Token, dtype.I32, task.Shape{n})
 	value(f.Output, out.LogProb, dtype.F32, task.Shape{n})
+	if out.Greedy != "" {
+		value(f.Output, out.Greedy, dtype.I32, task.Shape{n})
+		value(f.Output, out.GreedyLogProb, dtype.F32, task.Shape{n})
+	}
 	if err != nil {
 		return ir.Dim{}, err
 	}

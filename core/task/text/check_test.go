@@ -85,6 +85,9 @@ func TestCheck(t *testing.T) {
 		{"no token", "token=token, ", "", false},
 		{"logits of another size", "logits=logits", "logits=hot", false},
 		{"logprob of another type", "logprob=logprob", "logprob=token", false},
+		{"no greedy token", "greedy=greedy, ", "", false},
+		{"greedy token of another type", "greedy=greedy", "greedy=chosen", false},
+		{"no probability of the greedy token", "greedy_logprob=greedy_logprob, ", "", false},
 		{"another output", "logprob=logprob", "logprob=logprob, probabilities=log", true},
 	} {
 		graph := strings.ReplaceAll(tinymodel.Extend, c.from, c.to)
@@ -135,7 +138,7 @@ step = input : u32[B,2]
 logits = const {value=0} : f32[B,17]
 token = const {value=0} : i32[B]
 logprob = const {value=0} : f32[B]
-return logits=logits, token=token, logprob=logprob
+return logits=logits, token=token, logprob=logprob, greedy=token, greedy_logprob=logprob
 `
 	for _, c := range []struct{ from, to, want string }{
 		{"", "", ""}, {"i64[B,T]", "i64[2,T]", "of 2 to 2 sequences; the task gives 1 to 3"}, {"B = 1..3", "B = 1..2", "of 1 to 2 sequences"},

@@ -35,9 +35,10 @@ var _ = task.Register(Kind, func() task.Task { return &Task{} })
 //	input_ids i64[1,T], position i32[] (tokens seen before), temperature f32[], top_k i32[], top_p f32[], min_p f32[],
 //	repeat_penalty f32[], recent i64[R] (tokens that repeat_penalty applies to), seed u32[2], step u32[2] ->
 //	logits f32[1,Vocabulary] (of the token after the last), token i32[1] (drawn by the sampling parameters),
-//	logprob f32[1] (of token, in log_softmax(logits))
+//	logprob f32[1] (of token, in log_softmax(logits)), greedy i32[1] (the most probable token, the first of several),
+//	greedy_logprob f32[1] (of greedy)
 //
-// with T from 1 to Chunk and R from 1 to Window.
+// with T from 1 to Chunk and R from 1 to Window. greedy and greedy_logprob are optional.
 type Task struct {
 	Method  string  `json:"method"` // "extend"
 	Inputs  Inputs  `json:"inputs"`
@@ -85,9 +86,13 @@ type Inputs struct {
 
 // Outputs holds the names of the outputs of the method. It may have others.
 type Outputs struct {
-	LogProb string `json:"logprob"`
-	Logits  string `json:"logits"`
-	Token   string `json:"token"`
+	// Greedy and GreedyLogProb hold what Token and LogProb would for a temperature of 0 and no penalty, but cost no random numbers and
+	// no penalties. Both are empty in artifacts that were compiled before these outputs existed.
+	Greedy        string `json:"greedy"`
+	GreedyLogProb string `json:"greedy_logprob"`
+	LogProb       string `json:"logprob"`
+	Logits        string `json:"logits"`
+	Token         string `json:"token"`
 }
 
 // Draft describes a head that predicts one more token from the last hidden state of the model. It keeps its keys and values in the
@@ -147,13 +152,27 @@ type Sampling struct {
 	RepeatPenalty float64 `json:"repeat_penalty"`
 }
 
+// Greedy reports whether s always chooses the token with the largest logit.
+func (s Sampling) Greedy() bool {
+	return s.Temperature == 0 && (s.RepeatPenalty == 0 || s.RepeatPenalty == 1)
+}
+
+// Chosen returns the names of the outputs with the token that s chooses and with its log probability. A run that asks for no others
+// skips the steps that s does not need.
+func (t *Task) Chosen(s Sampling) (token, logprob string) {
+	if out := &t.Outputs; s.Greedy() && out.Greedy != "" {
+		return out.Greedy, out.GreedyLogProb
+	}
+	return t.Outputs.Token, t.Outputs.LogProb
+}
+
 // New returns the description of a model whose method extend has the names above.
 func New(vocabulary, context, chunk, window int) *Task {
 	return &Task{
 		Method: "extend",
 		Inputs: Inputs{IDs: "input_ids", Position: "position", Temperature: "temperature", TopK: "top_k", TopP: "top_p", MinP: "min_p",
 			RepeatPenalty: "repeat_penalty", Recent: "recent", Seed: "seed", Step: "step"},
-		Outputs:    Outputs{Logits: "logits", Token: "token", LogProb: "logprob"},
+		Outputs:    Outputs{Logits: "logits", Token: "token", LogProb: "logprob", Greedy: "greedy", GreedyLogProb: "greedy_logprob"},
 		Vocabulary: vocabulary, Context: context, Chunk: chunk, Window: window,
 	}
 }
@@ -186,6 +205,7 @@ func (t *Task) Fields() []task.Field {
 		}},
 		{Key: "method", Value: &t.Method},
 		{Key: "outputs", Value: []task.Field{
+			{Key: "greedy", Value: &out.Greedy, Added: true}, {Key: "greedy_logprob", Value: &out.GreedyLogProb, Added: true},
 			{Key: "logits", Value: &out.Logits}, {Key: "logprob", Value: &out.LogProb}, {Key: "token", Value: &out.Token},
 		}},
 		{Key: "sampling", Value: []task.Field{
@@ -241,7 +261,7 @@ func (t *Task) Validate() error {
 	bad := func(format string, args ...any) error { return diag.New(task.CodeSpec, "task "+Kind, format, args...) }
 	names := func(fields []task.Field, under string) error {
 		for _, f := range fields {
-			if *f.Value.(*string) == "" {
+			if *f.Value.(*string) == "" && !f.Added {
 				return bad("%s.%s is empty", under, f.Key)
 			}
 		}
@@ -253,6 +273,9 @@ func (t *Task) Validate() error {
 				return err
 			}
 		}
+	}
+	if out := &t.Outputs; (out.Greedy == "") != (out.GreedyLogProb == "") {
+		return bad("outputs.greedy is %q and outputs.greedy_logprob %q; want both, or neither", out.Greedy, out.GreedyLogProb)
 	}
 	if d := t.Draft; d != (Draft{}) && (d.Method == "" || d.Choices == "" || d.LogProbs == "" || d.Hidden == "" || d.Token == "") {
 		return bad("draft is %+v; want all names but rewind, or none", d)

@@ -23,6 +23,8 @@ func TestValidate(t *testing.T) {
 		"method":          func(s *text.Task) { s.Method = "" },
 		"input":           func(s *text.Task) { s.Inputs.Seed = "" },
 		"output":          func(s *text.Task) { s.Outputs.Token = "" },
+		"greedy alone":    func(s *text.Task) { s.Outputs.GreedyLogProb = "" },
+		"logprob alone":   func(s *text.Task) { s.Outputs.Greedy = "" },
 		"vocabulary":      func(s *text.Task) { s.Vocabulary = 0 },
 		"huge vocabulary": func(s *text.Task) { s.Vocabulary = 1 << 25 },
 		"context":         func(s *text.Task) { s.Context = 0 },
@@ -61,6 +63,30 @@ func TestValidate(t *testing.T) {
 	err := tinymodel.TextTask().CheckSampling(text.Sampling{TopK: 18})
 	if want := "top-k: is 18; allowed are 0 (off) to 17, the size of the vocabulary"; err == nil || err.Error() != want || diag.ExitCode(err) != 2 {
 		t.Errorf("%v; want %s", err, want)
+	}
+}
+
+// TestChosen checks which sampling parameters need no draw.
+func TestChosen(t *testing.T) {
+	s, old := tinymodel.TextTask(), tinymodel.TextTask()
+	old.Outputs.Greedy, old.Outputs.GreedyLogProb = "", ""
+	if err := old.Validate(); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []struct {
+		text.Sampling
+		greedy bool
+	}{
+		{text.Sampling{}, true}, {text.Sampling{RepeatPenalty: 1, TopK: 3, TopP: 0.5, MinP: 0.1}, true}, {text.Sampling{Temperature: 1}, false},
+		{text.Sampling{RepeatPenalty: 1.1}, false}, {text.Sampling{RepeatPenalty: 0.9}, false}, {text.Sampling{Temperature: 0.1, TopK: 1}, false},
+	} {
+		token, logprob := s.Chosen(c.Sampling)
+		if want := map[bool][2]string{true: {"greedy", "greedy_logprob"}, false: {"token", "logprob"}}[c.greedy]; [2]string{token, logprob} != want {
+			t.Errorf("%+v: %s and %s; want %v", c.Sampling, token, logprob, want)
+		}
+		if token, logprob = old.Chosen(c.Sampling); token != "token" || logprob != "logprob" {
+			t.Errorf("%+v without greedy outputs: %s and %s", c.Sampling, token, logprob)
+		}
 	}
 }
 
