@@ -81,7 +81,8 @@ func (st *State) export(ctx context.Context, w io.Writer, meta map[string]string
 // artifact has other weights or settings, so its state would give wrong results even if the shapes are the same. The backend and the
 // precision may differ. ImportState checks the file before it allocates memory.
 //
-// Errors match ErrOtherModel if the file belongs to another artifact, ErrInput if it does not fit, fs.ErrNotExist or another error of the file system, or are those of NewState.
+// Errors match ErrOtherModel if the file belongs to another artifact, ErrInput if it does not fit, fs.ErrNotExist or another error of the
+// file system, or are those of NewState.
 func (s *Session) ImportState(ctx context.Context, path string) (*State, error) {
 	st, _, err := s.importState(ctx, path)
 	return st, err
