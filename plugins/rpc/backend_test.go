@@ -43,7 +43,7 @@ func testProgram(t testing.TB) *program.Program {
 	return p
 }
 
-// testWeights returns w of testProgram, with other bytes before and after it in the file.
+// testWeights returns the value of w of testProgram.
 func testWeights() []byte {
 	w := make([]float32, 16)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -73,7 +73,7 @@ func wantOutput(t testing.TB, p *program.Program, n int, in []byte) []byte {
 	return out["y"].Tensor().Data
 }
 
-// programText is the encoding of programs in these tests.
+// programText is the form in which these tests encode programs.
 type programText struct {
 	Method, Target, Graph string
 	Places                []program.Place
@@ -102,7 +102,7 @@ func decodeText(b []byte) (*program.Program, error) {
 type refBackend struct {
 	at         func(ctx context.Context, step int) error
 	precisions []string
-	lazy       bool // an odd number of rows leaves the outputs unwritten
+	lazy       bool // if the number of rows is odd, do not write the outputs
 }
 
 func refTarget() *target.Description {
@@ -140,22 +140,22 @@ func (e *refExecutable) Kernels() []device.Kernel {
 	return []device.Kernel{{Op: "matmul" + e.l.Precision, Native: false}}
 }
 
-// fakeMemory is the memory that executables report for runs.
+// fakeMemory is the memory that executables report as needed by runs, in bytes.
 const fakeMemory = 4321
 
 func (e *refExecutable) Memory() int64 { return fakeMemory }
 func (e *refExecutable) Close() error {
-	clear(e.l.IO) // which must still be mapped
+	clear(e.l.IO) // crashes if the memory is no longer mapped
 	return nil
 }
 
-// fakeDeviceMemory is the device memory that executables report.
+// fakeDeviceMemory is the device memory that runs report, in bytes.
 const fakeDeviceMemory = 12345
 
 func (e *refExecutable) Run(ctx context.Context, r device.Run) (st device.Stats, err error) {
 	st.FirstNaN = -1
 	if len(r.IO) != len(e.l.IO) || &r.IO[0] != &e.l.IO[0] || !tensor.Aligned(r.IO, os.Getpagesize()) {
-		return st, diag.New(device.ErrDevice, "ref", "a run with other inputs and outputs than Load was told, or not at a page")
+		return st, diag.New(device.ErrDevice, "ref", "inputs and outputs are not in the memory that Load was given, or not at the start of a page")
 	}
 	bound, err := e.l.Program.Bind(r.Syms)
 	if err != nil {

@@ -24,12 +24,12 @@ import (
 // ErrNotServed is reported for a check of an optional feature that the backend lacks.
 var ErrNotServed = errors.New("the backend does not support it")
 
-// Behave checks how the backend at opts.Path answers invalid requests, which hosts of this package never send, and how it exits. p is
-// a program without weights and states that the backend runs; if it is nil, checks that need a program are skipped. report is called
-// for each check, with ErrNotServed for an optional feature that the backend lacks. Behave returns an error if the backend does not
-// start.
+// Behave checks how the backend at opts.Path answers invalid requests, which hosts of this package never send, and how it exits. The
+// backend must be able to run p, which must have neither weights nor states. If p is nil, Behave skips the checks that need a program.
+// Behave calls report for each check, with ErrNotServed for an optional feature that the backend lacks. It returns an error if the
+// backend does not start.
 func Behave(ctx context.Context, opts Options, p *program.Program, report func(name string, err error)) error {
-	opts.IOSize = 0 // 0: the program's size
+	opts.IOSize = 0 // use the size of the program
 	b := behaviour{opts: opts, p: p, report: report}
 	if err := b.requests(ctx); err != nil {
 		return err
@@ -64,7 +64,7 @@ func endOfHost(s *Session) error {
 	return nil
 }
 
-// shutdown asks the backend to exit, and sends no signal.
+// shutdown asks the backend to exit, without sending a signal.
 func shutdown(s *Session) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.opts.Timeouts.Stop)
 	defer cancel()
@@ -127,6 +127,7 @@ type wrongRequest struct {
 	make         func(ctx context.Context, s *Session, e *Executable, b *binding) error
 }
 
+// refuses makes an invalid request, which must fail with the code c.want. Then it makes a valid run, which must succeed.
 func (b *behaviour) refuses(ctx context.Context, s *Session, c wrongRequest) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeouts.Info)
 	defer cancel()
@@ -181,7 +182,7 @@ func (s *Session) refusal(err error, want diag.Code) error {
 	return nil
 }
 
-// wrong lists the invalid requests. Each waits for the first result of its call.
+// wrong returns the invalid requests. Each sends a request and waits for the first result of the call.
 func (b *behaviour) wrong() []wrongRequest {
 	var enc []byte
 	if b.p != nil && b.opts.Encode != nil {
@@ -294,7 +295,7 @@ func (b *behaviour) wrong() []wrongRequest {
 	}
 }
 
-// sendWhole makes a run whose inputs are chunks of zeros.
+// sendWhole makes a run and sends inputs of zeros in chunks.
 func sendWhole(ctx context.Context, s *Session, e *Executable, b *binding) error {
 	st, err := s.api.Run(ctx)
 	if err != nil {

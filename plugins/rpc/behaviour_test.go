@@ -26,7 +26,7 @@ func plainProgram(t *testing.T) *program.Program {
 	return p
 }
 
-// TestBehave: the server of this package passes over both transports, and every fault is found.
+// TestBehave checks that the server of this package passes all checks with both transports, and that Behave detects each scripted fault.
 func TestBehave(t *testing.T) {
 	t.Parallel()
 	for mode, fails := range map[string][]string{"good": nil, "orphan@": {"protocol/lifeline"}, "linger@": {"protocol/shutdown"}, "careless@": {"protocol/unload-unknown"}} {

@@ -9,22 +9,22 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// binding has the ranges of a program's inputs and outputs for given symbol values. Host and backend compute it independently and
-// compare the results, so neither relies on an offset or size from the other.
+// binding holds the locations of a program's inputs and outputs for given symbol values. Host and backend compute it independently,
+// and the backend compares the results. So neither relies on an offset or size from the other.
 type binding struct {
 	in, out         []program.Operand
 	inputs, outputs []*rlxv1.Range
-	aliased         []bool // outputs that share bytes with another output or an input
+	aliased         []bool // for each output, whether it shares bytes with another output or an input
 }
 
-// binder makes bindings of one program and caches those of recent symbol values.
+// binder computes the bindings of one program. It caches those for recent symbol values.
 type binder struct {
 	p      *program.Program
-	b      *program.Binder // made by the first run
+	b      *program.Binder // created by the first run
 	recent program.Recent[*binding]
 }
 
-// bind evaluates the places of inputs and outputs for syms and checks every range against the program's IO space.
+// bind evaluates the places of inputs and outputs for syms. It returns an error if one is outside the program's IO space.
 func (x *binder) bind(syms map[string]int64) (*binding, error) {
 	if b, ok := x.recent.Get(syms); ok {
 		return b, nil
@@ -78,7 +78,7 @@ func aliased(inputs, outputs []*rlxv1.Range) []bool {
 	return out[:len(outputs)]
 }
 
-// sameRanges compares ranges from the other process with ours.
+// sameRanges reports whether the ranges that the other process sent equal the ranges computed here.
 func sameRanges(got, want []*rlxv1.Range) bool {
 	if len(got) != len(want) {
 		return false

@@ -30,7 +30,7 @@ var (
 	gpuFiles = []string{"/usr", "/opt", "/sys", "/proc/driver", "/proc/devices", "/proc/modules", "/proc/bus", "/proc/filesystems",
 		"/run/opengl-driver", "/run/opengl-driver-32", "/etc/vulkan", "/etc/glvnd", "/etc/OpenCL", "/etc/nvidia", "/etc/drirc"}
 	gpuHome = []string{".local/share/vulkan", ".config/vulkan", ".drirc"}
-	// Variables that name driver manifests.
+	// Environment variables that list driver manifests.
 	gpuManifests = []string{"VK_DRIVER_FILES", "VK_ICD_FILENAMES"}
 )
 
@@ -79,7 +79,7 @@ func (c Confinement) grants(exe *os.File, fd int, inMemory bool, dir, folder str
 	return g
 }
 
-// loaderOf returns what a program needs besides its own file to start: the dynamic linker or, for a script, an interpreter.
+// loaderOf returns the dynamic linker that exe names, if any. script reports that exe is a script, which needs an interpreter instead.
 func loaderOf(exe *os.File) (linker string, script bool) {
 	var start [2]byte
 	if n, _ := exe.ReadAt(start[:], 0); n == 2 && string(start[:]) == "#!" {
@@ -87,7 +87,7 @@ func loaderOf(exe *os.File) (linker string, script bool) {
 	}
 	f, err := elf.NewFile(exe)
 	if err != nil {
-		return "", false // the kernel will reject it as well
+		return "", false // the kernel will also reject it
 	}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP && p.Filesz < maxLine {
@@ -99,7 +99,7 @@ func loaderOf(exe *os.File) (linker string, script bool) {
 	return "", false
 }
 
-// valueOf returns the last value of a variable, empty if it is not set.
+// valueOf returns the last value of a variable in env, or "" if it is not set.
 func valueOf(env []string, name string) (value string) {
 	for _, e := range env {
 		if v, ok := strings.CutPrefix(e, name+"="); ok {
@@ -119,11 +119,11 @@ func listed(env []string, name string) (paths []string) {
 	return paths
 }
 
-// cacheVariables name the directory in which drivers keep compiled shaders. Each backend has its own, because a hostile backend could
-// write code to a shared cache that other programs then run.
+// cacheVariables are environment variables for the directory in which drivers cache compiled shaders. Each backend has its own
+// directory. In a shared one, a hostile backend could store code that other programs then run.
 var cacheVariables = []string{"XDG_CACHE_HOME", "MESA_SHADER_CACHE_DIR", "__GL_SHADER_DISK_CACHE_PATH", "CUDA_CACHE_PATH"}
 
-// environment returns the variables for directories of temporary files and caches.
+// environment returns environment variables that set the directories for temporary files and caches.
 func (c Confinement) environment(name, dir string) []string {
 	env := []string{"TMPDIR=" + dir}
 	if c.allows(wordGPU) {
@@ -138,7 +138,7 @@ func (c Confinement) environment(name, dir string) []string {
 	return env
 }
 
-// cacheOf returns the cache directory of the backend called name, empty if there is none.
+// cacheOf returns the cache directory of the backend called name, or "" if there is none.
 func cacheOf(name string) string {
 	base, err := os.UserCacheDir()
 	if err != nil || name == "" || name[0] == '.' || filepath.Base(name) != name {

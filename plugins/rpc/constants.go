@@ -7,46 +7,47 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 )
 
-// constants are the results of a program that all runs compute alike, such as SAM 3's encodings of positions. The host keeps a copy of them from the
-// second run on, and later runs ask the backend only for the other results. The first run keeps none, because many processes run a program once.
+// constants caches the constant outputs of a program, which are the same in all runs. An example is SAM 3's encoding of positions. The second
+// run stores them, and later runs ask the backend only for the other outputs. The first run stores nothing, because many processes run a
+// program only once.
 type constants struct {
-	is   []bool   // by output
-	runs int      // successful runs
-	data [][]byte // by output; nil if the host has no copy
+	is   []bool   // for each output, whether it is constant
+	runs int      // number of successful runs
+	data [][]byte // for each output, its cached value or nil
 }
 
-// known returns the outputs of a run that the host has a copy of, or nil if there are none. It leaves the backend at least one result to compute.
-// Observed and measured runs compute all results.
-func (c *constants) known(r device.Run) []bool {
+// cached reports for each output whether the run takes it from the cache. The result is nil if there is none, if the backend would have nothing left to
+// compute, and for runs that are profiled, checked or dumped.
+func (c *constants) cached(r device.Run) []bool {
 	if c.data == nil || r.Opts.Profile || r.Opts.CheckNaN || len(r.Opts.Dump) > 0 {
 		return nil
 	}
-	known, left := make([]bool, len(c.is)), len(r.Keeps) > 0
-	for i := range known {
-		known[i] = r.Wants(i) && c.data[i] != nil
-		left = left || r.Wants(i) && !known[i]
+	cached, left := make([]bool, len(c.is)), len(r.Keeps) > 0
+	for i := range cached {
+		cached[i] = r.Wants(i) && c.data[i] != nil
+		left = left || r.Wants(i) && !cached[i]
 	}
-	if !left || !slices.Contains(known, true) {
+	if !left || !slices.Contains(cached, true) {
 		return nil
 	}
-	return known
+	return cached
 }
 
-// without returns the run without the known outputs.
-func without(r device.Run, known []bool) device.Run {
-	if known == nil {
+// without returns r without the cached outputs.
+func without(r device.Run, cached []bool) device.Run {
+	if cached == nil {
 		return r
 	}
-	wanted := make([]bool, len(known))
+	wanted := make([]bool, len(cached))
 	for i := range wanted {
-		wanted[i] = r.Wants(i) && !known[i]
+		wanted[i] = r.Wants(i) && !cached[i]
 	}
 	r.Outputs = wanted
 	return r
 }
 
-// learn copies the results of a successful run that are constant and not known yet.
-func (c *constants) learn(r device.Run, out [][]byte) {
+// store copies the constant outputs of a successful run that are not cached yet.
+func (c *constants) store(r device.Run, out [][]byte) {
 	c.runs++
 	if c.runs < 2 || !slices.Contains(c.is, true) {
 		return

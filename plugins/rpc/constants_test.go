@@ -12,8 +12,8 @@ import (
 	"github.com/rlx-go/rlx/core/sched"
 )
 
-// TestConstants: from its third run on, a program is not asked for a result that does not depend on the input. Unwanted, profiled and first runs
-// are as they were, and what a caller does to a result does not show in the next.
+// TestConstants checks that from the third run on, constant outputs come from the host's cache. It also checks that profiled and checked runs do
+// not use the cache, that an output which is not wanted is not returned, and that a caller who changes an output does not change the cache.
 func TestConstants(t *testing.T) {
 	t.Parallel()
 	g := ir.NewGraph("encode")
@@ -58,11 +58,11 @@ func TestConstants(t *testing.T) {
 			}
 			clear(out[1])
 		}
-		e.constants.data[1][0] ^= 1 // shows where a result comes from
+		e.constants.data[1][0] ^= 1 // so that an output from the cache differs from the backend's
 		for _, c := range []struct {
 			name   string
 			r      device.Run
-			copied bool
+			cached bool
 		}{
 			{"plain", device.Run{}, true},
 			{"without sum", device.Run{Outputs: []bool{false, true, true}}, true},
@@ -70,12 +70,12 @@ func TestConstants(t *testing.T) {
 			{"profiled", device.Run{Opts: device.RunOptions{Profile: true}}, false},
 			{"checked", device.Run{Opts: device.RunOptions{CheckNaN: true}}, false},
 		} {
-			if out := run(c.r); bytes.Equal(out[1], want) == c.copied {
-				t.Errorf("%s, streamed %v: the constant is copied: %v; want %v", c.name, streamed, !c.copied, c.copied)
+			if out := run(c.r); bytes.Equal(out[1], want) == c.cached {
+				t.Errorf("%s, streamed %v: the constant comes from the cache: %v; want %v", c.name, streamed, !c.cached, c.cached)
 			}
 		}
 		if out := run(device.Run{Outputs: []bool{true, false, true}}); out[1] != nil || !bytes.Equal(out[0], first[0]) {
-			t.Error("a run without the constant returns it, or another sum")
+			t.Error("a run without the constant returns it, or a wrong sum")
 		}
 	}
 }

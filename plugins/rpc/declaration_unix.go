@@ -18,7 +18,7 @@ const declarationSuffix = ".sandbox"
 
 const maxDeclaration = 4 << 10 // bytes
 
-// readDeclaration reads the declaration of the backend at path. Without the file, nothing is declared.
+// readDeclaration reads the declaration of the backend at path. The declaration is empty if the file does not exist.
 func readDeclaration(path string) (declaration, error) {
 	d := declaration{path: path + declarationSuffix}
 	f, err := os.OpenFile(d.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
@@ -43,7 +43,7 @@ func readDeclaration(path string) (declaration, error) {
 	return parseDeclaration(d.path, string(b))
 }
 
-// parseDeclaration parses the words of a declaration. path is for messages.
+// parseDeclaration parses the words of a declaration. path appears in errors.
 func parseDeclaration(path, text string) (declaration, error) {
 	d := declaration{path: path}
 	for line := range strings.Lines(text) {

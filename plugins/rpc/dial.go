@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// hostPlugin gives go-plugin's connection to the caller unchanged.
+// hostPlugin returns go-plugin's connection unchanged.
 type hostPlugin struct {
 	goplugin.NetRPCUnsupportedPlugin
 }
@@ -40,12 +40,12 @@ func dialOptions(r *backendRunner, id hostIdentity, stop time.Duration) []grpc.D
 		grpc.WithMaxHeaderListSize(maxHeaderList),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
-		grpc.WithIdleTimeout(0), // an idle channel would close its connection, and it must not dial again
+		grpc.WithIdleTimeout(0), // an idle channel would close its connection and dial again later
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			// A second dial to the same path could only reach another process.
 			h := r.accepted.Load()
 			if h == nil || dialled.Swap(true) {
-				return nil, errors.New("the connection with the backend has ended")
+				return nil, errors.New("the connection to the backend has ended")
 			}
 			var d net.Dialer
 			conn, err := d.DialContext(ctx, "unix", h.socket)
@@ -72,7 +72,7 @@ func dialOptions(r *backendRunner, id hostIdentity, stop time.Duration) []grpc.D
 		}),
 		grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
 			streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-			if method != stdioMethod { // stdio lasts as long as the process
+			if method != stdioMethod { // the stdio stream lasts as long as the process
 				if err := checkCall(ctx, method); err != nil {
 					return nil, err
 				}

@@ -15,8 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A privateDir is the directory for one backend's sockets: mode 0700, owned by this user, removed when the session ends. The host
-// holds a lock file next to it. A free lock tells the next host that the directory is stale, even if the process number was reused.
+// A privateDir is the directory for one backend's sockets. It has mode 0700, belongs to this user, and is removed when the session
+// ends. While the session lasts, the host holds a lock on a file next to it. If the lock is free, the next host knows that the
+// directory is stale, even if the process number was reused.
 type privateDir struct {
 	path    string
 	lock    *os.File
@@ -29,8 +30,8 @@ const maxSocketPath = 103
 // socketTail is the length of what go-plugin appends: /plugin-dirNNNNNNNNNN/pluginNNNNNNNNNN.
 const socketTail = 38
 
-// newPrivateDir creates a directory under base or, if that is empty, under the user's runtime or temporary directory. It removes
-// directories that killed hosts have left there.
+// newPrivateDir creates a directory under base or, if base is "", under the user's runtime or temporary directory. It also removes
+// the directories that killed hosts have left there.
 func newPrivateDir(base string) (*privateDir, error) {
 	for range 100 {
 		root, own, err := socketRoot(base)
@@ -48,7 +49,7 @@ func newPrivateDir(base string) (*privateDir, error) {
 			}
 			return nil, err
 		}
-		// Between creating and locking the file, a sweeper may lock and remove it. Then another file, or none, has its name.
+		// Another host's sweep may lock and remove the file before it is locked here. Then another file, or none, has its name.
 		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil || !samePath(lock) {
 			lock.Close()
 			continue
@@ -88,9 +89,9 @@ func removeLocked(path string, lock *os.File) {
 	}
 }
 
-// socketRoot returns the directory that holds this user's private directories. It must be writable by this user only. If in a shared
-// temporary directory another user has taken the name, socketRoot creates a root for this session alone; own reports that the session
-// must remove it. It also removes such roots of killed hosts.
+// socketRoot returns the directory that holds this user's private directories. Only this user can write to it. In a shared temporary
+// directory another user may have taken the name. Then socketRoot creates a root for this session alone, and own reports that the
+// session must remove it. It also removes such roots of killed hosts.
 func socketRoot(base string) (root string, own bool, err error) {
 	if base == "" {
 		base = os.Getenv("XDG_RUNTIME_DIR")
@@ -113,7 +114,7 @@ func socketRoot(base string) (root string, own bool, err error) {
 	for _, r := range stale {
 		if isPrivate(r) {
 			sweep(r)
-			os.Remove(r) // fails while a host uses it
+			os.Remove(r) // fails if a host still uses it
 		}
 	}
 	root, err = os.MkdirTemp(base, name+"-*")
@@ -130,7 +131,7 @@ func isPrivate(path string) bool {
 	return ok && int(sys.Uid) == os.Getuid()
 }
 
-// sweep removes directories that killed hosts have left.
+// sweep removes the private directories in root that killed hosts have left.
 func sweep(root string) {
 	locks, _ := filepath.Glob(filepath.Join(root, "s*.lock"))
 	for _, path := range locks {

@@ -21,17 +21,16 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/rlx-go/rlx/core/device"
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
 // A runChannel is a socket between host and backend for runs whose tensors are in shared memory. A gRPC call passes through several
-// goroutines on each side, and waking them takes longer than many short runs. Here one goroutine waits on each side.
+// goroutines on each side, and waking them can take longer than the run itself. With the channel, one goroutine waits on each side.
 //
-// A message is its length (4 bytes, little-endian) and that many bytes of protobuf: RunHeader to the backend, RunResult back.
+// A message is preceded by its length (4 bytes, little-endian). The host sends a RunHeader, and the backend answers with a RunResult.
 type runChannel struct {
 	conn net.Conn
-	in   *bufio.Reader // reads from conn; a short message takes one system call
+	in   *bufio.Reader // reads from conn; reading a short message takes one system call
 	buf  []byte
 }
 
@@ -56,7 +55,7 @@ func newRunChannel() (*runChannel, *os.File, error) {
 	return c, far, nil
 }
 
-// openRunChannel makes a channel from one end and closes the file.
+// openRunChannel returns a channel for one end of the socket, and closes f.
 func openRunChannel(f *os.File) (*runChannel, error) {
 	defer f.Close()
 	conn, err := net.FileConn(f)
@@ -72,24 +71,7 @@ func (c *runChannel) close() {
 	}
 }
 
-// To wake a process that waits for a message takes 10 to 50 us, which counts in runs of a millisecond. So both sides spin for some time before they
-// block, unless the device is the processor itself, which has better things to do.
-const (
-	serveSpin = 200 * time.Microsecond // a backend spins so long after a run, because callers in a loop come back at once
-	shortRun  = 3 * time.Millisecond   // the host spins for the result if the last run took less
-)
-
-// accelerated reports whether a device is something other than a processor of the host.
-func accelerated(info device.Info, id string) bool {
-	for i, d := range info.Devices {
-		if d.ID == id || id == "" && i == 0 {
-			return d.Type == "gpu" || d.Type == "npu"
-		}
-	}
-	return false
-}
-
-// spin returns when there is something to read, or an error, and after d at the latest.
+// spin polls until there is something to read, the channel fails, or d has passed.
 func (c *runChannel) spin(d time.Duration) {
 	conn, ok := c.conn.(syscall.Conn)
 	if !ok || d <= 0 || c.in.Buffered() > 0 || runtime.NumCPU() == 1 {
@@ -101,13 +83,13 @@ func (c *runChannel) spin(d time.Duration) {
 	}
 	var b [1]byte
 	more := true
-	look := func(fd uintptr) bool {
+	poll := func(fd uintptr) bool {
 		_, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
 		more = err == unix.EAGAIN || err == unix.EINTR
 		return true
 	}
 	for end := time.Now().Add(d); more && time.Now().Before(end); runtime.Gosched() {
-		if raw.Read(look) != nil { // the deadline has passed, or the channel is closed
+		if raw.Read(poll) != nil { // the deadline has passed, or the channel is closed
 			return
 		}
 	}
@@ -147,7 +129,7 @@ func (c *runChannel) read(m proto.Message) error {
 	return proto.Unmarshal(c.buf[:n], m)
 }
 
-// send requests a run. send and receive return the same errors as a gRPC call.
+// send sends the request for a run. Like gRPC calls, send and receive return errors with a gRPC status.
 func (c *runChannel) send(h *rlxv1.RunHeader) error {
 	if err := c.write(h); err != nil {
 		return status.Error(codes.Unavailable, err.Error())
@@ -162,7 +144,7 @@ func (c *runChannel) receive(ctx context.Context, spin time.Duration) (*rlxv1.Do
 	c.spin(spin)
 	var r rlxv1.RunResult
 	err := c.read(&r)
-	if !stop() { // ctx has ended. If a result arrived nevertheless, the next run must not inherit the deadline
+	if !stop() { // ctx has ended, so conn has a read deadline in the past and cannot be used for another run
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
 	switch {
@@ -175,7 +157,7 @@ func (c *runChannel) receive(ctx context.Context, spin time.Duration) (*rlxv1.Do
 	}
 	st := &spb.Status{}
 	if err := proto.Unmarshal(r.Status, st); err != nil || st.Code == 0 {
-		return nil, status.Error(codes.Internal, "a run's result with neither a summary nor an error")
+		return nil, status.Error(codes.Internal, "the result of a run has neither a summary nor an error")
 	}
 	return nil, status.FromProto(st).Err()
 }
@@ -193,7 +175,7 @@ func (s *server) serveRuns(c *runChannel) {
 		if err != nil {
 			st, _ := status.FromError(err)
 			r.Done = nil
-			r.Status, _ = proto.Marshal(st.Proto()) // our own status always encodes
+			r.Status, _ = proto.Marshal(st.Proto()) // cannot fail for a status of this package
 		}
 		if c.write(r) != nil {
 			c.close()
@@ -214,7 +196,7 @@ func (s *server) runDirect(h *rlxv1.RunHeader) (done *rlxv1.Done, err error) {
 	}
 	defer end()
 	if !x.l.shared || len(h.Dump) > 0 {
-		return nil, protocolError("run: the descriptor runs takes only runs without dumps, with tensors in shared memory")
+		return nil, protocolError("run: the run channel accepts only runs that have their tensors in shared memory and no dumps")
 	}
 	stats, err := x.execute()
 	if err != nil {

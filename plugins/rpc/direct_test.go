@@ -36,13 +36,13 @@ func channelPair(t testing.TB) (host, backend *runChannel) {
 	return host, backend
 }
 
-// TestDirect: runs without dumps use the run channel, and return the same results and errors as runs over gRPC.
+// TestDirect checks that runs over the run channel return the same results and errors as runs over gRPC.
 func TestDirect(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "good")
 	s := start(t, opts)
 	if !s.directRuns {
-		t.Fatal("the backend does not serve the socket for runs")
+		t.Fatal("the backend does not serve the run channel")
 	}
 	p := testProgram(t)
 	e, err := s.LoadMapped(t.Context(), testLoad(p))
@@ -62,7 +62,7 @@ func TestDirect(t *testing.T) {
 	}
 }
 
-// TestDirectClosed: if a backend closes the channel and keeps running, the host notices at once, not at the run's deadline.
+// TestDirectClosed checks that the host returns an error long before the run's deadline if a backend closes the channel but keeps running.
 func TestDirectClosed(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "good")
@@ -72,7 +72,7 @@ func TestDirectClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.runsEnd.Close(); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("the host still held the backend's end: %v", err)
+		t.Errorf("the host has not closed the backend's end: %v", err)
 	}
 	host, backend := channelPair(t)
 	backend.close()
@@ -83,7 +83,7 @@ func TestDirectClosed(t *testing.T) {
 	wantGone(t, s, opts)
 }
 
-// TestDirectDeadline: receive ends with the context even if the other side never answers.
+// TestDirectDeadline checks that receive returns at the context's deadline if the other side never answers.
 func TestDirectDeadline(t *testing.T) {
 	for _, spin := range []time.Duration{0, time.Millisecond, time.Hour} {
 		host, _ := channelPair(t)
@@ -95,7 +95,8 @@ func TestDirectDeadline(t *testing.T) {
 	}
 }
 
-// TestSpin: spinning ends with a message or with the channel, which it leaves as it is, or when its time is up.
+// TestSpin checks that spin returns when a message arrives, when the channel is closed, and when its time has passed, and that it does not consume
+// the message.
 func TestSpin(t *testing.T) {
 	for _, end := range []string{"message", "closed", "time"} {
 		host, backend := channelPair(t)
@@ -118,7 +119,7 @@ func TestSpin(t *testing.T) {
 			t.Errorf("%s: it took %v", end, d)
 		}
 		if end == "message" {
-			host.spin(hangGuard) // there still is one
+			host.spin(hangGuard) // returns at once, because the message has not been read
 			if done, err := host.receive(t.Context(), hangGuard); err != nil || done.Generation != 7 {
 				t.Errorf("received %v, %v", done, err)
 			}
@@ -126,8 +127,8 @@ func TestSpin(t *testing.T) {
 	}
 }
 
-// FuzzDirect plays a hostile backend and then a hostile host on the run channel. The host must return a summary or an error, the
-// backend must answer or close.
+// FuzzDirect sends arbitrary bytes over the run channel, first as a hostile backend and then as a hostile host. The host must return a
+// summary or an error, and the backend must answer or close the channel.
 func FuzzDirect(f *testing.F) {
 	frame := func(m proto.Message) []byte {
 		b, err := proto.Marshal(m)
@@ -145,7 +146,7 @@ func FuzzDirect(f *testing.F) {
 	f.Add([]byte{9, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) > 1<<16 {
-			return // more than a socket buffers would block without a reader
+			return // the socket's buffer might be full, and nothing reads from it yet
 		}
 		host, backend := channelPair(t)
 		backend.conn.Write(b)
@@ -177,6 +178,7 @@ func FuzzDirect(f *testing.F) {
 	})
 }
 
+// TestAccelerated checks which types of devices count as accelerated.
 func TestAccelerated(t *testing.T) {
 	info := device.Info{Devices: []device.Device{{ID: "g", Type: "gpu"}, {ID: "c", Type: "cpu"}, {ID: "n", Type: "npu"}, {ID: "s", Type: "software"}}}
 	for id, want := range map[string]bool{"": true, "g": true, "c": false, "n": true, "s": false, "x": false} {

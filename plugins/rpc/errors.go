@@ -14,10 +14,10 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// StepError tells at which step a run failed. An error of Run wraps one if the step is known.
+// StepError describes the step at which a run failed. Errors of Run wrap one if the step is known.
 type StepError struct {
 	Step, Steps int    // Step counts from 1; Steps is the total, or 0 if unknown
-	Op          string // of the step
+	Op          string // name of the step's op
 	Name        string // of the step's node; may be empty
 	Result      int    // index of the result in which a NaN was found
 }
@@ -67,7 +67,7 @@ func toWire(err error, at *StepError) error {
 		}
 	}
 	if c := diag.Code(w.Code); !allowedCode(c) {
-		// Either a bug in the backend or the code of another library. The host would end the session for an unknown code.
+		// The backend has a bug, or the error comes from another library. An unknown code would end the session.
 		w.Code = string(diag.Internal)
 		if c.Exit() == device.ErrInput.Exit() {
 			w.Code = string(device.ErrInput)
@@ -88,7 +88,7 @@ func toWire(err error, at *StepError) error {
 	return st.Err()
 }
 
-// grpcCode is only for generic gRPC tools; hosts read the error detail.
+// grpcCode returns a gRPC code for generic gRPC tools. Hosts read the error detail instead.
 func grpcCode(c diag.Code) codes.Code {
 	switch c {
 	case diag.Interrupted:
@@ -105,8 +105,8 @@ func grpcCode(c diag.Code) codes.Code {
 	return codes.Internal
 }
 
-// fromWire rebuilds the error that a backend sent with a status. ok is false if the status has no valid detail: then the transport
-// failed, or the backend broke the protocol.
+// fromWire rebuilds the error that a backend sent with a status. ok is false if the status has no valid detail. Then either the
+// transport failed or the backend violated the protocol.
 func fromWire(st *status.Status, backend string) (err *diag.Error, ok bool) {
 	for _, d := range st.Details() {
 		w, is := d.(*rlxv1.Error)
@@ -129,7 +129,7 @@ func fromWire(st *status.Status, backend string) (err *diag.Error, ok bool) {
 }
 
 // allowedCode reports whether a backend may send a code. Only the host reports errors about the artifact (class 4), the command line
-// (class 2, except the backend's own options) and the backend's process (class 5, except that a call panicked or broke the protocol).
+// (class 2, except the backend's own options) and the backend's process (class 5, except ErrPanicked and ErrRefused).
 func allowedCode(c diag.Code) bool {
 	if len(c) != 7 || !strings.HasPrefix(string(c), "RLX") || strings.Trim(string(c[3:]), "0123456789") != "" {
 		return false

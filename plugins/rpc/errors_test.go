@@ -20,28 +20,28 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// hostsOwn lists the codes that no backend may send although their class allows it. Every new code must either be in this list or pass
-// the wire.
+// hostsOwn lists codes that a backend may not send although others of their class may be sent. A new code must either be in this list or
+// reach the host unchanged.
 var hostsOwn = []diag.Code{
 	diag.Usage, device.ErrLost, ErrNotPlugin, ErrExited, ErrHandshake, ErrStart, ErrVersion, ErrCrashed, ErrStopped, ErrProtocol,
 	ErrDigest, ErrClosed, ErrQuarantined, ErrPlatform, ErrHost, ErrBusy, ErrSandbox, segment.CodeNoBest, diag.Timeout,
 }
 
-// Every code of core and of the kernels reaches the host unchanged. A code that backends must not use becomes a bug report about the
-// backend; if a backend sends it nevertheless, the session ends.
+// TestEveryCode checks that every code of core and of the kernels reaches the host unchanged. toWire replaces codes that backends may not
+// send, and fromWire rejects them.
 func TestEveryCode(t *testing.T) {
 	t.Parallel()
 	var passed, refused int
 	for _, entry := range diag.Entries() {
 		code := entry.Code
-		// Codes of the file format and of the host's own files: 4nnn, 20nn, and 30nn except device.ErrInput.
+		// Codes of the file format and the host's own files are 4nnn, 20nn, and 30nn except device.ErrInput.
 		own := slices.Contains(hostsOwn, code) || code[3] == '4' || strings.HasPrefix(string(code), "RLX20") ||
 			strings.HasPrefix(string(code), "RLX30") && code != device.ErrInput
 		in := diag.New(code, "softmax", "axis %d", 3).WithHint("use axis 1")
 		st, _ := status.FromError(toWire(fmt.Errorf("wrapped: %w", in), &StepError{Step: 2, Op: "softmax"}))
 		out, ok := fromWire(st, "backend b")
 		if !ok {
-			t.Errorf("%s does not pass the wire", code)
+			t.Errorf("%s does not reach the host", code)
 			continue
 		}
 		var step *StepError
@@ -57,7 +57,7 @@ func TestEveryCode(t *testing.T) {
 		if !own {
 			passed++
 			if out.Code != code || !taken || diag.ExitCode(out) != code.Exit() {
-				t.Errorf("%s became %s, taken from others: %v", code, out.Code, taken)
+				t.Errorf("%s became %s; fromWire accepts it: %v", code, out.Code, taken)
 			}
 			if fine := strings.HasPrefix(string(code), "RLX31"); (fine || code == device.ErrInput) != errors.Is(out, device.ErrInput) {
 				t.Errorf("%s matches device.ErrInput: %v", code, !fine)
@@ -70,7 +70,7 @@ func TestEveryCode(t *testing.T) {
 			want = device.ErrInput
 		}
 		if out.Code != want || !strings.Contains(out.Error(), string(code)) || taken {
-			t.Errorf("%s became %q (%s), taken from others: %v", code, out, out.Code, taken)
+			t.Errorf("%s became %q (%s); fromWire accepts it: %v", code, out, out.Code, taken)
 		}
 	}
 	if passed < 10 || refused < 40 {
@@ -78,7 +78,7 @@ func TestEveryCode(t *testing.T) {
 	}
 }
 
-// The same through a real process: the session survives every code that a kernel reports.
+// TestCodesOfKernels checks with a real backend that the session survives every code that a kernel reports.
 func TestCodesOfKernels(t *testing.T) {
 	t.Parallel()
 	for sent, want := range map[diag.Code]diag.Code{diag.IndexOutOfRange: diag.IndexOutOfRange, diag.UnknownFeatures: diag.UnknownFeatures,

@@ -14,10 +14,10 @@ import (
 )
 
 // openBackend opens the file that will be executed. The same open file is examined, hashed and executed, so replacing the file at the
-// path in between has no effect. If opts has a digest, the file is first copied to sealed memory, where the system supports that, because
-// the file itself could be overwritten in place after hashing.
+// path in between has no effect. If opts has a digest and the system supports sealed memory, the file is first copied to it. Otherwise
+// the file could be overwritten in place after it is hashed.
 func openBackend(name, path string, opts Options) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO would block until somebody writes to it
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // without O_NONBLOCK, opening a FIFO would block until it has a writer
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, lost(ErrNotPlugin, name, "%s: there is no such file", path)
@@ -51,7 +51,7 @@ func openBackend(name, path string, opts Options) (*os.File, error) {
 	return run, nil
 }
 
-// checkReadOnly checks that a descriptor for a backend is not open for writing.
+// checkReadOnly returns an error if f, whose descriptor a backend will inherit, is open for writing.
 func checkReadOnly(f *os.File) error {
 	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
 	if err != nil {

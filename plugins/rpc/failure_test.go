@@ -68,14 +68,14 @@ func TestBadStart(t *testing.T) {
 		parts []string
 	}{
 		"exit0":         {ErrExited, []string{"exit status 0 before the handshake"}},
-		"exit3":         {ErrExited, []string{"exit status 3", "it said: error while loading shared libraries: libvulkan.so.1"}},
+		"exit3":         {ErrExited, []string{"exit status 3", "its last output: error while loading shared libraries: libvulkan.so.1"}},
 		"rubbish":       {ErrHandshake, []string{`its first line is "hello`}},
-		"endless-line":  {ErrHandshake, []string{"more than 4096 bytes"}},
+		"endless-line":  {ErrHandshake, []string{"longer than 4096 bytes"}},
 		"closed-stdout": {ErrHandshake, []string{"closed its output"}},
 		"hang":          {ErrStart, []string{"did not complete the handshake within 1s"}},
 		"hang-group":    {ErrStart, nil},
 		"version9":      {ErrVersion, []string{"speaks protocol version 9; this host speaks [2]", "rebuild"}},
-		"tcp":           {ErrHandshake, []string{`listens on "tcp"`}},
+		"tcp":           {ErrHandshake, []string{`address "tcp"`}},
 		"foreign-unix":  {ErrHandshake, []string{"outside the private directory"}},
 		"link":          {ErrHandshake, []string{"is not a socket"}},
 		"no-cert":       {ErrHandshake, []string{"certificate"}},
@@ -85,14 +85,14 @@ func TestBadStart(t *testing.T) {
 		"kill@info":     {ErrCrashed, []string{"SIGKILL", "while it described itself"}},
 		"stop@info":     {ErrStopped, nil},
 		"exit@info":     {ErrCrashed, []string{"exit status 0"}},
-		"gopanic@info":  {ErrCrashed, []string{"exit status 2", "it said: panic: worker met a bug"}},
+		"gopanic@info":  {ErrCrashed, []string{"exit status 2", "its last output: panic: worker met a bug"}},
 		"big@":          {ErrProtocol, []string{"more than 4194304 bytes"}},
 		"many@":         {ErrProtocol, []string{"a list of 100000"}},
 		"tls-plain":     {ErrHandshake, []string{"TLS handshake failed: ", "does not look like a TLS handshake", "spec/protocol.md"}},
-		"tls-other":     {ErrHandshake, []string{"TLS handshake failed: its certificate is not the one of its handshake"}},
-		"tls-refuses":   {ErrHandshake, []string{"TLS handshake failed: remote error: tls: ", "the backend refused the host's certificate"}},
+		"tls-other":     {ErrHandshake, []string{"TLS handshake failed: its certificate is not the one in its handshake"}},
+		"tls-refuses":   {ErrHandshake, []string{"TLS handshake failed: remote error: tls: ", "the backend rejected the host's certificate"}},
 		"tls-old":       {ErrHandshake, []string{"TLS handshake failed: ", "protocol version"}},
-		"typo@":         {ErrProtocol, []string{`described itself wrongly: it device 0: type "Reference"; want one of ["cpu"`}},
+		"typo@":         {ErrProtocol, []string{`sent an invalid description: device 0: type "Reference"; want one of ["cpu"`}},
 		"twin@":         {ErrProtocol, []string{`two devices have the ID "0"`}},
 		"levels@":       {ErrProtocol, []string{`level "v9" is not in its target description`}},
 		"undescribed@":  {ErrProtocol, []string{"a target description that cannot be read: line 3, column 11"}},
@@ -103,9 +103,9 @@ func TestBadStart(t *testing.T) {
 			t.Parallel()
 			opts, log := testOptions(t, mode)
 			if slices.Contains([]string{"tcp", "foreign-unix", "link", "hang-group"}, mode) {
-				opts.Sandbox = SandboxOff // because the sandbox would prevent the attack
+				opts.Sandbox = SandboxOff // the sandbox would prevent the attack
 			}
-			switch c.code { // short timeouts only where they are certain to pass
+			switch c.code { // shorten only the timeouts that this case always reaches
 			case ErrStart:
 				opts.Timeouts.Start = time.Second
 			case ErrStopped:
@@ -117,16 +117,17 @@ func TestBadStart(t *testing.T) {
 			wantCode(t, err, c.code, append(c.parts, "backend ref")...)
 			wantEmpty(t, opts.TempDir)
 			if strings.Contains(log.String(), "host dialled") {
-				t.Error("the host dialled what the plugin named")
+				t.Error("the host dialled the address that the backend printed")
 			}
 			if pid := childNamed(log.String()); pid > 0 && isRunning(pid) {
-				t.Errorf("process %d, started by the backend, is still there", pid)
+				t.Errorf("process %d, started by the backend, still runs", pid)
 			}
 		})
 	}
 }
 
-// A start has a single deadline, that of the handshake. spec/protocol.md promises how long a start and the calls may take.
+// TestSlowStart checks that a start may take as long as the deadline of the handshake, and no longer. It also checks that the deadlines in
+// spec/protocol.md are those of the code.
 func TestSlowStart(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "slow")
@@ -149,6 +150,7 @@ func TestSlowStart(t *testing.T) {
 	}
 }
 
+// childNamed returns the process number that a backend has logged for its child, or 0.
 func childNamed(log string) int {
 	_, rest, ok := strings.Cut(log, `msg="child `)
 	if !ok {
@@ -170,10 +172,10 @@ func TestStartInterrupted(t *testing.T) {
 	wantEmpty(t, opts.TempDir)
 }
 
-// Kills and stops the backend at every point of the protocol.
+// TestLost kills or stops the backend at every point of the protocol.
 func TestLost(t *testing.T) {
 	t.Parallel()
-	points := map[string]string{ // point: what the message says
+	points := map[string]string{ // part of the message, by point
 		"load":     "while it loaded encode",
 		"chunk:0":  "while it loaded encode",
 		"chunk:2":  "while it loaded encode",
@@ -181,7 +183,7 @@ func TestLost(t *testing.T) {
 		"run:0":    "during step 1 of 4 (matmul xw) of encode",
 		"run:2":    "during step 3 of 4 (add sum) of encode",
 		"readback": "during step 4 of 4 (neg y) of encode",
-		"stats":    "while it gave the times of encode",
+		"stats":    "while it sent the step times of encode",
 		"unload":   "while it unloaded encode",
 	}
 	for point, where := range points {
@@ -191,7 +193,7 @@ func TestLost(t *testing.T) {
 			}
 			for _, chunks := range []bool{false, true} {
 				if chunks && action == "stop" && !strings.Contains("load chunk:2 run:2", point) {
-					continue // each takes its whole deadline, and the code path is the same
+					continue // slow, because each takes its whole deadline, and the code is the same
 				}
 				t.Run(fmt.Sprintf("%s@%s/chunks=%v", action, point, chunks), func(t *testing.T) {
 					t.Parallel()
@@ -219,7 +221,7 @@ func lose(t *testing.T, action, point, where string, code diag.Code, chunks bool
 	err := lifecycle(t, s, strings.HasPrefix(point, "chunk"))
 	var step *StepError
 	if known := errors.As(err, &step); chunks {
-		where = "encode" // the message with the step may have been lost with the process
+		where = "encode" // the progress message may have been lost with the process
 	} else if known != strings.Contains(where, "during") {
 		t.Errorf("step in the chain: %v", step)
 	}
@@ -227,7 +229,7 @@ func lose(t *testing.T, action, point, where string, code diag.Code, chunks bool
 	select {
 	case <-s.released:
 	case <-time.After(hangGuard):
-		t.Fatal("the backend was not cleared away")
+		t.Fatal("the session was not released")
 	}
 	wantGone(t, s, opts)
 	_, err = s.Info(t.Context())
@@ -240,7 +242,7 @@ func lose(t *testing.T, action, point, where string, code diag.Code, chunks bool
 	next.Close()
 }
 
-// rounds returns RLX_SOAK, the number of times a test repeats itself, or n if it is not set.
+// rounds returns the number of rounds of a test: the value of RLX_SOAK, or n if it is not set.
 func rounds(t *testing.T, n int) int {
 	v := os.Getenv("RLX_SOAK")
 	if v == "" {
@@ -281,7 +283,7 @@ func TestDeadlineOfCaller(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	_, err := runOnce(ctx, t, s, 1)
-	wantCode(t, err, ErrStopped, "gave no answer within", "during step 2 of 4 (gelu act)")
+	wantCode(t, err, ErrStopped, "did not answer within", "during step 2 of 4 (gelu act)")
 	<-s.released
 	wantGone(t, s, opts)
 }
@@ -299,7 +301,7 @@ func TestLies(t *testing.T) {
 		"disorder@":   "want that of node 2",
 		"nostep@":     "the time of node 0 as that of step 4",
 		"nothing@":    "ended a run without a result",
-		"twice@":      "sent more after the result",
+		"twice@":      "sent another message after the result",
 		"unasked@":    "node 2, which was not requested",
 		"chunky@":     "",
 		"badindex@":   "",
@@ -311,7 +313,7 @@ func TestLies(t *testing.T) {
 				t.Parallel()
 				opts, _ := testOptions(t, mode)
 				opts.NoSharedMemory = chunks
-				opts.Timeouts.Stall = hangGuard // copying 96 MiB under the race detector stops all goroutines
+				opts.Timeouts.Stall = hangGuard // under the race detector, copying 96 MiB stops all goroutines
 				s := start(t, opts)
 				err := lifecycle(t, s, false)
 				wantCode(t, err, ErrProtocol, text)
@@ -322,7 +324,7 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// Case blocked: a FIFO without a writer is refused at once, and so is every other file that is not regular.
+// TestBlocked checks that Start does not block on a FIFO without a writer, but returns an error.
 func TestBlocked(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "good")
@@ -339,20 +341,20 @@ func TestBlocked(t *testing.T) {
 	case err := <-refused:
 		wantCode(t, err, ErrNotPlugin, opts.Path+" is not an executable file")
 	case <-time.After(hangGuard):
-		t.Fatal("the host waits for a FIFO")
+		t.Fatal("the host blocks on a FIFO")
 	}
 	wantEmpty(t, opts.TempDir)
 }
 
-// A run without a profile has no step times.
+// TestUnaskedTimes checks that the host rejects step times of a run without a profile.
 func TestUnaskedTimes(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "unasked-times@")
 	_, err := runOnce(t.Context(), t, start(t, opts), 1)
-	wantCode(t, err, ErrProtocol, "has the times of 4 steps; want 0")
+	wantCode(t, err, ErrProtocol, "announced the times of 4 steps; want 0")
 }
 
-// Floods, oversized replies and malformed log lines neither crash the host nor make its memory grow.
+// TestHostMemory checks that floods of output, oversized replies and malformed log lines do not crash the host or increase its memory.
 func TestHostMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("reads /proc")
@@ -376,13 +378,14 @@ func TestHostMemory(t *testing.T) {
 				t.Errorf("the host grew by %d MiB", grown>>20)
 			}
 			if mode == "flood@load" && !strings.Contains(log.String(), "part of the backend's log was dropped") {
-				t.Error("the log does not say that it was cut")
+				t.Error("the log does not mention the dropped bytes")
 			}
 			wantGone(t, s, opts)
 		})
 	}
 }
 
+// TestLingering closes a session whose backend does not exit when asked to.
 func TestLingering(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "linger@")
@@ -392,7 +395,7 @@ func TestLingering(t *testing.T) {
 	wantGone(t, s, opts)
 }
 
-// Closing a session whose backend is stopped needs all steps up to SIGKILL.
+// TestCloseStopped closes a session whose backend has received SIGSTOP, so only SIGKILL can end it.
 func TestCloseStopped(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "good")
@@ -403,6 +406,7 @@ func TestCloseStopped(t *testing.T) {
 	wantGone(t, s, opts)
 }
 
+// TestLifeline checks that a backend exits when its lifeline is closed.
 func TestLifeline(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "good")
@@ -416,7 +420,8 @@ func TestLifeline(t *testing.T) {
 	wantCode(t, s.fault(), ErrCrashed)
 }
 
-// Nothing accumulates over many sessions, successful or not. RLX_SOAK sets the number of rounds of five sessions.
+// TestNoLeaks checks that sessions, successful or not, leave no descriptors, goroutines or processes behind. RLX_SOAK sets the number of
+// rounds, each of five sessions.
 func TestNoLeaks(t *testing.T) {
 	once := func(mode string) {
 		opts, _ := testOptions(t, mode)
@@ -428,7 +433,7 @@ func TestNoLeaks(t *testing.T) {
 		runOnce(t.Context(), t, s, 1)
 		s.Close()
 	}
-	for range 5 { // the first sessions start what Go keeps: timers, the template thread, pools
+	for range 5 { // the first sessions start what the Go runtime keeps, such as threads and timers
 		once("good")
 	}
 	files, goroutines := openFiles(t), runtime.NumGoroutine()
@@ -441,17 +446,17 @@ func TestNoLeaks(t *testing.T) {
 		time.Sleep(50 * time.Millisecond) // the goroutines of closed connections end a little later
 	}
 	if n := openFiles(t); n > files {
-		t.Errorf("%d descriptors; %d at first", n, files)
+		t.Errorf("%d descriptors at the end; %d at the start", n, files)
 	}
 	if n := runtime.NumGoroutine(); n > goroutines {
-		t.Errorf("%d goroutines; %d at first", n, goroutines)
+		t.Errorf("%d goroutines at the end; %d at the start", n, goroutines)
 	}
 	if c := children(t); len(c) > 0 {
 		t.Errorf("children left: %v", c)
 	}
 }
 
-// Eight goroutines open, run, kill and close their own sessions. RLX_SOAK sets the number of rounds of each.
+// TestHammer has eight goroutines that each start, use, kill and close their own sessions. RLX_SOAK sets the number of rounds of each.
 func TestHammer(t *testing.T) {
 	t.Parallel()
 	n := rounds(t, 2)
@@ -473,7 +478,7 @@ func TestHammer(t *testing.T) {
 				}
 				out, err := runOnce(t.Context(), t, s, g+1)
 				if err == nil && !bytes.Equal(out, wantOutput(t, testProgram(t), g+1, testInput(g+1, 1))) || err != nil && !errors.Is(err, device.ErrLost) {
-					t.Errorf("session %d of goroutine %d: wrong result, or %v", i, g, err)
+					t.Errorf("session %d of goroutine %d: a wrong result, or error %v", i, g, err)
 				}
 				ended.Wait()
 				s.Close()
@@ -486,7 +491,7 @@ func TestHammer(t *testing.T) {
 	wg.Wait()
 }
 
-// playHost is a host that is killed in the middle of a run.
+// playHost plays a host that is killed in the middle of a run.
 func playHost() {
 	dir, mode, _ := strings.Cut(os.Getenv(hostEnv), " ")
 	if mode == "few-files" {
@@ -512,8 +517,8 @@ func playHost() {
 	e.(*Executable).RunTensors(context.Background(), device.Run{Syms: map[string]int64{"N": 1}}, [][]byte{testInput(1, 1)})
 }
 
-// playFewFiles is a host with a limit on open files. It starts and closes a backend with room for no file, for one more, and so on
-// until everything works. It prints how many attempts failed, and unexpected errors.
+// playFewFiles plays a host with a limit on open files. It starts and closes a backend repeatedly. The first attempt may open no more files,
+// the second one more, and so on, until an attempt succeeds. It prints the number of failed attempts, and unexpected errors.
 func playFewFiles(dir string) {
 	t := &testing.T{}
 	opts := Options{Path: "/proc/self/exe", Name: "ref", Encode: encodeText, TempDir: dir, Env: []string{modeEnv + "=good"}}
@@ -527,7 +532,7 @@ func playFewFiles(dir string) {
 		return err
 	}
 	opts.Artifact, _ = os.Open(filepath.Join(dir, "weights"))
-	if err := attempt(); err != nil { // opens the files that Go opens once and keeps
+	if err := attempt(); err != nil { // also opens the files that the Go runtime keeps open
 		fmt.Println("with room for all:", err)
 	}
 	var all unix.Rlimit
@@ -551,7 +556,7 @@ func playFewFiles(dir string) {
 	fmt.Println("failed", failed)
 }
 
-// If descriptors run out at any point of a start, the error has its own code and nothing is left behind.
+// TestFewFiles checks that if descriptors run out at any point of a start, the error is one of a backend and nothing is left behind.
 func TestFewFiles(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -567,6 +572,7 @@ func TestFewFiles(t *testing.T) {
 	}
 }
 
+// TestHostKilled checks that a backend exits when its host is killed.
 func TestHostKilled(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"sleep@run:1", "stop@run:1", "orphan@run:1"} {
@@ -579,6 +585,7 @@ func TestHostKilled(t *testing.T) {
 	}
 }
 
+// killHost kills a host in the middle of a run, and checks that its backend exits and the next host removes its files.
 func killHost(t *testing.T, mode string) {
 	if mode == "orphan@run:1" { // without the lifeline, only the kernel's parent-death signal ends the backend
 		if runtime.GOOS != "linux" {
@@ -613,7 +620,7 @@ func killHost(t *testing.T, mode string) {
 	if left, _ := filepath.Glob(filepath.Join(opts.TempDir, "rlx-*", "s*")); len(left) == 0 {
 		t.Fatal("the killed host left nothing to sweep; the test proves nothing")
 	}
-	// The next host removes what the dead one left.
+	// The next host removes what the killed host has left.
 	d, err := newPrivateDir(opts.TempDir)
 	if err != nil {
 		t.Fatal(err)
@@ -622,7 +629,7 @@ func killHost(t *testing.T, mode string) {
 	wantEmpty(t, opts.TempDir)
 }
 
-// isRunning reports whether a process exists and is not a zombie, which remains if its parent does not reap it.
+// isRunning reports whether a process exists and is not a zombie. A process remains a zombie if its parent does not reap it.
 func isRunning(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

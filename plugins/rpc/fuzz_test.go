@@ -19,7 +19,7 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// stream feeds messages to one side of a call and discards what that side sends.
+// stream is a call that delivers the messages of in to one side, and discards what that side sends.
 type stream[In, Out any] struct {
 	grpc.ServerStream
 	in   []*In
@@ -39,7 +39,7 @@ func (s *stream[In, Out]) Send(*Out) error          { s.sent++; return nil }
 func (s *stream[In, Out]) SendAndClose(*Out) error  { s.sent++; return nil }
 func (s *stream[In, Out]) Context() context.Context { return context.Background() }
 
-// clientStream is the client's side of stream.
+// clientStream is like stream, for the client's side of a call.
 type clientStream[Req, Res any] struct {
 	grpc.ClientStream
 	stream[Res, Req]
@@ -50,7 +50,7 @@ func (s *clientStream[Req, Res]) Send(*Req) error          { return nil }
 func (s *clientStream[Req, Res]) Context() context.Context { return context.Background() }
 func (s *clientStream[Req, Res]) CloseSend() error         { return nil }
 
-// pack and unpack convert between messages and bytes: each message is preceded by its length.
+// pack and unpack convert between messages and bytes, in which each message is preceded by its length.
 func pack(t testing.TB, ms ...proto.Message) (out []byte) {
 	for _, m := range ms {
 		b, err := proto.Marshal(m)
@@ -80,7 +80,7 @@ func unpack[T any, P interface {
 	return out
 }
 
-// FuzzServer plays a hostile host that sends any messages in valid order. Every call must answer or fail with a status.
+// FuzzServer plays a hostile host that sends arbitrary messages in a valid order. Every call must answer or fail with a status.
 func FuzzServer(f *testing.F) {
 	p := testProgram(f)
 	enc, err := encodeText(p)
@@ -116,7 +116,7 @@ func FuzzServer(f *testing.F) {
 		}
 		for _, ms := range [][]*rlxv1.LoadRequest{unpack[rlxv1.LoadRequest](loadB), load} {
 			if len(ms) > 0 && ms[0].GetHeader() != nil {
-				// The host has no reason to exhaust the memory of its own child. Constants bound the sizes that it announces.
+				// A host has no reason to exhaust the memory of its own child, so limit the sizes that it announces.
 				if w := ms[0].GetHeader().Weights; w != nil && w.Size > 1<<20 {
 					w.Size = 1 << 20
 				}
@@ -168,8 +168,8 @@ type loadStream struct {
 func (*loadStream) Send(*rlxv1.LoadRequest) error             { return nil }
 func (s *loadStream) CloseAndRecv() (*rlxv1.LoadReply, error) { return s.reply, nil }
 
-// FuzzReplies plays a hostile backend that answers Load and Stats. The host accepts valid answers and ends the session with ErrProtocol
-// on all others.
+// FuzzReplies plays a hostile backend that answers Load and Stats. The host must accept valid answers, and end the session with
+// ErrProtocol after all others.
 func FuzzReplies(f *testing.F) {
 	p := testProgram(f)
 	times := &rlxv1.StatsReply{}
@@ -201,8 +201,8 @@ func FuzzReplies(f *testing.F) {
 	})
 }
 
-// FuzzRunReplies plays a hostile backend. Whatever the replies are, the host does not panic, stores no more than the program's sizes, and
-// accepts only outputs and dumps that are complete and in order.
+// FuzzRunReplies plays a hostile backend that answers Run. For any replies, the host must not panic, must not store more bytes than the
+// program's values have, and must accept only outputs and dumps that are complete and in order.
 func FuzzRunReplies(f *testing.F) {
 	p := testProgram(f)
 	out := func(i int32, n int) proto.Message {

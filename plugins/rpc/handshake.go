@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// handshake is the one line that a backend prints to stdout: core|version|unix|socket|grpc|certificate
+// handshake holds the fields of the line that a backend prints to stdout: core|version|unix|socket|grpc|certificate
 type handshake struct {
 	version int
 	socket  string // absolute and clean
@@ -20,17 +20,17 @@ type handshake struct {
 // coreVersion is go-plugin's own protocol number, the first field of the line.
 const coreVersion = 1
 
-// versionMismatch is returned by parseHandshake for a well-formed line with a protocol version that the host does not offer.
+// versionMismatch is the error of parseHandshake for a well-formed line with a protocol version that the host does not support.
 type versionMismatch struct{ got int }
 
 func (e versionMismatch) Error() string { return fmt.Sprintf("speaks protocol version %d", e.got) }
 
-// parseHandshake checks the line before go-plugin sees it. go-plugin would dial any address, accept net/rpc, and connect without a
-// certificate. parseHandshake accepts only gRPC with a TLS certificate on a unix socket inside dir.
+// parseHandshake parses and checks the line before go-plugin reads it. go-plugin would dial any address, accept net/rpc, and connect
+// without a certificate. parseHandshake accepts only gRPC with a TLS certificate on a unix socket inside dir.
 func parseHandshake(line, dir string, versions []int) (handshake, error) {
 	var h handshake
 	if len(line) > maxLine {
-		return h, fmt.Errorf("its first line has %d bytes; a handshake has at most %d", len(line), maxLine)
+		return h, fmt.Errorf("its first line has %d bytes; a handshake may have at most %d", len(line), maxLine)
 	}
 	f := strings.Split(strings.TrimSpace(line), "|")
 	if len(f) != 6 {
@@ -48,13 +48,13 @@ func parseHandshake(line, dir string, versions []int) (handshake, error) {
 		return h, versionMismatch{h.version}
 	}
 	if f[2] != "unix" {
-		return h, fmt.Errorf("handshake: listens on %q %q; want unix and a socket in its private directory",
+		return h, fmt.Errorf("handshake: address %q %q; want unix and a socket in the private directory",
 			abridge(clean(f[2]), 20), abridge(clean(f[3]), 80))
 	}
 	h.socket = f[3]
 	rel, err := filepath.Rel(dir, h.socket)
 	if err != nil || !filepath.IsAbs(h.socket) || filepath.Clean(h.socket) != h.socket || !filepath.IsLocal(rel) || rel == "." {
-		return h, fmt.Errorf("handshake: socket %q is outside the private directory it was given", abridge(clean(h.socket), 120))
+		return h, fmt.Errorf("handshake: socket %q is outside the private directory that the host created", abridge(clean(h.socket), 120))
 	}
 	if f[4] != "grpc" {
 		return h, fmt.Errorf("handshake: transport %q; want grpc", abridge(clean(f[4]), 20))
@@ -63,16 +63,17 @@ func parseHandshake(line, dir string, versions []int) (handshake, error) {
 		_, err = x509.ParseCertificate(h.cert)
 	}
 	if err != nil || len(h.cert) == 0 {
-		return h, fmt.Errorf("handshake: certificate is missing or malformed; want DER in base64 without padding")
+		return h, fmt.Errorf("handshake: the certificate is missing or malformed; want DER in base64 without padding")
 	}
 	return h, nil
 }
 
-// line is the handshake for go-plugin. It has no certificate, because this package sets up TLS itself.
+// line returns the handshake to pass on to go-plugin. It has no certificate, because this package sets up TLS itself.
 func (h handshake) line() string {
 	return fmt.Sprintf("%d|%d|unix|%s|grpc\n", coreVersion, h.version, h.socket)
 }
 
+// abridge truncates s to n bytes and marks the cut.
 func abridge(s string, n int) string {
 	if len(s) > n {
 		return s[:n] + "..."

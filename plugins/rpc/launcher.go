@@ -11,11 +11,11 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// A Launcher starts backends for a long-lived host. Every start is a new session. If a backend keeps crashing, its next starts are
-// delayed for longer and longer, and then refused. The zero Launcher is ready to use.
+// A Launcher starts backends for a long-lived host. Each start is a new session. If a backend crashes repeatedly, Start waits before it
+// starts it again, and after maxCrashes within crashWindow it returns ErrQuarantined. The zero Launcher is ready to use.
 type Launcher struct {
 	mu      sync.Mutex
-	crashes map[string][]time.Time // by absolute path, within crashWindow
+	crashes map[string][]time.Time // times of the crashes within crashWindow, by absolute path
 
 	start func(context.Context, Options) (*Session, error) // replaced by tests
 	now   func() time.Time
@@ -27,7 +27,7 @@ var backoff = [maxCrashes]time.Duration{0, 100 * time.Millisecond, 500 * time.Mi
 
 const (
 	crashWindow = time.Minute
-	maxCrashes  = 3 // in crashWindow
+	maxCrashes  = 3
 )
 
 // Start starts a session. It pauses first if the same file has crashed recently.
@@ -43,7 +43,7 @@ func (l *Launcher) Start(ctx context.Context, opts Options) (*Session, error) {
 	n, oldest := l.recent(path, now())
 	if n >= maxCrashes {
 		return nil, lost(ErrQuarantined, "backend "+opts.backendName(), "%s crashed %d times within %v", path, n, crashWindow).
-			WithHint("it is started again in %v", (crashWindow - now().Sub(oldest)).Round(time.Second))
+			WithHint("it can be started again in %v", (crashWindow - now().Sub(oldest)).Round(time.Second))
 	}
 	if err := sleep(ctx, backoff[n]); err != nil {
 		return nil, interrupted("backend "+opts.backendName(), ctx)
@@ -60,7 +60,7 @@ func (l *Launcher) Start(ctx context.Context, opts Options) (*Session, error) {
 	return s, nil
 }
 
-// recent returns the number of crashes within crashWindow and the oldest of them.
+// recent returns the number of crashes within crashWindow and the time of the oldest.
 func (l *Launcher) recent(path string, now time.Time) (n int, oldest time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

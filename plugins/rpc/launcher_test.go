@@ -30,7 +30,7 @@ func TestLauncher(t *testing.T) {
 	for range 3 {
 		wantCode(t, start(), ErrCrashed)
 	}
-	wantCode(t, start(), ErrQuarantined, "/b crashed 3 times within 1m0s", "started again in 57s")
+	wantCode(t, start(), ErrQuarantined, "/b crashed 3 times within 1m0s", "can be started again in 57s")
 	if _, err := l.Start(t.Context(), Options{Path: "/c"}); !errors.Is(err, ErrCrashed) {
 		t.Errorf("another backend: %v", err)
 	}
@@ -43,7 +43,7 @@ func TestLauncher(t *testing.T) {
 	now = time.Unix(200, 0)
 	for _, e := range []error{lost(ErrVersion, "b", "x"), lost(ErrClosed, "b", "x"), diag.New(diag.Interrupted, "b", "x")} {
 		fails = e
-		for range 4 { // not caused by the backend, so it is never quarantined
+		for range 4 { // the error is not the fault of the backend, so it is never quarantined
 			if err := start(); !errors.Is(err, e) {
 				t.Errorf("%v; want %v", err, e)
 			}

@@ -23,17 +23,17 @@ const (
 	maxLine          = 4096 // bytes of the handshake line
 
 	cookieKey   = "RLX_BACKEND"
-	cookieValue = "1f6d3a52c7e84b0e9d0b5a6f2c91e0d4" // shows a backend that a host started it; no secret
-	fdsEnv      = "RLX_FDS"                          // lifeline=3,io=4,artifact=5,runs=6,executable=7
+	cookieValue = "1f6d3a52c7e84b0e9d0b5a6f2c91e0d4" // tells a backend that a host started it; not a secret
+	fdsEnv      = "RLX_FDS"                          // descriptors, such as lifeline=3,io=4,artifact=5,runs=6,executable=7
 	pluginName  = "backend"
 
-	// NoSharedMemory is an environment variable. "1" turns the shared region off.
+	// NoSharedMemory is an environment variable. The value "1" turns the shared region off.
 	NoSharedMemory = "RLX_NO_SHM"
 	// FolderEnv is an environment variable that holds the folder of an installed plugin.
 	FolderEnv = "RLX_PLUGIN_DIR"
 )
 
-// Full names of methods that are called or served. The last three belong to go-plugin.
+// Full names of the methods that are called or served. The last three belong to go-plugin.
 const (
 	serviceMethods = "/rlx.v1.Backend/"
 	shutdownMethod = "/plugin.GRPCController/Shutdown"
@@ -41,8 +41,8 @@ const (
 	healthMethod   = "/grpc.health.v1.Health/Check"
 )
 
-// Timeouts bound the time that a backend may take. The caller's context can shorten but not extend them. Zero values select the defaults
-// given below.
+// Timeouts bound the time that a backend may take. The caller's context can shorten but not extend them. A value of zero selects the
+// default given below.
 type Timeouts struct {
 	Start  time.Duration // from process start to the end of the handshake: 10 s
 	Info   time.Duration // 10 s
@@ -51,7 +51,7 @@ type Timeouts struct {
 	Stats  time.Duration // 10 s
 	Unload time.Duration // 10 s
 	// Stall is the longest interval between heartbeats during a call, for backends that send them: 10 s. A Go program sends none while its
-	// runtime waits for a thread to reach a safe point, so Stall must be far longer than the longest kernel call.
+	// runtime waits for a thread to reach a safe point, so Stall must be much longer than the longest kernel call.
 	Stall time.Duration
 	// Cancel is how long a cancelled run may take to end before the backend is killed: 2 s.
 	Cancel time.Duration

@@ -30,7 +30,7 @@ type LoadOptions struct {
 	Device  string // device.Device.ID; if empty, the backend chooses
 	Threads int    // 0 means as many as the process may use
 
-	Precision string // device.Load.Precision; empty means f32
+	Precision string // see device.Load.Precision; empty means f32
 }
 
 // LoadMapped loads a verified program. The backend maps its weights from the artifact.
@@ -59,7 +59,7 @@ func (s *Session) Load(ctx context.Context, l device.Load) (device.Executable, e
 	return e, nil
 }
 
-// load sends a program. w tells the backend where the weights come from; weights has the bytes to send in chunks, if any.
+// load sends a program. w describes the weights to the backend. If they are not mapped, load sends the bytes of weights in chunks.
 func (s *Session) load(ctx context.Context, o LoadOptions, w *rlxv1.Weights, weights []byte) (*Executable, error) {
 	p := o.Program
 	s.loadMu.Lock()
@@ -67,7 +67,7 @@ func (s *Session) load(ctx context.Context, o LoadOptions, w *rlxv1.Weights, wei
 	if err := s.fault(); err != nil {
 		return nil, err
 	}
-	// A backend that does not know the field would ignore it.
+	// A backend of an earlier version would ignore the field.
 	if err := s.info.CheckPrecision(o.Precision); err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (s *Session) load(ctx context.Context, o LoadOptions, w *rlxv1.Weights, wei
 		return nil, s.broke(what(), "gave %s the executable number 0, which is reserved", p.Method)
 	}
 	if e.memory = reply.Memory; e.memory < 0 {
-		return nil, s.broke(what(), "says that runs take %d bytes", e.memory)
+		return nil, s.broke(what(), "reported that a run needs %d bytes of memory", e.memory)
 	}
 	if len(reply.Kernels) > maxListed {
 		return nil, s.broke(what(), "listed %d kernels; at most %d", len(reply.Kernels), maxListed)
@@ -130,7 +130,7 @@ func (s *Session) load(ctx context.Context, o LoadOptions, w *rlxv1.Weights, wei
 	return e, nil
 }
 
-// broke ends the backend and returns the error for an answer that violates the protocol.
+// broke stops the backend and returns the error for an answer that violates the protocol.
 func (s *Session) broke(where, format string, args ...any) error {
 	e := lost(ErrProtocol, s.name, format, args...)
 	s.fail(e)
@@ -161,7 +161,7 @@ func (s *Session) ioSize() int64 {
 	return int64(len(s.region.data))
 }
 
-// fetchInfo asks the backend for its description.
+// fetchInfo requests the backend's description and checks it.
 func (s *Session) fetchInfo(ctx context.Context) (device.Info, error) {
 	var reply *rlxv1.InfoReply
 	what := func() string { return "while it described itself" }
@@ -178,7 +178,7 @@ func (s *Session) fetchInfo(ctx context.Context) (device.Info, error) {
 		return device.Info{}, s.broke(what(), "%w", err)
 	}
 	if own, ok := strings.CutPrefix(filepath.Base(s.opts.Path), "rlx-backend-"); ok && strings.TrimSuffix(own, ".exe") != info.Name {
-		return device.Info{}, s.broke(what(), "calls itself %s, and its executable %s; want rlx-backend-%[1]s", info.Name, clean(filepath.Base(s.opts.Path)))
+		return device.Info{}, s.broke(what(), "is called %s in its description, but its executable is %s; want rlx-backend-%[1]s", info.Name, clean(filepath.Base(s.opts.Path)))
 	}
 	return info, nil
 }
@@ -199,7 +199,7 @@ func infoToWire(i device.Info) *rlxv1.InfoReply {
 func infoFromWire(r *rlxv1.InfoReply) (device.Info, error) {
 	for _, n := range []int{len(r.Levels), len(r.Devices), len(r.Precisions)} {
 		if n > maxListed {
-			return device.Info{}, fmt.Errorf("described itself with a list of %d entries; at most %d", n, maxListed)
+			return device.Info{}, fmt.Errorf("sent a description with a list of %d entries; at most %d", n, maxListed)
 		}
 	}
 	to, err := target.Parse(r.Target)
@@ -216,11 +216,12 @@ func infoFromWire(r *rlxv1.InfoReply) (device.Info, error) {
 			Memory: d.GetMemory(), Features: cleanAll(d.GetFeatures())})
 	}
 	if err := i.Check(); err != nil {
-		return device.Info{}, fmt.Errorf("described itself wrongly: it %w", err)
+		return device.Info{}, fmt.Errorf("sent an invalid description: %w", err)
 	}
 	return i, nil
 }
 
+// cleanAll applies clean to each string.
 func cleanAll(in []string) []string {
 	var out []string
 	for _, s := range in {

@@ -19,26 +19,26 @@ type Executable struct {
 	kernels []device.Kernel
 	memory  int64
 
-	stores bool   // the program updates its state
-	binder binder // like closed, guarded by the session's runSlot
-	closed bool
+	stores bool // whether the program updates its state
+	spins  bool // whether the host may spin while it waits for a result; see runChannel.spin
 
-	constants constants // guarded by the session's runSlot
-
-	spins bool          // both sides may spin: the device is not a processor of the host
-	last  time.Duration // of the last run that succeeded, as the backend says; guarded by the session's runSlot
+	// The session's runSlot guards these.
+	binder    binder
+	closed    bool
+	constants constants
+	last      time.Duration // duration of the last successful run, as reported by the backend
 }
 
 var _ device.Executable = (*Executable)(nil)
 
-// Kernels reports how each distinct op of the program is run.
+// Kernels returns the kernel of each distinct op of the program.
 func (e *Executable) Kernels() []device.Kernel { return e.kernels }
 
-// Memory returns the bytes that the backend says a run needs beyond the program's own memory.
+// Memory returns how many bytes a run needs beyond the program's own memory, as reported by the backend.
 func (e *Executable) Memory() int64 { return e.memory }
 
-// Close frees the program in the backend; the session stays usable. It waits until no executable of the session runs, at most for the
-// timeout of an unload. ErrBusy means that a run did not end in time; Close may then be called again.
+// Close frees the program in the backend. The session stays usable. Close waits until no executable of the session runs. If that takes
+// longer than Timeouts.Unload, it returns ErrBusy, and may be called again.
 func (e *Executable) Close() error {
 	s := e.s
 	limit := time.NewTimer(s.opts.Timeouts.Unload)
@@ -49,7 +49,7 @@ func (e *Executable) Close() error {
 	case <-s.dead.Done():
 		return nil // freed with the process
 	case <-limit.C:
-		return diag.New(ErrBusy, s.name, "%s was not unloaded: a run took longer than %v", e.prog.Method, s.opts.Timeouts.Unload).
+		return diag.New(ErrBusy, s.name, "%s was not unloaded, because a run took longer than %v", e.prog.Method, s.opts.Timeouts.Unload).
 			WithHint("close it when the run has ended, or close the session")
 	}
 	if e.closed || s.fault() != nil {
@@ -65,10 +65,10 @@ func (e *Executable) Close() error {
 
 // Run executes the program once. It copies the inputs out of r.IO before the run and, if the run succeeds, the outputs into r.IO
 // afterwards. Cancelling ctx ends the run between two steps, and the session stays usable. If a deadline passes, the backend is killed,
-// because nothing else bounds the time that it may take. Run calls r.Progress for some of the steps, at most ten times a second.
+// because nothing else limits the time that it takes. Run calls r.Progress for some of the steps, at most ten times a second.
 func (e *Executable) Run(ctx context.Context, r device.Run) (device.Stats, error) {
 	if int64(len(r.IO)) < e.prog.IOSize {
-		return noStats(), diag.New(device.ErrInput, e.prog.Method, "io space of %d bytes given; the program has %d",
+		return noStats(), diag.New(device.ErrInput, e.prog.Method, "io space of %d bytes; the program needs %d",
 			len(r.IO), e.prog.IOSize)
 	}
 	return e.run(ctx, r, func(b *binding) ([][]byte, func() [][]byte, error) {
@@ -111,3 +111,20 @@ func (e *Executable) RunTensors(ctx context.Context, r device.Run, in [][]byte) 
 
 // noStats returns the statistics of a failed run.
 func noStats() device.Stats { return device.Stats{FirstNaN: -1} }
+
+// Waking a process that is blocked on a message takes 10 to 50 us, which is significant for runs of a millisecond. So both sides spin for a while before
+// they block. They do not if the device is a processor of the host, because spinning would take time from the computation.
+const (
+	serveSpin = 200 * time.Microsecond // a backend spins for this time after a run, because a caller in a loop sends the next request soon
+	shortRun  = 3 * time.Millisecond   // the host spins while it waits for a result, if the last run took less than this
+)
+
+// accelerated reports whether the device with this ID is a GPU or an NPU. The ID "" stands for the first device.
+func accelerated(info device.Info, id string) bool {
+	for i, d := range info.Devices {
+		if d.ID == id || id == "" && i == 0 {
+			return d.Type == "gpu" || d.Type == "npu"
+		}
+	}
+	return false
+}

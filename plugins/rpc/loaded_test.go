@@ -16,7 +16,7 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// A precision reaches a backend that lists it. For any other backend, host and backend each refuse it.
+// TestPrecision checks that a backend receives a precision that it lists, and that both host and backend refuse any other.
 func TestPrecision(t *testing.T) {
 	t.Parallel()
 	p := testProgram(t)
@@ -34,7 +34,7 @@ func TestPrecision(t *testing.T) {
 			e, err := load(s, name)
 			if !ok {
 				wantCode(t, err, device.ErrUnsupported, text)
-				// The backend refuses it as well if the host does not check.
+				// Without the check of the host, the backend refuses it.
 				honest := s.info
 				s.info.Precisions = []string{name}
 				_, err = load(s, name)
@@ -59,11 +59,11 @@ func TestPrecision(t *testing.T) {
 	}
 }
 
-// FirstNaN is the node of the step that produced the first NaN, or -1 if the run failed for another reason.
+// TestFirstNaN checks that FirstNaN is the node of the step that produced the first NaN, or -1 if the run failed for another reason.
 func TestFirstNaN(t *testing.T) {
 	t.Parallel()
 	p := testProgram(t)
-	// -Inf times the weights is not yet NaN; gelu(-Inf) = x·Φ(x) is -Inf·0.
+	// -Inf times the weights is not NaN, but gelu(-Inf), which is -Inf·0, is.
 	if w := tensor.View[float32](testWeights()[:16]); slices.Max(w) <= 0 {
 		t.Fatalf("the first row of the weights is %v; the test proves nothing", w)
 	}
@@ -104,7 +104,7 @@ func TestFirstNaN(t *testing.T) {
 			t.Errorf("bad size: %d, %v", st.FirstNaN, err)
 		}
 	}, "good")
-	// Errors that the backend reports, and crashes.
+	// Other errors that the backend reports, and crashes.
 	for mode, code := range map[string]diag.Code{"error@run:1": device.ErrDevice, "kill@run:1": ErrCrashed} {
 		opts, _ := testOptions(t, mode)
 		e, err := start(t, opts).LoadMapped(t.Context(), testLoad(p))
@@ -119,7 +119,7 @@ func TestFirstNaN(t *testing.T) {
 	}
 }
 
-// Closing an executable waits until another executable of the session has run, at most for the timeout of an unload.
+// TestCloseDuringRun checks that closing an executable waits for the run of another executable, at most for Timeouts.Unload.
 func TestCloseDuringRun(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []time.Duration{100 * time.Millisecond, hangGuard} {
@@ -147,7 +147,7 @@ func TestCloseDuringRun(t *testing.T) {
 			}
 			closed := make(chan error)
 			if limit < hangGuard {
-				wantCode(t, e[1].Close(), ErrBusy, "encode was not unloaded: a run took longer than 100ms")
+				wantCode(t, e[1].Close(), ErrBusy, "encode was not unloaded, because a run took longer than 100ms")
 				s.opts.Timeouts.Unload = hangGuard
 			} else {
 				go func() { closed <- e[1].Close() }()

@@ -24,14 +24,14 @@ const (
 	logTrace   = 40       // lines of a stack trace logged as errors; later lines keep their own level
 )
 
-// logSink receives what a backend prints. It always reads everything, so that logging never blocks the backend, but passes on no more
-// than logRate and logTotal allow and counts the rest.
+// logSink receives what a backend prints. It always reads everything, so that logging never blocks the backend. It passes on no more
+// than logRate and logTotal allow, and counts the bytes that it drops.
 type logSink struct {
 	log *slog.Logger
 	now func() time.Time
 
 	mu      sync.Mutex
-	credit  float64 // bytes
+	credit  float64 // bytes that may be passed on now
 	last    time.Time
 	total   int64
 	dropped int64
@@ -50,7 +50,7 @@ func newLogSink(log *slog.Logger) *logSink {
 // drain reads lines from r until it ends.
 func (s *logSink) drain(r io.Reader, stream string) {
 	br := bufio.NewReaderSize(r, logLine)
-	long := false // skipping the rest of a line that was too long
+	long := false // whether the next bytes continue a line that was too long
 	for {
 		line, err := br.ReadSlice('\n')
 		if !long && len(line) > 0 {
@@ -80,7 +80,7 @@ func (s *logSink) drop(n int) {
 	s.mu.Unlock()
 }
 
-// line passes one line on, within the limits.
+// line passes on one line, within the limits.
 func (s *logSink) line(b []byte, stream string) {
 	s.mu.Lock()
 	now := s.now()
@@ -128,8 +128,8 @@ func (s *logSink) keep(msg string) {
 	}
 }
 
-// isPanic reports whether a line begins the last words of a failing program: a panic, a fatal error of the Go runtime, a signal, or a
-// panic of a Rust library. Hundreds of lines may follow.
+// isPanic reports whether a line is the first one that a crashing program prints: a panic, a fatal error of the Go runtime, a signal, or
+// a panic of a Rust library. Hundreds of lines may follow.
 func isPanic(line string) bool {
 	if rest, ok := strings.CutPrefix(line, "SIG"); ok {
 		name, _, found := strings.Cut(rest, ": ")
@@ -139,8 +139,8 @@ func isPanic(line string) bool {
 		strings.HasPrefix(line, "thread '") && strings.Contains(line, "' panicked at ")
 }
 
-// lastLine returns the line that explains the backend's end: the first line of a panic, or else the last line.
-func (s *logSink) lastLine() string {
+// lastOutput returns the line that is most likely to explain why the backend ended: the first line of a panic, or else the last line.
+func (s *logSink) lastOutput() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.tail {
@@ -154,19 +154,19 @@ func (s *logSink) lastLine() string {
 	return s.tail[len(s.tail)-1]
 }
 
-// close logs how much was dropped.
+// close logs how many bytes were dropped.
 func (s *logSink) close() {
 	s.mu.Lock()
 	n := s.dropped
 	s.dropped = 0
 	s.mu.Unlock()
 	if n > 0 {
-		s.log.Warn("part of the backend's log was dropped", "bytes", n, "bytes_per_second", logRate, "bytes_in_all", logTotal)
+		s.log.Warn("part of the backend's log was dropped", "bytes", n, "bytes_per_second", logRate, "bytes_in_total", logTotal)
 	}
 }
 
-// parseLogLine parses a JSON line with the keys @message, @level and @timestamp. Any other line is the message itself. Values may have
-// any type: go-plugin's own reader panics on {"@message":1}, so it does not get stderr.
+// parseLogLine parses a JSON line with the keys @message, @level and @timestamp. Any other line is itself the message. Values may have
+// any type. go-plugin's own reader would panic on {"@message":1}, so it does not receive stderr.
 func parseLogLine(b []byte) (slog.Level, string, []slog.Attr) {
 	b = bytes.TrimSpace(b)
 	var rec map[string]json.RawMessage

@@ -13,16 +13,17 @@ import (
 
 // Options select the backend to start and configure its process.
 type Options struct {
-	Path   string            // of the executable
+	Path   string            // path of the executable
 	Name   string            // for messages, such as "cpu"; if empty, derived from Path
 	SHA256 [sha256.Size]byte // digest that the executable must have; zero allows any
 	// Folder describes an installed plugin; nil for a backend that consists of one file.
 	Folder *Folder
 
-	// Artifact is open for reading. Backends map the weights from it. They get the descriptor but never the path. Only the host may be
-	// able to change the file. The caller closes it. If Artifact is nil, Load sends the weights in chunks.
+	// Artifact is the artifact, open for reading. The backend inherits the descriptor and maps the weights from it. It does not get the
+	// path. No other process may be able to change the file. The caller closes it. If Artifact is nil, Load sends the weights in
+	// chunks.
 	Artifact *os.File
-	// IOSize is the largest Program.IOSize that will be loaded, in bytes. If it is 0, the first Load decides.
+	// IOSize is the largest Program.IOSize of the programs that will be loaded, in bytes. 0 means that of the first one.
 	IOSize int64
 	// NoSharedMemory sends inputs and outputs in chunks. RLX_NO_SHM=1 has the same effect.
 	NoSharedMemory bool
@@ -32,16 +33,16 @@ type Options struct {
 
 	Sandbox Sandbox // empty means SandboxOn
 
-	Env      []string     // NAME=VALUE, in addition to the variables in inherited
+	Env      []string     // NAME=VALUE; these variables are added to those that the backend inherits
 	Log      *slog.Logger // receives the backend's log and events; may be nil
 	Timeouts Timeouts
 	TempDir  string // where to create the private directory for sockets; if empty, the system's default
 }
 
-// pinned reports whether the executable must have a certain digest.
+// pinned reports whether the executable must have the digest SHA256.
 func (o Options) pinned() bool { return o.SHA256 != [sha256.Size]byte{} }
 
-// backendName is the backend's name in messages.
+// backendName returns the backend's name for messages.
 func (o Options) backendName() string {
 	if o.Name != "" {
 		return o.Name
@@ -51,17 +52,17 @@ func (o Options) backendName() string {
 
 // A Folder describes the files of an installed plugin.
 type Folder struct {
-	// Dir is the absolute path of the files. The backend may read them in its sandbox. RLX_PLUGIN_DIR tells it the path, because the
-	// executable runs as a copy in memory and cannot look next to itself.
+	// Dir is the absolute path of the folder. The sandbox allows the backend to read it. The backend gets the path in RLX_PLUGIN_DIR,
+	// because the executable runs as a copy in memory and so cannot find the files next to itself.
 	Dir string
 	// Declares is the plugin's sandbox declaration. It replaces the file next to the executable.
 	Declares string
-	// Verify is called right before the start. It returns an error if the files are not those that were installed.
+	// Verify is called right before the start. It returns an error if the files have changed since they were installed.
 	Verify func() error
 }
 
-// inherited lists the host's environment variables that a backend inherits if they are set. It also inherits those that begin with
-// RLX_NAME_, where NAME is its own.
+// inherited lists the environment variables that a backend inherits from the host. It also inherits those that begin with RLX_NAME_,
+// where NAME is the name of the backend.
 var inherited = []string{
 	"HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ", "USER", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR",
 	"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
@@ -83,7 +84,7 @@ func (o Options) environment() []string {
 		}
 	}
 	if o.Folder != nil {
-		// Otherwise Python writes its bytecode next to the modules, and the folder no longer matches what was installed.
+		// Otherwise Python would write bytecode next to its modules, and Verify would find a changed folder.
 		env = append(env, FolderEnv+"="+o.Folder.Dir, "PYTHONDONTWRITEBYTECODE=1")
 	}
 	return append(env, o.Env...)

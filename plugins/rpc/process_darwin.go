@@ -15,8 +15,8 @@ func limitProcess(int) {}
 
 func markCloseOnExec() error { return syscall.ENOSYS }
 
-// reap waits for the child and then kills its group. The group's number may have been reused by then, but this system has no wait that
-// does not reap.
+// reap waits for the child and then kills its group. By then the group's number may have been reused, but this system cannot wait for a
+// process without reaping it.
 func (p *process) reap() {
 	p.cmd.Wait()
 	p.mu.Lock()

@@ -15,20 +15,20 @@ import (
 // execPath returns the path by which a child executes the open file that it inherits as descriptor fd.
 func execPath(_ *os.File, fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
 
-// restrictThread sets what the child inherits from the forking thread: the child dies with this host, and neither it nor its children
-// can gain rights through set-uid files.
+// restrictThread sets attributes that the child inherits from the forking thread: the kernel kills the child when this host dies, and
+// neither the child nor its children can gain rights through set-uid files.
 func restrictThread(attr *syscall.SysProcAttr) {
 	attr.Pdeathsig = syscall.SIGKILL
 	unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 }
 
-// markCloseOnExec marks every descriptor from 3 up. It fails on kernels before 5.11.
+// markCloseOnExec marks all descriptors from 3 up close-on-exec. It fails on kernels before 5.11.
 func markCloseOnExec() error { return unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }
 
 // maxFiles is the limit on a backend's open files (RLIMIT_NOFILE).
 const maxFiles = 1024
 
-// limitProcess sets limits that cannot be set before exec. Core files are disabled, because they would contain the user's tensors.
+// limitProcess sets resource limits, which cannot be set before exec. It disables core files, because they would contain the user's tensors.
 func limitProcess(pid int) {
 	unix.Prlimit(pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil)
 	unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: maxFiles, Max: maxFiles}, nil)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The peak of a small process must not include the memory of the large process that starts it.
+// TestOwnPeakRSS checks that the peak of a small process does not include the memory of the large process that started it.
 func TestOwnPeakRSS(t *testing.T) {
 	const held = 256 << 20
 	if os.Getenv("RLX_TEST_PEAK") != "" {

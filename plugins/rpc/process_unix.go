@@ -19,7 +19,7 @@ import (
 type process struct {
 	cmd    *exec.Cmd
 	pid    int
-	exited chan struct{} // closed once the process has been reaped and its group killed
+	exited chan struct{} // closed when the process has been reaped and its group killed
 
 	mu     sync.Mutex
 	reaped bool
@@ -52,8 +52,8 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// keepFiles marks the host's descriptors close-on-exec. Some that the host inherited may not be, and a backend must get only what
-// ExtraFiles lists.
+// keepFiles marks the host's descriptors close-on-exec. Those that the host itself inherited may not be marked yet, and a backend must
+// inherit only the files in ExtraFiles.
 func keepFiles() {
 	if markCloseOnExec() == nil {
 		return
@@ -100,7 +100,7 @@ func notExecutable(err error) bool {
 	return false
 }
 
-// endGroup kills this process and everything it started. If the process does not lead its group, only the process itself ends.
+// endGroup kills this process and all processes that it started. If this process does not lead its group, only this process ends.
 func endGroup() {
 	if syscall.Getpgrp() == os.Getpid() {
 		syscall.Kill(0, syscall.SIGKILL)

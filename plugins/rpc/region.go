@@ -14,30 +14,30 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// The shared region is one file: a header for heartbeats, then the program's IO space. spec/protocol.md has the layout. Neither side
-// trusts anything in it: sizes and offsets travel in messages.
+// The shared region is one file: a header for heartbeats, followed by the program's IO space. spec/protocol.md defines the layout. Neither
+// side trusts its contents: sizes and offsets are sent in messages.
 const (
-	regionHeader  = 64 << 10 // a multiple of every page size in use
+	regionHeader  = 64 << 10 // size of the header in bytes, a multiple of every page size in use
 	regionMagic   = "RLXIOREG"
 	regionVersion = 1
 
 	// Indices of 8-byte words that only the backend writes. The heartbeat has a cache line of its own.
 	wordBeat       = 64 / 8  // the heartbeat, a counter
-	wordGeneration = 128 / 8 // of the last run that has begun; 0 before the first
+	wordGeneration = 128 / 8 // generation of the last run that has begun; 0 before the first
 	wordSteps      = 136 / 8 // number of steps of that run that have started
 )
 
-// region maps the shared region, on either side.
+// region is one side's mapping of the shared region.
 type region struct {
 	mu     sync.RWMutex // prevents reads of the header after unmapping
 	file   *os.File
 	header []byte
 	words  []int64
 	data   []byte // nil until the size is known
-	dirty  spans  // parts of data that may hold something else than zeros; for the host, guarded by its session's runSlot
+	dirty  spans  // the parts of data that may contain nonzero bytes; used only by the host, and guarded by its session's runSlot
 }
 
-// newRegion creates the host's side with only the header, so that the backend can be started before the program is known. grow sets
+// newRegion creates the region on the host, with only the header. So the backend can be started before the program is known. grow sets
 // the final size.
 func newRegion() (*region, error) {
 	f, err := newMemfd("rlx-io", 0)
@@ -61,7 +61,7 @@ func newRegion() (*region, error) {
 	return r, nil
 }
 
-// mapHeader maps the header, the first part of f.
+// mapHeader maps the header of the region in f.
 func mapHeader(f *os.File) (*region, error) {
 	b, err := unix.Mmap(int(f.Fd()), 0, regionHeader, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
@@ -70,7 +70,7 @@ func mapHeader(f *os.File) (*region, error) {
 	return &region{file: f, header: b, words: tensor.View[int64](b)}, nil
 }
 
-// grow sets the size of the data part. It may be called once.
+// grow sets the size of the data part, in bytes. It may be called only once.
 func (r *region) grow(size int64) error {
 	if err := r.file.Truncate(regionHeader + size); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (r *region) mapData(size int64) error {
 	return nil
 }
 
-// close unmaps the region. Nothing may use data any more; reading a word returns 0 from now on.
+// close unmaps the region. data must not be used afterwards. load returns 0.
 func (r *region) close() {
 	if r == nil {
 		return
@@ -121,7 +121,7 @@ func (r *region) close() {
 	r.file.Close()
 }
 
-// load returns a word, or 0 if the region is closed or nil.
+// load returns a word of the header, or 0 if the region is closed or nil.
 func (r *region) load(word int) int64 {
 	if r == nil {
 		return 0
@@ -134,7 +134,7 @@ func (r *region) load(word int) int64 {
 	return atomic.LoadInt64(&r.words[word])
 }
 
-// store writes a word. Only backends call it.
+// store writes a word of the header. Only backends call it.
 func (r *region) store(word int, v int64) {
 	if r != nil {
 		atomic.StoreInt64(&r.words[word], v)
@@ -165,7 +165,7 @@ func mapFile(f *os.File, offset, size int64) (*mapping, error) {
 	return &mapping{b, b[lead:]}, nil
 }
 
-// mapMemory maps size zero bytes, more than 0, without a file.
+// mapMemory maps size zeroed bytes without a file. size must be positive.
 func mapMemory(size int64) (*mapping, error) {
 	b, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {

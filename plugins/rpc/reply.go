@@ -11,21 +11,21 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// takeOutput appends a chunk to an output. The sizes come from the program, so a backend cannot make the host store more.
-func (x *hostRun) takeOutput(c *rlxv1.Chunk) error {
+// receiveOutput appends a chunk to an output. It rejects bytes beyond the output's size, which the host computed from the program.
+func (x *hostRun) receiveOutput(c *rlxv1.Chunk) error {
 	if x.staged == nil {
 		return lost(ErrProtocol, x.e.s.name, "sent an output in chunks instead of shared memory")
 	}
 	i, want := int(c.GetIndex()), x.bound.outputs
 	if i < 0 || i >= len(want) || !x.r.Wants(i) || int64(len(c.Data)) > want[i].Size-int64(len(x.staged[i])) {
-		return lost(ErrProtocol, x.e.s.name, "sent %d bytes for output %d, more than it has room for", len(c.GetData()), i)
+		return lost(ErrProtocol, x.e.s.name, "sent %d bytes for output %d, which does not need them", len(c.GetData()), i)
 	}
 	x.staged[i] = append(x.staged[i], c.Data...)
 	return nil
 }
 
-// takeDump assembles the value of a node and passes it to the caller's observer.
-func (x *hostRun) takeDump(d *rlxv1.Dump) error {
+// receiveDump appends a chunk to the value of a node. When the value is complete, it passes the value to the caller's observer.
+func (x *hostRun) receiveDump(d *rlxv1.Dump) error {
 	s, p := x.e.s, x.e.prog
 	node := int(d.GetNode())
 	if d.GetFirst() {
@@ -33,7 +33,7 @@ func (x *hostRun) takeDump(d *rlxv1.Dump) error {
 			return lost(ErrProtocol, s.name, "sent the value of node %d, which was not requested", node)
 		}
 		if x.dumps[0] != node {
-			return lost(ErrProtocol, s.name, "sent the value of node %d; want that of node %d first", node, x.dumps[0])
+			return lost(ErrProtocol, s.name, "sent the value of node %d; want node %d first", node, x.dumps[0])
 		}
 		x.dumps = x.dumps[1:]
 		x.dumpAt, x.shape, x.dump = node, p.Graph.Nodes[node].Type.Shape.Eval(x.r.Syms), nil
@@ -44,7 +44,7 @@ func (x *hostRun) takeDump(d *rlxv1.Dump) error {
 		}
 	}
 	if node != x.dumpAt {
-		return lost(ErrProtocol, s.name, "continued node %d, which it had not begun", node)
+		return lost(ErrProtocol, s.name, "continued the value of node %d, which it had not begun", node)
 	}
 	size := p.Graph.Nodes[node].Type.Bytes(x.r.Syms)
 	if int64(len(d.GetData())) > size-int64(len(x.dump)) {
@@ -70,8 +70,8 @@ type observeError struct{ err error }
 func (e *observeError) Error() string { return e.err.Error() }
 func (e *observeError) Unwrap() error { return e.err }
 
-// takeDone checks the summary of a run.
-func (x *hostRun) takeDone(d *rlxv1.Done) error {
+// receiveDone checks and stores the summary of a run.
+func (x *hostRun) receiveDone(d *rlxv1.Done) error {
 	s := x.e.s
 	if d.GetGeneration() != x.header.Generation {
 		return lost(ErrProtocol, s.name, "answered with the result of run %d; want %d", d.GetGeneration(), x.header.Generation)
@@ -82,7 +82,7 @@ func (x *hostRun) takeDone(d *rlxv1.Done) error {
 		}
 	}
 	if x.dumpAt >= 0 {
-		return lost(ErrProtocol, s.name, "ended a run in the middle of node %d", x.dumpAt)
+		return lost(ErrProtocol, s.name, "ended a run before the value of node %d was complete", x.dumpAt)
 	}
 	if len(x.dumps) > 0 {
 		return lost(ErrProtocol, s.name, "ended a run without the value of node %d, which was requested", x.dumps[0])
@@ -98,7 +98,7 @@ func (x *hostRun) takeDone(d *rlxv1.Done) error {
 		steps = len(x.profiled())
 	}
 	if d.Steps != 0 && int(d.Steps) != steps {
-		return lost(ErrProtocol, s.name, "has the times of %d steps; want %d", d.Steps, steps)
+		return lost(ErrProtocol, s.name, "announced the times of %d steps; want %d", d.Steps, steps)
 	}
 	x.stats.Total, x.stats.PeakRSS = time.Duration(d.TotalNs), d.PeakRss
 	x.stats.DeviceMemory, x.steps = d.DeviceMemory, int(d.Steps)
@@ -111,7 +111,7 @@ func (x *hostRun) takeDone(d *rlxv1.Done) error {
 	return nil
 }
 
-// profiled returns the nodes of the steps that the run needs.
+// profiled returns the nodes of the steps whose times a profiled run returns.
 func (x *hostRun) profiled() (nodes []int) {
 	p := x.e.prog
 	needed := p.Needed(x.r.Computed(), x.r.Opts.Dump)
@@ -123,10 +123,10 @@ func (x *hostRun) profiled() (nodes []int) {
 	return nodes
 }
 
-// fetchSteps asks for the time of each step of the last run.
+// fetchSteps requests the time of each step of the last run.
 func (x *hostRun) fetchSteps(ctx context.Context) error {
 	s := x.e.s
-	what := func() string { return "while it gave the times of " + x.e.prog.Method }
+	what := func() string { return "while it sent the step times of " + x.e.prog.Method }
 	return s.call(ctx, s.opts.Timeouts.Stats, what, func(ctx context.Context) error {
 		st, err := s.api.Stats(ctx, &rlxv1.StatsRequest{Executable: x.e.id, Generation: x.header.Generation})
 		if err != nil {
@@ -142,7 +142,7 @@ func (x *hostRun) fetchSteps(ctx context.Context) error {
 				return err
 			}
 			if len(x.stats.Steps)+len(m.Steps) > x.steps {
-				return lost(ErrProtocol, s.name, "sent times of more than %d steps", x.steps)
+				return lost(ErrProtocol, s.name, "sent the times of more than %d steps", x.steps)
 			}
 			for _, t := range m.Steps {
 				i := len(x.stats.Steps)
@@ -155,7 +155,7 @@ func (x *hostRun) fetchSteps(ctx context.Context) error {
 			}
 		}
 		if len(x.stats.Steps) != x.steps {
-			return lost(ErrProtocol, s.name, "sent times of %d steps; want %d", len(x.stats.Steps), x.steps)
+			return lost(ErrProtocol, s.name, "sent the times of %d steps; want %d", len(x.stats.Steps), x.steps)
 		}
 		return nil
 	})

@@ -17,14 +17,14 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// run waits until the session is free and then makes the call. tensors returns the caller's inputs and a function that returns its outputs.
-// That function is called while the backend works, because large outputs take time to allocate.
+// run waits until the session is free and then executes the program. tensors returns the caller's inputs, and a function that allocates the
+// outputs. run calls that function while the backend works, because allocating large outputs takes time.
 func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*binding) (in [][]byte, out func() [][]byte, err error)) (device.Stats, error) {
 	s := e.s
-	if err := s.takeTurn(ctx); err != nil {
+	if err := s.lock(ctx); err != nil {
 		return noStats(), err
 	}
-	defer s.endTurn()
+	defer s.unlock()
 	b, err := e.binder.bind(r.Syms)
 	if err != nil {
 		return noStats(), diag.New(device.ErrInput, e.prog.Method, "%w", err)
@@ -42,17 +42,17 @@ func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*bindin
 	for _, n := range dumps {
 		h.Dump = append(h.Dump, int32(n))
 	}
-	known := e.constants.known(r)
-	asked := without(r, known)
-	written, err := e.bindStates(asked, b, h)
+	cached := e.constants.cached(r)
+	requested := without(r, cached)
+	written, err := e.bindStates(requested, b, h)
 	if err != nil {
 		return noStats(), err
 	}
-	x := &hostRun{e: e, bound: b, in: in, alloc: out, known: known, r: asked, header: h, dumps: dumps, stats: noStats()}
+	x := &hostRun{e: e, bound: b, in: in, alloc: out, cached: cached, r: requested, header: h, dumps: dumps, stats: noStats()}
 	succeeded := invalidate(written)
 	if err = x.run(ctx); err == nil {
 		succeeded()
-		e.constants.learn(r, x.out)
+		e.constants.store(r, x.out)
 	}
 	if err == nil && r.Opts.Profile {
 		err = x.fetchSteps(ctx)
@@ -70,7 +70,7 @@ func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*bindin
 	return x.stats, nil
 }
 
-// inStepOrder returns those of nodes that steps compute, without duplicates, in the order in which a backend sends their values.
+// inStepOrder returns the nodes whose values steps compute, without duplicates, in the order in which a backend sends the values.
 func inStepOrder(p *program.Program, nodes []int) []int {
 	if len(nodes) == 0 {
 		return nil
@@ -90,7 +90,7 @@ func inStepOrder(p *program.Program, nodes []int) []int {
 	return out
 }
 
-// nanIn returns the value in which err reports a NaN, or nil if it reports none.
+// nanIn returns the value in which a NaN was found according to err, or nil if err is another error.
 func nanIn(p *program.Program, err error) *ir.Node {
 	var at *StepError
 	if !errors.Is(err, device.ErrNaN) || !errors.As(err, &at) || at.Step < 1 || at.Step > len(p.Steps) {
@@ -105,47 +105,47 @@ type hostRun struct {
 	e      *Executable
 	bound  *binding
 	in     [][]byte
-	alloc  func() [][]byte // returns the caller's outputs
-	out    [][]byte        // what alloc has returned
-	known  []bool          // outputs that the backend is not asked for; nil for none
-	r      device.Run      // what the backend is asked for
+	alloc  func() [][]byte // allocates the caller's outputs
+	out    [][]byte        // the result of alloc
+	cached []bool          // for each output, whether it comes from the cache of constants; nil for none
+	r      device.Run      // without the cached outputs
 	header *rlxv1.RunHeader
-	dumps  []int // nodes whose values are still expected, in this order
+	dumps  []int // nodes whose values the backend has still to send, in this order
 	stats  device.Stats
 	steps  int
 
 	staged [][]byte // outputs received in chunks
-	dump   []byte   // value that is being assembled
+	dump   []byte   // value of a node, as far as it has been received
 	dumpAt int      // node of dump; -1 for none
-	shape  []int
+	shape  []int    // of dump
 
 	finished  chan struct{} // closed when the call has returned
 	succeeded bool          // set before finished is closed
-	refused   error         // error of the caller's observer; the run is cancelled because of it
+	refused   error         // error of the caller's observer, which cancels the run
 }
 
-// run makes the Run call. Cancelling ctx does not cancel its stream, because after a cancellation the region may be reused only once the
-// run has ended.
+// run makes the Run call. Cancelling ctx cancels the run but not the stream, because the region may be reused only after the run has
+// ended.
 func (x *hostRun) run(ctx context.Context) error {
-	s, x0 := x.e.s, context.WithoutCancel(ctx)
+	s, streamCtx := x.e.s, context.WithoutCancel(ctx)
 	if d, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
-		x0, cancel = context.WithDeadline(x0, d)
+		streamCtx, cancel = context.WithDeadline(streamCtx, d)
 		defer cancel()
 	}
 	x.finished = make(chan struct{})
-	told := make(chan struct{})
+	reported := make(chan struct{})
 	if x.r.Progress != nil {
 		go func() {
-			defer close(told)
+			defer close(reported)
 			x.reportProgress()
 		}()
 	} else {
-		close(told)
+		close(reported)
 	}
 	defer func() {
 		close(x.finished)
-		<-told
+		<-reported
 	}()
 	defer context.AfterFunc(ctx, func() { x.cancelWith(ctx) })()
 	var step *StepError
@@ -153,7 +153,7 @@ func (x *hostRun) run(ctx context.Context) error {
 		step = s.stepOf(x.e.prog)
 		return describeRun(x.e.prog, step)
 	}
-	err := s.call(x0, s.opts.Timeouts.Run, what, x.stream)
+	err := s.call(streamCtx, s.opts.Timeouts.Run, what, x.stream)
 	if err == nil {
 		x.succeeded = true
 		return nil
@@ -164,7 +164,7 @@ func (x *hostRun) run(ctx context.Context) error {
 	return x.atStep(err, step)
 }
 
-// atStep adds step to the chain of err. If err came from the backend and already names a step, atStep adds the name of the step's node.
+// atStep adds step to the chain of err. If err came from the backend and names a step, atStep instead adds the name of that step's node.
 func (x *hostRun) atStep(err error, step *StepError) error {
 	var e *diag.Error
 	if !errors.As(err, &e) {
@@ -192,11 +192,11 @@ func (x *hostRun) atStep(err error, step *StepError) error {
 	return err
 }
 
-// reportProgress passes the number of started steps to the caller until the run ends.
+// reportProgress calls Progress with the number of completed steps until the run ends.
 func (x *hostRun) reportProgress() {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
-	told := -1
+	last := -1
 	for {
 		select {
 		case <-x.finished:
@@ -205,30 +205,30 @@ func (x *hostRun) reportProgress() {
 			}
 			return
 		case <-tick.C:
-			if n, _ := x.e.s.Progress(); n > 0 && n-1 > told {
-				told = n - 1
-				x.r.Progress(told)
+			if n, _ := x.e.s.Progress(); n > 0 && n-1 > last {
+				last = n - 1
+				x.r.Progress(last)
 			}
 		}
 	}
 }
 
-// cancelWith cancels the run when the caller's context is cancelled.
+// cancelWith cancels the run after the caller's context has been cancelled.
 func (x *hostRun) cancelWith(ctx context.Context) {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return // the call has the same deadline, so it ends by itself
+		return // the call has the same deadline and ends without a cancellation
 	}
 	x.cancel()
 }
 
-// cancel asks the backend to end this run. If the run does not end within Timeouts.Cancel, cancel kills the backend.
+// cancel asks the backend to cancel the run. If the run does not end within Timeouts.Cancel, cancel kills the backend.
 func (x *hostRun) cancel() {
 	s := x.e.s
 	limit := time.NewTimer(s.opts.Timeouts.Cancel)
 	defer limit.Stop()
 	ctx, stop := context.WithTimeout(context.Background(), s.opts.Timeouts.Cancel)
 	defer stop()
-	s.api.Cancel(ctx, &rlxv1.CancelRequest{Generation: x.header.Generation}) // its error does not matter; only the end of Run does
+	s.api.Cancel(ctx, &rlxv1.CancelRequest{Generation: x.header.Generation}) // an error does not matter, because only the end of the run counts
 	select {
 	case <-x.finished:
 	case <-s.dead.Done():
@@ -263,21 +263,21 @@ func (x *hostRun) stream(ctx context.Context) error {
 	x.makeOutputs()
 	err = x.receive(st)
 	if err == nil && s.region != nil {
-		x.takeShared()
+		x.readShared()
 	} else if err == nil {
 		for i, b := range x.staged {
-			copy(x.out[i], b) // nothing for an output that was not asked for
+			copy(x.out[i], b) // copies nothing if the output was not requested
 		}
 	}
 	if err != nil {
-		return err // ends ctx and with it the sender
+		return err // the caller then cancels ctx, which ends the sender
 	}
 	<-sent
 	return nil
 }
 
-// prepareShared copies the inputs to the region. Before that it clears the outputs, unless they are zero already: what a backend does not
-// write must not show an earlier run.
+// prepareShared clears the outputs in the region and copies the inputs to it. If a backend does not write all of an output, the caller must
+// not see data of an earlier run. Outputs that are zero already are not cleared again.
 func (x *hostRun) prepareShared() {
 	r := x.e.s.region
 	for i, o := range x.bound.outputs {
@@ -295,8 +295,8 @@ func (x *hostRun) prepareShared() {
 	}
 }
 
-// takeShared copies the outputs out of the region and clears them there, for the next run.
-func (x *hostRun) takeShared() {
+// readShared copies the outputs out of the region. For the next run, it clears those that do not share bytes with another value.
+func (x *hostRun) readShared() {
 	r := x.e.s.region
 	for i, b := range cut(r.data, x.bound.outputs) {
 		switch o := x.bound.outputs[i]; {
@@ -310,7 +310,7 @@ func (x *hostRun) takeShared() {
 	}
 }
 
-// runDirect is stream over the run channel: one message each way.
+// runDirect is like stream, but uses the run channel, with one message in each direction.
 func (x *hostRun) runDirect(ctx context.Context) error {
 	x.dumpAt = -1
 	if err := x.e.s.direct.send(x.header); err != nil {
@@ -323,25 +323,26 @@ func (x *hostRun) runDirect(ctx context.Context) error {
 	}
 	done, err := x.e.s.direct.receive(ctx, spin)
 	if err == nil {
-		err = x.takeDone(done)
+		err = x.receiveDone(done)
 	}
 	x.e.last = x.stats.Total
 	if err == nil {
-		x.takeShared()
+		x.readShared()
 	}
 	return err
 }
 
-// makeOutputs allocates the outputs, and fills those that the host knows, while the backend works.
+// makeOutputs allocates the outputs and copies the cached ones. It is called while the backend works.
 func (x *hostRun) makeOutputs() {
 	x.out = x.alloc()
-	for i, known := range x.known {
-		if known {
+	for i, cached := range x.cached {
+		if cached {
 			tensor.Copy(x.out[i], x.e.constants.data[i])
 		}
 	}
 }
 
+// send sends the header and, without a region, the inputs in chunks.
 func (x *hostRun) send(st grpc.BidiStreamingClient[rlxv1.RunRequest, rlxv1.RunReply]) {
 	err := st.Send(&rlxv1.RunRequest{Part: &rlxv1.RunRequest_Header{Header: x.header}})
 	if x.e.s.region == nil {
@@ -361,7 +362,7 @@ func (x *hostRun) send(st grpc.BidiStreamingClient[rlxv1.RunRequest, rlxv1.RunRe
 	}
 }
 
-// receive reads replies up to Done and the end of the stream.
+// receive reads the replies until the end of the stream.
 func (x *hostRun) receive(st grpc.BidiStreamingClient[rlxv1.RunRequest, rlxv1.RunReply]) error {
 	s := x.e.s
 	x.dumpAt = -1
@@ -385,23 +386,23 @@ func (x *hostRun) receive(st grpc.BidiStreamingClient[rlxv1.RunRequest, rlxv1.Ru
 		}
 		s.running.beats.Add(1)
 		if done {
-			return lost(ErrProtocol, s.name, "sent more after the result")
+			return lost(ErrProtocol, s.name, "sent another message after the result")
 		}
 		switch part := m.Part.(type) {
 		case *rlxv1.RunReply_Progress:
 			s.running.steps.Store(part.Progress.GetSteps())
 		case *rlxv1.RunReply_Dump:
-			err = x.takeDump(part.Dump)
+			err = x.receiveDump(part.Dump)
 			if refused := (*observeError)(nil); errors.As(err, &refused) {
-				// The run has to end first, so go on receiving.
+				// The run must end before its region can be reused, so continue to receive.
 				x.refused, err = refused, nil
 				go x.cancel()
 			}
 		case *rlxv1.RunReply_Output:
-			err = x.takeOutput(part.Output)
+			err = x.receiveOutput(part.Output)
 		case *rlxv1.RunReply_Done:
 			done = true
-			err = x.takeDone(part.Done)
+			err = x.receiveDone(part.Done)
 		default:
 			err = lost(ErrProtocol, s.name, "sent an unknown reply")
 		}

@@ -21,15 +21,15 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc/internal/sandbox"
 )
 
-// A backendRunner is the runner.Runner through which go-plugin sees the backend. go-plugin gets only a handshake line that was already
-// checked, and nothing else that the backend prints.
+// A backendRunner implements runner.Runner, by which go-plugin controls the backend's process. Of what the backend prints, go-plugin gets
+// only the handshake line, after it has been checked.
 type backendRunner struct {
 	name     string // such as "backend cpu"
 	path     string // path of the executable, as the user gave it
 	exe      *os.File
 	files    *childFiles
-	env      []string // added to go-plugin's variables
-	dir      string   // private directory
+	env      []string // environment, in addition to go-plugin's variables
+	dir      string   // private directory for sockets
 	folder   string   // folder of an installed plugin, or empty
 	inMemory bool     // whether exe is a copy in memory
 	confined Confinement
@@ -41,15 +41,14 @@ type backendRunner struct {
 	accepted   atomic.Pointer[handshake]  // nil until the handshake is accepted
 	stderrDone chan struct{}              // closed when stderr ends
 	fault      atomic.Pointer[diag.Error] // why the start failed
-	// tlsFault is set if the TLS handshake failed.
-	tlsFault atomic.Pointer[diag.Error]
-	stdout   *io.PipeReader
-	stderr   *io.PipeReader
+	tlsFault   atomic.Pointer[diag.Error] // why the TLS handshake failed
+	stdout     *io.PipeReader
+	stderr     *io.PipeReader
 }
 
 var _ runner.Runner = (*backendRunner)(nil)
 
-// childFiles are the descriptors that a backend inherits, from 3 up.
+// childFiles are the files that a backend inherits, as descriptors from 3 up.
 type childFiles struct {
 	lifeline *os.File // read end of a pipe; only the host has the write end
 	io       *os.File // shared region; nil for none
@@ -58,7 +57,7 @@ type childFiles struct {
 	exe      *os.File // executable; the backend itself does not use it
 }
 
-// list returns the files in order, the executable last, and the value of RLX_FDS.
+// list returns the files in order, the executable last, and the environment variable RLX_FDS that lists them.
 func (c *childFiles) list() (files []*os.File, env string) {
 	add := func(name string, f *os.File) {
 		if f == nil {
@@ -81,7 +80,7 @@ func (c *childFiles) list() (files []*os.File, env string) {
 // setFault records the first fault.
 func (r *backendRunner) setFault(e *diag.Error) { r.fault.CompareAndSwap(nil, e) }
 
-// build is go-plugin's RunnerFunc. The environment of cmd has only the variables that go-plugin sets for the backend.
+// build implements go-plugin's RunnerFunc. The environment of cmd contains only the variables that go-plugin sets for the backend.
 func (r *backendRunner) build(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.Runner, error) {
 	files, fds := r.files.list()
 	r.cmd = &exec.Cmd{
@@ -90,7 +89,7 @@ func (r *backendRunner) build(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.R
 		Env:        append(append(append([]string{}, r.env...), cmd.Env...), fds),
 		Dir:        r.dir,
 		ExtraFiles: files,
-		// Stdin stays nil, which is /dev/null. go-plugin would pass on the host's.
+		// Stdin is nil, so the backend reads from /dev/null. go-plugin would pass on the host's stdin.
 	}
 	return r, nil
 }
@@ -162,12 +161,13 @@ func (r *backendRunner) startProcess() (*process, error) {
 	}
 	r.proc.Store(nil)
 	if _, ok := err.(syscall.Errno); !ok {
-		return nil, lost(ErrSandbox, r.name, "its sandbox: %w; the launcher %s", err, p.ending())
+		return nil, lost(ErrSandbox, r.name, "the sandbox launcher failed: %w; it %s", err, p.ending())
 	}
 	return nil, err
 }
 
-// drainGrace is how long to read the pipes after the process has exited. Another process may keep the write ends open forever.
+// drainGrace is how long the pipes are read after the process has exited. They may not end, because another process may hold the write
+// ends.
 const drainGrace = 250 * time.Millisecond
 
 // watchOutput reads both pipes until the backend has exited, and passes the handshake to go-plugin.
@@ -226,13 +226,13 @@ func (r *backendRunner) readHandshake(p *process, br *bufio.Reader) (handshake, 
 		select {
 		case <-p.exited:
 			r.drainErrors()
-			words := r.log.lastLine()
-			if words == "" {
-				words = clean(string(line))
+			output := r.log.lastOutput()
+			if output == "" {
+				output = clean(string(line))
 			}
 			e := lost(ErrExited, r.name, "%s %s before the handshake", r.path, p.ending())
-			if words != "" {
-				e.Msg += "; it said: " + abridge(words, 300)
+			if output != "" {
+				e.Msg += "; its last output: " + abridge(output, 300)
 			}
 			r.setFault(e)
 		case <-time.After(2 * drainGrace):
@@ -241,7 +241,7 @@ func (r *backendRunner) readHandshake(p *process, br *bufio.Reader) (handshake, 
 		return handshake{}, false
 	}
 	if errors.Is(err, bufio.ErrBufferFull) {
-		r.setFault(lost(ErrHandshake, r.name, "%s is not a backend: its first line has more than %d bytes", r.path, maxLine))
+		r.setFault(lost(ErrHandshake, r.name, "%s is not a backend: its first line is longer than %d bytes", r.path, maxLine))
 		return handshake{}, false
 	}
 	h, err := parseHandshake(string(line), r.dir, r.versions)
@@ -266,7 +266,7 @@ func (r *backendRunner) Stdout() io.ReadCloser           { return r.stdout }
 func (r *backendRunner) Stderr() io.ReadCloser           { return r.stderr }
 func (r *backendRunner) Name() string                    { return r.name }
 
-// ID is empty before the start. go-plugin takes that to mean that there is nothing to kill.
+// ID returns "" before the start. go-plugin then knows that there is no process to kill.
 func (r *backendRunner) ID() string {
 	if p := r.proc.Load(); p != nil {
 		return strconv.Itoa(p.pid)
@@ -291,7 +291,7 @@ func (r *backendRunner) kill() {
 	}
 }
 
-// PluginToHost is called with the address of the handshake. It checks the address again, because go-plugin dials it.
+// PluginToHost is called with the address from the handshake. It checks the address once more, because go-plugin dials it.
 func (r *backendRunner) PluginToHost(network, addr string) (string, string, error) {
 	if network != "unix" {
 		return "", "", errors.New("address is not a unix socket")
@@ -303,7 +303,8 @@ func (r *backendRunner) HostToPlugin(network, addr string) (string, string, erro
 	return network, addr, nil
 }
 
-// unwrapAll returns the innermost error. It has the system's text without /proc paths, which mean nothing to a user.
+// unwrapAll returns the innermost error. Its text is that of the system, without the /proc paths of the wrappers, which mean nothing to a
+// user.
 func unwrapAll(err error) error {
 	for errors.Unwrap(err) != nil {
 		err = errors.Unwrap(err)

@@ -26,7 +26,7 @@ type Confinement struct {
 	Reason   string   `json:"reason"`   // why a layer is missing; empty if none is
 }
 
-// String describes the confinement briefly: "landlock 7, seccomp, allows gpu" or "none (it is off)".
+// String describes the confinement briefly, such as "landlock 7, seccomp, allows gpu" or "none (turned off)".
 func (c Confinement) String() string {
 	var parts []string
 	if c.Landlock > 0 {
@@ -47,7 +47,7 @@ func (c Confinement) String() string {
 	return s
 }
 
-// confined reports whether at least one layer is in place.
+// confined reports whether at least one layer is active.
 func (c Confinement) confined() bool { return c.layers() != sandbox.Layers{} }
 
 func (c Confinement) allows(word string) bool { return slices.Contains(c.Allowed, word) }
@@ -61,7 +61,7 @@ func confine(name string, asked Sandbox, declared declaration, has sandbox.Layer
 	none := func(why string) Confinement { return Confinement{Allowed: []string{}, Reason: why} }
 	switch asked {
 	case SandboxOff:
-		return none("it is off"), nil
+		return none("turned off"), nil
 	case "", SandboxOn, SandboxRequire:
 	default:
 		return Confinement{}, diag.New(diag.Usage, "sandbox "+string(asked), "is unknown; allowed are on, off, require")
@@ -88,7 +88,7 @@ func confine(name string, asked Sandbox, declared declaration, has sandbox.Layer
 		c.Reason = "this system has no " + strings.Join(missing, ", no ")
 		if require {
 			return Confinement{}, lost(ErrSandbox, name, "cannot be confined: %s", c.Reason).
-				WithHint("without SandboxRequire it is confined by the layers that the system has")
+				WithHint("without SandboxRequire, it is confined by the layers that the system has")
 		}
 	}
 	return c, nil
@@ -97,10 +97,10 @@ func confine(name string, asked Sandbox, declared declaration, has sandbox.Layer
 // availableLayers returns the layers of this system. Tests replace it.
 var availableLayers = sandbox.Available
 
-// declaration is the file next to a backend's executable that lists what it needs in a sandbox. Each word grants a fixed set of paths, so
-// a declaration cannot ask for the user's files.
+// declaration is the content of the file next to a backend's executable that declares what the backend needs in a sandbox. Each word stands
+// for a fixed set of paths, so a declaration cannot give access to the user's files.
 type declaration struct {
-	path string // of the file
+	path string // path of the file
 	gpu  bool
 	none bool
 }

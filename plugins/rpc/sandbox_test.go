@@ -29,7 +29,7 @@ func TestConfine(t *testing.T) {
 		{SandboxOn, nothing, none, "none (this system has no Landlock, no seccomp)", ""},
 		{SandboxOn, nothing, sandbox.Layers{Seccomp: true}, "seccomp (this system has no Landlock)", ""},
 		{SandboxOn, gpu, sandbox.Layers{Landlock: 1}, "landlock 1, allows gpu (this system has no seccomp)", ""},
-		{SandboxOff, gpu, all, "none (it is off)", ""},
+		{SandboxOff, gpu, all, "none (turned off)", ""},
 		{SandboxRequire, gpu, all, "landlock 7, seccomp, allows gpu", ""},
 		{SandboxRequire, cannot, all, "declares in b.sandbox that it runs without a sandbox", ErrSandbox},
 		{SandboxRequire, nothing, none, "cannot be confined: this system has no Landlock, no seccomp", ErrSandbox},
@@ -46,7 +46,7 @@ func TestConfine(t *testing.T) {
 	}
 }
 
-// linkedBackend links the scripted backend under its own name, so that it can have a declaration.
+// linkedBackend makes a link to the scripted backend, so that a declaration can be put next to it.
 func linkedBackend(t *testing.T, mode string) (Options, *logBuffer) {
 	opts, log := testOptions(t, mode)
 	path := filepath.Join(opts.TempDir, "rlx-backend-ref")
@@ -57,7 +57,7 @@ func linkedBackend(t *testing.T, mode string) (Options, *logBuffer) {
 	return opts, log
 }
 
-// With SandboxRequire no backend starts if a layer is missing. A session reports the layers that are in place.
+// TestSandboxRequire checks that with SandboxRequire no backend starts if a layer is missing, and that a session reports its layers.
 func TestSandboxRequire(t *testing.T) {
 	defer func() { availableLayers = sandbox.Available }()
 	has := sandbox.Available()
@@ -110,7 +110,7 @@ func TestDeclaration(t *testing.T) {
 		}
 		s.Close()
 	}
-	// A FIFO does not block a start.
+	// A FIFO must not block a start.
 	opts, _ := linkedBackend(t, "good")
 	if err := syscall.Mkfifo(opts.Path+".sandbox", 0o600); err != nil {
 		t.Fatal(err)

@@ -27,7 +27,8 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// The test binary is also the backend: if modeEnv is set, it plays the named part instead of running tests.
+// If one of these variables is set, the test binary plays a backend or a host instead of running tests. The value of modeEnv is a mode for
+// play.
 const (
 	modeEnv = "RLX_TEST_BACKEND"
 	hostEnv = "RLX_TEST_HOST"
@@ -40,17 +41,18 @@ func TestMain(m *testing.M) {
 	case os.Getenv(hostEnv) != "":
 		playHost()
 	default:
-		flag.Set("test.parallel", "8") // most of these tests only wait; -parallel still overrides this
+		flag.Set("test.parallel", "8") // most of these tests only wait; -parallel on the command line overrides this
 		os.Exit(m.Run())
 	}
 }
 
-// play is a backend that misbehaves as mode says: ACTION@POINT, or a part that never serves.
+// play plays a backend that misbehaves. mode is ACTION@POINT for a backend that misbehaves at one point of the protocol, or the name of a
+// program that never serves.
 func play(mode string) {
 	switch mode {
 	case "good":
 		Serve(ServeConfig{Name: "ref", Backend: refBackend{}, Decode: decodeText, Log: NewLogger(hclogDebug)})
-	case "slow": // slow to start, like an interpreter with large modules
+	case "slow": // like an interpreter that loads large modules
 		time.Sleep(300 * time.Millisecond)
 		play("good")
 	case "exit0":
@@ -69,7 +71,7 @@ func play(mode string) {
 		time.Sleep(time.Hour)
 	case "hang":
 		time.Sleep(time.Hour)
-	case "hang-group": // has a child that ignores SIGTERM and must end too
+	case "hang-group": // has a child that ignores SIGTERM and must be ended, too
 		signal.Ignore(syscall.SIGTERM)
 		p, err := os.StartProcess("/proc/self/exe", os.Args, &os.ProcAttr{Env: []string{modeEnv + "=hang"}, Files: []*os.File{nil, os.Stdout, os.Stderr}})
 		if err != nil {
@@ -93,7 +95,7 @@ func play(mode string) {
 	}
 }
 
-// parts are parts that only one system's tests use.
+// parts are modes that exist only on one operating system.
 var parts = map[string]func(){}
 
 const hclogDebug = slog.LevelDebug

@@ -24,11 +24,12 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// Serve serves the backend to the host that started this process, and returns when the host ends the session. It is all that a backend's
-// main has to call. If a user started the process, Serve prints what the program is and exits with status 1, or 0 for --help.
+// Serve serves the backend to the host that started this process, and returns when the host ends the session. The main function of a
+// backend needs to call nothing else. If a user started the process, Serve prints what the program is for and exits with status 1, or
+// with 0 for --help.
 func Serve(cfg ServeConfig) {
 	if os.Getenv(cookieKey) != cookieValue {
-		startedByHand(cfg.Name, os.Args[1:])
+		explainUse(cfg.Name, os.Args[1:])
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -43,7 +44,7 @@ func Serve(cfg ServeConfig) {
 	}
 	if fds.lifeline != nil {
 		go func() {
-			io.Copy(io.Discard, fds.lifeline) // returns when the host exits, for whatever reason
+			io.Copy(io.Discard, fds.lifeline) // returns when the host exits for any reason
 			endGroup()
 		}()
 	}
@@ -62,8 +63,8 @@ func Serve(cfg ServeConfig) {
 	})
 }
 
-// startedByHand tells a user who ran the backend how it is meant to be used, and exits.
-func startedByHand(name string, args []string) {
+// explainUse tells a user who ran the backend how to use it, and exits.
+func explainUse(name string, args []string) {
 	out, status := os.Stderr, 1
 	if len(args) > 0 && (args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
 		out, status = os.Stdout, 0
@@ -121,7 +122,7 @@ func inheritedFiles(env string) (*childFiles, error) {
 	return c, nil
 }
 
-// serverOptions set the limits and interceptors for every call.
+// serverOptions returns the limits and interceptors for all calls.
 func serverOptions(log *slog.Logger) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage),
@@ -143,8 +144,8 @@ func serverOptions(log *slog.Logger) []grpc.ServerOption {
 	}
 }
 
-// checkServed rejects methods that go-plugin registers and the protocol does not use (reflection, the broker), and calls without a
-// deadline.
+// checkServed rejects calls without a deadline, and methods that go-plugin registers but the protocol does not use (reflection and the
+// broker).
 func checkServed(ctx context.Context, method string) error {
 	switch {
 	case method == stdioMethod, method == shutdownMethod, method == healthMethod:
@@ -153,8 +154,8 @@ func checkServed(ctx context.Context, method string) error {
 	return checkCall(ctx, method)
 }
 
-// recoverCall turns a panic in a call into an error of the call. A panic in another goroutine ends the process; then the host reports its
-// first line.
+// recoverCall converts a panic in a call to an error of the call. A panic in another goroutine ends the process, and the host reports the
+// first line of its output.
 func recoverCall(log *slog.Logger, method string, err *error) {
 	if p := recover(); p != nil {
 		log.Error("panic", "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
@@ -166,12 +167,12 @@ func panicError(p any) error {
 	return diag.New(ErrPanicked, "", "panic: %s", abridge(fmt.Sprint(p), 500))
 }
 
-// protocolError is an error for a request that violates the protocol.
+// protocolError returns the error for a request that violates the protocol.
 func protocolError(format string, args ...any) error {
 	return toWire(diag.New(ErrRefused, "", format, args...), nil)
 }
 
-// statusOf encodes err as a gRPC status. Errors that already are one stay unchanged.
+// statusOf encodes err as a gRPC status. It returns errors that already have a status unchanged.
 func statusOf(err error, at *StepError) error {
 	if s, ok := status.FromError(err); ok && s.Code() != codes.Unknown {
 		return err

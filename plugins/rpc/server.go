@@ -30,12 +30,12 @@ type server struct {
 	files *childFiles
 
 	region *region // nil if tensors are sent in chunks
-	direct bool    // whether the run channel is also served
+	direct bool    // whether runs on the run channel are served, too
 
 	mu        sync.Mutex
 	loaded    map[uint64]*loaded
 	last      uint64 // number of the newest executable
-	cancelled int64  // newest generation that was cancelled
+	cancelled int64  // highest generation that was cancelled
 	cancelRun context.CancelFunc
 	current   int64 // generation of the current run; 0 for none
 
@@ -45,23 +45,23 @@ type server struct {
 	peak      peakSampler
 }
 
-// maxLoaded bounds how many programs are loaded at a time.
+// maxLoaded is the largest number of programs that are loaded at a time.
 const maxLoaded = 64
 
-// loaded is one executable.
+// loaded is a loaded program.
 type loaded struct {
 	prog    *program.Program
 	exe     device.Executable
-	weights *mapping // nil if there are none or they came in chunks
-	memory  *mapping // of io, if tensors are sent in chunks
-	shared  bool
-	spins   bool   // as in Executable
-	io      []byte // the io space
+	weights *mapping // nil if there are none or they were sent in chunks
+	memory  *mapping // holds io if there is no region
+	shared  bool     // whether io is in the region
+	spins   bool     // whether to spin after a run; see runChannel.spin
+	io      []byte   // the IO space
 
 	binder   binder        // guarded by the server's running
 	stats    []device.Step // step times of the last profiled run
-	statsOf  int64
-	poisoned error // set after a panic, which leaves the state unknown
+	statsOf  int64         // generation of that run
+	poisoned error         // set after a panic, which leaves the executable in an unknown state
 	steps    atomic.Int64
 }
 
@@ -79,7 +79,7 @@ func newServer(cfg ServeConfig, files *childFiles) (*server, error) {
 		if files.runs != nil {
 			c, err := openRunChannel(files.runs)
 			if err != nil {
-				return nil, fmt.Errorf("the descriptor for runs: %w", err)
+				return nil, fmt.Errorf("the run channel: %w", err)
 			}
 			s.direct = true
 			go s.serveRuns(c)
@@ -113,7 +113,7 @@ func (s *server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.Loa
 	w := h.GetWeights()
 	switch {
 	case s.cfg.Decode == nil:
-		return toWire(diag.New(device.ErrUnsupported, "", "takes no programs"), nil)
+		return toWire(diag.New(device.ErrUnsupported, "", "cannot load programs"), nil)
 	case h == nil || w == nil:
 		return protocolError("load: the first message is not a header with weights")
 	case h.ProgramSize <= 0 || h.ProgramSize > MaxProgram || len(h.ProgramSha256) != sha256.Size:
@@ -123,7 +123,7 @@ func (s *server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.Loa
 	case h.IoShared != (s.region != nil):
 		return protocolError("load: io_shared is %v; the backend inherited a shared region: %v", h.IoShared, s.region != nil)
 	case s.region == nil && h.IoSize != 0:
-		return protocolError("load: io_size is %d, and there is no shared region; want 0", h.IoSize)
+		return protocolError("load: io_size is %d, but there is no shared region; want 0", h.IoSize)
 	}
 	var enc, weights []byte
 	for int64(len(enc)) < h.ProgramSize || !w.Mapped && int64(len(weights)) < w.Size {
@@ -145,11 +145,11 @@ func (s *server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.Loa
 		enc, weights = append(enc, p...), append(weights, c...)
 	}
 	if sum := sha256.Sum256(enc); !bytes.Equal(sum[:], h.ProgramSha256) {
-		return protocolError("load: the program has another digest than announced")
+		return protocolError("load: the digest of the program is not the announced one")
 	}
 	l := &loaded{shared: s.region != nil}
 	if l.prog, err = s.cfg.Decode(enc); err != nil {
-		// The decoder's codes are about artifacts. The host has already verified this program, so host and backend come from different builds.
+		// The decoder's codes are for errors of artifacts. The host has already verified this program, so host and backend are different builds.
 		return protocolError("load: %w", err)
 	}
 	l.binder.p = l.prog
@@ -172,7 +172,7 @@ func (s *server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.Loa
 	return st.SendAndClose(reply)
 }
 
-// firstOf returns the first message of a stream. It is an error if there is none.
+// firstOf returns the first message of a stream, or an error if there is none.
 func firstOf[M any](st interface{ Recv() (*M, error) }) (*M, error) {
 	m, err := st.Recv()
 	if errors.Is(err, io.EOF) {
@@ -181,7 +181,7 @@ func firstOf[M any](st interface{ Recv() (*M, error) }) (*M, error) {
 	return m, err
 }
 
-// checkPlaces checks that every place is inside its space, because backends slice the spaces by these offsets without further checks.
+// checkPlaces checks that every place is inside its space, because backends use the offsets without further checks.
 func checkPlaces(p *program.Program, weights int64) error {
 	if p.ArenaSize < 0 || p.IOSize < 0 || p.StateSize < 0 || len(p.Places) != len(p.Graph.Nodes) {
 		return diag.New(ErrRefused, "", "load: arena of %d bytes, io space of %d, %d places for %d nodes", p.ArenaSize, p.IOSize,
@@ -202,7 +202,7 @@ func checkPlaces(p *program.Program, weights int64) error {
 	return nil
 }
 
-// place sets the memory for the weights and the IO space of a program.
+// place maps the memory for the weights and the IO space of a program.
 func (s *server) place(l *loaded, h *rlxv1.LoadHeader, weights []byte) (err error) {
 	if s.region == nil {
 		if l.prog.IOSize > 0 { // whole pages, so that backends can use them in place
@@ -239,14 +239,14 @@ func (s *server) place(l *loaded, h *rlxv1.LoadHeader, weights []byte) (err erro
 	return nil
 }
 
-// unmap frees the memory of a program that the backend does not use any more.
+// unmap frees the memory of a program that the backend no longer uses.
 func (l *loaded) unmap() {
 	l.weights.close()
 	l.memory.close()
 	l.io = nil
 }
 
-// start loads the program in the backend and gives it a number.
+// start loads the program in the backend and returns the number of the executable.
 func (s *server) start(ctx context.Context, l *loaded, h *rlxv1.LoadHeader, weights []byte) (uint64, error) {
 	s.mu.Lock()
 	full := len(s.loaded) >= maxLoaded
@@ -264,7 +264,7 @@ func (s *server) start(ctx context.Context, l *loaded, h *rlxv1.LoadHeader, weig
 	if err != nil {
 		return 0, err
 	}
-	if err := info.CheckPrecision(h.Precision); err != nil { // a backend without precisions would silently compute in another one
+	if err := info.CheckPrecision(h.Precision); err != nil { // a backend that does not know precisions would silently use its own
 		return 0, err
 	}
 	l.spins = accelerated(info, h.Device)
@@ -290,7 +290,7 @@ func (s *server) find(id uint64) (*loaded, error) {
 	return nil, protocolError("executable %d is not loaded", id)
 }
 
-// Cancel also works for a run that has not arrived yet, because calls may arrive out of order.
+// Cancel cancels a run. It also works for a run that has not arrived yet, because calls may arrive out of order.
 func (s *server) Cancel(_ context.Context, r *rlxv1.CancelRequest) (*rlxv1.CancelReply, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -311,7 +311,7 @@ func (s *server) Stats(r *rlxv1.StatsRequest, st grpc.ServerStreamingServer[rlxv
 		return err
 	}
 	if l.statsOf != r.Generation || r.Generation == 0 {
-		return protocolError("stats: run %d was not profiled, or another came after it", r.Generation)
+		return protocolError("stats: run %d was not profiled, or is not the last one", r.Generation)
 	}
 	for i := 0; i < len(l.stats); i += maxStepsPerReply {
 		m := &rlxv1.StatsReply{}

@@ -28,13 +28,13 @@ type backendRun struct {
 
 	bound *binding
 	ctx   context.Context
-	run   device.Run // with the header's states and outputs
+	run   device.Run // has the states and outputs of the header
 	st    grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunReply]
 
-	mu sync.Mutex // guards st.Send: dumps and progress come from different goroutines
+	mu sync.Mutex // guards st.Send, because different goroutines send dumps and progress
 }
 
-// Run serves a run whose tensors, dumps or progress travel on the stream.
+// Run serves a run that was requested by gRPC, with dumps, or with tensors in chunks.
 func (s *server) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunReply]) error {
 	first, err := firstOf(st)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *server) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunRepl
 	defer end()
 	x.st = st
 	if !x.l.shared {
-		if err := x.takeInputs(); err != nil {
+		if err := x.receiveInputs(); err != nil {
 			return err
 		}
 	}
@@ -62,7 +62,7 @@ func (s *server) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunRepl
 	return x.answer(stats)
 }
 
-// begin checks a header and locks the server for the run. The caller must call end to unlock it.
+// begin checks the header of a run and locks the server. The caller must call end to unlock it.
 func (s *server) begin(ctx context.Context, h *rlxv1.RunHeader) (x *backendRun, end func(), err error) {
 	if !s.running.TryLock() {
 		return nil, nil, protocolError("run: another run is in progress")
@@ -87,7 +87,7 @@ func (s *server) begin(ctx context.Context, h *rlxv1.RunHeader) (x *backendRun, 
 		return nil, nil, toWire(diag.New(device.ErrInput, "", "%w", err), nil)
 	}
 	if !sameRanges(h.Inputs, b.inputs) || !sameRanges(h.Outputs, b.outputs) {
-		return nil, nil, protocolError("run: the ranges of inputs or outputs are not those that the program computes")
+		return nil, nil, protocolError("run: the ranges of inputs or outputs are not those of the program")
 	}
 	for _, n := range h.Dump {
 		if n < 0 || int(n) >= len(l.prog.Graph.Nodes) || l.prog.Graph.Nodes[n].Op.Tuple {
@@ -105,7 +105,7 @@ func (s *server) begin(ctx context.Context, h *rlxv1.RunHeader) (x *backendRun, 
 func (x *backendRun) failed(stats device.Stats, err error) error {
 	l := x.l
 	at := &StepError{Step: int(l.steps.Load())}
-	if errors.Is(err, device.ErrNaN) { // the backend names the step more exactly than the counter
+	if errors.Is(err, device.ErrNaN) { // the statistics name the node, so the step is known exactly
 		if n := stats.FirstNaN; n >= 0 && n < len(l.prog.Graph.Nodes) {
 			by, result := l.prog.Graph.Nodes[n].Maker()
 			if i := slices.IndexFunc(l.prog.Steps, func(st program.Step) bool { return st.Node == by.ID }); i >= 0 {
@@ -119,8 +119,8 @@ func (x *backendRun) failed(stats device.Stats, err error) error {
 	return statusOf(err, at)
 }
 
-// takeInputs receives the inputs in order into the IO space.
-func (x *backendRun) takeInputs() error {
+// receiveInputs receives the inputs, in order, and stores them in the IO space.
+func (x *backendRun) receiveInputs() error {
 	in := cut(x.l.io, x.bound.inputs)
 	for i, b := range in {
 		if x.run.Fed(i) {
@@ -145,7 +145,7 @@ func (x *backendRun) takeInputs() error {
 	return nil
 }
 
-// execute runs the backend under the current generation.
+// execute executes the run in the backend. It does not start a run that is already cancelled.
 func (x *backendRun) execute() (stats device.Stats, err error) {
 	s, l := x.s, x.l
 	ctx, cancel := context.WithCancel(x.ctx)
@@ -190,7 +190,7 @@ func (x *backendRun) execute() (stats device.Stats, err error) {
 	return l.exe.Run(ctx, r)
 }
 
-// progress sends heartbeats if there is no region to write them to.
+// progress sends heartbeats as messages if there is no region for them.
 func (x *backendRun) progress() (stop func()) {
 	if x.s.region != nil {
 		return func() {}

@@ -15,10 +15,10 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// maxStates bounds how many states a backend has at a time.
+// maxStates is the largest number of states at a time.
 const maxStates = 1024
 
-// MakeState, like the other calls for states, waits until no run is active.
+// MakeState makes a state. Like the other calls for states, it fails while a run is in progress.
 func (s *server) MakeState(ctx context.Context, r *rlxv1.MakeStateRequest) (*rlxv1.MakeStateReply, error) {
 	if !s.running.TryLock() {
 		return nil, protocolError("state: a run is in progress")
@@ -46,7 +46,7 @@ func (s *server) state(id uint64) (device.State, error) {
 	return nil, protocolError("there is no state %d", id)
 }
 
-// stateRange returns the state of a range and checks the range.
+// stateRange returns the state of a range, and an error if the range is not inside it.
 func (s *server) stateRange(r *rlxv1.StateRange) (device.State, error) {
 	st, err := s.state(r.GetState())
 	if err == nil && !inRange(r.GetOffset(), r.GetSize(), st.Size()) {
@@ -141,7 +141,7 @@ func (s *server) WriteState(in grpc.ClientStreamingServer[rlxv1.WriteStateReques
 	return in.SendAndClose(&rlxv1.WriteStateReply{})
 }
 
-// bindStates sets a run's states from its header. The backend checks the ranges.
+// bindStates sets the states and outputs of a run from its header. It leaves the check of the ranges to the backend.
 func (s *server) bindStates(p *program.Program, h *rlxv1.RunHeader, r *device.Run) (err error) {
 	if h.State != 0 {
 		if r.State, err = s.state(h.State); err != nil {

@@ -19,16 +19,16 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// A Session is the host's side of one running backend process. It implements device.Backend. Its methods may be called concurrently; runs
-// happen one at a time. After an error that matches device.ErrLost the process is gone, and every later call except Close returns the same
-// error. Start another session then.
+// A Session is the host's side of one running backend process. It implements device.Backend. Its methods may be called concurrently, but
+// only one run executes at a time. After an error that matches device.ErrLost, the process is gone, and every later call except Close
+// returns the same error. Start another session then.
 type Session struct {
 	name string // such as "backend cpu"
 	opts Options
 	log  *logSink
 
 	confined             Confinement
-	declared             string // path of the declaration
+	declared             string // path of the sandbox declaration
 	exe                  *os.File
 	dir                  *privateDir
 	region               *region // nil if tensors are sent in chunks
@@ -46,14 +46,14 @@ type Session struct {
 	peak                 peakSampler  // decides when to measure peakRSS after a run
 
 	loadMu     sync.Mutex
-	runSlot    chan struct{} // holds a token during a run
+	runSlot    chan struct{} // a mutex for runs and states; see lock
 	generation int64         // number of the last run; guarded by runSlot
 	running    runState
 
 	dead     context.Context // cancelled when the backend is lost or closed
 	kill     context.CancelCauseFunc
 	once     sync.Once
-	released chan struct{} // closed when process, socket and descriptors are gone
+	released chan struct{} // closed when the process, the socket and the descriptors are gone
 }
 
 func newSession(opts Options) *Session {
@@ -63,13 +63,13 @@ func newSession(opts Options) *Session {
 	return s
 }
 
-// Name is the backend's name in messages.
+// Name returns the backend's name for messages.
 func (s *Session) Name() string { return s.opts.backendName() }
 
-// PID is the process number of the backend.
+// PID returns the process number of the backend.
 func (s *Session) PID() int { return s.proc.pid }
 
-// Sandbox is the confinement of the backend's process.
+// Sandbox returns the confinement of the backend's process.
 func (s *Session) Sandbox() Confinement { return s.confined }
 
 // Info returns the description that the backend sent when it started.
@@ -81,8 +81,8 @@ func (s *Session) Info(context.Context) (device.Info, error) {
 }
 
 // PeakRSS returns the peak resident size of the backend's process in bytes, including mapped weights, or 0 if the system does not report
-// it. While the process runs it is measured now. Afterwards it is the last measurement, taken after a run, before the end, or by this
-// method.
+// it. After the process has ended, it returns the last measurement. A measurement is made by this method, after runs, and before the
+// host ends the process.
 func (s *Session) PeakRSS() int64 {
 	now := s.proc.peakRSS()
 	for {
@@ -101,13 +101,13 @@ func (s *Session) Done() <-chan struct{} { return s.dead.Done() }
 func (s *Session) Close() error {
 	s.fail(lost(ErrClosed, s.name, "was closed"))
 	<-s.released
-	s.runSlot <- struct{}{} // a run may still be copying; the memory must not be unmapped before it ends
+	s.runSlot <- struct{}{} // a run may still copy from the region, which must not be unmapped before the run ends
 	s.region.close()
 	<-s.runSlot
 	return nil
 }
 
-// fault returns why the backend is gone, or nil while it runs.
+// fault returns the error with which the backend was lost, or nil while it runs.
 func (s *Session) fault() error {
 	var e *diag.Error
 	if errors.As(context.Cause(s.dead), &e) {
@@ -116,7 +116,7 @@ func (s *Session) fault() error {
 	return nil
 }
 
-// fail marks the backend as lost, keeps the first reason, and kills the process.
+// fail marks the backend as lost with an error, and ends the process. Only the first call has an effect.
 func (s *Session) fail(err error) {
 	s.once.Do(func() {
 		s.kill(err)
@@ -128,8 +128,8 @@ func (s *Session) fail(err error) {
 	})
 }
 
-// blameSandbox adds a hint to an error that the sandbox may have caused.
-func (s *Session) blameSandbox(err error) error {
+// hintSandbox adds a hint to err if the sandbox may be the cause.
+func (s *Session) hintSandbox(err error) error {
 	var e *diag.Error
 	if !s.confined.confined() || !errors.As(err, &e) {
 		return err
@@ -137,9 +137,9 @@ func (s *Session) blameSandbox(err error) error {
 	hint := ""
 	switch {
 	case errors.Is(err, device.ErrUnavailable) && !s.confined.allows(wordGPU):
-		hint = "in its sandbox it sees no GPU, unless " + s.declared + " says " + wordGPU
+		hint = "its sandbox allows no GPU, unless " + s.declared + " says " + wordGPU
 	case errors.Is(err, ErrExited):
-		hint = "its sandbox may be the reason: try --sandbox=off"
+		hint = "its sandbox may be the cause: try --sandbox=off"
 	default:
 		return err
 	}
@@ -153,23 +153,24 @@ func (s *Session) blameSandbox(err error) error {
 func (s *Session) crashed() error {
 	s.runner.drainErrors() // its last output may not have been read yet
 	e := lost(ErrCrashed, s.name, "its process %s", s.proc.ending())
-	if words := s.log.lastLine(); words != "" && s.proc.cmd.ProcessState.ExitCode() >= 0 {
-		e.Hint = "it said: " + abridge(words, 300)
+	if output := s.log.lastOutput(); output != "" && s.proc.cmd.ProcessState.ExitCode() >= 0 {
+		e.Hint = "its last output: " + abridge(output, 300)
 	}
 	return e
 }
 
-// stop ends the process as Close describes. go-plugin's Kill comes last, because it waits for the process to answer.
-func (s *Session) stop(gently bool) {
+// stop ends the process. If graceful, it follows the description of Close; otherwise it sends SIGKILL at once. It calls go-plugin's Kill
+// last, because Kill waits for the process to answer.
+func (s *Session) stop(graceful bool) {
 	if s.proc == nil {
 		if s.client != nil {
 			s.client.Kill()
 		}
 		return
 	}
-	s.PeakRSS() // it cannot be measured later
+	s.PeakRSS() // the last measurement
 	wait := s.opts.Timeouts.Stop
-	if gently && s.conn != nil {
+	if graceful && s.conn != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), wait)
 		s.conn.Invoke(ctx, shutdownMethod, &emptypb.Empty{}, &emptypb.Empty{})
 		cancel()
@@ -183,7 +184,7 @@ func (s *Session) stop(gently bool) {
 	s.client.Kill()
 }
 
-// gone waits at most d for the process to end and reports whether it has.
+// gone waits at most d for the process to end, and reports whether it has ended.
 func (s *Session) gone(d time.Duration) bool {
 	select {
 	case <-s.proc.exited:
@@ -201,12 +202,12 @@ func (s *Session) release() {
 		}
 	}
 	s.direct.close()
-	s.dir.remove() // after the descriptors are freed, because removing needs some
+	s.dir.remove() // last, because it needs free descriptors
 	s.log.close()
 }
 
-// takeTurn waits until nothing else uses the session. Every successful takeTurn needs an endTurn.
-func (s *Session) takeTurn(ctx context.Context) error {
+// lock waits until no run and no call for a state uses the session, and reserves it. The caller must call unlock if lock succeeds.
+func (s *Session) lock(ctx context.Context) error {
 	select {
 	case s.runSlot <- struct{}{}:
 	case <-ctx.Done():
@@ -214,20 +215,20 @@ func (s *Session) takeTurn(ctx context.Context) error {
 	case <-s.dead.Done():
 		return s.fault()
 	}
-	err := s.fault() // select chooses at random among ready cases
+	err := s.fault() // check again, because select chooses at random among the ready cases
 	if err == nil && ctx.Err() != nil {
 		err = interrupted(s.name, ctx)
 	}
 	if err != nil {
-		s.endTurn()
+		s.unlock()
 	}
 	return err
 }
 
-func (s *Session) endTurn() { <-s.runSlot }
+func (s *Session) unlock() { <-s.runSlot }
 
-// call makes one call of the protocol with a deadline while watching the heartbeats. The call ends if the backend is lost. what returns
-// the end of the phrase "while it ..." for error messages.
+// call makes one call of the protocol, with a deadline, while it watches the heartbeats. The call ends if the backend is lost. what
+// describes the call in error messages, such as "while it loaded encode".
 func (s *Session) call(ctx context.Context, limit time.Duration, what func() string, f func(context.Context) error) error {
 	if err := s.fault(); err != nil {
 		return s.during(err, what)
@@ -245,7 +246,7 @@ func (s *Session) call(ctx context.Context, limit time.Duration, what func() str
 	return s.explain(ctx, callCtx, time.Since(begun), err, what)
 }
 
-// during adds what the backend was doing to the error for its end.
+// during adds a description of what the backend was doing to err.
 func (s *Session) during(err error, what func() string) error {
 	var e *diag.Error
 	if !errors.As(err, &e) || what == nil {
@@ -258,10 +259,12 @@ func (s *Session) during(err error, what func() string) error {
 	return &c
 }
 
-// breakGrace is how long the process may outlive the connection before that counts as a broken connection rather than a crash.
+// breakGrace is how long to wait for the process to end after the connection was lost. If the process ends in this time, it has crashed;
+// otherwise it has closed the connection.
 const breakGrace = time.Second
 
-// explain converts the error of a call to a typed one, and decides whether the backend is lost.
+// explain converts the error of a call to a typed error. If the error shows that the backend is lost or violates the protocol, explain
+// stops the backend.
 func (s *Session) explain(ctx, callCtx context.Context, took time.Duration, err error, what func() string) error {
 	if fault := s.fault(); fault != nil {
 		return s.during(fault, what)
@@ -282,12 +285,12 @@ func (s *Session) explain(ctx, callCtx context.Context, took time.Duration, err 
 	if e, ok := fromWire(st, s.name); ok {
 		return e
 	}
-	if errors.Is(ctx.Err(), context.Canceled) { // whatever the cause
+	if errors.Is(ctx.Err(), context.Canceled) { // for any cause
 		return interrupted(s.name, ctx)
 	}
 	switch {
 	case callCtx.Err() != nil || st.Code() == codes.DeadlineExceeded:
-		s.fail(lost(ErrStopped, s.name, "gave no answer within %v", took.Round(time.Millisecond)))
+		s.fail(lost(ErrStopped, s.name, "did not answer within %v", took.Round(time.Millisecond)))
 	case st.Code() == codes.ResourceExhausted:
 		s.fail(lost(ErrProtocol, s.name, "sent a message of more than %d bytes", MaxMessage))
 	case s.runner.tlsFailure() != nil:

@@ -25,7 +25,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// transports runs a test twice: with shared memory and with chunks.
+// transports runs f twice: with tensors in shared memory and in chunks.
 func transports(t *testing.T, f func(t *testing.T, opts Options, log *logBuffer), mode string) {
 	for _, chunks := range []bool{false, true} {
 		t.Run(map[bool]string{false: "shared", true: "chunks"}[chunks], func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestRun(t *testing.T) {
 			t.Fatal(diff)
 		}
 		if e.Memory() != fakeMemory {
-			t.Errorf("runs take %d bytes; the backend said %d", e.Memory(), fakeMemory)
+			t.Errorf("runs take %d bytes; want %d, as reported by the backend", e.Memory(), fakeMemory)
 		}
 		// Sizes change from run to run; 40,000 rows need several chunks.
 		for i, n := range []int{1, 3, 3, 40_000, 2} {
@@ -87,8 +87,8 @@ func TestRun(t *testing.T) {
 	}, "good")
 }
 
-// A backend that does not write its outputs gives zeros, never what an earlier run has left in the region: not one that succeeded, nor one
-// that failed, nor one of another size or executable.
+// TestUnwrittenOutputs checks that outputs which a backend does not write are zero. They must not show what an earlier run has left in the
+// region, whether it succeeded or failed, and whatever its sizes and executable.
 func TestUnwrittenOutputs(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "lazy@run:99")
@@ -123,16 +123,16 @@ func TestUnwrittenOutputs(t *testing.T) {
 			want = wantOutput(t, p, int(c.n), testInput(int(c.n), 1))
 		}
 		if (err != nil) != c.bad || !c.bad && !bytes.Equal(got, want) {
-			t.Errorf("%d rows: error %v, output as it should be: %v", c.n, err, bytes.Equal(got, want))
+			t.Errorf("%d rows: error %v, correct output: %v", c.n, err, bytes.Equal(got, want))
 		}
 	}
 	if s.region == nil || len(s.region.dirty.within(p.Places[p.Graph.Outputs[0].Node.ID].Offset, p.IOSize)) == 0 {
-		t.Error("no shared region was used, or all of it counts as zero; the test is void")
+		t.Error("no shared region was used, or all of it counts as zero; the test proves nothing")
 	}
 }
 
-// A host that uses much memory starts a backend that uses little. The kernel's peak (getrusage) of the child begins with its parent's memory
-// and must not be reported.
+// TestPeakRSSIsTheBackends checks that the peak of a small backend does not include the memory of a large host. The kernel's own figure
+// (getrusage) does include the parent's memory before exec.
 func TestPeakRSSIsTheBackends(t *testing.T) {
 	const held = 512 << 20
 	heap := bytes.Repeat([]byte{1}, held)
@@ -146,7 +146,8 @@ func TestPeakRSSIsTheBackends(t *testing.T) {
 	runtime.KeepAlive(heap)
 }
 
-// Checks the contract of core/device: inputs and outputs in one IO space, progress, profile and dumps.
+// TestBackendInterface checks that a session follows the contract of core/device: inputs and outputs in one IO space, progress, profiles
+// and dumps.
 func TestBackendInterface(t *testing.T) {
 	t.Parallel()
 	transports(t, func(t *testing.T, opts Options, _ *logBuffer) {
@@ -236,7 +237,7 @@ func TestTypedErrors(t *testing.T) {
 	}
 }
 
-// A backend that cannot decode the program reports ErrRefused, not an error about the artifact.
+// TestUndecodable checks that a backend that cannot decode the program reports ErrRefused, not an error about the artifact.
 func TestUndecodable(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "good")
@@ -246,6 +247,7 @@ func TestUndecodable(t *testing.T) {
 	wantCode(t, err, ErrRefused, "load: unexpected end of JSON")
 }
 
+// TestPanicIsAnErrorOfTheCall checks that a panic in a kernel fails the runs of its program, and that the session stays usable.
 func TestPanicIsAnErrorOfTheCall(t *testing.T) {
 	t.Parallel()
 	opts, log := testOptions(t, "panic@run:1")
@@ -259,7 +261,7 @@ func TestPanicIsAnErrorOfTheCall(t *testing.T) {
 		wantCode(t, err, ErrPanicked, "kernel met", "a bug")
 	}
 	for late := time.Now().Add(hangGuard); !strings.Contains(log.String(), "refExecutable"); time.Sleep(time.Millisecond) {
-		if time.Now().After(late) { // the log arrives by another path than the error
+		if time.Now().After(late) { // the log takes another path than the error
 			t.Fatal("the log lacks the stack")
 		}
 	}
@@ -295,13 +297,13 @@ func TestCancel(t *testing.T) {
 		}
 		select {
 		case <-s.Done():
-			t.Fatal("a cancelled run cost the session")
+			t.Fatal("the session ended because of a cancelled run")
 		default:
 		}
 	}, "wait@run:2")
 }
 
-// A context that is cancelled before the call reaches the backend must not leave a run behind.
+// TestCancelledBefore checks that if a context is cancelled before the call reaches the backend, no run is left behind.
 func TestCancelledBefore(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "good")
@@ -391,7 +393,7 @@ func TestArtifactMustBeReadOnly(t *testing.T) {
 	wantCode(t, err, ErrHost, "open for writing")
 }
 
-// Truncating the artifact while it is mapped ends the backend with SIGBUS; the host returns an error.
+// TestTruncatedArtifact truncates the artifact while it is mapped. The backend receives SIGBUS, and the host returns an error.
 func TestTruncatedArtifact(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "good")
@@ -409,6 +411,7 @@ func TestTruncatedArtifact(t *testing.T) {
 	wantGone(t, s, opts)
 }
 
+// TestEnvironment checks the environment, the standard input and the privileges of the backend's process.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("RLX_TEST_SECRET", "hunter2")
 	t.Setenv("RLX_REF_FEATURES", "slow")
@@ -423,7 +426,7 @@ func TestEnvironment(t *testing.T) {
 		t.Error("the backend inherited a variable that is not on the list")
 	}
 	if !bytes.Contains(env, []byte("\x00RLX_REF_FEATURES=slow\x00")) {
-		t.Error("a variable of the backend's own is missing")
+		t.Error("the backend did not inherit a variable with its own prefix")
 	}
 	if !bytes.Contains(env, []byte("\x00"+fdsEnv+"=lifeline=3,io=4,artifact=5,runs=6,executable=7\x00")) {
 		t.Errorf("%s is missing: %q", fdsEnv, env)
@@ -437,7 +440,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// With RLX_NO_SHM=1 the host sends tensors in chunks, io_size is 0, and the backend gets neither the variable nor a region.
+// TestNoSharedMemory checks that with RLX_NO_SHM=1 the host sends tensors in chunks, io_size is 0, and the backend inherits neither the
+// variable nor a region.
 func TestNoSharedMemory(t *testing.T) {
 	t.Setenv(NoSharedMemory, "1")
 	opts, _ := testOptions(t, "good")
@@ -455,7 +459,7 @@ func TestNoSharedMemory(t *testing.T) {
 	}
 }
 
-// A backend must describe itself by the name under which the host starts it.
+// TestNameOfExecutable checks that the name in a backend's description must match the name of its executable.
 func TestNameOfExecutable(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "good")
@@ -474,11 +478,11 @@ func TestNameOfExecutable(t *testing.T) {
 			s.Close()
 			continue
 		}
-		wantCode(t, err, ErrProtocol, "calls itself ref, and its executable rlx-backend-other; want rlx-backend-ref")
+		wantCode(t, err, ErrProtocol, "is called ref in its description, but its executable is rlx-backend-other; want rlx-backend-ref")
 	}
 }
 
-// A descriptor that the host inherited without close-on-exec does not reach the backend.
+// TestInheritedByHost checks that a backend does not inherit a descriptor that is open in the host without close-on-exec.
 func TestInheritedByHost(t *testing.T) {
 	opts, _ := testOptions(t, "good")
 	secret := filepath.Join(opts.TempDir, "secret")
@@ -493,7 +497,7 @@ func TestInheritedByHost(t *testing.T) {
 		t.Skip("no /proc: ", err)
 	}
 	for _, l := range links {
-		// Descriptors of the Go runtime, those in RLX_FDS, and the sandbox's paths in /proc.
+		// Expected are descriptors of the Go runtime, those in RLX_FDS, and those of the sandbox for its paths in /proc.
 		to, err := os.Readlink(l)
 		expected := err != nil || to == "/dev/null" || to == opts.Artifact.Name() || to == opts.Path
 		for _, prefix := range []string{"pipe:", "socket:", "anon_inode:", "/memfd:rlx-io", "/proc", "/sys"} {

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// haveShared is false: without seals a mapped region could be truncated, so tensors travel in chunks on this system.
+// haveShared is false, because this system has no seals, without which a mapped region could be truncated. Tensors are sent in chunks.
 const haveShared = false
 
 var errNoShared = errors.New("this system has no memory that can be shared and sealed")
@@ -19,7 +19,7 @@ func sealShrink(*os.File) error              { return errNoShared }
 func sealShape(*os.File) error               { return errNoShared }
 func isSealed(*os.File) bool                 { return false }
 
-// sealedCopy returns f itself and its hash. The file is executed by path, so others must not be able to write to its directory.
+// sealedCopy returns f itself and its hash. The file is executed by its path, so only this user should be able to write to its directory.
 func sealedCopy(f *os.File, _ string) (*os.File, []byte, error) {
 	sum, err := hashFile(f)
 	return f, sum, err
@@ -34,7 +34,7 @@ func hashFile(f *os.File) ([]byte, error) {
 	h := sha256.New()
 	n, err := io.Copy(h, io.NewSectionReader(f, 0, st.Size()))
 	if err == nil && n != st.Size() {
-		err = fmt.Errorf("file became shorter while it was read")
+		err = fmt.Errorf("the file became shorter while it was read")
 	}
 	return h.Sum(nil), err
 }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// haveShared is true: this system can share memory by descriptor and seal it against truncation.
+// haveShared is true, because this system can share memory by descriptor and seal it against truncation.
 const haveShared = true
 
 // newMemfd creates an anonymous file that can be shared by descriptor.
@@ -25,14 +25,14 @@ func newMemfd(name string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// adviseHuge asks the kernel to read b's file into huge pages, if it is not in memory yet and the file system supports them (ext4 since
-// Linux 6.16, XFS since 5.18). Products that read weights once then run 5 to 10 % faster.
+// adviseHuge asks the kernel to use huge pages for b, which maps a file. It has an effect if the file is not in memory yet and the file
+// system supports huge pages (ext4 since Linux 6.16, XFS since 5.18). Matrix products that read weights once then run 5 to 10 % faster.
 func adviseHuge(b []byte) {
-	_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // an error means small pages
+	_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // after an error, the pages are small
 }
 
-// sealShrink forbids making f smaller. sealShape forbids changes of size and further seals. Without seals, one process could truncate the
-// file and the others that map it would receive SIGBUS.
+// sealShrink forbids making f smaller. sealShape forbids all changes of its size, and further seals. Without seals, one process could
+// truncate the file, and the other process would receive SIGBUS.
 func sealShrink(f *os.File) error { return addSeals(f, unix.F_SEAL_SHRINK) }
 func sealShape(f *os.File) error {
 	return addSeals(f, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
@@ -45,7 +45,7 @@ func addSeals(f *os.File, seals int) error {
 	return nil
 }
 
-// isSealed reports whether f can no longer change its size.
+// isSealed reports whether the size of f can no longer change.
 func isSealed(f *os.File) bool {
 	got, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0)
 	const want = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
@@ -71,7 +71,7 @@ func sealedCopy(f *os.File, name string) (*os.File, []byte, error) {
 		m.Close()
 		return nil, nil, err
 	}
-	// A file that is open for writing cannot be executed, so open it again for reading.
+	// A file that is open for writing cannot be executed, so reopen it for reading.
 	r, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", m.Fd()))
 	m.Close()
 	return r, h.Sum(nil), err

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// span is the bytes [from, to) of the shared region's data.
+// span is a range of bytes [from, to) in the data of the shared region.
 type span struct{ from, to int64 }
 
-// spans are disjoint and in order.
+// spans is a set of bytes, as disjoint ranges in ascending order.
 type spans []span
 
-// with adds the bytes [from, to).
+// with returns s with the bytes [from, to) added.
 func (s spans) with(from, to int64) spans {
 	if from >= to {
 		return s
@@ -21,7 +21,7 @@ func (s spans) with(from, to int64) spans {
 	return out
 }
 
-// without removes the bytes [from, to).
+// without returns s with the bytes [from, to) removed.
 func (s spans) without(from, to int64) (out spans) {
 	for _, p := range s {
 		if before := min(p.to, from); before > p.from {
@@ -34,7 +34,7 @@ func (s spans) without(from, to int64) (out spans) {
 	return out
 }
 
-// within returns the parts of s in [from, to).
+// within returns the intersection of s and [from, to).
 func (s spans) within(from, to int64) (out spans) {
 	for _, p := range s {
 		if p.from, p.to = max(p.from, from), min(p.to, to); p.from < p.to {

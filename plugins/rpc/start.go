@@ -21,9 +21,9 @@ import (
 // offered lists the protocol versions that this host supports.
 var offered = []int{Version}
 
-// Start runs the backend at opts.Path and returns once the backend has described itself. It needs neither the program nor the weights, so
-// the process can start while the artifact is being verified. After an error no process and no socket is left. Start marks all
-// descriptors of this process from 3 up close-on-exec, so that the backend does not inherit them.
+// Start starts the backend at opts.Path, and returns when it has received the backend's description. It needs neither the program nor the
+// weights, so the process can start while the artifact is being verified. If Start fails, it leaves no process and no socket behind. Start
+// marks all descriptors of this process from 3 up close-on-exec, so that the backend does not inherit them.
 func Start(ctx context.Context, opts Options) (*Session, error) {
 	opts.Timeouts = opts.Timeouts.withDefaults()
 	path, err := filepath.Abs(opts.Path)
@@ -34,7 +34,7 @@ func Start(ctx context.Context, opts Options) (*Session, error) {
 	abandon := func(err error) (*Session, error) {
 		s.fail(err)
 		s.Close()
-		return nil, s.blameSandbox(err)
+		return nil, s.hintSandbox(err)
 	}
 	if err := s.prepare(path); err != nil {
 		return abandon(err)
@@ -52,7 +52,7 @@ func Start(ctx context.Context, opts Options) (*Session, error) {
 	return s, nil
 }
 
-// prepare opens the descriptors that the process will inherit.
+// prepare decides how the backend is confined, and opens the descriptors that it will inherit.
 func (s *Session) prepare(path string) error {
 	if s.opts.Artifact != nil {
 		if err := checkReadOnly(s.opts.Artifact); err != nil {
@@ -85,11 +85,11 @@ func (s *Session) prepare(path string) error {
 	}
 	hostErr := func(what string, err error) error { return lost(ErrHost, s.name, "%s: %w", what, err) }
 	if s.dir, err = newPrivateDir(s.opts.TempDir); err != nil {
-		return hostErr("private directory for its socket", err)
+		return hostErr("creating the private directory for its socket", err)
 	}
 	if s.opts.shared() {
 		if s.region, err = newRegion(); err != nil {
-			return hostErr("shared region", err)
+			return hostErr("creating the shared region", err)
 		}
 		if s.opts.IOSize > 0 {
 			if err := s.region.grow(s.opts.IOSize); err != nil {
@@ -99,17 +99,17 @@ func (s *Session) prepare(path string) error {
 	}
 	if s.region != nil {
 		if s.direct, s.runsEnd, err = newRunChannel(); err != nil {
-			return hostErr("socket for runs", err)
+			return hostErr("creating the run channel", err)
 		}
 	}
 	if s.lifelineR, s.lifelineW, err = os.Pipe(); err != nil {
-		return hostErr("lifeline", err)
+		return hostErr("creating the lifeline", err)
 	}
 	return nil
 }
 
-// launch starts the process and completes the handshake. go-plugin waits without a context, so it runs on a separate goroutine; killing the
-// process ends that wait.
+// launch starts the process and completes the handshake. go-plugin waits without a context, so it runs in a separate goroutine. Killing
+// the process ends that wait.
 func (s *Session) launch(ctx context.Context) error {
 	files := &childFiles{lifeline: s.lifelineR, artifact: s.opts.Artifact, runs: s.runsEnd, exe: s.exe}
 	if s.region != nil {
@@ -121,7 +121,7 @@ func (s *Session) launch(ctx context.Context) error {
 	}
 	id, err := newHostIdentity()
 	if err != nil {
-		return lost(ErrHost, s.name, "certificate for the session: %w", err)
+		return lost(ErrHost, s.name, "creating the certificate for the session: %w", err)
 	}
 	env = append(env, "PLUGIN_CLIENT_CERT="+id.pem)
 	r := &backendRunner{name: s.name, path: s.opts.Path, exe: s.exe, inMemory: haveShared && s.opts.pinned(), files: files, env: env,
@@ -137,7 +137,7 @@ func (s *Session) launch(ctx context.Context) error {
 		RunnerFunc:       r.build,
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
 		SkipHostEnv:      true,
-		StartTimeout:     2 * s.opts.Timeouts.Start, // our own timeout comes first
+		StartTimeout:     2 * s.opts.Timeouts.Start, // longer than the timeout below, which gives a typed error
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: s.dir.path},
 		GRPCDialOptions:  dialOptions(r, id, s.opts.Timeouts.Stop),
 		SyncStdout:       s.log,
@@ -186,7 +186,7 @@ func folderDir(f *Folder) string {
 	return f.Dir
 }
 
-// connect calls go-plugin and recovers from its panics: some handshakes make it panic.
+// connect calls go-plugin, and converts its panics to errors, because some handshakes make it panic.
 func connect(c *goplugin.Client) (conn *grpc.ClientConn, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -12,8 +12,8 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// A State is device memory that outlives runs, on the host's side. It implements device.State. Calls of its methods and the session's runs
-// happen one at a time.
+// A State is the host's handle of device memory that outlives runs. It implements device.State. Its methods wait while a run or another
+// call for a state uses the session.
 //
 // If a run that writes to a state fails or is cancelled, the state becomes invalid: runs that use it fail with device.ErrState until Reset,
 // Clear, or Copy from a valid state.
@@ -54,19 +54,19 @@ func (s *Session) MakeState(ctx context.Context, dev string, size int64) (*State
 	return st, nil
 }
 
-// do makes a call while nothing else uses the session.
+// do makes a call of the protocol while nothing else uses the session. what describes it in error messages, such as "cleared a state".
 func (st *State) do(ctx context.Context, what string, f func(context.Context) error) error {
-	return st.inTurn(ctx, func() error {
+	return st.withLock(ctx, func() error {
 		return st.s.call(ctx, st.s.opts.Timeouts.Load, func() string { return "while it " + what }, f)
 	})
 }
 
-// inTurn calls f while nothing else uses the session.
-func (st *State) inTurn(ctx context.Context, f func() error) error {
-	if err := st.s.takeTurn(ctx); err != nil {
+// withLock calls f while nothing else uses the session.
+func (st *State) withLock(ctx context.Context, f func() error) error {
+	if err := st.s.lock(ctx); err != nil {
 		return err
 	}
-	defer st.s.endTurn()
+	defer st.s.unlock()
 	if st.closed {
 		return diag.New(device.ErrInput, st.s.name, "the state is closed")
 	}
@@ -85,7 +85,7 @@ func (st *State) Clear(ctx context.Context) error {
 	})
 }
 
-// Reset sets the tensors of the state to their initial values and makes the state valid.
+// Reset sets the tensors of the state to their initial values, and makes the state valid.
 func (st *State) Reset(ctx context.Context, tensors []program.StateTensor) error {
 	err := st.Clear(ctx)
 	if err == nil {
@@ -114,7 +114,7 @@ func (st *State) Fill(ctx context.Context, tensors []program.StateTensor) (err e
 
 // Invalidate marks the state as invalid. Call it if one of several programs has failed and the last one may not have written to the state.
 func (st *State) Invalidate(ctx context.Context) {
-	_ = st.inTurn(context.WithoutCancel(ctx), func() error {
+	_ = st.withLock(context.WithoutCancel(ctx), func() error {
 		st.invalid = true
 		return nil
 	})
@@ -122,17 +122,17 @@ func (st *State) Invalidate(ctx context.Context) {
 
 // CheckValid returns device.ErrState if the state is invalid.
 func (st *State) CheckValid(ctx context.Context) error {
-	return st.inTurn(ctx, func() error { return st.check(st.s.name) })
+	return st.withLock(ctx, func() error { return st.check(st.s.name) })
 }
 
 func (st *State) check(subject string) error {
 	if st.invalid {
-		return diag.New(device.ErrState, subject, "the state was left by a run that failed or was cancelled").WithHint("reset it, import its contents, or clone another")
+		return diag.New(device.ErrState, subject, "the state is invalid, because a run that writes to it failed or was cancelled").WithHint("reset it, import its contents, or clone another")
 	}
 	return nil
 }
 
-// Copy copies bytes and validity of another state of the same session, device and size.
+// Copy copies the bytes and the validity of another state, which must have the same session, device and size.
 func (st *State) Copy(ctx context.Context, from device.State) error {
 	f, ok := from.(*State)
 	if !ok || f.s != st.s || f.size != st.size {
@@ -147,7 +147,7 @@ func (st *State) Copy(ctx context.Context, from device.State) error {
 	})
 }
 
-// Read reads len(b) bytes at offset into b.
+// Read reads len(b) bytes at an offset in bytes.
 func (st *State) Read(ctx context.Context, offset int64, b []byte) error {
 	if err := device.CheckStateRange(st.s.name, offset, len(b), st.size); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (st *State) Read(ctx context.Context, offset int64, b []byte) error {
 	})
 }
 
-// Write writes b at offset, both in bytes.
+// Write writes b at an offset in bytes.
 func (st *State) Write(ctx context.Context, offset int64, b []byte) error {
 	if err := device.CheckStateRange(st.s.name, offset, len(b), st.size); err != nil {
 		return err
@@ -210,7 +210,7 @@ func (st *State) Close() error {
 	return err
 }
 
-// invalidate marks the states that a run writes to as invalid. Call succeeded to undo that after a successful run.
+// invalidate marks the states that a run will write to as invalid. After a successful run, call succeeded to restore their validity.
 func invalidate(written []*State) (succeeded func()) {
 	before := make([]bool, len(written))
 	for i, st := range written {

@@ -15,7 +15,7 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// TestKeepCancelled: after a cancelled run, states that it wrote to are invalid and states that it only read are valid.
+// TestKeepCancelled checks that after a cancelled run, states that it wrote to are invalid and states that it only read are valid.
 func TestKeepCancelled(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "wait@run:2")
@@ -83,8 +83,8 @@ func (h hostileStates) ReadState(context.Context, *rlxv1.StateRange, ...grpc.Cal
 	return c, nil
 }
 
-// FuzzStates plays a hostile host and a hostile backend. Every call must answer or fail with a status. The host accepts exactly the bytes
-// that it asked for; anything else ends the session with ErrProtocol.
+// FuzzStates plays a hostile host and a hostile backend. Every call must answer or fail with a status. The host must accept exactly the
+// bytes that it requested; anything else must end the session with ErrProtocol.
 func FuzzStates(f *testing.F) {
 	ask := func(state uint64, at, n int64) *rlxv1.WriteStateRequest {
 		return &rlxv1.WriteStateRequest{Part: &rlxv1.WriteStateRequest_Range{Range: &rlxv1.StateRange{State: state, Offset: at, Size: n}}}
@@ -143,7 +143,7 @@ func FuzzStates(f *testing.F) {
 		got := make([]byte, 8)
 		err = st.Read(t.Context(), 0, got)
 		if ok := whole && len(sent) == len(got); ok != (err == nil) || err != nil && !errors.Is(err, ErrProtocol) || ok && !bytes.Equal(got, sent) {
-			t.Fatalf("%d bytes in %d chunks were sent for 8: %v", len(sent), len(parts), err)
+			t.Fatalf("%d bytes in %d chunks were sent; want 8: %v", len(sent), len(parts), err)
 		}
 	})
 }

@@ -23,17 +23,17 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// serverName is the name of every backend in TLS and HTTP/2.
+// serverName is the name of all backends in TLS and HTTP/2.
 const serverName = "localhost"
 
 // hostIdentity is the host's certificate for one session. go-plugin's own certificate uses P-521, which BoringSSL (gRPC for Python and C++)
 // and rustls do not support.
 type hostIdentity struct {
 	cert tls.Certificate
-	pem  string // of the certificate, without the key
+	pem  string // the certificate without the key
 }
 
-// newHostIdentity creates a self-signed certificate. It is not a CA, because rustls rejects a CA as the certificate of a peer.
+// newHostIdentity creates a self-signed certificate. It is not a CA certificate, because rustls rejects these for a peer.
 func newHostIdentity() (hostIdentity, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -45,7 +45,7 @@ func newHostIdentity() (hostIdentity, error) {
 	}
 	t := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: serverName}, DNSNames: []string{serverName},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(30, 0, 0), // sessions may be long and clocks wrong
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(30, 0, 0), // sessions may be long, and clocks may be wrong
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
 	}
@@ -57,7 +57,8 @@ func newHostIdentity() (hostIdentity, error) {
 		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))}, nil
 }
 
-// config accepts only the certificate from the backend's handshake. Names, dates and issuers add nothing to that check.
+// config returns a TLS configuration that accepts only the certificate from the backend's handshake. Names, dates and issuers are not
+// checked, because they add nothing.
 func (id hostIdentity) config(backend func() []byte) *tls.Config {
 	return &tls.Config{
 		Certificates:       []tls.Certificate{id.cert},
@@ -66,14 +67,14 @@ func (id hostIdentity) config(backend func() []byte) *tls.Config {
 		InsecureSkipVerify: true, // replaced by VerifyConnection
 		VerifyConnection: func(c tls.ConnectionState) error {
 			if len(c.PeerCertificates) == 0 || !bytes.Equal(c.PeerCertificates[0].Raw, backend()) {
-				return errors.New("its certificate is not the one of its handshake")
+				return errors.New("its certificate is not the one in its handshake")
 			}
 			return nil
 		},
 	}
 }
 
-// watchedTLS records why a TLS handshake failed. gRPC reports only that there is no connection.
+// watchedTLS records why a TLS handshake failed, because gRPC reports only that there is no connection.
 type watchedTLS struct {
 	credentials.TransportCredentials
 	failed func(error)
@@ -113,10 +114,10 @@ func (r *backendRunner) tlsFailure() *diag.Error { return r.tlsFault.Load() }
 
 // tlsFailed records why a TLS handshake failed.
 func (r *backendRunner) tlsFailed(err error) {
-	hint := "see the table of TLS in spec/protocol.md, section 3"
+	hint := "see the table about TLS in section 3 of spec/protocol.md"
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "remote error" {
-		hint = "the backend refused the host's certificate, which PLUGIN_CLIENT_CERT has: ECDSA on P-256"
+		hint = "the backend rejected the host's certificate (ECDSA on P-256, in PLUGIN_CLIENT_CERT)"
 	}
 	e := lost(ErrHandshake, r.name, "its TLS handshake failed: %w", fmt.Errorf("%s", clean(err.Error())))
 	r.tlsFault.CompareAndSwap(nil, e.WithHint("%s", hint))

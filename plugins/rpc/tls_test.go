@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// playTLS prints a valid handshake and then fails in TLS.
+// playTLS plays a backend that prints a valid handshake and then fails in TLS.
 func playTLS(mode string) {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(os.Getenv("PLUGIN_CLIENT_CERT")))
@@ -58,7 +58,8 @@ func playTLS(mode string) {
 	time.Sleep(time.Hour)
 }
 
-// Every TLS library accepts the host's certificate: P-256, no CA, the name localhost, for client and server.
+// TestHostIdentity checks the properties of the host's certificate that TLS libraries require: P-256, no CA, the name localhost, for client
+// and server.
 func TestHostIdentity(t *testing.T) {
 	id, err := newHostIdentity()
 	if err != nil {

@@ -214,8 +214,8 @@ func TestLogLimits(t *testing.T) {
 	// A line longer than the limit is truncated, and reading continues.
 	s = newLogSink(nil)
 	s.drain(strings.NewReader(strings.Repeat("y", 3*logLine)+"\nlast\n"), "stderr")
-	if s.lastLine() != "last" || s.dropped != 2*logLine+1 {
-		t.Errorf("last words %q, dropped %d", s.lastLine(), s.dropped)
+	if s.lastOutput() != "last" || s.dropped != 2*logLine+1 {
+		t.Errorf("last words %q, dropped %d", s.lastOutput(), s.dropped)
 	}
 }
 
@@ -232,7 +232,7 @@ func TestLastWords(t *testing.T) {
 		var shown bytes.Buffer
 		s := newLogSink(slog.New(slog.NewTextHandler(&shown, &slog.HandlerOptions{Level: slog.LevelWarn})))
 		s.drain(strings.NewReader(strings.Repeat("opened the device\n", logTailLen/10)+first+"\n"+trace), "stderr")
-		if got := s.lastLine(); got != first {
+		if got := s.lastOutput(); got != first {
 			t.Errorf("after %q: %q", first, got)
 		}
 		if n := strings.Count(shown.String(), "\n"); n != logTrace || strings.Contains(shown.String(), "opened") {
@@ -241,7 +241,7 @@ func TestLastWords(t *testing.T) {
 	}
 	s := newLogSink(nil)
 	s.drain(strings.NewReader("SIGNAL\nSIG: x\nSIGNED copy: done\nthe panic: none\nlast\n"), "stderr")
-	if got := s.lastLine(); got != "last" {
+	if got := s.lastOutput(); got != "last" {
 		t.Errorf("lines that only look like a panic's: %q", got)
 	}
 }

@@ -9,10 +9,12 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// beatEvery is the interval between a backend's heartbeats, which are a counter in the region's header or Progress messages.
+// beatEvery is the interval between a backend's heartbeats. A heartbeat increments a counter in the region's header or, without a region, is
+// a Progress message.
 const beatEvery = 250 * time.Millisecond
 
-// runState describes the current run. Its numbers come from the backend, so they are used only for progress bars and messages.
+// runState describes the current run. Its numbers come from the backend and are not trusted, so they are used only for progress bars and
+// messages.
 type runState struct {
 	prog       atomic.Pointer[program.Program] // nil between runs
 	generation atomic.Int64
@@ -27,13 +29,13 @@ func (r *runState) begin(p *program.Program, generation int64) {
 	r.prog.Store(p)
 }
 
-// end clears the state. It also resets beats, so that calls without messages are not watched.
+// end clears the state. It also resets beats, because other calls have no heartbeats without a region.
 func (r *runState) end() {
 	r.prog.Store(nil)
 	r.beats.Store(0)
 }
 
-// Progress returns how many steps of the current run have started, and how many there are; 0, 0 between runs.
+// Progress returns how many steps of the current run have started, and how many it has. It returns 0, 0 between runs.
 func (s *Session) Progress() (started, total int) {
 	p := s.running.prog.Load()
 	if p == nil {
@@ -59,12 +61,12 @@ func (s *Session) stepOf(p *program.Program) *StepError {
 	return &StepError{Step: started, Steps: total, Op: n.Op.Name, Name: n.Label()}
 }
 
-// sampleEvery is the interval between checks of the heartbeat. A stall is a number of unchanged samples and not a duration, because host
-// and backend may both have been suspended for a while.
+// sampleEvery is the interval between checks of the heartbeat. A stall is measured in unchanged samples and not in time, because the machine
+// may have been suspended.
 const sampleEvery = 100 * time.Millisecond
 
-// watch kills the backend if its heartbeats stop for Timeouts.Stall. A backend that never sends one is bounded only by the deadlines. The
-// caller must call stop when the call returns.
+// watch kills the backend if its heartbeats stop for Timeouts.Stall. For a backend that sends none, only the deadlines apply. The caller
+// must call stop at the end of the call.
 //
 // A call shorter than sampleEvery costs one timer and no goroutine, because waking a thread takes longer than a short run.
 func (s *Session) watch() (stop func()) {
@@ -83,7 +85,7 @@ type lifeWatch struct {
 	timer   *time.Timer
 	stopped bool
 	last    int64 // value of the heartbeat in the last sample
-	same    int   // samples since it changed
+	same    int   // number of samples since it changed
 }
 
 func (w *lifeWatch) sample() {
@@ -118,7 +120,7 @@ func (s *Session) beat() int64 {
 	return s.running.beats.Load()
 }
 
-// describeRun returns what the backend was doing, for the error about its end.
+// describeRun describes a run in error messages, such as "during step 2 of 4 (gelu) of encode".
 func describeRun(p *program.Program, step *StepError) string {
 	if step == nil {
 		return fmt.Sprintf("before the first step of %s", p.Method)
