@@ -41,7 +41,7 @@ func TestTask(t *testing.T) {
 		{name: "template in a file", files: map[string]string{fileTokenizer: tinymodel.Tokenizer, fileTemplate: "file", fileTokenizerConfig: `{"chat_template": "other"}`}, end: []int{2}, template: "file"},
 		{name: "no default", files: map[string]string{fileTokenizer: tinymodel.Tokenizer, fileTokenizerConfig: `{"chat_template": [{"name": "rag"}]}`}, wrong: `tokenizer_config.json: chat_template has ["rag"]; want one that is called default`},
 		{name: "not JSON", files: map[string]string{fileGeneration: `[`}, wrong: "generation_config.json: does not have the format of Transformers"},
-		{name: "tokenizer of another model", files: map[string]string{fileTokenizer: strings.Replace(tinymodel.Tokenizer, `"id": 16`, `"id": 160`, 1)},
+		{name: "tokenizer of another model", files: map[string]string{fileTokenizer: strings.Replace(tinymodel.Tokenizer, `"p": 15`, `"p": 160`, 1)},
 			wrong: "tokenizer.json: has tokens up to 160; the vocabulary of the checkpoint has 0 to 159"},
 		{name: "no tokenizer", files: map[string]string{fileTokenizer: "[]"}, code: tokenizer.CodeFile, wrong: "tokenizer.json: "},
 		{name: "end token", files: map[string]string{fileGeneration: `{"eos_token_id": 160}`}, wrong: "end token 160; the vocabulary has 0 to 159"},

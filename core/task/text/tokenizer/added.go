@@ -85,8 +85,12 @@ func (m *matcher) split(text string, token func(id int32), part func(start int, 
 		if a.singleWord && (endsWithWord(text[:from]) || startsWithWord(text[to:])) {
 			continue
 		}
-		if a.lstrip && from > done {
-			from = done + len(strings.TrimRightFunc(text[done:from], unicode.IsSpace))
+		if a.lstrip {
+			if from > done {
+				from = done + len(strings.TrimRightFunc(text[done:from], unicode.IsSpace))
+			} else if from = done; to <= done {
+				continue // white space that the token before has stripped
+			}
 		}
 		if a.rstrip {
 			if to >= runEnd { // measures each run of white space once

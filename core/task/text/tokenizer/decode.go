@@ -221,7 +221,11 @@ func (f *fallback) put(s string, last bool) {
 	token := f.part
 	f.part = ""
 	if len(token) == 6 && strings.HasPrefix(token, "<0x") && token[5] == '>' {
-		if b, err := strconv.ParseUint(token[3:5], 16, 8); err == nil {
+		digits := token[3:5]
+		if digits[0] == '+' { // as Rust's integer parser, which the library calls, accepts it
+			digits = digits[1:]
+		}
+		if b, err := strconv.ParseUint(digits, 16, 8); err == nil {
 			f.run = append(f.run, byte(b))
 			if f.eager {
 				f.characters()

@@ -4,16 +4,23 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// A piece is a part of the text.
+// A piece is a part of the text. Its first lead bytes come from the first character of the text given to Encode, unless a normalizer
+// has dropped that character or the piece is from further on: then lead is 0.
 type piece struct {
-	text  string
-	first bool // whether it begins with the first character of the text given to Encode
+	text string
+	lead int
+}
+
+// from returns the part of p between two offsets.
+func (p piece) from(start, end int) piece {
+	return piece{p.text[start:end], max(0, min(p.lead, end)-start)}
 }
 
 // A normalizer changes the characters of a piece.
@@ -36,10 +43,10 @@ func (l *limit) size(n int) error {
 	return nil
 }
 
-// plain returns a normalizer that applies f, which must not remove the beginning of a text.
-func plain(f func(string) string) normalizer {
+// perChar returns a normalizer that applies f, which maps each character by itself.
+func perChar(f func(string) string) normalizer {
 	return func(p piece, l *limit) (piece, error) {
-		p.text = f(p.text)
+		p.text, p.lead = f(p.text), len(f(p.text[:p.lead]))
 		return p, l.size(len(p.text))
 	}
 }
@@ -57,51 +64,70 @@ func inOrder(list []normalizer) normalizer {
 
 // prependText puts prefix in front of a piece that is not empty.
 func prependText(prefix string) normalizer {
-	return plain(func(s string) string {
-		if s == "" {
-			return s
-		}
-		return prefix + s
-	})
+	return func(p piece, l *limit) (piece, error) {
+		return p.prepend(prefix), l.size(len(prefix) + len(p.text))
+	}
+}
+
+// prepend puts prefix in front of a piece that is not empty. The prefix counts as part of the first character.
+func (p piece) prepend(prefix string) piece {
+	if p.text == "" {
+		return p
+	}
+	if p.lead > 0 {
+		p.lead += len(prefix)
+	}
+	p.text = prefix + p.text
+	return p
 }
 
 func replace(pat pattern, with string) normalizer {
 	return func(p piece, l *limit) (piece, error) {
 		var out strings.Builder
+		lead := 0
 		err := pat.spans(p.text, l, func(start, end int, match bool) error {
-			if match {
-				if start == 0 && end > 0 && with == "" {
-					p.first = false
-				}
-				out.WriteString(with)
-			} else {
+			switch {
+			case !match:
 				out.WriteString(p.text[start:end])
+				lead += p.from(start, end).lead
+			case end <= p.lead: // what replaces a match comes from its last character
+				lead += len(with)
+				fallthrough
+			default:
+				out.WriteString(with)
 			}
 			return l.size(out.Len())
 		})
-		p.text = out.String()
-		return p, err
+		return piece{out.String(), lead}, err
 	}
 }
 
 func strip(left, right bool) normalizer {
 	return func(p piece, _ *limit) (piece, error) {
 		if right {
-			p.text = strings.TrimRightFunc(p.text, unicode.IsSpace)
+			p = p.from(0, len(strings.TrimRightFunc(p.text, unicode.IsSpace)))
 		}
 		if left {
 			s := strings.TrimLeftFunc(p.text, unicode.IsSpace)
-			p.first = p.first && len(s) == len(p.text)
-			p.text = s
+			p = p.from(len(p.text)-len(s), len(p.text))
 		}
 		return p, nil
 	}
 }
 
-func form(f norm.Form) normalizer { return plain(f.String) }
+func form(f norm.Form) normalizer {
+	return func(p piece, l *limit) (piece, error) {
+		lead := len(f.String(p.text[:p.lead]))
+		p.text = f.String(p.text)
+		for p.lead = min(lead, len(p.text)); p.lead < len(p.text) && !utf8.RuneStart(p.text[p.lead]); {
+			p.lead++ // the first character joined the next
+		}
+		return p, l.size(len(p.text))
+	}
+}
 
 // lowercase maps each character separately, whatever its neighbours are.
-var lowercase = plain(func(s string) string {
+var lowercase = perChar(func(s string) string {
 	return strings.ReplaceAll(strings.Map(func(r rune) rune {
 		if r == 'İ' { // the only character whose lower case has two characters
 			return r
@@ -111,7 +137,7 @@ var lowercase = plain(func(s string) string {
 })
 
 // stripAccents removes marks. The library's table of marks is older: it keeps those that were added in Unicode 10 or later.
-var stripAccents = plain(func(s string) string {
+var stripAccents = perChar(func(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.M, r) {
 			return -1
@@ -121,7 +147,7 @@ var stripAccents = plain(func(s string) string {
 })
 
 // nmt implements the NMT rules of SentencePiece: it removes control characters, and turns other kinds of space into spaces.
-var nmt = plain(func(s string) string {
+var nmt = perChar(func(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r >= 1 && r <= 8, r == 0xb, r >= 0xe && r <= 0x1f, r == 0x7f, r == 0x8f, r == 0x9f:
@@ -134,7 +160,7 @@ var nmt = plain(func(s string) string {
 })
 
 // byteLevel maps each byte to the printable character that GPT-2 uses for it.
-var byteLevel = plain(func(s string) string { return string(appendByteLevel(nil, s)) })
+var byteLevel = perChar(func(s string) string { return string(appendByteLevel(nil, s)) })
 
 func appendByteLevel(out []byte, s string) []byte {
 	for i := range len(s) {

@@ -121,8 +121,30 @@ func parse(json []byte) (*Tokenizer, error) {
 	return t, t.addTokens(list)
 }
 
+// assignIDs gives the added tokens the ids that the library gives them: the vocabulary's, or else the next free one. The ids in the file do not
+// matter. Of several entries with the same content the last counts, but all are special if one is.
+func (t *Tokenizer) assignIDs(list []added) (out []added) {
+	at, next := map[string]int{}, int32(len(t.model.vocab))
+	for _, a := range list {
+		if i, again := at[a.content]; again {
+			a.id, a.special = out[i].id, a.special || out[i].special
+			out[i] = a
+			continue
+		}
+		id, ok := t.model.vocab[a.content]
+		if !ok {
+			id = next
+		}
+		a.id, next = id, max(next, id+1)
+		at[a.content] = len(out)
+		out = append(out, a)
+	}
+	return out
+}
+
 // addTokens fills the tables indexed by id, and the matchers.
 func (t *Tokenizer) addTokens(list []added) error {
+	list = t.assignIDs(list)
 	size := int32(0)
 	for _, id := range t.model.vocab {
 		size = max(size, id+1)
@@ -138,14 +160,11 @@ func (t *Tokenizer) addTokens(list []added) error {
 		t.tokens[id], t.known[id] = token, true
 	}
 	for _, a := range list {
-		if id, ok := t.ID(a.content); ok && id != int(a.id) {
-			return fmt.Errorf("added token %.40q has the id %d, and %d elsewhere", a.content, a.id, id)
-		}
 		if t.known[a.id] && t.tokens[a.id] != a.content {
 			return fmt.Errorf("added token %.40q has the id %d of the token %.40q", a.content, a.id, t.tokens[a.id])
 		}
 		t.tokens[a.id], t.known[a.id], t.ids[a.content] = a.content, true, a.id
-		t.special[a.id] = t.special[a.id] || a.special
+		t.special[a.id] = a.special
 		if !a.normalized || t.normalize == nil {
 			m := &t.raw
 			if a.normalized {
@@ -154,9 +173,12 @@ func (t *Tokenizer) addTokens(list []added) error {
 			m.add(a.content, a)
 			continue
 		}
-		p, err := t.normalize(piece{a.content, true}, newLimit(len(a.content)))
+		p, err := t.normalize(piece{a.content, 0}, newLimit(len(a.content)))
 		if err != nil {
 			return fmt.Errorf("added token %.40q cannot be normalised: %w", a.content, err)
+		}
+		if p.text == "" {
+			return unsupported("added token %.40q is empty when it is normalised, which is not supported", a.content)
 		}
 		if len(p.text) > maxAdded {
 			return fmt.Errorf("added token %.40q has %d bytes when it is normalised; at most %d are allowed", a.content, len(p.text), maxAdded)

@@ -86,8 +86,6 @@ func TestErrors(t *testing.T) {
 		{split(`a{1,2000}`), CodeFeature, `has an interval "{1,2000}"`},
 		{`"decoder": {"type": "CTC"}`, CodeFeature, `decoder "CTC" is not supported`},
 		{`"post_processor": {"type": "TemplateProcessing", "single": [{"Sequence": {"id": "B", "type_id": 0}}], "special_tokens": {}}`, CodeFeature, `a text other than A`},
-		{`"added_tokens": [{"id": 1, "content": "<x>"}]`, CodeFile, `added token "<x>" has the id 1 of the token "b"`},
-		{`"added_tokens": [{"id": 7, "content": "a"}]`, CodeFile, `added token "a" has the id 7, and 0 elsewhere`},
 	} {
 		_, err := Parse([]byte(tiny(c.part)))
 		if !errors.Is(err, c.code) || !strings.Contains(err.Error(), c.want) {
@@ -96,6 +94,35 @@ func TestErrors(t *testing.T) {
 	}
 	if _, err := Parse([]byte(`{"model": `)); !errors.Is(err, CodeFile) {
 		t.Error(err)
+	}
+}
+
+// TestAddedIDs checks that added tokens get the ids that the library gives them, whatever the file says.
+func TestAddedIDs(t *testing.T) {
+	tok, err := Parse([]byte(tiny(`"added_tokens": [{"id": 7, "content": "a"}, {"id": 1, "content": "<x>"}, {"id": 9, "content": "<y>"}]`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for token, want := range map[string]int{"a": 0, "<x>": 6, "<y>": 7} {
+		if id, ok := tok.ID(token); !ok || id != want {
+			t.Errorf("%s has the id %d, %v; want %d", token, id, ok, want)
+		}
+	}
+	if tok.Size() != 8 {
+		t.Errorf("%d ids; want 8", tok.Size())
+	}
+	for _, c := range []struct {
+		old, new string
+		code     diag.Code
+		want     string
+	}{
+		{`"b": 1`, `"b": 6`, CodeFile, `added token "<x>" has the id 6 of the token "b"`}, // a vocabulary with a hole
+		{`"normalizer": null`, `"normalizer": {"type": "Replace", "pattern": {"String": "<x>"}, "content": ""}`, CodeFeature, `added token "<x>" is empty when it is normalised`},
+	} {
+		doc := strings.Replace(tiny(""), c.old, c.new, 1)
+		if _, err := Parse([]byte(strings.Replace(doc, `"lstrip": true`, `"normalized": true`, 1))); !errors.Is(err, c.code) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v; want %s with %s", c.new, err, c.code, c.want)
+		}
 	}
 }
 

@@ -142,7 +142,7 @@ func splitBy(pat pattern, b behaviour, invert bool) splitter {
 			if s.start == s.end {
 				return nil
 			}
-			return emit(piece{p.text[s.start:s.end], p.first && s.start == 0})
+			return emit(p.from(s.start, s.end))
 		}
 		err := pat.spans(p.text, l, func(start, end int, match bool) error {
 			s := span{start, end, match != invert}
@@ -181,7 +181,11 @@ const gpt2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?
 // byteLevelSplit divides text by pat, unless it is nil, and maps bytes to characters as byteLevel does.
 func byteLevelSplit(pat pattern, addSpace bool) splitter {
 	encode := func(p piece, emit func(piece) error) error {
-		p.text = string(appendByteLevel(make([]byte, 0, 2*len(p.text)), p.text))
+		b := appendByteLevel(make([]byte, 0, 2*len(p.text)), p.text)
+		if p.lead > 0 {
+			p.lead = len(appendByteLevel(nil, p.text[:p.lead]))
+		}
+		p.text = string(b)
 		return emit(p)
 	}
 	parts := whole
@@ -190,7 +194,7 @@ func byteLevelSplit(pat pattern, addSpace bool) splitter {
 	}
 	return func(p piece, l *limit, emit func(piece) error) error {
 		if addSpace && !strings.HasPrefix(p.text, " ") {
-			p.text = " " + p.text
+			p = p.prepend(" ")
 		}
 		return parts(p, l, func(q piece) error { return encode(q, emit) })
 	}
@@ -204,9 +208,9 @@ func metaspace(mark, scheme string, split bool) splitter {
 		parts = splitBy(literal(mark), mergedWithNext, false)
 	}
 	return func(p piece, l *limit, emit func(piece) error) error {
-		p.text = strings.ReplaceAll(p.text, " ", mark)
-		if (scheme == "always" || scheme == "first" && p.first) && !strings.HasPrefix(p.text, mark) {
-			p.text = mark + p.text
+		p.text, p.lead = strings.ReplaceAll(p.text, " ", mark), len(strings.ReplaceAll(p.text[:p.lead], " ", mark))
+		if (scheme == "always" || scheme == "first" && p.lead > 0) && !strings.HasPrefix(p.text, mark) {
+			p = p.prepend(mark)
 		}
 		return parts(p, l, emit)
 	}

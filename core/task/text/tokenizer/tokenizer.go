@@ -4,7 +4,8 @@
 //
 // Ids and text equal those of version 0.23 of the library, with two exceptions. Regular expressions and normalisation treat
 // characters that are newer than Go's package unicode as unassigned. When decoding leaves out special tokens, it also leaves out
-// those that were matched in normalised text; the library keeps the ones that its normalizer changes.
+// those that were matched in normalised text; the library keeps the ones that its normalizer changes. Like the library, this package
+// gives an added token its id in the vocabulary or the next free id, whatever id the file says.
 //
 // Parse refuses a feature that this package does not implement; it never ignores one.
 package tokenizer
@@ -113,7 +114,10 @@ type encoder struct {
 func (e *encoder) text(text string) error {
 	e.ids = make([]int, 0, len(text)/3+8)
 	return e.t.raw.split(text, e.token, func(start int, part string) error {
-		p := piece{part, start == 0}
+		p := piece{text: part}
+		if start == 0 {
+			_, p.lead = utf8.DecodeRuneInString(part)
+		}
 		if n := e.t.normalize; n != nil {
 			var err error
 			if p, err = n(p, e.limit); err != nil {
@@ -121,7 +125,7 @@ func (e *encoder) text(text string) error {
 			}
 		}
 		return e.t.cooked.split(p.text, e.token, func(start int, part string) error {
-			return e.t.split(piece{part, p.first && start == 0}, e.limit, e.piece)
+			return e.t.split(p.from(start, start+len(part)), e.limit, e.piece)
 		})
 	})
 }

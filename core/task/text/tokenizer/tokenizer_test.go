@@ -61,12 +61,21 @@ func TestGoldens(t *testing.T) {
 	}
 }
 
-// TestPeer runs the cases that bench/tokenizer/compare.py made with the Hugging Face library.
+// TestCorners compares corner cases with the Hugging Face library: added tokens that strip the same white space, have another id in the
+// vocabulary or occur twice, the beginning of a text after a normalizer, and bytes that are not UTF-8.
+func TestCorners(t *testing.T) { checkPeer(t, filepath.Join(goldens, "corners.json")) }
+
+// TestPeer runs the cases that bench/tokenizer/compare.py or corners.py made with the Hugging Face library.
 func TestPeer(t *testing.T) {
 	path := os.Getenv("RLX_TOKENIZER_CASES")
 	if path == "" {
 		t.Skip("RLX_TOKENIZER_CASES names no file")
 	}
+	checkPeer(t, path)
+}
+
+func checkPeer(t *testing.T, path string) {
+	t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -75,8 +84,8 @@ func TestPeer(t *testing.T) {
 		goldenFile
 		Tokenizer json.RawMessage
 	}
-	if err := json.Unmarshal(b, &files); err != nil {
-		t.Fatal(err)
+	if err := json.Unmarshal(b, &files); err != nil || len(files) == 0 {
+		t.Fatalf("%s: %d tokenizers, %v", path, len(files), err)
 	}
 	for _, f := range files {
 		tok, err := Parse(f.Tokenizer)
