@@ -92,7 +92,12 @@ func compileCommand() *cli.Command {
 					return cli.Usagef("compile", "takes one checkpoint; found %d arguments", len(args)).WithHint("try: rlxc model.safetensors -o model.rlx")
 				}
 				graph := isGraph(args[0])
-				for _, name := range []string{"arch", "model-config", "context", "set", "dtype", "quantize"} {
+				for name, value := range map[string]int{"batch": f.batch, "context": f.context} {
+					if fs.Lookup(name).Changed && value < 1 {
+						return cli.Usagef("--"+name, "is %d; allowed are 1 and more", value).WithHint("without the flag, the default applies")
+					}
+				}
+				for _, name := range []string{"arch", "model-config", "batch", "context", "set", "dtype", "quantize"} {
 					if graph && fs.Lookup(name).Changed {
 						return cli.Usagef("--"+name, "applies to checkpoints only; %s is a graph in text form", args[0])
 					}

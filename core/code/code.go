@@ -27,7 +27,7 @@ same state must run on one backend.`)
 
 	CheckpointRead = diag.Define("RLX3010", "checkpoint cannot be read", `
 The checkpoint is missing, is not a regular file, or cannot be read. A checkpoint is a .safetensors file, a model.safetensors.index.json
-beside its shards, or a directory with either.`)
+beside its shards, a directory with either, or a .gguf file.`)
 	CheckpointHeader = diag.Define("RLX3011", "not a valid safetensors file", `
 A safetensors file begins with eight bytes of length and that many bytes of JSON, at most 100 MB, without duplicate keys. This file may
 be truncated or damaged (download it again), or have another format (convert .pth and .bin files to safetensors first).`)

@@ -110,10 +110,14 @@ func choose(dir string) (string, error) {
 		return "", diag.New(CodeRead, dir, "holds both %s and %s", found[0], found[1]).WithHint("name the one to read")
 	}
 	e := diag.New(CodeRead, dir, "holds neither %s nor %s", singleName, indexName)
-	if others, _ := filepath.Glob(filepath.Join(dir, "*.safetensors")); len(others) > 0 {
-		return "", e.WithHint("name a file, such as %s", others[0])
+	for _, ext := range []string{".safetensors", ".gguf"} {
+		if others, _ := filepath.Glob(filepath.Join(dir, "*"+ext)); len(others) == 1 {
+			return "", e.WithHint("name the file: %s", others[0])
+		} else if len(others) > 0 {
+			return "", e.WithHint("name a file, such as %s", others[0])
+		}
 	}
-	return "", e.WithHint("name a .safetensors file")
+	return "", e.WithHint("name a .safetensors or .gguf file")
 }
 
 func (c *Checkpoint) openSingle(path string) error {

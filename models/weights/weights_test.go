@@ -106,8 +106,16 @@ func TestOpenPaths(t *testing.T) {
 	if _, err := Open(filepath.Join(dir, "none")); !errors.Is(err, CodeRead) {
 		t.Errorf("missing file: %v", err)
 	}
-	if _, err := Open(dir); !errors.Is(err, CodeRead) || !strings.Contains(err.Error(), "neither") {
+	if _, err := Open(dir); !errors.Is(err, CodeRead) || !strings.Contains(err.Error(), "name a .safetensors or .gguf file") {
 		t.Errorf("empty directory: %v", err)
+	}
+	write(t, dir, "b.gguf", nil)
+	if _, err := Open(dir); !errors.Is(err, CodeRead) || !strings.HasSuffix(err.Error(), "name the file: "+filepath.Join(dir, "b.gguf")) {
+		t.Errorf("directory with a GGUF file: %v", err)
+	}
+	write(t, dir, "a.gguf", nil)
+	if _, err := Open(dir); !errors.Is(err, CodeRead) || !strings.HasSuffix(err.Error(), "name a file, such as "+filepath.Join(dir, "a.gguf")) {
+		t.Errorf("directory with GGUF files: %v", err)
 	}
 	write(t, dir, singleName, file(two, 12))
 	c, err := Open(dir)
