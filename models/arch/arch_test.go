@@ -75,6 +75,11 @@ func TestConfig(t *testing.T) {
 	if err := c.Load(path); err != nil {
 		t.Fatal(err)
 	}
+	for text, want := range map[string]string{"": "it is empty", "null": "it is null", "{": "unexpected", "[1]": "the value is an array; want an object"} {
+		if err := new(arch.Config).Decode([]byte(text), "x.json"); !errors.Is(err, arch.ErrConfig) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Go ") {
+			t.Errorf("%q: %v; want %q", text, err, want)
+		}
+	}
 	known := map[string]string{"a.n": "a number", "a.eps": "another"}
 	for _, bad := range []string{"a.n", "a.n=", "b.n=3"} {
 		if err := c.Set(bad, known); !errors.Is(err, diag.Usage) {

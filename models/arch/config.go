@@ -79,7 +79,10 @@ func (c *Config) Decode(raw []byte, origin string) error {
 	d.UseNumber()
 	var root map[string]any
 	if err := d.Decode(&root); err != nil {
-		return diag.New(ErrConfig, origin, "is not a JSON object: %w", err)
+		return diag.New(ErrConfig, origin, "is not a JSON object: %w", JSONError(err))
+	}
+	if root == nil {
+		return diag.New(ErrConfig, origin, "is not a JSON object: it is null")
 	}
 	if err := c.flatten("", root, origin); err != nil {
 		return diag.New(ErrConfig, origin, "%w", err)

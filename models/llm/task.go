@@ -87,7 +87,7 @@ func decodeFile(cfg arch.Config, name string, into any) error {
 		return err
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return diag.New(arch.ErrConfig, name, "does not have the format of Transformers: %w", err)
+		return diag.New(arch.ErrConfig, name, "does not have the format of Transformers: %w", arch.JSONError(err))
 	}
 	return nil
 }
@@ -101,7 +101,10 @@ func (x *ids) UnmarshalJSON(b []byte) error {
 		*x = ids{one}
 		return nil
 	}
-	return json.Unmarshal(b, (*[]int)(x))
+	if err := json.Unmarshal(b, (*[]int)(x)); err != nil {
+		return fmt.Errorf("token ids are neither a whole number nor a list of these: %w", arch.JSONError(err))
+	}
+	return nil
 }
 
 // sampling reads generation_config.json. Absent values are off. Without do_sample, the most probable token is chosen.
@@ -163,7 +166,7 @@ func (c config) template(cfg arch.Config, t *text.Task) ([]byte, error) {
 	}
 	var several []struct{ Name, Template string }
 	if err := json.Unmarshal(k.Template, &several); err != nil {
-		return nil, diag.New(arch.ErrConfig, fileTokenizerConfig, "chat_template is neither a text nor a list of named texts: %w", err)
+		return nil, diag.New(arch.ErrConfig, fileTokenizerConfig, "chat_template is neither a text nor a list of named texts: %w", arch.JSONError(err))
 	}
 	var names []string
 	for _, s := range several {
@@ -186,7 +189,7 @@ func (s *special) UnmarshalJSON(b []byte) error {
 	}
 	var one *string
 	if err := json.Unmarshal(b, &one); err != nil {
-		return fmt.Errorf("a special token is neither a text nor an object: %w", err)
+		return fmt.Errorf("a special token is neither a text nor an object: %w", arch.JSONError(err))
 	}
 	if one != nil {
 		*s = special(*one)
