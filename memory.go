@@ -112,14 +112,14 @@ func (b *Budget) check(parts []part) error {
 			texts = append(texts, p.what+" "+units.Bytes(p.bytes))
 		}
 	}
-	tooMuch := func(what string, have int64) *diag.Error {
-		return diag.New(device.ErrMemory, "", "needs %s (%s); %s %s", units.Bytes(total), strings.Join(texts, ", "), what, units.Bytes(have))
+	tooMuch := func(has string, bytes int64) *diag.Error {
+		return diag.New(device.ErrMemory, "", "needs %s (%s); "+has, units.Bytes(total), strings.Join(texts, ", "), units.Bytes(bytes))
 	}
 	switch {
 	case b.limit > 0 && total > b.limit:
-		return tooMuch("the budget allows", b.limit)
+		return tooMuch("the budget allows %s", b.limit)
 	case b.limit == 0 && b.free >= 0 && total > b.free:
-		return tooMuch("free are", b.free).WithHint("a budget with a limit overrides this check")
+		return tooMuch("%s is free", b.free).WithHint("a budget with a limit overrides this check")
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func TestBudget(t *testing.T) {
 	}
 	wantMemory(t, "a sum beyond 2^63", b.Reserve("arena", 1<<63-1), "needs 9223372 TB")
 	free := &Budget{free: 10}
-	wantMemory(t, "more than is free", free.Reserve("arena", 11), "free are 10 B; a budget with a limit overrides")
+	wantMemory(t, "more than is free", free.Reserve("arena", 11), "10 B is free; a budget with a limit overrides")
 	if err := (&Budget{free: -1}).Reserve("arena", 1<<60); err != nil {
 		t.Errorf("a system that does not tell: %v", err)
 	}
@@ -75,7 +75,7 @@ func TestReserve(t *testing.T) {
 	if err := allow(0, need); err != nil {
 		t.Errorf("as much as is free: %v", err)
 	}
-	wantMemory(t, "a byte less", allow(0, need-1), "free are 120 MB")
+	wantMemory(t, "a byte less", allow(0, need-1), "120 MB is free")
 	s.device = device.Device{ID: "0", Memory: 110e6}
 	if err := allow(0, -1); err != nil {
 		t.Errorf("110 MB needed of the device, and there: %v", err)
