@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"time"
 
+	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
@@ -55,17 +57,24 @@ const (
 	wordSteps
 )
 
-type region struct{ data []byte }
+type region struct {
+	data  []byte
+	dirty spans
+}
 
 func (*region) load(int) int64   { return 0 }
 func (*region) grow(int64) error { return os.ErrInvalid }
 func (*region) close()           {}
 
+const shortRun = time.Duration(0)
+
+func accelerated(device.Info, string) bool { return false }
+
 type runChannel struct{}
 
 func (*runChannel) close()                      {}
 func (*runChannel) send(*rlxv1.RunHeader) error { return os.ErrInvalid }
-func (*runChannel) receive(context.Context) (*rlxv1.Done, error) {
+func (*runChannel) receive(context.Context, time.Duration) (*rlxv1.Done, error) {
 	return nil, os.ErrInvalid
 }
 
