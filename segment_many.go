@@ -18,10 +18,14 @@ var EverythingDefault = segment.EverythingDefault
 // A Region is one of the masks of all objects of an image.
 type Region = segment.Region
 
+// Dropped counts the masks that were not good enough, with the best of them.
+type Dropped = segment.Dropped
+
 // A Segmentation holds all objects of an image.
 type Segmentation struct {
 	Labels  *image.Gray16 // as large as the image: 0, or Region.Label of the smallest region at a pixel
 	Regions []Region      // the largest first
+	Dropped Dropped       // masks that the bounds of Everything excluded
 }
 
 // A Runner executes a run, as Session.Run does.
@@ -116,10 +120,11 @@ func (g *Segmenter) Everything(ctx context.Context, run Runner, embedding Tensor
 	}
 	geometry, points := g.Task.Geometry(size.X, size.Y), o.Points(size.X, size.Y)
 	found := make([][]Region, len(points))
+	var dropped Dropped
 	err := g.decode(ctx, run, embedding, at(points), size, func(prompt int, r *Result, i int) error {
 		logits, h, w, quality, err := g.logits(r, i)
 		if err == nil {
-			found[prompt] = g.Task.Candidates(logits, h, w, quality, geometry, o, points[prompt])
+			found[prompt] = g.Task.Candidates(logits, h, w, quality, geometry, o, points[prompt], &dropped)
 		}
 		return err
 	})
@@ -130,7 +135,7 @@ func (g *Segmenter) Everything(ctx context.Context, run Runner, embedding Tensor
 	for _, list := range found {
 		all = append(all, list...)
 	}
-	out := &Segmentation{image.NewGray16(image.Rect(0, 0, size.X, size.Y)), o.Distinct(all)}
+	out := &Segmentation{image.NewGray16(image.Rect(0, 0, size.X, size.Y)), o.Distinct(all), dropped}
 	var again []Point
 	for _, r := range out.Regions {
 		again = append(again, r.Point)

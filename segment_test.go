@@ -59,6 +59,9 @@ func TestEncodedImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if all.Dropped.Poor == 0 || all.Dropped.IoU >= 0.8 || all.Dropped.Unstable != 0 {
+		t.Errorf("everything dropped %+v", all.Dropped)
+	}
 	if len(all.Regions) != 1 || all.Regions[0].Area != 512 || all.Regions[0].Box != [4]int{0, 0, 32, 16} || all.Labels.Gray16At(31, 15).Y != 1 {
 		t.Errorf("everything is %+v", all.Regions)
 	}

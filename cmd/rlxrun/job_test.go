@@ -52,7 +52,8 @@ func twoColours(t *testing.T, w, h int) string {
 
 // withDefaults sets the defaults that declare would set.
 func withDefaults(f segmentFlags) *segmentFlags {
-	f.grid, f.minIoU = segment.EverythingDefault.Side, segment.EverythingDefault.MinIoU
+	d := segment.EverythingDefault
+	f.grid, f.minIoU, f.minStability = d.Side, d.MinIoU, d.MinStability
 	return &f
 }
 

@@ -38,16 +38,17 @@ var _ = registerTask(taskKind{
 
 // segmentFlags are the flags of the task "segment".
 type segmentFlags struct {
-	shared      *imageFlag
-	image       string // path of --image
-	points, box cli.List
-	mask        string
-	maskPrompt  string
-	pointsFile  string
-	everything  bool
-	folder      string // value of --images: a folder or a pattern
-	grid        int
-	minIoU      float64
+	shared       *imageFlag
+	image        string // path of --image
+	points, box  cli.List
+	mask         string
+	maskPrompt   string
+	pointsFile   string
+	everything   bool
+	folder       string // value of --images: a folder or a pattern
+	grid         int
+	minIoU       float64
+	minStability float64
 }
 
 func (f *segmentFlags) declare(fs *cli.FlagSet) {
@@ -59,6 +60,7 @@ func (f *segmentFlags) declare(fs *cli.FlagSet) {
 	fs.BoolVar(&f.everything, "everything", false, "find all objects; write a label image and a list to the folder of -o")
 	fs.IntVar(&f.grid, "grid", segment.EverythingDefault.Side, "`N` with --everything: search from N x N points")
 	fs.Float64Var(&f.minIoU, "min-iou", segment.EverythingDefault.MinIoU, "`0..1` with --everything: drop masks with a lower predicted quality")
+	fs.Float64Var(&f.minStability, "min-stability", segment.EverythingDefault.MinStability, "`0..1` with --everything: drop masks that change more with the threshold")
 	fs.StringVar(&f.folder, "images", "", "`DIR|GLOB` many images; -o names a folder, which gets a folder per image. Images that are already done are skipped")
 	fs.StringVar(&f.mask, "mask", segment.MaskBest, "`best|all|N` write the mask with the highest predicted quality, all masks, or one by number")
 }
@@ -94,6 +96,9 @@ func (f *segmentFlags) given() []string {
 	}
 	if f.minIoU != segment.EverythingDefault.MinIoU {
 		out = append(out, "--min-iou")
+	}
+	if f.minStability != segment.EverythingDefault.MinStability {
+		out = append(out, "--min-stability")
 	}
 	if f.folder != "" {
 		out = append(out, "--images")

@@ -11,6 +11,7 @@ import (
 	"image"
 	"image/png"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,6 +46,8 @@ type imageEnd struct {
 	State string `json:"state"` // "done", "skipped" if it was done before, or "failed"
 	Masks int    `json:"masks"`
 	Error string `json:"error,omitempty"`
+
+	Dropped *segment.Dropped `json:"dropped,omitempty"` // with --everything
 }
 
 // record is the content of masks.json: what was found in an image. It is written last, so an image with this file is done.
@@ -56,6 +59,8 @@ type record struct {
 	Labels string           `json:"labels,omitempty"` // file of the label image
 	Masks  []recordMask     `json:"masks,omitempty"`
 	All    []segment.Region `json:"regions,omitzero"` // with --everything, also if there are none
+
+	Dropped *segment.Dropped `json:"dropped,omitempty"` // with --everything: masks that were not good enough
 }
 
 // recordMask describes one mask.
@@ -70,9 +75,9 @@ const recordName = "masks.json"
 // many returns the job for flags that write to a folder; ok is false if the flags do not.
 func (f *segmentFlags) many(g *rlx.Segmenter, s *session) (j *manyJob, ok bool, err error) {
 	all := rlx.EverythingDefault
-	all.Side, all.MinIoU = f.grid, f.minIoU
+	all.Side, all.MinIoU, all.MinStability = f.grid, f.minIoU, f.minStability
 	if !f.everything && all != rlx.EverythingDefault {
-		return nil, true, cli.Usagef("--everything", "is missing; --grid and --min-iou belong to it")
+		return nil, true, cli.Usagef("--everything", "is missing; --grid, --min-iou and --min-stability belong to it")
 	}
 	if f.pointsFile == "" && !f.everything && f.folder == "" {
 		return nil, false, nil
@@ -286,8 +291,8 @@ func (j *manyJob) one(ctx context.Context, s *session, path, dir string) (end im
 		if rec.Key, err = j.key(s, path); err != nil {
 			return end, err
 		}
-		if n, ok := done(dir, rec.Key); ok {
-			end.State, end.Masks = "skipped", n
+		if old, ok := done(dir, rec.Key); ok {
+			end.State, end.Masks, end.Dropped = "skipped", len(old.Masks)+len(old.All), old.Dropped
 			return end, nil
 		}
 	}
@@ -318,6 +323,7 @@ func (j *manyJob) one(ctx context.Context, s *session, path, dir string) (end im
 		if err != nil {
 			return end, err
 		}
+		rec.Dropped, end.Dropped = &found.Dropped, &found.Dropped
 		rec.Labels, rec.All, end.Masks = "labels.png", append([]segment.Region{}, found.Regions...), len(found.Regions)
 		if err := picture(rec.Labels, found.Labels); err != nil {
 			return end, err
@@ -372,12 +378,11 @@ func (j *manyJob) key(s *session, path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// done reports whether a folder has all masks of a key, and how many.
-func done(dir, key string) (n int, ok bool) {
+// done returns the record of a folder that has all masks of a key.
+func done(dir, key string) (r record, ok bool) {
 	raw, err := regular.ReadFile(filepath.Join(dir, recordName), maxPrompts)
-	var r record
 	if err != nil || json.Unmarshal(raw, &r) != nil || r.Key != key {
-		return 0, false
+		return r, false
 	}
 	names := []string{}
 	if r.Labels != "" {
@@ -388,10 +393,10 @@ func done(dir, key string) (n int, ok bool) {
 	}
 	for _, name := range names {
 		if st, err := os.Stat(filepath.Join(dir, filepath.Base(name))); err != nil || !st.Mode().IsRegular() {
-			return 0, false
+			return r, false
 		}
 	}
-	return len(r.Masks) + len(r.All), true
+	return r, true
 }
 
 func (j *manyJob) json(sum *summary) any {
@@ -404,20 +409,43 @@ func (j *manyJob) json(sum *summary) any {
 // note returns a summary of the images. Those that failed have lines of their own.
 func (j *manyJob) note() string {
 	count, masks, failed := map[string]int{}, 0, ""
+	var dropped segment.Dropped
 	for _, e := range j.ends {
 		count[e.State]++
 		masks += e.Masks
+		if d := e.Dropped; d != nil {
+			dropped.Add(*d)
+		}
 		if e.Error != "" {
 			failed += "failed: " + e.Error + "\n"
 		}
 	}
 	if j.flags.folder == "" && count["skipped"] > 0 {
-		return fmt.Sprintf("%s found in %s from before", cli.Count(masks, "mask", "masks"), j.dir)
+		return fmt.Sprintf("%s found in %s from before%s", cli.Count(masks, "mask", "masks"), j.dir, j.whyNone(masks, dropped))
 	} else if j.flags.folder == "" {
-		return fmt.Sprintf("%s in %s", cli.Count(masks, "mask", "masks"), j.dir)
+		return fmt.Sprintf("%s in %s%s", cli.Count(masks, "mask", "masks"), j.dir, j.whyNone(masks, dropped))
 	}
-	return failed + fmt.Sprintf("%s: %d done, %d done before, %d failed; %s in %s", cli.Count(len(j.ends), "image", "images"), count["done"], count["skipped"], count["failed"],
-		cli.Count(masks, "mask", "masks"), j.dir)
+	return failed + fmt.Sprintf("%s: %d done, %d done before, %d failed; %s in %s%s", cli.Count(len(j.ends), "image", "images"), count["done"], count["skipped"], count["failed"],
+		cli.Count(masks, "mask", "masks"), j.dir, j.whyNone(masks, dropped))
+}
+
+// whyNone says which bounds to lower if --everything has dropped all masks.
+func (j *manyJob) whyNone(masks int, d segment.Dropped) string {
+	if masks > 0 || d.Poor+d.Unstable == 0 {
+		return ""
+	}
+	out := fmt.Sprintf("\ndropped: %d below --min-iou %g, %d others below --min-stability %g", d.Poor, j.all.MinIoU, d.Unstable, j.all.MinStability)
+	if d.IoU > 0 {
+		down := func(v float32) float64 { return math.Floor(float64(v)*100) / 100 }
+		out += fmt.Sprintf("; the closest has quality %.2f and stability %.2f and needs", d.IoU, d.Stability)
+		if float64(d.IoU) < j.all.MinIoU {
+			out += fmt.Sprintf(" --min-iou %.2f", down(d.IoU))
+		}
+		if float64(d.Stability) < j.all.MinStability {
+			out += fmt.Sprintf(" --min-stability %.2f", down(d.Stability))
+		}
+	}
+	return out
 }
 
 // verdict returns an error if images failed.

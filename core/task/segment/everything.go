@@ -55,15 +55,49 @@ type Region struct {
 	Token     int     `json:"-"` // index of the mask among those of the point
 }
 
-// Candidates returns the masks of one point that are good enough. logits has shape [Tokens,h,w], iou [Tokens]. Areas and boxes are
+// Dropped counts masks that Everything dropped because of its bounds. A user who finds too few objects sees here which bounds to lower.
+type Dropped struct {
+	Poor     int `json:"poor"`     // masks whose predicted quality is below MinIoU
+	Unstable int `json:"unstable"` // empty masks, and others whose stability is below MinStability
+	// IoU and Stability are those of the mask that came closest to both bounds, or 0 if there is none.
+	IoU       float32 `json:"closest_iou"`
+	Stability float32 `json:"closest_stability"`
+
+	closest float64 // share of the bounds that this mask reaches, at most 1
+}
+
+// Add adds the masks of e.
+func (d *Dropped) Add(e Dropped) {
+	d.Poor, d.Unstable = d.Poor+e.Poor, d.Unstable+e.Unstable
+	if e.closest > d.closest || d.IoU == 0 && e.IoU > 0 { // an e from a file has no closest
+		d.IoU, d.Stability, d.closest = e.IoU, e.Stability, e.closest
+	}
+}
+
+// reached returns the share of a bound that v reaches, at most 1, or 0 for a NaN.
+func reached(v, bound float64) float64 {
+	switch {
+	case v >= bound:
+		return 1
+	case v > 0:
+		return v / bound
+	}
+	return 0
+}
+
+// Candidates returns the masks of one point that are good enough, and counts the others in d. logits has shape [Tokens,h,w], iou [Tokens]. Areas and boxes are
 // estimates at the resolution of the logits; boxes are scaled to the image.
-func (s *Task) Candidates(logits []float32, h, w int, iou []float32, g Geometry, o Everything, at Point) (out []Region) {
+func (s *Task) Candidates(logits []float32, h, w int, iou []float32, g Geometry, o Everything, at Point, d *Dropped) (out []Region) {
 	cover := func(scaled, n int) int { return min(n, (scaled*n+s.Size-1)/s.Size) } // logits that the image covers
 	cw, ch := cover(g.ScaledW, w), cover(g.ScaledH, h)
 	threshold := float32(s.Threshold)
 	for t := s.BestFirst; t <= s.BestLast; t++ {
-		if !(float64(iou[t]) >= o.MinIoU) {
-			continue
+		quality := reached(float64(iou[t]), o.MinIoU)
+		if quality < 1 {
+			d.Poor++
+			if quality <= d.closest { // its stability does not matter
+				continue
+			}
 		}
 		inner, outer, area := 0, 0, 0
 		x0, y0, x1, y1 := cw, ch, 0, 0
@@ -82,7 +116,13 @@ func (s *Task) Candidates(logits []float32, h, w int, iou []float32, g Geometry,
 			}
 		}
 		stability := float64(inner) / float64(max(outer, 1))
-		if area == 0 || stability < o.MinStability {
+		if quality < 1 || area == 0 || stability < o.MinStability {
+			if quality == 1 {
+				d.Unstable++
+			}
+			if area > 0 {
+				d.Add(Dropped{IoU: iou[t], Stability: float32(stability), closest: min(quality, reached(stability, o.MinStability))})
+			}
 			continue
 		}
 		px := func(v, n, scaled, size int) int { // converts a position from logits to the image

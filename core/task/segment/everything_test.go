@@ -38,16 +38,22 @@ func TestCandidates(t *testing.T) {
 		first []float32
 		iou   float32
 		want  int
+
+		dropped segment.Dropped
 	}{
-		"good":                 {logitsOf(8, 8, 5, 2, 1, 6, 3), 0.9, 1},
-		"poor":                 {logitsOf(8, 8, 5, 2, 1, 6, 3), 0.4, 0},
-		"of no quality":        {logitsOf(8, 8, 5, 2, 1, 6, 3), nan, 0},
-		"unstable":             {logitsOf(8, 8, 0.5, 2, 1, 6, 3), 0.9, 0},
-		"empty":                {logitsOf(8, 8, 5, 0, 0, 0, 0), 0.9, 0},
-		"in the padding alone": {logitsOf(8, 8, 5, 0, 4, 8, 8), 0.9, 0},
+		"good":                 {logitsOf(8, 8, 5, 2, 1, 6, 3), 0.9, 1, segment.Dropped{Unstable: 1}},
+		"poor":                 {logitsOf(8, 8, 5, 2, 1, 6, 3), 0.4, 0, segment.Dropped{Poor: 1, IoU: 0.4, Stability: 1, Unstable: 1}},
+		"of no quality":        {logitsOf(8, 8, 5, 2, 1, 6, 3), nan, 0, segment.Dropped{Poor: 1, Unstable: 1}},
+		"unstable":             {logitsOf(8, 8, 0.5, 2, 1, 6, 3), 0.9, 0, segment.Dropped{Unstable: 2, IoU: 0.9}},
+		"empty":                {logitsOf(8, 8, 5, 0, 0, 0, 0), 0.9, 0, segment.Dropped{Unstable: 2}},
+		"in the padding alone": {logitsOf(8, 8, 5, 0, 4, 8, 8), 0.9, 0, segment.Dropped{Unstable: 2}},
 	} {
 		logits := append(c.first, make([]float32, 64)...) // the second mask is unstable
-		got := s.Candidates(logits, 8, 8, []float32{c.iou, 1}, g, o, segment.Point{})
+		var d segment.Dropped
+		got := s.Candidates(logits, 8, 8, []float32{c.iou, 1}, g, o, segment.Point{}, &d)
+		if d.Poor != c.dropped.Poor || d.Unstable != c.dropped.Unstable || d.IoU != c.dropped.IoU || d.Stability != c.dropped.Stability {
+			t.Errorf("%s: dropped %+v; want %+v", name, d, c.dropped)
+		}
 		if len(got) != c.want {
 			t.Errorf("%s: %d masks; want %d", name, len(got), c.want)
 		} else if c.want == 1 && (got[0].Box != [4]int{8, 4, 24, 12} || got[0].Area != 8 || got[0].Token != 0) {
