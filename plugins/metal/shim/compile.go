@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -132,11 +133,24 @@ func (c cache) make(ctx context.Context, path string, text []byte, args ...strin
 	return os.Rename(filepath.Join(dir, "made"), path)
 }
 
+// swizzle matches several components of a vector. All names of the kernel's own end in _.
+var swizzle = regexp.MustCompile(`\.[xyzw]{2,4}\b`)
+
+// components returns the call for a swizzle, which C++ lacks: .at<1, 0>() for .yx.
+func components(swizzle string) string {
+	var at []string
+	for _, c := range swizzle[1:] {
+		at = append(at, fmt.Sprint(strings.IndexRune("xyzw", c)))
+	}
+	return ".at<" + strings.Join(at, ", ") + ">()"
+}
+
 // write appends a kernel as C++ in a namespace of its own, and its rlx_kernel_entry.
 func (c cache) write(b *strings.Builder, k *msl.Kernel) {
 	name := c.name(k)
 	// A macro removes the address space "threadgroup". It would also remove the word in this attribute.
 	text := strings.Replace(k.Text, " [[threadgroup(0)]]", "", 1)
+	text = swizzle.ReplaceAllStringFunc(text, components)
 	var args []string
 	for n := range k.Buffers + 1 { // the last one holds the sizes
 		args = append(args, fmt.Sprintf("b[%d]", n))

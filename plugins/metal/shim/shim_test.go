@@ -138,6 +138,31 @@ func TestMeaning(t *testing.T) {
 	}
 }
 
+// TestSwizzles: components of vectors in any order and number, and operators between them.
+func TestSwizzles(t *testing.T) {
+	d := start(t, 64, `
+@group(0) @binding(0) var<storage, read_write> y: array<u32>;
+fn digits(v: vec4<u32>) -> u32 { return v.x * 1000u + v.y * 100u + v.z * 10u + v.w; }
+@compute @workgroup_size(1)
+fn main() {
+  let v = vec4<u32>(1u, 2u, 3u, y[0]);
+  y[0] = digits(v.wzyx);
+  y[1] = digits(v.yyww * v.yxwz + v.xxzz);
+  y[2] = digits(vec4<u32>(v.zw.yx, v.xyz.zy));
+  y[3] = digits(vec4<u32>(vec2<u32>(2u, 3u).yx, max(v.wx, v.yz)));
+}
+`)
+	binary.LittleEndian.PutUint32(d.memory, 4)
+	if err := d.run(0, 1, 1, 0, 16); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []uint32{4321, 5000 + 300 + 190 + 15, 4332, 3243} {
+		if got := binary.LittleEndian.Uint32(d.memory[4*i:]); got != want {
+			t.Errorf("word %d is %d; want %d", i, got, want)
+		}
+	}
+}
+
 // defined returns the sixteen results of the kernel meaning.
 func defined(a, b uint32) [16]uint32 {
 	p, q := int32(a), int32(b)
