@@ -92,7 +92,7 @@ func (x *executable) add(d dispatch) {
 		x.statuses++
 	}
 	d.stateful = x.isStateful(d.shader, &d)
-	d.at, d.size = x.paramBytes, fieldBytes(d.shader.Fields)
+	d.at, d.size = x.paramBytes, max(4, 4*int64(fieldWords(d.shader.Fields)))
 	x.paramBytes += program.AlignUp(d.size)
 	x.dispatches = append(x.dispatches, d)
 }
@@ -276,15 +276,15 @@ func (d *dispatch) operand(b kernels.Binding) *ir.Node {
 	return nil
 }
 
-// fieldBytes returns the size of a parameter struct in bytes.
-func fieldBytes(fields []string) int64 {
-	n := int64(0)
+// fieldWords returns the size of a parameter struct in words of 4 bytes.
+func fieldWords(fields []string) int {
+	n := 0
 	for _, f := range fields {
-		count := int64(1)
+		count := 1
 		if _, typ, ok := strings.Cut(f, ":"); ok && typ != "f32" {
 			fmt.Sscan(typ, &count)
 		}
-		n += 4 * count
+		n += count
 	}
-	return max(n, 4)
+	return n
 }

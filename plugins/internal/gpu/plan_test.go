@@ -1,9 +1,37 @@
 package gpu
 
 import (
+	"bytes"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
+
+// TestParams checks that a shader has a value for each word of its parameter struct.
+func TestParams(t *testing.T) {
+	s := kernels.Shader{Name: "mine", Fields: []string{"n", "scale:f32", "batch:2"}}
+	if got := appendParams([]byte{7}, s, []uint32{1, 2, 3, 0x04050607}); !bytes.Equal(got, []byte{7, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 7, 6, 5, 4}) {
+		t.Errorf("the bytes are %v", got)
+	}
+	if got := appendParams(nil, kernels.Shader{}, []uint32{}); len(got) != 0 {
+		t.Errorf("no fields: the bytes are %v", got)
+	}
+	for n := range 7 {
+		if n == 4 {
+			continue
+		}
+		func() {
+			defer func() {
+				if why, _ := recover().(string); !strings.HasPrefix(why, "BUG: shader mine has ") {
+					t.Errorf("%d values for 4 words: panic %q", n, why)
+				}
+			}()
+			appendParams(nil, s, make([]uint32, n))
+		}()
+	}
+}
 
 // TestMerge checks that weights near each other are merged, and that the results begin at multiples of the unit.
 func TestMerge(t *testing.T) {

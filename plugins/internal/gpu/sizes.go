@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"encoding/binary"
+	"fmt"
 	"maps"
 
 	"github.com/rlx-go/rlx/core/device"
@@ -71,9 +72,7 @@ func (x *executable) sizesOf(syms map[string]int64) (*sizes, error) {
 		if p == nil {
 			continue
 		}
-		for _, v := range p {
-			out.params = binary.LittleEndian.AppendUint32(out.params, v)
-		}
+		out.params = appendParams(out.params, d.shader, p)
 		w := &out.workgroups[i]
 		if err = x.g.checkLoops(d.shader, c); err == nil {
 			w[0], w[1], err = x.g.fold(d.shader.Groups(c))
@@ -87,6 +86,17 @@ func (x *executable) sizesOf(syms map[string]int64) (*sizes, error) {
 		}
 	}
 	return out, nil
+}
+
+// appendParams appends the bytes of a parameter struct, whose declaration in WGSL is made from the shader's fields.
+func appendParams(to []byte, s kernels.Shader, values []uint32) []byte {
+	if n := fieldWords(s.Fields); len(values) != n {
+		panic(fmt.Sprintf("BUG: shader %s has %d values for %d words of parameters %v", s.Name, len(values), n, s.Fields))
+	}
+	for _, v := range values {
+		to = binary.LittleEndian.AppendUint32(to, v)
+	}
+	return to
 }
 
 func call(s program.BoundStep) *kernels.Call {
