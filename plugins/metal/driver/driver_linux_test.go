@@ -198,6 +198,30 @@ func TestFailedStep(t *testing.T) {
 	}
 }
 
+// TestOneCommandBuffer checks that a short run is one command buffer, once the time of its dispatches is known.
+func TestOneCommandBuffer(t *testing.T) {
+	f, b := start(t, t.TempDir())
+	p := devicetest.Plain("metal")
+	x, err := b.Load(t.Context(), device.Load{Program: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var commits []int // of each run; more than one where this machine was too busy and the dispatches seemed to take long
+	for range 8 {
+		before := f.sent["commit"]
+		if _, err := x.Run(t.Context(), device.Run{Syms: map[string]int64{"N": 3}, IO: tensor.AlignedBytes(int(p.IOSize))}); err != nil {
+			t.Fatal(err)
+		}
+		commits = append(commits, f.sent["commit"]-before)
+	}
+	if err := x.Close(); err != nil {
+		t.Error(err)
+	}
+	if slices.Min(commits[1:]) != 1 {
+		t.Errorf("the runs have %v command buffers; want runs with one", commits)
+	}
+}
+
 // TestEncoders checks that no encoder has more than dispatchesPerEncoder dispatches, and that its label names the first and the last step.
 func TestEncoders(t *testing.T) {
 	f, d := openDevice(t)
