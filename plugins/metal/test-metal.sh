@@ -41,10 +41,10 @@ for b in cpu metal; do part mask-$b bin/rlxrun out/sam.rlx -b $b --image demo/sc
 part masks env RLX_MASKS="$PWD/$out" $tests -run '^TestMasks$' ./plugins/metal/driver
 for b in cpu metal; do
 	part speed-$b bin/rlxrun bench out/sam.rlx -b $b --method encode --warmup 5 -n 20
-	sed 's/^/    /' $out/speed-$b.log | tee -a $report
+	test $result = FAILED || sed 's/^/    /' $out/speed-$b.log | tee -a $report
 done
 part profile bin/rlxrun out/sam.rlx -b metal --image demo/scene1.png --point 128,128 -o $out/metal.png --profile
-head -n 40 $out/profile.log | sed 's/^/    /' | tee -a $report
+test $result = FAILED || head -n 40 $out/profile.log | sed 's/^/    /' | tee -a $report
 
 if [ $failed = 0 ]; then echo "all parts passed" | tee -a $report; else echo "$failed parts failed" | tee -a $report; fi
 echo
