@@ -89,6 +89,7 @@ func (c *runChannel) spin(d time.Duration) {
 		return true
 	}
 	for end := time.Now().Add(d); more && time.Now().Before(end); runtime.Gosched() {
+		yieldThread() // the other process may wait for this processor
 		if raw.Read(poll) != nil { // the deadline has passed, or the channel is closed
 			return
 		}
@@ -181,7 +182,7 @@ func (s *server) serveRuns(c *runChannel) {
 			c.close()
 			return
 		}
-		if l, err := s.find(h.Executable); err == nil && l.spins {
+		if l, err := s.find(h.Executable); err == nil && (l.spins || done != nil && done.TotalNs < int64(shortRun)) {
 			c.spin(serveSpin)
 		}
 	}

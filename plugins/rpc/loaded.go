@@ -20,7 +20,7 @@ type Executable struct {
 	memory  int64
 
 	stores bool // whether the program updates its state
-	spins  bool // whether the host may spin while it waits for a result; see runChannel.spin
+	spins  bool // whether the host may spin while it waits for a result; see shortRun
 
 	// The session's runSlot guards these.
 	binder    binder
@@ -112,11 +112,12 @@ func (e *Executable) RunTensors(ctx context.Context, r device.Run, in [][]byte) 
 // noStats returns the statistics of a failed run.
 func noStats() device.Stats { return device.Stats{FirstNaN: -1} }
 
-// Waking a process that is blocked on a message takes 10 to 50 us, which is significant for runs of a millisecond. So both sides spin for a while before
-// they block. They do not if the device is a processor of the host, because spinning would take time from the computation.
+// Waking a process that is blocked on a message takes 10 to 50 us, and more on a virtual machine, which is significant for runs of a millisecond. So
+// both sides spin for a while before they block. If the device is a processor of the host, the host does not spin, because that would take time from
+// the computation, and the backend spins after short runs only.
 const (
 	serveSpin = 200 * time.Microsecond // a backend spins for this time after a run, because a caller in a loop sends the next request soon
-	shortRun  = 3 * time.Millisecond   // the host spins while it waits for a result, if the last run took less than this
+	shortRun  = 3 * time.Millisecond   // runs that take less are short
 )
 
 // accelerated reports whether the device with this ID is a GPU or an NPU. The ID "" stands for the first device.

@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
@@ -65,10 +64,6 @@ type region struct {
 func (*region) load(int) int64   { return 0 }
 func (*region) grow(int64) error { return os.ErrInvalid }
 func (*region) close()           {}
-
-const shortRun = time.Duration(0)
-
-func accelerated(device.Info, string) bool { return false }
 
 type runChannel struct{}
 

@@ -13,6 +13,9 @@ func restrictThread(*syscall.SysProcAttr) {}
 
 func limitProcess(int) {}
 
+// yieldThread does nothing, because only the C library offers the call.
+func yieldThread() {}
+
 func markCloseOnExec() error { return syscall.ENOSYS }
 
 // reap waits for the child and then kills its group. By then the group's number may have been reused, but this system cannot wait for a

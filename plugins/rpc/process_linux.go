@@ -25,6 +25,9 @@ func restrictThread(attr *syscall.SysProcAttr) {
 // markCloseOnExec marks all descriptors from 3 up close-on-exec. It fails on kernels before 5.11.
 func markCloseOnExec() error { return unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }
 
+// yieldThread lets another thread that waits for this processor run first.
+func yieldThread() { unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+
 // maxFiles is the limit on a backend's open files (RLIMIT_NOFILE).
 const maxFiles = 1024
 

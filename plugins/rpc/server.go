@@ -55,7 +55,7 @@ type loaded struct {
 	weights *mapping // nil if there are none or they were sent in chunks
 	memory  *mapping // holds io if there is no region
 	shared  bool     // whether io is in the region
-	spins   bool     // whether to spin after a run; see runChannel.spin
+	spins   bool     // whether to spin after a run of any length; see shortRun
 	io      []byte   // the IO space
 
 	binder   binder        // guarded by the server's running
