@@ -61,19 +61,27 @@ const (
 	awaited        // runs tasks while the caller of Run sleeps until ended
 )
 
-// spinTime is how long a thread spins before it sleeps.
-const spinTime = 50 * time.Microsecond
+const (
+	spinTime = 50 * time.Microsecond // a thread spins this long before it sleeps
+	// After this time without work, a worker that spins yields to other threads. After the last step of a run it would otherwise keep
+	// the host, which waits for the result, from its processor.
+	yieldAfter = 10 * time.Microsecond
+)
 
 // poll spins while the state is the given one, for at most limit.
 func (w *worker) poll(while int32, limit time.Duration) {
 	if limit == 0 {
 		return
 	}
-	for start := time.Now(); time.Since(start) < limit; {
+	start := time.Now()
+	for spent := time.Duration(0); spent < limit; spent = time.Since(start) {
 		for range 64 {
 			if w.state.Load() != while {
 				return
 			}
+		}
+		if while == idle && spent > yieldAfter {
+			yieldThread()
 		}
 	}
 }
