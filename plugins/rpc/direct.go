@@ -89,7 +89,7 @@ func (c *runChannel) spin(d time.Duration) {
 		return true
 	}
 	for end := time.Now().Add(d); more && time.Now().Before(end); runtime.Gosched() {
-		yieldThread() // the other process may wait for this processor
+		yieldThread()              // the other process may wait for this processor
 		if raw.Read(poll) != nil { // the deadline has passed, or the channel is closed
 			return
 		}
