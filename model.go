@@ -57,7 +57,19 @@ type Model struct {
 }
 
 // checkpoints lists the extensions of files that rlxc compiles.
-var checkpoints = []string{".safetensors", ".json"}
+var checkpoints = []string{".safetensors", ".json", ".gguf"}
+
+// hintCompile adds a hint to the error of a path that rlxc could compile.
+func hintCompile(path string, err error) {
+	e, ok := errors.AsType[*diag.Error](err)
+	if !ok {
+		return
+	}
+	st, failed := os.Stat(path)
+	if folder := failed == nil && st.IsDir(); folder && errors.Is(err, format.CodeOf(1)) || slices.Contains(checkpoints, filepath.Ext(path)) && errors.Is(err, format.CodeOf(2)) {
+		e.WithHint("a checkpoint is compiled first: rlxc %s -o model.rlx", path)
+	}
+}
 
 // Open opens and verifies the artifact at path. It executes nothing, and checks sizes in the file before it allocates
 // memory. The file must not be written to while the model is open; a write is reported as ErrChanged. Close the model
@@ -72,10 +84,8 @@ func Open(ctx context.Context, path string, o OpenOptions) (*Model, error) {
 	if errors.Is(err, format.CodeOf(38)) {
 		return nil, diag.New(device.ErrMemory, path, "%w", err)
 	}
-	if e, ok := errors.AsType[*diag.Error](err); ok && slices.Contains(checkpoints, filepath.Ext(path)) && errors.Is(err, format.CodeOf(2)) {
-		e.WithHint("this looks like a checkpoint, which is compiled first: rlxc %s -o model.rlx", path)
-	}
 	if err != nil {
+		hintCompile(path, err)
 		return nil, err
 	}
 	m := &Model{path: path, v: v, users: 1}

@@ -466,6 +466,10 @@ func reportCompiled(env *cli.Env, c compiled) error {
 		env.Notef("  %-14s %s of %s became infinite: too large for the type chosen with --dtype", "warning", cli.Count(c.infinite[name], "value", "values"), name)
 	}
 	notePackings(env, c.packed, c.stored)
+	width := 14
+	for _, t := range targets {
+		width = max(width, len(t.Method+"/"+t.Target))
+	}
 	for _, t := range targets {
 		lowering := t.split.Lowering()
 		if lowering != "" {
@@ -475,7 +479,7 @@ func reportCompiled(env *cli.Env, c compiled) error {
 			lowering += fmt.Sprintf("; %s between %s, copying %s of up to %s", cli.Count(len(t.Backends)-1, "switch", "switches"), strings.Join(t.split.Backends(), " and "),
 				cli.Count(len(t.split.Crossings()), "value", "values"), cli.Size(t.CrossingBytes))
 		}
-		env.Notef("  %-14s %s, arena %s, %.1fx reuse%s", t.Method+"/"+t.Target, cli.Count(t.Steps, "step", "steps"), cli.Size(t.ArenaBytes), t.Reuse, lowering)
+		env.Notef("  %-*s %s, arena %s, %.1fx reuse%s", width, t.Method+"/"+t.Target, cli.Count(t.Steps, "step", "steps"), cli.Size(t.ArenaBytes), t.Reuse, lowering)
 	}
 	env.Notef("%s: %s, %s, %.2f s", c.path, cli.Size(c.info.Size), cli.Count(len(c.result.Weights), "weight", "weights"), time.Since(c.start).Seconds())
 	return nil

@@ -47,6 +47,7 @@ Outputs are written when the run has succeeded, all or none; an output that is a
 			fs.ListVarP(&f.inputs, "input", "i", "`NAME=VALUE` an input: @FILE.npy, @FILE.safetensors:KEY or 1,2,3 (repeatable)")
 			fs.StringVar(&f.random, "random", "", "`SEED` generate the inputs that -i does not give: floats from -1 to 1, integers 0 and 1")
 			fs.ListVarP(&f.sizes, "size", "", "`SYMBOL=N` with --random: a size known only at run time (default 2, or the nearest allowed; repeatable)")
+			fs.Group("Keeping the state of a model, such as the cache of a language model")
 			f.state.declare(fs)
 			fs.Group("Results")
 			fs.ListVarP(&f.outputs, "output", "o", "`[NAME=]FILE` write an output; FILE - is stdout. Without NAME: the task's main output, or the method's only one (repeatable)")
@@ -323,5 +324,5 @@ func oneFile(args []string) (string, error) {
 	case 1:
 		return args[0], nil
 	}
-	return "", cli.Usagef(args[1], "one file is allowed, and %s was given", args[0])
+	return "", cli.Usagef("", "one file is allowed; found %q and %q", args[0], args[1]).WithHint("options are flags: a language model's prompt is given with --prompt TEXT")
 }

@@ -88,9 +88,10 @@ func useOf(uses []taskUse, m *rlx.Model) (u taskUse, ok bool) {
 	return uses[i], true
 }
 
-// taskExamples returns the examples of all kinds.
+// taskExamples returns the examples of all kinds. Kinds are registered by file name. The reverse order begins with those that most people use;
+// "rlxrun --help" shows the first example.
 func taskExamples() (out []cli.Example) {
-	for _, k := range taskKinds {
+	for _, k := range slices.Backward(taskKinds) {
 		out = append(out, k.examples...)
 	}
 	return out

@@ -29,7 +29,7 @@ written in the text become their ids.`,
 			plain := fs.Bool("plain", false, "add no special tokens")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if len(args) != 1 {
-					return cli.Usagef("tokenize", "takes one file; found %d arguments", len(args))
+					return cli.Usagef("tokenize", "takes one file; found %d arguments", len(args)).WithHint("the text comes from stdin: echo \"Hello\" | rlxrun tokenize llama.rlx")
 				}
 				t, err := openTokenizer(ctx, args[0])
 				if err != nil {

@@ -97,6 +97,7 @@ func TestUsageErrors(t *testing.T) {
 		{"plugins lost", `did you mean "plugins list"?`},
 		{"plugin list", `did you mean "plugins list"?`},
 		{"x.bin --poin 1,2", "--poin: no such flag; did you mean --point?"},
+		{"x.bin --num 2", "did you mean --number?"},
 		{"x.bin --numbers=2", "did you mean --number?"},
 		{"x.bin -z", "-z: no such flag"},
 		{"x.bin -n", "--number: its value is missing: --number int: how often"},

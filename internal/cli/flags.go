@@ -174,6 +174,15 @@ func (fs *FlagSet) help() string {
 
 // Nearest returns the known word that a misspelt word probably means, or "" if none is similar.
 func Nearest(word string, known []string) string {
+	var longer []string // known words that word abbreviates
+	for _, k := range known {
+		if len(word) > 2 && strings.HasPrefix(k, word) {
+			longer = append(longer, k)
+		}
+	}
+	if len(longer) == 1 {
+		return longer[0]
+	}
 	best, bestDist := "", 1+len(word)/3
 	for _, k := range known {
 		if d := editDistance(word, k); d <= bestDist && (best == "" || d < bestDist) {
