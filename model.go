@@ -82,6 +82,9 @@ func Open(ctx context.Context, path string, o OpenOptions) (*Model, error) {
 	}
 	v, err := format.Open(path, format.Policy{Weights: format.Lazy, MaxStructure: o.Memory.largest()})
 	if errors.Is(err, format.CodeOf(38)) {
+		if e, ok := errors.AsType[*diag.Error](err); ok { // with path only once
+			return nil, &diag.Error{Code: device.ErrMemory, Subject: path, Msg: e.Msg, Hint: e.Hint, Err: err}
+		}
 		return nil, diag.New(device.ErrMemory, path, "%w", err)
 	}
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
@@ -153,6 +155,11 @@ func (f *benchFlags) check() error {
 func (s *session) bench(ctx context.Context, f *benchFlags) error {
 	method, err := oneMethod(s.model, f.method)
 	if err != nil {
+		if e, ok := errors.AsType[*diag.Error](err); ok && f.method == "" {
+			if _, is := s.model.TextTask(); is {
+				e.WithHint("to measure a prompt and its continuation, give --prompt-tokens N")
+			}
+		}
 		return err
 	}
 	sizes, err := benchSizes(method, f.sizes.Values)

@@ -124,6 +124,7 @@ type textJob struct {
 	ids     []int // token ids of the prompt
 	options rlx.TextOptions
 	only    bool // only compute the prompt, for --save-state
+	shared  bool // other results follow the text on standard output
 
 	text *rlx.Text
 }
@@ -157,7 +158,7 @@ func (f *textFlags) job(ctx context.Context, s *session) (job, error) {
 	}
 	j.only = f.fs.Changed("tokens") && f.tokens == 0
 	switch {
-	case j.only && (s.files.to == "" || f.several()):
+	case j.only && s.files.to == "":
 		return nil, cli.Usagef("-n", "0 tokens; allowed are 1 and more, and 0 with --save-state")
 	case f.several():
 		return f.batchJob(ctx, s, t, sampling)
@@ -279,6 +280,7 @@ func (j *textJob) prepare(s *session, sinks []sink) error {
 	if j.only && (len(sinks) > 0 || s.debug.any()) {
 		return cli.Usagef("-n", "0 tokens cannot be combined with outputs and with flags that look into runs, such as --check")
 	}
+	j.shared = slices.ContainsFunc(sinks, func(k sink) bool { return k.dest == "-" })
 	if slices.ContainsFunc(sinks, func(k sink) bool { return k.offer.name == "logits" }) {
 		j.options.Logits = true
 		n := j.options.Tokens
@@ -341,7 +343,7 @@ func (j *textJob) run(ctx context.Context, s *session) (map[string]product, erro
 	}
 	if !s.env.JSON {
 		io.WriteString(out, j.text.Text[printed:]) // Exec checks standard output at the end
-		if terminal {
+		if terminal || j.shared && j.text.Text != "" && !strings.HasSuffix(j.text.Text, "\n") {
 			io.WriteString(out, "\n")
 		}
 	}

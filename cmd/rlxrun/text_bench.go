@@ -43,8 +43,10 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 		return cli.Usagef("--prompt-tokens", "%s declares no task %q", s.model.Path(), text.Kind).WithHint("measure a method with --method")
 	}
 	switch {
-	case f.prompt < 1 || f.tokens < 2:
-		return cli.Usagef("--tokens", "a prompt of %d and %d tokens; allowed are 1 and more, and 2 and more", f.prompt, f.tokens)
+	case f.prompt < 1:
+		return cli.Usagef("--prompt-tokens", "is %d; allowed are 1 and more", f.prompt)
+	case f.tokens < 2:
+		return cli.Usagef("--tokens", "is %d; allowed are 2 and more", f.tokens)
 	case f.prompt+f.tokens-1 > t.Most():
 		return diag.New(text.CodeContext, "--prompt-tokens", "a prompt of %d and %d tokens; the context has %d", f.prompt, f.tokens, t.Most())
 	}
