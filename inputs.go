@@ -73,7 +73,9 @@ func (m *Method) sizes(in map[string]Tensor, feeds map[string]*Resident) (map[st
 			return nil, diag.New(device.ErrInput, "input "+v.Name, "%w", err)
 		}
 		for i, d := range v.typ.Shape {
-			eqs, of = append(eqs, ir.Equation{Dim: d, Size: int64(t.Shape[i]), Of: "input " + v.Name}), append(of, v)
+			if !d.IsStatic() { // CheckInput has checked the others
+				eqs, of = append(eqs, ir.Equation{Dim: d, Size: int64(t.Shape[i]), Of: "input " + v.Name}), append(of, v)
+			}
 		}
 	}
 	if len(in)+len(feeds) > len(m.Inputs) {

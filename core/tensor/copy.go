@@ -18,6 +18,10 @@ const (
 // Copy copies src to dst, which must have the same length, on several cores if it is long.
 func Copy(dst, src []byte) {
 	checkCopy(dst, src)
+	if len(src) < 2*copyChunk { // without the allocation for the function below
+		copy(dst, src)
+		return
+	}
 	inParts(len(src), func(from, to int) { copy(dst[from:to], src[from:to]) })
 }
 
@@ -25,6 +29,11 @@ func Copy(dst, src []byte) {
 // Copy and Clear.
 func Move(dst, src []byte) {
 	checkCopy(dst, src)
+	if len(src) < 2*copyChunk {
+		copy(dst, src)
+		clear(src)
+		return
+	}
 	inParts(len(src), func(from, to int) {
 		copy(dst[from:to], src[from:to])
 		clear(src[from:to])
