@@ -1,5 +1,5 @@
-// Command encode measures the image encoder of SAM ViT-B on the cpu backend, in each precision: the time of each kind of op beside the least time
-// that the machine's peaks allow, the share of the peak from end to end, and the peak memory.
+// Command encode measures the image encoder of SAM ViT-B on the cpu backend, in each precision. It prints the time of each kind of op and the least
+// time that the machine's peaks allow, the share of the peak from end to end, and the peak memory.
 //
 //	make build && go run ./bench/encode [-precision f32,bf16] [-peak out/peak.json]
 //
@@ -26,17 +26,17 @@ import (
 	"github.com/rlx-go/rlx/internal/synth"
 )
 
-// encoderFLOPs is the number of operations of the encoder, in every figure and for every implementation: the matrix products of the model as
-// published, including padding tokens of windows, even if an implementation skips them.
+// encoderFLOPs is the number of operations of the encoder that all figures use: the matrix products of the model as published. It includes the
+// padding tokens of windows, even if an implementation skips them.
 const encoderFLOPs = 0.96e12
 
 func main() {
 	bin := flag.String("bin", "bin", "folder of the built commands")
-	artifact := flag.String("artifact", "", "compiled model with a method encode; empty: the ViT-B golden's")
-	peak := flag.String("peak", "", "output of bench/peak; may be left out")
+	artifact := flag.String("artifact", "", "compiled model with a method encode; empty for that of the ViT-B golden")
+	peak := flag.String("peak", "", "file with the output of bench/peak (optional)")
 	precisions := flag.String("precision", "f32,bf16", "precisions to measure")
-	threads := flag.Int("threads", 0, "threads; 0 is one for each processor")
-	runs := flag.Int("n", 5, "runs after the first")
+	threads := flag.Int("threads", 0, "threads; 0 for one per processor")
+	runs := flag.Int("n", 5, "number of runs after the first")
 	flag.Parse()
 	if err := run(*bin, *artifact, *peak, strings.Split(*precisions, ","), *threads, *runs); err != nil {
 		fmt.Fprintln(os.Stderr, "encode:", err)
@@ -93,12 +93,12 @@ func run(bin, artifact, peak string, precisions []string, threads, runs int) err
 	if threads > 0 {
 		count = strconv.Itoa(threads)
 	}
-	again := func() error {
+	measurePeaks := func() error {
 		q, err := measure.Machine(threads, time.Second/2)
 		p = p.Best(q)
 		return err
 	}
-	if err := again(); err != nil {
+	if err := measurePeaks(); err != nil {
 		return err
 	}
 	var pairs [][2]measured // without and with a profile
@@ -111,7 +111,7 @@ func run(bin, artifact, peak string, precisions []string, threads, runs int) err
 			}
 		}
 		pairs = append(pairs, m)
-		if err := again(); err != nil {
+		if err := measurePeaks(); err != nil {
 			return err
 		}
 	}

@@ -1,5 +1,5 @@
 // Command figures measures the figures in docs/measurements.md: accuracy compared with the goldens, memory, and times that have a bound. It runs
-// the built commands as a user would, and prints one row per figure.
+// the built commands like a user, and prints one row per figure.
 //
 //	make build && go run ./bench/figures [-only accuracy,demo,compile,run] [-backend wgpu] [-precision bf16]
 //
@@ -33,8 +33,8 @@ import (
 func main() {
 	only := flag.String("only", "demo,accuracy,compile,run", "groups to measure")
 	flag.StringVar(&bin, "bin", "bin", "folder of the built commands")
-	dir := flag.String("dir", "", "folder for checkpoints and artifacts (about 1.5 GB); empty: a temporary one")
-	flag.StringVar(&backend, "backend", "cpu", "backend to run on; others than cpu are compared with that")
+	dir := flag.String("dir", "", "folder for checkpoints and artifacts (about 1.5 GB); empty for a temporary one")
+	flag.StringVar(&backend, "backend", "cpu", "backend to run on; results of other backends than cpu are also compared with those of cpu")
 	flag.StringVar(&precision, "precision", "f32", "precision to run in: f32 or bf16")
 	flag.Parse()
 	b := &bench{dir: *dir}
@@ -84,7 +84,7 @@ var bin string
 // The backend and the precision to measure.
 var backend, precision string
 
-// Results of other backends are compared with those of reference.
+// reference is the backend with which other backends are compared.
 const reference = "cpu"
 
 type row struct {
@@ -114,7 +114,7 @@ func check(err error) {
 // usage is the time and memory that a command took.
 type usage struct {
 	wall time.Duration
-	rss  int64 // peak in bytes; at least that of this program, since the child starts as a copy of it
+	rss  int64 // peak in bytes; at least that of this program, because the child starts as a copy of it
 	out  string
 }
 
@@ -134,7 +134,7 @@ func command(name string, args ...string) usage {
 	return usage{wall, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10, out.String()}
 }
 
-// checkpoint synthesises the checkpoint of a golden case, once, and returns its path.
+// checkpoint returns the path of the checkpoint of a golden case. It synthesises the checkpoint if the file does not exist.
 func (b *bench) checkpoint(name string) string {
 	path := b.path(name + ".safetensors")
 	if _, err := os.Stat(path); err == nil {
@@ -159,7 +159,7 @@ func demo(b *bench) {
 	slices.SortFunc(b.rows, func(x, y row) int { return strings.Compare(x.name, y.name) })
 }
 
-// A prompt of a golden: points, labels, and the mask tokens in the golden.
+// prompt is a prompt of a golden: points, labels, and the range of mask tokens in the golden.
 type prompt struct {
 	name   string
 	points []float32
@@ -225,8 +225,8 @@ func accuracy(b *bench) {
 	}
 }
 
-// compare adds a row for the largest difference, relative to the golden's largest value. If count > 0, it compares only count indices of axis 1,
-// from first on.
+// compare adds a row for the largest difference, relative to the golden's largest value. If count > 0, it compares only the indices
+// [first, first+count) of axis 1.
 func (b *bench) compare(name, got, golden string, bound float64, first, count int) {
 	g, err := tensortest.Load(got)
 	check(err)
@@ -311,7 +311,7 @@ func copyFile(from, to string) time.Duration {
 	defer src.Close()
 	dst, err := os.Create(to)
 	check(err)
-	// Hide ReadFrom, with which a file system that shares blocks would copy nothing.
+	// Hide ReadFrom: it could share blocks between the files instead of copying them.
 	_, err = io.CopyBuffer(struct{ io.Writer }{dst}, struct{ io.Reader }{src}, make([]byte, 1<<20))
 	check(err)
 	check(dst.Close())

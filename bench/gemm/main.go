@@ -2,9 +2,9 @@
 //
 //	go run ./bench/gemm [--threads N] [--features NAME] [--rounds N]
 //
-// Each round measures the peak and then every shape. If bfloat16 products run in AMX tiles, it also measures them as they run within a model: with
-// packed weights, and with operands and results in bfloat16. Rates are medians over the rounds. The peak is the best of all rounds, measured
-// as in bench/peak, so that a disturbance lowers a share and never raises it.
+// Each round measures the peak and then every shape. If bfloat16 products run in AMX tiles, it also measures them as in a model, with packed
+// weights and with operands and results in bfloat16. Rates are medians over the rounds. The peak is measured as in bench/peak and is the best of
+// all rounds, so that disturbances can only lower a share.
 package main
 
 import (
@@ -31,9 +31,9 @@ var shapes = []struct {
 }
 
 func main() {
-	threads := pflag.Int("threads", 0, "worker threads; 0: all that the process may use")
-	features := pflag.String("features", "", "instruction set, one of those the processor has; empty: the best")
-	rounds := pflag.Int("rounds", 3, "times that everything is measured")
+	threads := pflag.Int("threads", 0, "worker threads; 0 for all that the process may use")
+	features := pflag.String("features", "", "instruction set, which the processor must support; empty for the best")
+	rounds := pflag.Int("rounds", 3, "number of rounds")
 	pflag.Parse()
 	p, err := kernels.NewPoolFor(*threads, *features)
 	if err != nil {
@@ -61,7 +61,7 @@ func main() {
 			for i, s := range shapes {
 				g := &kernels.GemmArgs{M: s.m, N: s.n, K: s.k, A: a, LDA: s.k, B: kernels.F32(b), LDB: s.k, TransB: true, C: c, LDC: s.n, Bias: bias, Precision: precision}
 				rates[i] = append(rates[i], rate(func() float64 { kernels.Gemm(p, g); return 2 * float64(s.m) * float64(s.n) * float64(s.k) }))
-				if p.TakesBlocked(precision) { // as between two products of a model, with nothing to pack
+				if p.TakesBlocked(precision) { // as between two products of a model, where nothing has to be packed
 					g.Packed = kernels.PackWeights(p, g)
 					g.ABlocked, g.CBlocked = lines(kernels.BlockedLen(s.m, s.k)), lines(kernels.BlockedLen(s.m, s.n))
 					blocked[i] = append(blocked[i], rate(func() float64 { kernels.Gemm(p, g); return 2 * float64(s.m) * float64(s.n) * float64(s.k) }))
@@ -89,7 +89,7 @@ func rate(f func() float64) float64 {
 	return flops / time.Since(start).Seconds() / 1e9
 }
 
-// lines returns n floats, aligned to a cache line of 64 bytes.
+// lines returns n floats that begin at a cache line of 64 bytes.
 func lines(n int) []float32 { return tensor.View[float32](tensor.AlignedBytes(4 * n)) }
 
 func median(x []float64) float64 {

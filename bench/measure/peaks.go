@@ -30,7 +30,7 @@ func (p Peaks) Of(precision string) float64 {
 	return p.FMA
 }
 
-// Best returns the higher of two measurements of one machine, since disturbances only lower them.
+// Best returns the higher of two measurements of each peak, because disturbances only lower them.
 func (p Peaks) Best(q Peaks) Peaks {
 	if q.Features != "" {
 		p.Features, p.Threads = q.Features, q.Threads
@@ -41,9 +41,9 @@ func (p Peaks) Best(q Peaks) Peaks {
 	return p
 }
 
-// Machine measures this machine on one thread and on the given number (0: one for each processor), for span per figure. Arithmetic is a loop over
-// registers only, with the vectors or tiles that the cpu backend uses. Bandwidth is that of copying between two buffers far larger than any
-// cache.
+// Machine measures this machine on one thread and on the given number of threads (0 for one per processor), for span per figure. Arithmetic is
+// measured in a loop that uses only registers, with the vectors or tiles of the cpu backend. Bandwidth is measured by copying between two buffers
+// that are much larger than any cache.
 func Machine(threads int, span time.Duration) (Peaks, error) {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
@@ -51,7 +51,7 @@ func Machine(threads int, span time.Duration) (Peaks, error) {
 	var p Peaks
 	const size = 128 << 20
 	src, dst := make([]byte, size), make([]byte, size)
-	for i := range src { // pages that were never written all map to one page of zeros, which fits a cache
+	for i := range src { // otherwise all pages would map to the same page of zeros, which fits in a cache
 		src[i] = byte(i)
 	}
 	for _, n := range []int{1, threads} {

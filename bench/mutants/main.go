@@ -3,8 +3,8 @@
 //
 //	go run ./bench/mutants -files 'verify_*.go' -run 'Bad|Task|Limit' ./format
 //
-// A mutant lacks one operand of an if: the mutants of "a || b" and "a && b" have the conditions a and b, and a single condition becomes false. A
-// mutant that passes has lost a condition that no test needs, or that another check makes redundant.
+// A mutant lacks one operand of the condition of an if. For "a || b" and for "a && b", one mutant has the condition a and another one b. A condition
+// without operators becomes false. If a mutant passes, no test needs the condition, or another check makes it redundant.
 package main
 
 import (
@@ -29,12 +29,12 @@ type mutant struct {
 }
 
 func main() {
-	files := flag.String("files", "*.go", "`GLOB` of the files whose conditions are taken out")
-	run := flag.String("run", "", "`REGEXP` of the tests that are to notice; all by default")
-	sample := flag.Int("sample", 0, "`N` mutants, chosen at random but always the same; 0: all")
+	files := flag.String("files", "*.go", "`GLOB` of the files whose conditions are removed")
+	run := flag.String("run", "", "`REGEXP` of the tests to run; all by default")
+	sample := flag.Int("sample", 0, "test only `N` mutants, chosen at random but always the same; 0 for all")
 	flag.Parse()
 	if flag.NArg() != 1 {
-		fmt.Fprintln(os.Stderr, "mutants: want one folder of a package")
+		fmt.Fprintln(os.Stderr, "mutants: want one argument, the folder of a package")
 		os.Exit(2)
 	}
 	if err := mutate(flag.Arg(0), *files, *run, *sample); err != nil {
@@ -81,7 +81,7 @@ func mutate(dir, glob, run string, sample int) error {
 			invalid++
 		}
 	}
-	fmt.Printf("%d of %d mutants: %d noticed, %d survived, %d do not compile; %.0f s\n", len(all), total, len(all)-survived-invalid, survived, invalid,
+	fmt.Printf("%d of %d mutants: %d detected, %d survived, %d do not compile; %.0f s\n", len(all), total, len(all)-survived-invalid, survived, invalid,
 		time.Since(begin).Seconds())
 	return nil
 }
@@ -141,12 +141,13 @@ func mutantsOf(path string) (out []mutant, err error) {
 	return out, nil
 }
 
-// operand is an operand of a condition. without is the text that, put before it, removes its effect.
+// operand is an operand of a condition. The text without, inserted before it, removes its effect.
 type operand struct {
 	ast.Expr
 	without string
 }
 
+// operands returns the operands of e. without is the text for e itself if it has no operands.
 func operands(e ast.Expr, without string) []operand {
 	b, ok := e.(*ast.BinaryExpr)
 	switch {

@@ -33,7 +33,7 @@ def rope():
 
 @op("grid_attention")
 def grid_attention():
-    """Windows of SAM ViT-B, of which the grid is a multiple. PyTorch gets the position scores as a mask."""
+    """Windows of SAM ViT-B, on a grid whose sides are multiples of the window. PyTorch gets the position scores as a mask."""
     b, side, heads, d, w = 1, 28, 12, 64, 14
     e, n = heads * d, side // w
     qkv, pad, rh, rw = rand(b, side, side, 3 * e), rand(3 * e), rand(w, w, d), rand(w, w, d)

@@ -9,13 +9,13 @@ def scales(*shape):
 
 
 def q8_0(*shape):
-    """Weights as q8_0 blocks of 32, each an f16 scale and bytes; and scales and bytes separately, as PyTorch takes them."""
+    """Weights in q8_0, whose blocks are an f16 scale and 32 bytes; and the scales and the bytes separately, as PyTorch takes them."""
     q, scale = torch.randint(-127, 128, shape, dtype=torch.int8).unflatten(-1, (-1, 32)), scales(*shape[:-1], shape[-1] // 32, 1)
     return packed("q8_0", torch.cat([scale.view(torch.uint8), q.view(torch.uint8)], -1)), q, scale.float()
 
 
 def q4_0(n, k):
-    """The same as q4_0, with values -8 to 7. Low halves of bytes are the first half of a block, high halves the second."""
+    """The same for q4_0, with values -8 to 7. The low halves of bytes hold the first half of a block, and the high halves the second."""
     q, scale = torch.randint(0, 16, (n, k // 32, 32), dtype=torch.uint8), scales(n, k // 32, 1)
     return packed("q4_0", torch.cat([scale.view(torch.uint8), q[..., :16] | q[..., 16:] << 4], -1)), q, scale.float()
 
@@ -37,7 +37,7 @@ def dequant_matmul():
         w, q, scale = q8_0(5632, 2048)
         # PyTorch's product of bytes takes one scale for each row.
         yield case(line % ("", 0, "packed"), lambda: F.linear(x, (q * scale).flatten(1)), weights=("w",), x=x, w=w)
-        # Its products of few bits are quick for bf16, and ten times slower for f32. So the peer computes in bf16.
+        # Its products with 4-bit weights are ten times slower in f32 than in bf16. So the peer computes in bf16.
         w, q, scale = q4_0(5632, 2048)
         theirs = torch._convert_weight_to_int4pack_for_cpu(q.flatten(1).int(), 1)
         pairs = torch.stack([scale[..., 0].T, torch.zeros(2048 // 32, 5632)], -1).bfloat16()  # scales and zeros

@@ -90,7 +90,7 @@ def halves():
     for d in torch.bfloat16, torch.float16:
         for shape, other in ((4096, 768), (4096, 768)), ((4096, 3072), (3072,)):
             x, y = rand(*shape, dtype=d), rand(*other, dtype=d)
-            # Both sides round once, so that results differ by at most an ulp where an f32 result lies between two values.
+            # Both sides round an f32 result, so if it lies between two values, they may differ by an ulp.
             for name, f in {"add": torch.add, "mul": torch.mul}.items():
                 yield case(name + " x, y", into(f, x, y), tol=0.01, x=x, y=y)
         out = torch.empty_like(x)

@@ -8,7 +8,7 @@ shapes = (1, 1 << 10), (1, 1 << 14), (1, 1 << 20), (4096, 64), (256, 1024), (300
 
 
 def blocks(z):
-    """Real parts followed by imaginary parts. Converted once, outside of the timed calls, since the peer interleaves them."""
+    """Real parts followed by imaginary parts. The conversion is not timed, because the peer interleaves the parts."""
     z = torch.from_numpy(z)
     return torch.cat([z.real, z.imag], -1)
 
@@ -37,7 +37,7 @@ def inverses():
 
 @op("stft", "log_mel", "welch_peaks")
 def audio():
-    x, w = rand(1, 480000), torch.hann_window(400)  # 30 s, as Whisper takes them
+    x, w = rand(1, 480000), torch.hann_window(400)  # 30 s, like the input of Whisper
 
     def call():
         return blocks(torch.stft(x, 400, 160, window=w, return_complex=True).transpose(1, 2).contiguous().numpy())

@@ -1,4 +1,4 @@
-"""Entries with operands of 64 MB and more, for GPUs. run.py --backend wgpu times only these."""
+"""Entries for GPUs, with operands of 64 MB and more. run.py --backend wgpu times only these."""
 import torch
 import torch.nn.functional as F
 

@@ -22,11 +22,11 @@ type loaded struct {
 	exe          device.Executable
 	run          device.Run
 	repeat       func(exe device.Executable, times int) (time.Duration, error) // nil on the cpu
-	ran          bool
-	bytes, flops int64
+	ran          bool                                                          // whether the program has run
+	bytes, flops int64                                                         // of one run
 }
 
-// load compiles the op as a model of its own, with values for the inputs, and loads it.
+// load compiles the op as a model with a single op, loads it, and stores the values of its inputs.
 func load(b device.Backend, q request, values [][]byte, threads int) (*loaded, error) {
 	g, err := graph(q)
 	if err != nil {
@@ -107,8 +107,8 @@ func load(b device.Backend, q request, values [][]byte, threads int) (*loaded, e
 	return x, nil
 }
 
-// graph returns a graph of the op alone. If the op updates a state, the state is its first operand; it stays on the device and is not an
-// output.
+// graph returns a graph that contains only the op. If the op updates a state, its first operand is that state, which stays on the device and
+// is not an output.
 func graph(q request) (*ir.Graph, error) {
 	name, rest, _ := strings.Cut(q.Line, " ")
 	def, ok := ir.Find(name)
@@ -152,8 +152,8 @@ func (x *loaded) steps() []string {
 	return slices.Sorted(slices.Values(out))
 }
 
-// times runs the program for span, but at least three times unless that takes over 4*span, and returns the times in nanoseconds. A GPU is timed
-// by its own clock, over ten consecutive runs, without the transfer of inputs and results.
+// times runs the program repeatedly for span, and returns the times in nanoseconds. It makes at least three runs, unless these take longer than
+// 4*span. On a GPU, a time is the average of ten consecutive runs by the device's clock, without the transfer of inputs and results.
 func (x *loaded) times(span time.Duration) ([]int64, error) {
 	if x == nil {
 		return nil, errors.New(`nothing is loaded; send "load" first`)

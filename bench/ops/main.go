@@ -39,14 +39,14 @@ type request struct {
 	MS      int
 }
 
-// operand is an input of the op, or a weight, which is the same in every run.
+// operand is an input or a weight of the op. A weight is the same in every run.
 type operand struct {
 	Name, Type string
 	Bytes      int
 	Weight     bool
 }
 
-// answer is a line of stdout. Results are the sizes in bytes of the results that follow the line.
+// answer is a line of stdout. Results holds the sizes in bytes of the results, which follow the line.
 type answer struct {
 	Error   string         `json:"error,omitempty"`
 	NS      []int64        `json:"ns,omitempty"`
@@ -60,7 +60,7 @@ type answer struct {
 
 func main() {
 	threads := pflag.Int("threads", 2, "worker threads")
-	name := pflag.String("backend", "cpu", "cpu, or wgpu where this program was built with cgo")
+	name := pflag.String("backend", "cpu", "cpu, or wgpu if this program was built with cgo")
 	pflag.Parse()
 	open := backends[*name]
 	if open == nil {
@@ -73,6 +73,7 @@ func main() {
 	}
 }
 
+// serve answers the requests on stdin until its end.
 func serve(b device.Backend, stdin io.Reader, stdout io.Writer, threads int) error {
 	in, out := bufio.NewReaderSize(stdin, 1<<20), bufio.NewWriterSize(stdout, 1<<20)
 	var x *loaded

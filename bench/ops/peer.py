@@ -1,4 +1,4 @@
-"""Shared by all families: op registers entries, case makes one case of an entry. See README.md."""
+"""The functions that all families use: op registers an entry, and case makes a case of an entry. See README.md."""
 import math
 import re
 
@@ -11,7 +11,7 @@ entries = []  # (names of ops, function that yields cases)
 
 
 def op(*names):
-    """Registers a generator of cases for the ops of these names, which it yields in this order."""
+    """Registers a generator of cases for these ops. It yields them in the order of the names."""
     def add(f):
         entries.append((names, f))
         return f
@@ -28,7 +28,7 @@ class Case:
 
     @property
     def shape(self):
-        """The operands' types, each once, and the attributes, except those that say little about speed."""
+        """The types of the operands, each once, and the attributes, except those that hardly affect speed."""
         types = " ".join(dict.fromkeys(type_of(v) for v in self.inputs.values()))
         attrs = self.line[self.line.find("{"):] if "{" in self.line else ""
         for a in re.findall(r'(?:eps|layout|trans_b|start|len|index_dtype)=[^,\]}]*,? ?', attrs):
@@ -37,15 +37,15 @@ class Case:
 
 
 def case(line, call, peer="torch", weights=(), tol=1e-3, same=True, moved=0, **inputs):
-    """One op on operands. line is the op in text form without its type, inputs are its operands by name. call computes the same with the
-    peer and returns its result or a list of them. Operands named in weights are weights of our program, as in a model: it may pack them
-    at load. moved is the number of bytes read and written, if that is not all of operands and results. Results must agree within tol,
-    relative to the largest element; same=False says that they need not, with the reason in a comment."""
+    """A case of an op. line is the op in text form without its type, and inputs are its operands by name. call computes the same with the
+    peer and returns its result or a list of its results. Operands named in weights are weights, which RLX may pack at load, as in a model.
+    moved is the number of bytes read and written, if that is not the size of all operands and results. Results must agree within tol,
+    relative to the largest element, unless same is False. A comment then gives the reason."""
     return Case(line, call, peer, weights, tol, same, moved, inputs)
 
 
 def into(f, *args, **kwargs):
-    """A function that calls f and writes into results made beforehand, as RLX does."""
+    """Returns a function that calls f, which writes to results that are allocated beforehand, as in RLX."""
     first = f(*args, **kwargs)
     if isinstance(first, tuple):
         return lambda: f(*args, out=first, **kwargs)
@@ -57,7 +57,7 @@ pool = torch.randn(1 << 20, generator=torch.Generator().manual_seed(7))
 
 
 def rand(*shape, dtype=torch.float32):
-    """Normally distributed numbers. They repeat after a million, because drawing all of them would take longer than the measurement."""
+    """Normally distributed numbers, which repeat after a million, because drawing more would take longer than the measurement."""
     n = math.prod(shape)
     start = torch.randint(len(pool), ()).item()
     return pool.roll(start).repeat(-(-n // len(pool)))[:n].reshape(shape).to(torch.get_default_device(), dtype)

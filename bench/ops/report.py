@@ -7,7 +7,7 @@ UNMEASURED = {
     "reshape": "always a view", "const": "computed when the model is compiled", "iota": "computed when the model is compiled",
     "window": "computed when the model is compiled",
 }
-MEAN, LEAST = 1.3, 0.7  # what we aim for: the geometric mean over ops, and every op
+MEAN, LEAST = 1.3, 0.7  # our goals for the geometric mean over all ops, and for each op
 
 
 def geomean(x):
@@ -15,7 +15,7 @@ def geomean(x):
 
 
 def share(row, peaks):
-    """The larger of two shares: of bytes moved in the copy bandwidth, and of arithmetic in the multiply-add peak."""
+    """The larger of two shares: that of the bytes moved in the copy bandwidth, and that of the arithmetic in the peak of multiply-adds."""
     moved = row["bytes"] / row["ours"] / peaks["copy_gb_per_s"]
     done = row["flops"] / row["ours"] / peaks["fma_gflop_per_s"] if peaks["fma_gflop_per_s"] else 0
     return "%.0f %% of %s" % (100 * max(moved, done), "copy" if moved >= done else "FMA")
@@ -26,7 +26,7 @@ def duration(ns):
 
 
 def by(row):
-    """The ops that run in place of this one, if it has no kernel."""
+    """The ops that replace this one if it has no kernel."""
     return "" if row["op"] in row["steps"] else "as " + ", ".join(row["steps"])
 
 

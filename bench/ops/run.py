@@ -12,7 +12,7 @@ import sys
 import time
 
 here = pathlib.Path(__file__).parent
-# Makes malloc keep memory between calls. Otherwise results that are not made beforehand would be mapped anew for every call.
+# Makes malloc keep memory between calls. Otherwise every call would map new memory for results that are not allocated beforehand.
 MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_TOP_PAD_": str(64 << 20)}
 
 parser = argparse.ArgumentParser()
@@ -78,7 +78,7 @@ def listed(results):
 
 
 def differ(got, want, tol):
-    """The largest difference of results, relative to the largest element; 0 if it is within tol."""
+    """The largest difference of results, relative to the largest element, or 0 if it is within tol."""
     worst = 0
     for g, w in zip(got, want):
         if not w.numel() or torch.equal(g, w):
@@ -93,7 +93,7 @@ def differ(got, want, tol):
 
 
 def times(call, ms):
-    """Calls for ms milliseconds, but at least three times unless that takes over 4*ms. Returns nanoseconds of each call."""
+    """Calls repeatedly for ms milliseconds, at least three times unless that takes over 4*ms. Returns the time of each call in nanoseconds."""
     if opts.backend == "wgpu":
         return times_on_gpu(call, ms)
     out, begin, now = [], time.perf_counter_ns(), time.perf_counter_ns
@@ -105,7 +105,7 @@ def times(call, ms):
 
 
 def times_on_gpu(call, ms):
-    """times by the clock of the device, over ten consecutive calls."""
+    """Like times, but by the clock of the device, as averages of ten consecutive calls."""
     out, begin = [], time.perf_counter_ns()
     while len(out) < 3 or time.perf_counter_ns() - begin < 1e6 * ms:
         first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -129,7 +129,7 @@ def gpu_peaks():
 
 
 def measure(ours, c):
-    """A row of the table: median times in nanoseconds and the median of the rounds' ratios; with --best, of the fastest runs."""
+    """A row of the table: median times in nanoseconds, and the median of the rounds' ratios. With --best, the same of the fastest runs."""
     want = [t.clone() for t in listed(c.call())]
     made = ours.load(c, want)
     ours.ask({"do": "run", "ms": 1})
@@ -140,7 +140,7 @@ def measure(ours, c):
     mine, theirs, ratios = [], [], []
     pick = min if opts.best else statistics.median
     for _ in range(opts.rounds):
-        time.sleep(0.01)  # the peer's threads spin for a while
+        time.sleep(0.01)  # because the peer's threads still spin for a while
         mine.append(pick(ours.ask({"do": "run", "ms": opts.ms})["ns"]))
         theirs.append(pick(times(c.call, opts.ms)))
         ratios.append(theirs[-1] / mine[-1])

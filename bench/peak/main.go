@@ -1,5 +1,6 @@
-// Command peak measures the peaks of this machine, so that other figures can be given as shares of them: f32 multiply-adds, bfloat16 products (in
-// AMX tiles if the processor has them, else in vectors) and the bandwidth of copying memory, on one thread and on all. It prints JSON.
+// Command peak measures the peaks of this machine, so that other figures can be given as shares of them: the rate of f32 multiply-adds, the rate
+// of bfloat16 products (in AMX tiles if the processor has them, otherwise in vectors) and the bandwidth of copying memory. It measures each on
+// one thread and on all, and prints JSON.
 //
 //	go run ./bench/peak [-threads N] [-for 1s]
 //
@@ -17,7 +18,7 @@ import (
 )
 
 func main() {
-	threads := flag.Int("threads", 0, "threads; 0 is one for each processor")
+	threads := flag.Int("threads", 0, "threads; 0 for one per processor")
 	span := flag.Duration("for", time.Second, "time to spend on each figure")
 	flag.Parse()
 	p, err := measure.Machine(*threads, *span)

@@ -27,7 +27,7 @@ FAILED = (subprocess.CalledProcessError, json.JSONDecodeError, BrokenPipeError)
 
 
 class Peer:
-    """A process of peer.py. If it fails, its methods raise an exception of FAILED."""
+    """A process of peer.py. If it fails, its methods raise one of the exceptions in FAILED."""
 
     def __init__(self, name, a):
         device = ["--device", a.torch_device] if a.backend != "cpu" else []
@@ -54,7 +54,7 @@ class Peer:
 
 
 def prepare(a, peers):
-    """Makes the files that are missing: checkpoint, image, artifact, ONNX."""
+    """Creates the files that are missing: checkpoint, image, artifact, ONNX."""
     os.makedirs(a.files, exist_ok=True)
     if sam3.layers(a.model) is not None:
         return sam3.prepare(a)
@@ -77,21 +77,21 @@ def prepare(a, peers):
 
 
 class Comparison:
-    """Runs the rounds. Holds the peaks and, by implementation, the results of its turns."""
+    """Runs the rounds, and stores the peaks and the results of each implementation."""
 
     def __init__(self, a, names):
         self.a, self.names, self.peaks, self.results = a, names, [], {}
-        self.errors = []  # ours, once it is known
+        self.errors = []  # RLX's error, after its first turn
 
     def turn(self, number, name, work):
-        """Runs one implementation once. If it fails, it is left out from then on."""
+        """Runs one implementation once. If it fails, later rounds leave it out."""
         if name not in self.names:
             return
         begin = time.monotonic()
         try:
             result = work()
         except FAILED as e:
-            print(f"{name}: {e}; left out from here on", file=sys.stderr)
+            print(f"{name}: {e}; it is left out of the remaining runs", file=sys.stderr)
             self.names.remove(name)
             return
         result["round"] = number
@@ -102,7 +102,7 @@ class Comparison:
 
     def own(self):
         if not self.errors:
-            self.errors.append(ours.error(self.a))  # after the first turn, since PyTorch may have to write the reference
+            self.errors.append(ours.error(self.a))  # after the first turn, because PyTorch may have to write the reference first
         return ours.measure(self.a) | {"error": self.errors[0]}
 
     def cpu(self):
@@ -130,7 +130,7 @@ class Comparison:
         def peer(name):
             if name not in peers:
                 started(name)
-            peers[name].ask(self.a.warmup)  # the clock of an idle GPU is lowered
+            peers[name].ask(self.a.warmup)  # because the clock of an idle GPU is low
             watch = gpu.Watch(device)
             result = peers[name].start | peers[name].ask(self.a.n)
             return result | {"gpu_bytes": memory[name], "clock_mhz": watch.end()[1]}

@@ -1,4 +1,4 @@
-"""Memory and clock of a GPU by NVML, and its peak rate of matrix products."""
+"""Measures memory and clock of a GPU with NVML, and its peak rate of matrix products."""
 
 import ctypes
 import statistics
@@ -11,7 +11,7 @@ class Memory(ctypes.Structure):
 
 
 class Gpu:
-    """The first GPU. used and clock return None without NVML."""
+    """The first GPU. Without NVML, used and clock return None."""
 
     def __init__(self):
         self.handle = ctypes.c_void_p()
@@ -38,7 +38,7 @@ class Gpu:
 
 
 class Watch(threading.Thread):
-    """Samples a GPU until ended is set."""
+    """Samples memory and clock of a GPU until ended is set."""
 
     def __init__(self, gpu):
         super().__init__(daemon=True)
@@ -52,7 +52,7 @@ class Watch(threading.Thread):
             self.ended.wait(0.05)
 
     def end(self):
-        """The peak memory in use and the median clock, None if unknown."""
+        """The peak memory in use and the median clock, each None if unknown."""
         self.ended.set()
         self.join()
         memory, clocks = ([x for x in xs if x is not None] for xs in (self.memory, self.clocks))
@@ -60,7 +60,7 @@ class Watch(threading.Thread):
 
 
 def peak(device, size=4096, seconds=1.0):
-    """GFLOP/s of products of square matrices in f32 by PyTorch, the best of many. On a GPU that is cuBLAS with TF32 off."""
+    """The best rate of many products of square matrices in f32 by PyTorch, in GFLOP/s. On a GPU, PyTorch uses cuBLAS, with TF32 off."""
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = False

@@ -1,4 +1,4 @@
-"""Time and memory of a run, and the share of the machine that other processes used meanwhile, from /proc."""
+"""Measures, with /proc, time and memory of a run, and the share of the machine that other processes use meanwhile."""
 
 import os
 import time
@@ -30,7 +30,7 @@ def peak_rss(pid):
 
 
 def between(a, b):
-    """A run, from two samples of (time, processor time of the process, of all processes)."""
+    """The figures of a run, from two samples of (time, processor time of the process, processor time of all processes)."""
     wall, own, all_ = (y - x for x, y in zip(a, b))
     return {
         "wall_s": wall,

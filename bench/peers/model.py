@@ -10,13 +10,13 @@ import sam3
 
 
 def flop(name):
-    """Operations of one encode of the model as published, even if an implementation skips some; None if unknown."""
+    """The number of operations of one encode of the model as published, including those that an implementation may skip; None if unknown."""
     count = sam3.layers(name)
     return {"sam_vit_b": 0.96e12, "sam_vit_h": 5.66e12}.get(name) if count is None else sam3.flop(count)
 
 
 def result(name):
-    """The name of the result of method encode that is compared with the reference."""
+    """The name of that result of the method encode that is compared with the reference."""
     return "embeddings" if sam3.layers(name) is None else sam3.RESULT
 
 
@@ -32,7 +32,7 @@ _RENAMED = [
 
 
 def config(shapes):
-    """The configuration that follows from the shapes of a checkpoint's encoder."""
+    """The configuration, from the shapes of a checkpoint's encoder."""
     depth = len([name for name in shapes if re.fullmatch(r"blocks\.\d+\.norm1\.weight", name)])
     width, _, patch, _ = shapes["patch_embed.proj.weight"]
     grid = shapes["pos_embed"][1]

@@ -1,4 +1,4 @@
-"""RLX: times from rlxrun bench, and the error from one run on the reference's image."""
+"""Runs RLX: rlxrun bench for the times, and one run on the reference's image for the error."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from load import between, sample
 
 
 class Watch(threading.Thread):
-    """Samples a process and its children, because the backend is a child."""
+    """Samples a process and its children. The backend is a child of rlxrun."""
 
     def __init__(self, pid):
         super().__init__(daemon=True)
@@ -45,7 +45,7 @@ def flags(a):
 
 
 def measure(a):
-    """Runs rlxrun bench, which reports how long each run took. The last run ends about when the process does, the others before it."""
+    """Runs rlxrun bench, which reports the duration of each run. The last run ends at about the same time as the process."""
     command = [f"{a.bin}/rlxrun", "bench", f"{a.files}/{a.model}.rlx", "--method", "encode", "-n", str(a.n), "--warmup", str(a.warmup), "--json"]
     process = subprocess.Popen(command + flags(a), stdout=subprocess.PIPE)
     watch = Watch(process.pid)
@@ -75,7 +75,7 @@ def measure(a):
 
 
 def error(a):
-    """Runs RLX once on the image of the reference, and compares."""
+    """Runs RLX once on the image of the reference, and returns the error."""
     import numpy as np
 
     out = f"{a.files}/{a.model}.result.npy"

@@ -1,4 +1,4 @@
-"""The table and the JSON of a comparison."""
+"""Writes the table and the JSON of a comparison."""
 
 import json
 import os
@@ -14,7 +14,7 @@ def cpu_name():
 
 
 def best(peaks, key):
-    """The highest peak of the rounds, since disturbances only lower it."""
+    """The highest peak of the rounds, because disturbances only lower it."""
     return max((p[key] for p in peaks), default=None)
 
 
@@ -28,7 +28,7 @@ def most_of(rounds, key):
 
 
 def summary(a, results):
-    """One row per implementation. Times are medians over all timed runs; ratios are of medians."""
+    """One row per implementation. Times are medians over all timed runs, and ratios are ratios of medians."""
     rows = []
     for name, rounds in results.items():
         runs = [r for x in rounds for r in x["runs"]]
@@ -51,7 +51,7 @@ def summary(a, results):
 
 
 def by_round(results, name):
-    """The ratio of a peer's median to ours, for each round."""
+    """The ratio of a peer's median to RLX's, for each round."""
     def medians(rounds):
         out = {}
         for x in rounds:

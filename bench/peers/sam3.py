@@ -13,7 +13,7 @@ GLOBAL = (7, 15, 23, 31)
 
 
 def layers(name):
-    """The number of layers; None for other models."""
+    """The number of layers, or None for other models."""
     family, _, count = name.partition("_")
     return int(count or 32) if family == "sam3" else None
 
@@ -26,7 +26,7 @@ def config(count):
 
 
 def flop(count):
-    """Operations of one encode of the model as published: the products of the trunk's layers, of attention, and of patches and neck."""
+    """The number of operations of one encode of the model as published: the products of the trunk's layers, attention, patches and neck."""
     tokens, width, hidden, window = 72 * 72, 1024, 4736, 24 * 24
     layer = 2 * tokens * (4 * width * width + 2 * width * hidden)
     wide = sum(i < count for i in GLOBAL)
@@ -39,7 +39,7 @@ def flop(count):
 
 
 def prepare(a):
-    """Makes checkpoint, configuration and image if they are missing, and the artifact."""
+    """Creates checkpoint, configuration and image if they are missing, and always the artifact."""
     path = lambda ending: f"{a.files}/{a.model}.{ending}"
     settings = config(layers(a.model))
     if not os.path.exists(path("safetensors")):

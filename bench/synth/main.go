@@ -19,13 +19,13 @@ import (
 
 func main() {
 	manifest := flag.String("manifest", "", "manifest of a checkpoint")
-	encoder := flag.String("encoder", "", "encoder of SAM to put in place of that of sam_vit_b's manifest, such as sam_vit_h")
+	encoder := flag.String("encoder", "", "encoder of SAM that replaces the one in the manifest of sam_vit_b, such as sam_vit_h")
 	out := flag.String("o", "", "file to write")
-	elem := flag.String("dtype", "F32", "F32, F16 or BF16, of a checkpoint")
+	elem := flag.String("dtype", "F32", "element type of a checkpoint: F32, F16 or BF16")
 	name := flag.String("name", "", "name of a single input")
-	shape := flag.String("shape", "", "its shape, comma separated")
-	scale := flag.Float64("scale", 1, "its scale")
-	shift := flag.Float64("shift", 0, "its shift")
+	shape := flag.String("shape", "", "shape of the input, comma separated")
+	scale := flag.Float64("scale", 1, "scale of the input's values")
+	shift := flag.Float64("shift", 0, "shift of the input's values")
 	flag.Parse()
 	if err := run(*manifest, *encoder, *out, *elem, *name, *shape, *scale, *shift); err != nil {
 		fmt.Fprintln(os.Stderr, "synth:", err)

@@ -2,8 +2,8 @@
 //
 //	go run ./bench/tcmp -tol 1e-4 got.npy golden.safetensors:image_embeddings
 //
-// The tolerance applies to the largest absolute difference divided by the largest absolute golden value. It prints that and the relative L2
-// error. Leading dimensions of 1 are ignored. NaN never passes.
+// The tolerance applies to the largest absolute difference divided by the largest absolute golden value. The command prints
+// both that ratio and the relative L2 error. It ignores leading dimensions of 1. A NaN is always a difference.
 package main
 
 import (

@@ -14,7 +14,7 @@ case('attention q, k, v {heads=4, layout="bshd", mask="none"}', sdpa(q, k, v).tr
      q=q.transpose(1, 2).contiguous(), k=k.transpose(1, 2).contiguous(), v=v.transpose(1, 2).contiguous())
 bse = lambda t: t.transpose(1, 2).flatten(2)
 case('attention q, k, v {heads=4, layout="bse", mask="none"}', bse(sdpa(q, k, v)), q=bse(q), k=bse(k), v=bse(v))
-lower = torch.ones(3, 6, dtype=torch.bool).tril(3)  # the last query sees the last key
+lower = torch.ones(3, 6, dtype=torch.bool).tril(3)  # the last query sees all keys
 case('attention q, k, v {heads=4, layout="bhsd", mask="causal"}', sdpa(q, k, v, attn_mask=lower), q=q, k=k, v=v)
 band = lower & torch.ones(3, 6, dtype=torch.bool).triu(1)  # two keys back
 case('attention q, k, v {heads=4, layout="bhsd", mask="sliding", window=2}', sdpa(q, k, v, attn_mask=band), q=q, k=k, v=v)

@@ -28,7 +28,7 @@ def round8(x):
     """x rounded to multiples of max/127 in each group of 32 elements, in float32."""
     g = x.float().reshape(*x.shape[:-1], -1, 32)
     most = g.abs().amax(-1, keepdim=True)
-    steps = torch.full_like(most, 127)  # a tensor, since PyTorch divides by a number by multiplying with its reciprocal
+    steps = torch.full_like(most, 127)  # a tensor, because PyTorch replaces a division by a number by a multiplication
     d, inverse = most / steps, steps / most
     return torch.where(most == 0, 0., d.double() * torch.round(g * inverse).double()).reshape(x.shape)
 

@@ -71,7 +71,7 @@ for c, a, b in ((3, 4), (3, 4), (3, 4)), ((4,), (2, 3, 4), (3, 1)), ((2, 1), (),
 case("where c, a, b", torch.where(edge > 0, edge, edge.flip(0)), bits=True, c=edge > 0, a=edge, b=edge.flip(0))
 case("where c, a, b", torch.where(edge > 0, torch.arange(10), -torch.arange(10)), c=edge > 0, a=torch.arange(10), b=-torch.arange(10))
 
-# Casts. In PyTorch, casts of floats out of the range of an integer type are undefined, so floats are in range. NumPy's integers wrap as C's.
+# Casts. PyTorch does not define casts of floats that are out of the range of an integer type, so all floats are in range. Integers wrap in NumPy, as in C.
 names = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32,
          "i64": torch.int64, "u8": torch.uint8, "bool": torch.bool}
 x = torch.tensor([0.0, -0.0, 0.49, 1.5, 2.9, 100.99, 126.5, 65504, 65520, 1e-8, 6e-8, 3.14159274, 1e38], dtype=torch.float32)

@@ -9,7 +9,7 @@ from write import F32, NUMPY, SCIPY, TORCH, case, typed
 
 rng = write.rng
 fs = {"fft": scipy.fft.fft, "ifft": scipy.fft.ifft, "rfft": scipy.fft.rfft, "irfft": scipy.fft.irfft}
-# SciPy's names for our norms, by direction. "backward" scales the inverse only, "forward" the forward transform only.
+# SciPy's names for our norms, by direction. "backward" scales only the inverse transform, and "forward" only the forward transform.
 norms = {False: {"none": "backward", "inverse": "backward", "ortho": "ortho"}, True: {"none": "forward", "inverse": "backward", "ortho": "ortho"}}
 lengths = [1, 2, 3, 4, 5, 7, 8, 12, 13, 16, 17, 31, 37, 60, 64, 97]
 LARGE = (1e-10, 1e-9)

@@ -89,7 +89,7 @@ for kind in ["BitShift"]:
         if ins[0].dtype in (np.uint8, np.uint32):
             case("shift_%s a, b" % attrs["direction"].decode().lower(), outs[0], source, a=ins[0], b=ins[1])
 
-# PyTorch's remainder has the sign of the divisor, as our mod; its fmod that of the dividend, as our remainder.
+# PyTorch's remainder has the sign of the divisor, like our mod. Its fmod has the sign of the dividend, like our remainder.
 for name, f in {"mod": torch.remainder, "remainder": torch.fmod}.items():
     for a, b in shapes:
         a, b = rand(*a) * 9, rand(*b)

@@ -32,7 +32,7 @@ for name in fs:
         for d, lo, hi in (torch.int32, -2**31, 2**31 - 1), (torch.int8, -128, 127), (torch.uint8, 0, 255), (torch.int64, -9, 9):
             x = randint(lo, hi, 3, 4, dtype=d)
             case(name + " x {axes=[0]}", reduce(name, x, (0,), False), x=x)
-    if name in ("reduce_sum", "reduce_prod", "reduce_mean"):  # over no elements, of which PyTorch refuses extremes
+    if name in ("reduce_sum", "reduce_prod", "reduce_mean"):  # over no elements; PyTorch refuses maxima and minima of these
         x = torch.zeros(2, 0, 3).double()
         case(name + " x {axes=[1]}", reduce(name, x, (1,), False), x=x)
     x = rand(700)
@@ -59,7 +59,7 @@ x[0, 1], x[1, 2], x[2, 3], x[3, :], x[4, :], x[5, 0], x[5, 1] = nan, inf, -inf, 
 case("logsumexp x {axes=[1]}", torch.logsumexp(x, 1), x=x)
 case("logsumexp x {axes=[1]}", torch.logsumexp(torch.zeros(2, 0, 3).double(), 1), x=torch.zeros(2, 0, 3).double())
 
-# Of equal elements, ONNX takes the first. PyTorch does not define which; on the CPU it is the first.
+# ONNX takes the first of equal elements. PyTorch does not define which one it takes; on the CPU it is the first.
 for name, f in ("argmax", torch.argmax), ("argmin", torch.argmin):
     for shape in (3, 4, 5), (1, 7, 1), (2, 0, 3), (2, 65, 3):
         for axis in range(3):

@@ -47,14 +47,14 @@ top_k(pick([0, 1, 2**31, 2**32 - 1], (3, 18), np.uint32), 18)
 
 
 def sort(x, axis, descending=False):
-    """x must not have NaN, or zeros of both signs, which torch orders differently."""
+    """x must have neither NaN nor zeros of both signs, because torch orders these differently."""
     values, indices = torch.sort(x, dim=axis, descending=descending, stable=True)
     attrs = "{axis=%d, descending=true}" % axis if descending else "{axis=%d}" % axis
     case("sort x " + attrs, [values, indices.int()], tol=write.EXACT, x=x)
 
 
 def sort_numpy(x, descending=False):
-    """Sorts the last axis with NaN less than anything: first, or last if the order is descending."""
+    """Sorts the last axis, where NaN is less than all numbers: it comes first, or last if the order is descending."""
     keys = np.where(np.isnan(x), -inf, x.astype(np.float64))
     keys = np.lexsort((np.broadcast_to(np.arange(x.shape[-1]), x.shape), -keys if descending else keys, ~np.isnan(x) != descending))
     case("sort x {axis=%d, descending=%s}" % (x.ndim - 1, str(descending).lower()), [np.take_along_axis(x, keys, -1), typed("i32", keys)], NUMPY, bits=True, x=x)

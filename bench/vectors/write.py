@@ -1,4 +1,4 @@
-"""Shared by all families: case adds one vector, run.py writes those of a family as JSON. See README.md."""
+"""The functions that all families use. case adds a vector, and run.py writes the vectors of a family as JSON. See README.md."""
 import functools
 import warnings
 
@@ -21,7 +21,7 @@ NAMES = {"float64": "f32", "float32": "f32", "float16": "f16", "bfloat16": "bf16
          "int64": "i64", "uint8": "u8", "uint32": "u32", "bool": "bool"}
 
 cases = []
-rng = None  # a NumPy generator, seeded alike for each run of a family
+rng = None  # a NumPy generator; its seed is the same in each run of a family
 
 
 def start():
@@ -48,14 +48,14 @@ def among(pool, *shape, dtype=torch.float64):
 
 
 class Typed:
-    """A value with an element type that differs from its array's; see typed."""
+    """A value whose element type differs from that of its array; see typed."""
 
     def __init__(self, name, value):
         self.name, self.value = name, value
 
 
 def typed(name, value):
-    """The value with the named element type, such as f64, since float64 arrays are otherwise written as f32, or u32 for an int64 array."""
+    """The value with the named element type. Use it for f64, because float64 arrays are otherwise written as f32, or for u32 with an int64 array."""
     return Typed(name, value)
 
 

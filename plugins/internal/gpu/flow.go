@@ -40,7 +40,7 @@ func (f *flow) begin(dispatches int, pace time.Duration) {
 	}
 }
 
-// startShort makes the first submission of a long run a short one, so that the device starts sooner. growth is as in flow.
+// startShort makes the first submission of a long run short, so that the device starts sooner. growth is the factor in flow.
 func (f *flow) startShort(dispatches, growth int) {
 	if dispatches > 2*headDispatches {
 		f.head, f.growth = headDispatches, growth

@@ -150,7 +150,7 @@ func (c *recording) dispatchAll() error {
 				return err
 			}
 		case c.flow.full() && i+1 < len(x.p.Steps):
-			if err := c.cut(); err != nil {
+			if err := c.endSubmission(); err != nil {
 				return err
 			}
 		}

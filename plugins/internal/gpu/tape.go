@@ -65,7 +65,7 @@ func (x *executable) recordAt(pace time.Duration, outputs []bool) (t *tape, err 
 	c := &recording{x: x, ctx: context.Background(), tape: t, r: r, needed: x.p.Needed(r.Computed(), nil)}
 	c.flow.begin(len(x.dispatches), pace)
 	c.flow.startShort(len(x.dispatches), 0)
-	for _, f := range []func() error{c.inputs, c.dispatchAll, c.outputs, c.cut} {
+	for _, f := range []func() error{c.inputs, c.dispatchAll, c.outputs, c.endSubmission} {
 		if err = f(); err != nil {
 			c.drop()
 			t.release()
@@ -75,8 +75,8 @@ func (x *executable) recordAt(pace time.Duration, outputs []bool) (t *tape, err 
 	return t, nil
 }
 
-// cut ends a submission: it adds the recorded commands to the tape, or submits them if there is no tape.
-func (c *recording) cut() error {
+// endSubmission ends a submission: it adds the recorded commands to the tape, or submits them if there is no tape.
+func (c *recording) endSubmission() error {
 	if c.tape == nil {
 		return c.flush()
 	}

@@ -192,7 +192,7 @@ func (c *recording) outputs() error {
 func (c *recording) nextDownload() error {
 	end := c.submit
 	if c.tape != nil {
-		end = c.cut
+		end = c.endSubmission
 	}
 	if err := end(); err != nil {
 		return err
