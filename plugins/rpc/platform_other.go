@@ -17,7 +17,7 @@ import (
 )
 
 // Backends need unix sockets, inherited descriptors and process groups. On systems without them the host still builds, and Start returns
-// an error. The rest of this file declares what other files refer to.
+// an error. The rest of this file declares what the files for all systems need.
 
 const haveShared = false
 

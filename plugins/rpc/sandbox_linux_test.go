@@ -28,9 +28,9 @@ import (
 
 // Environment variables that name the targets of the scripted backend in mode "probe".
 const (
-	userDirEnv = "RLX_TEST_USER_DIR" // directory of the user with the files secret, gone and moved
-	victimEnv  = "RLX_TEST_VICTIM"   // process of the user
-	tcpEnv     = "RLX_TEST_TCP"      // listeners of the user
+	userDirEnv = "RLX_TEST_USER_DIR" // a directory of the user, with the files secret, gone and moved
+	victimEnv  = "RLX_TEST_VICTIM"   // number of a process of the user
+	tcpEnv     = "RLX_TEST_TCP"      // this and the next three are listeners of the user
 	udpEnv     = "RLX_TEST_UDP"
 	unixEnv    = "RLX_TEST_UNIX"
 	dgramEnv   = "RLX_TEST_DGRAM"
@@ -38,13 +38,13 @@ const (
 	layersEnv  = "RLX_TEST_LAYERS"  // layers that confine the backend
 )
 
-// attempt is something that a sandbox must prevent.
+// attempt is an action that a sandbox must prevent.
 type attempt struct {
 	name string
-	// What prevents it: landlock from that version on (0: any version), seccomp, or both.
+	// The layers that prevent it: landlock (from version abi on), seccomp, or both.
 	landlock, seccomp bool
 	abi               int
-	control           bool // whether it succeeds without a sandbox; if not, it is tried only where a layer prevents it
+	control           bool // whether it succeeds without a sandbox; if not, it is tried only if a layer prevents it
 	do                func() error
 }
 
@@ -70,6 +70,7 @@ func call(nr uintptr, args ...uintptr) error {
 	return nil
 }
 
+// closing closes f if err is nil, and returns err.
 func closing(f interface{ Close() error }, err error) error {
 	if err == nil {
 		f.Close()
@@ -86,6 +87,7 @@ func cString(s string) uintptr {
 
 var kept []*byte
 
+// attempts returns the actions that a sandbox must prevent.
 func attempts() []attempt {
 	own := uintptr(os.Getpid())
 	target := uintptr(victim())
@@ -215,7 +217,7 @@ func attempts() []attempt {
 			return err
 		}},
 	}
-	// These calls fail anyway, because of their arguments, if nothing prevents them.
+	// Without a sandbox, these calls fail because of their arguments.
 	for name, do := range map[string]func() error{
 		"mount":         func() error { return unix.Mount("none", "/nowhere", "none", 0, "") },
 		"unshare":       func() error { return unix.Unshare(unix.CLONE_NEWUSER) },
@@ -298,8 +300,8 @@ func init() {
 	}
 }
 
-// An installed plugin can read its own folder in its sandbox, and nothing next to it. It runs as a copy in memory. It does not start if
-// Verify finds that its files have changed.
+// TestFolder checks that an installed plugin can read its own folder in its sandbox, but nothing next to it, that it runs as a copy in
+// memory, and that it does not start if Verify finds changed files.
 func TestFolder(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "folder")
@@ -331,7 +333,8 @@ func TestFolder(t *testing.T) {
 	wantCode(t, err, ErrDigest, "m/data has changed")
 }
 
-// The bytes compared with the digest are the bytes that run: nobody can change them in between, not even through the descriptor.
+// TestSealedCopy checks that the bytes whose digest is checked are those that run. They cannot be changed in between, even through the
+// descriptor.
 func TestSealedCopy(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "b")
@@ -360,7 +363,7 @@ func TestSealedCopy(t *testing.T) {
 	}
 }
 
-// probe tries everything and prints the outcomes.
+// probe makes all attempts and prints their outcomes.
 func probe() {
 	var layers sandbox.Layers
 	fmt.Sscan(os.Getenv(layersEnv), &layers.Landlock, &layers.Seccomp)
@@ -458,7 +461,7 @@ func stackOf(t *testing.T, pid int) uint64 {
 	return 0
 }
 
-// A backend cannot read a user's file by naming it as its dynamic linker.
+// TestForeignLinker checks that a backend cannot read a file of the user by naming it as its dynamic linker.
 func TestForeignLinker(t *testing.T) {
 	for linker, granted := range map[string]bool{"/lib64/ld-linux-x86-64.so.2": true, "/nix/store/x/ld.so": true,
 		"/home/u/.ssh/id_ed25519": false, "/lib/../home/u/.ssh/id_ed25519": false, "/library/x": false} {
@@ -482,8 +485,8 @@ func TestForeignLinker(t *testing.T) {
 	}
 }
 
-// TestSandbox has a hostile backend try to reach files, the network, other processes and their memory: with all layers of this system, with
-// each layer alone, and without any. The last run shows that the attempts would work.
+// TestSandbox runs a hostile backend that tries to access files, the network, other processes and their memory. It runs with all layers of
+// this system, with each layer alone, and without any. The last run shows that the attempts work without a sandbox.
 func TestSandbox(t *testing.T) {
 	has := sandbox.Available()
 	t.Logf("this system has %+v", has)
@@ -518,7 +521,7 @@ func TestSandbox(t *testing.T) {
 				case a.stopped(layers) && !denied:
 					t.Errorf("%s: %q", a.name, r)
 				case name == "none" && a.control && r != "done":
-					t.Errorf("%s: %q without a sandbox; so the attempt proves nothing", a.name, r)
+					t.Errorf("%s: %q without a sandbox, so the attempt proves nothing", a.name, r)
 				}
 			}
 			if caps := results["CapEff"] + results["CapPrm"]; layers != (sandbox.Layers{}) && strings.Trim(caps, "0") != "" {

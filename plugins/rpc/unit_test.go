@@ -49,7 +49,8 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
-// If a handshake is accepted, its socket is in the directory, and writing and parsing it again gives the same handshake.
+// FuzzHandshake checks that the socket of an accepted handshake is in the directory, and that formatting and parsing the handshake again
+// does not change it.
 func FuzzHandshake(f *testing.F) {
 	cert := testCertificate()
 	f.Add("1|2|unix|/run/d/plugin-dir1/s|grpc|" + cert)
@@ -89,7 +90,7 @@ func TestErrorsOnTheWire(t *testing.T) {
 	if out, ok := fromWire(st, "b"); !ok || !errors.Is(out, diag.Interrupted) {
 		t.Errorf("cancelled: %v", out)
 	}
-	// Codes that a backend must not use.
+	// Codes that a backend may not send.
 	for _, code := range []string{"RLX4007", "RLX2001", "RLX5001", "RLX5106", "RLX9999", "RLX600", "RLX6OO1", "", "RLX60011"} {
 		st, err := status.New(codes.Internal, "x").WithDetails(&rlxv1.Error{Code: code, Message: "m"})
 		if err != nil {
@@ -101,7 +102,7 @@ func TestErrorsOnTheWire(t *testing.T) {
 	}
 }
 
-// Whatever detail a backend sends with a status, it becomes printable text of bounded length and an allowed code.
+// FuzzWireError checks that any detail that a backend sends with a status becomes printable text of limited length and an allowed code.
 func FuzzWireError(f *testing.F) {
 	for _, e := range []*rlxv1.Error{{Code: "RLX7001", Subject: "softmax", Message: "axis", Hint: "h", Step: 3, Op: "o"}, {Code: "RLX4001"}, {Message: "\x1b[2J"}} {
 		b, err := proto.Marshal(e)
@@ -154,7 +155,7 @@ func FuzzInfo(f *testing.F) {
 	})
 }
 
-// Every log line is parsed without a panic and logged without control characters.
+// FuzzLogLine checks that every log line is parsed without a panic and logged without control characters.
 func FuzzLogLine(f *testing.F) {
 	f.Add([]byte(`{"@message":1,"@level":[],"@timestamp":{}}`))
 	f.Add([]byte(`{"@message":"hello","@level":"warn","n":1.5,"s":"x"}`))
@@ -185,7 +186,7 @@ func TestLogLine(t *testing.T) {
 	}
 }
 
-// Checks the limits of the log with a fake clock.
+// TestLogLimits checks the limits of the log with a fake clock.
 func TestLogLimits(t *testing.T) {
 	var out bytes.Buffer
 	s := newLogSink(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
@@ -196,7 +197,7 @@ func TestLogLimits(t *testing.T) {
 		s.line(line, "stderr")
 	}
 	if s.total != logRate || s.dropped != logRate {
-		t.Errorf("passed %d, dropped %d of 2 MiB in no time; want half", s.total, s.dropped)
+		t.Errorf("passed %d and dropped %d of 2 MiB at once; want half of it each", s.total, s.dropped)
 	}
 	for range 80 { // 80 s at 1 MiB/s exceed the total
 		now = now.Add(time.Second)
@@ -215,12 +216,12 @@ func TestLogLimits(t *testing.T) {
 	s = newLogSink(nil)
 	s.drain(strings.NewReader(strings.Repeat("y", 3*logLine)+"\nlast\n"), "stderr")
 	if s.lastOutput() != "last" || s.dropped != 2*logLine+1 {
-		t.Errorf("last words %q, dropped %d", s.lastOutput(), s.dropped)
+		t.Errorf("last output %q, dropped %d", s.lastOutput(), s.dropped)
 	}
 }
 
-// The texts are those of Go 1.26 and of Rust's default panic hook.
-func TestLastWords(t *testing.T) {
+// TestLastOutput checks that the first line of a crash report is found. The texts are those of Go 1.26 and of Rust's default panic hook.
+func TestLastOutput(t *testing.T) {
 	trace := strings.Repeat("goroutine 1 [running]:\nmain.main()\n\t/x/main.go:7 +0x1d\n", 1000) + "gs     0x0\n"
 	for _, first := range []string{
 		"panic: runtime error: index out of range [3] with length 3",
@@ -260,7 +261,7 @@ func TestPrivateDir(t *testing.T) {
 	if err != nil || st.Mode().Perm() != 0o700 {
 		t.Fatalf("%v, %v", st.Mode(), err)
 	}
-	// A directory in use survives the start of another host; one whose lock is free is removed.
+	// When another host starts, it keeps a directory in use, and removes one whose lock is free.
 	os.WriteFile(filepath.Join(a.path, "sock"), nil, 0o600)
 	b, err := newPrivateDir(base)
 	if err != nil {
@@ -281,7 +282,7 @@ func TestPrivateDir(t *testing.T) {
 	b.remove()
 	c.remove()
 	wantEmpty(t, base)
-	// A root that others can write to is not used.
+	// A root that others can write to must not be used.
 	root := filepath.Dir(a.path)
 	if err := os.Chmod(root, 0o777); err != nil {
 		t.Fatal(err)
@@ -304,7 +305,7 @@ func TestPrivateDir(t *testing.T) {
 	}
 }
 
-// Case squat: if the directory's name is taken, runs leave nothing behind and remove what a killed run left.
+// TestSquat checks that if the name of the directory is taken, sessions leave nothing behind, and remove what killed hosts have left.
 func TestSquat(t *testing.T) {
 	base, err := os.MkdirTemp("", "rlxtest")
 	if err != nil {
@@ -359,7 +360,7 @@ func TestInheritedFiles(t *testing.T) {
 	}
 }
 
-// Both sides reject calls outside the protocol and calls without a deadline.
+// TestCheckCall checks that both sides reject calls that are not in the protocol and calls without a deadline.
 func TestCheckCall(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
@@ -378,7 +379,7 @@ func TestCheckCall(t *testing.T) {
 	}
 }
 
-// TestSpans compares spans with a bit for each byte.
+// TestSpans compares the operations on spans with the same operations on a bit per byte.
 func TestSpans(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var s spans

@@ -17,7 +17,7 @@ func Available() Layers {
 // ScopeABI is the first version of Landlock that confines signals.
 const ScopeABI = 6
 
-// landlockABI returns the Landlock version that go-landlock uses on this kernel, 0 if the kernel has no Landlock.
+// landlockABI returns the Landlock version that go-landlock uses on this kernel, or 0 if the kernel has no Landlock.
 func landlockABI() int {
 	const newest = 11 // the newest version that go-landlock knows
 	v, err := ll.LandlockGetABIVersion()
@@ -61,8 +61,8 @@ func restrictFiles(grants []Grant) error {
 			}
 			rules = append(rules, landlock.PathAccess(rights, p).IgnoreIfMissing())
 			if strings.HasPrefix(p, "/proc/") && !strings.HasPrefix(p, "/proc/self/fd/") {
-				// A Landlock rule belongs to an inode, and proc creates a new inode once the kernel has dropped a name from its cache. This descriptor,
-				// which the program inherits, keeps the name in the cache. It cannot be used to read.
+				// A Landlock rule applies to an inode, and proc creates a new inode after the kernel has dropped a name from its cache. The program inherits
+				// this descriptor, which keeps the name in the cache. It cannot be used for reading.
 				unix.Open(p, unix.O_PATH, 0)
 			}
 		}

@@ -17,8 +17,8 @@ const launcherName = "rlx-sandbox"
 
 // Messages on a launcher's status pipe.
 const (
-	restricted = "R" // all layers are in place; execve is next
-	failed     = "F" // the reason follows
+	restricted = "R" // all layers are applied, and the launcher is about to execute the program
+	failed     = "F" // followed by the reason
 )
 
 // Command returns the path and arguments that start a launcher, for exec.Cmd.
@@ -30,15 +30,15 @@ func Command(s Spec) (path string, args []string) {
 	return "/proc/self/exe", []string{launcherName, string(b)}
 }
 
-// Result reads the launcher's report. It returns once the program runs or has failed to start. If executing the program failed, the
+// Result reads the launcher's report. It returns when the program runs or has failed to start. If executing the program failed, the
 // error is a unix.Errno.
 func Result(status io.Reader) error {
 	b, err := io.ReadAll(io.LimitReader(status, 4<<10))
 	if err != nil {
 		return err
 	}
-	said, ok := strings.CutPrefix(string(b), restricted)
-	reason, bad := strings.CutPrefix(said, failed)
+	rest, ok := strings.CutPrefix(string(b), restricted)
+	reason, bad := strings.CutPrefix(rest, failed)
 	switch {
 	case bad && ok:
 		var e int
@@ -61,7 +61,7 @@ func init() {
 	}
 }
 
-// launch returns only on failure.
+// launch restricts this process and executes the program. It returns only if that fails.
 func launch(arg string) {
 	var s Spec
 	if err := json.Unmarshal([]byte(arg), &s); err != nil {
@@ -71,7 +71,7 @@ func launch(arg string) {
 	if unix.CloseRange(uint(s.Status), math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) != nil { // not supported before Linux 5.11
 		unix.CloseOnExec(s.Status)
 	}
-	tell := func(text string) {
+	report := func(text string) {
 		for {
 			if _, err := unix.Write(s.Status, []byte(text)); err != unix.EINTR {
 				return
@@ -79,14 +79,14 @@ func launch(arg string) {
 		}
 	}
 	if err := restrict(s); err != nil {
-		tell(failed + err.Error())
+		report(failed + err.Error())
 		return
 	}
-	tell(restricted)
+	report(restricted)
 	err := unix.Exec(s.Path, s.Args, os.Environ())
 	var e unix.Errno
 	errors.As(err, &e)
-	tell(failed + fmt.Sprint(int(e)))
+	report(failed + fmt.Sprint(int(e)))
 }
 
 // restrict applies the layers. The seccomp filter comes last, because it forbids system calls that the other layers need.
@@ -102,7 +102,7 @@ func restrict(s Spec) error {
 			return fmt.Errorf("landlock: %w", err)
 		}
 	}
-	// A host that runs as root would pass its capabilities to the program. They override permissions that the layers rely on.
+	// If the host runs as root, the program would inherit its capabilities, which override permissions that the layers rely on.
 	none := [2]unix.CapUserData{}
 	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
 		return fmt.Errorf("capabilities: %w", err)

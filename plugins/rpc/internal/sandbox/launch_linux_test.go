@@ -50,7 +50,7 @@ func TestLaunch(t *testing.T) {
 	}
 }
 
-// A missing layer is an error. It never results in a weaker sandbox.
+// TestLaunchMissingLayer checks that a missing layer is an error and does not result in a weaker sandbox.
 func TestLaunchMissingLayer(t *testing.T) {
 	out, err := launched(t, Spec{Path: "/bin/sh", Args: []string{"sh", "-c", "echo $SAID"}, Layers: Layers{Landlock: 99}})
 	if out != "" || err == nil || !strings.Contains(err.Error(), "; want 99") {
@@ -58,7 +58,7 @@ func TestLaunchMissingLayer(t *testing.T) {
 	}
 }
 
-// Reports that no launcher writes.
+// TestResult checks reports, including some that no launcher writes.
 func TestResult(t *testing.T) {
 	for said, want := range map[string]string{"": Unlaunched{}.Error(), "x": Unlaunched{}.Error(), "R": "", "Fno": "no", "RF2": unix.ENOENT.Error()} {
 		got := ""

@@ -13,5 +13,5 @@ func Available() Layers { return Layers{} }
 // Command must not be called, because there are no layers here.
 func Command(Spec) (path string, args []string) { panic("BUG: a sandbox on a system without layers") }
 
-// Result returns Unlaunched, since there is no launcher.
+// Result returns Unlaunched, because there is no launcher.
 func Result(io.Reader) error { return Unlaunched{} }

@@ -1,8 +1,8 @@
 // Package sandbox starts a program that can access only what it was granted. Landlock restricts its files, and a seccomp filter
 // its system calls. The program need not cooperate and may be hostile.
 //
-// A process inherits the restrictions of the process that starts it. The host cannot restrict itself, and the filter forbids new
-// processes, so the host starts a launcher: its own executable once more (Command). The launcher restricts itself in an init function
+// A process inherits the restrictions of the process that starts it. The host cannot restrict itself, and the filter forbids starting
+// processes. So the host starts its own executable again, as a launcher (see Command). The launcher restricts itself in an init function
 // and then executes the program.
 //
 // The package imports nothing of this module.
@@ -10,11 +10,11 @@ package sandbox
 
 // Layers are mechanisms that a kernel supports or that confine a process.
 type Layers struct {
-	Landlock int  // ABI version, 0 for none
-	Seccomp  bool // the filter of this package
+	Landlock int  // ABI version, or 0 for none
+	Seccomp  bool // whether the filter of this package is used
 }
 
-// Access is what a program may do with a path and, where that is a directory, with everything below it.
+// Access is what a program may do with a path. For a directory, it includes everything below it.
 type Access string
 
 // No access allows changing the owner, mode, times or extended attributes of a file.
@@ -33,8 +33,8 @@ type Grant struct {
 
 // Spec holds the arguments of a launcher.
 type Spec struct {
-	Path   string   // of the executable; must be valid in the launcher
-	Args   []string // of the program, including its name
+	Path   string   // path of the executable, valid in the launcher
+	Args   []string // arguments of the program, including its name
 	Grants []Grant
 	Layers Layers // layers to apply; it is an error if one cannot be applied
 	Status int    // descriptor of the pipe that the launcher reports to
@@ -44,5 +44,5 @@ type Spec struct {
 type Unlaunched struct{}
 
 func (Unlaunched) Error() string {
-	return "this program's executable did not answer as a launcher, which needs a main in Go"
+	return "the host's executable did not act as a launcher, which only a program with a main in Go can do"
 }

@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The filter forbids a list of calls and allows all others, because GPU drivers differ too much for a list of the calls that they need.
+// The filter forbids a list of calls and allows all others, because GPU drivers differ too much to list the calls that they need.
 // docs/rationale.md explains why the filter is assembled here.
 
-// forbidden calls fail with EPERM.
+// forbidden lists calls that fail with EPERM.
 var forbidden = []uint32{
 	// Namespaces, and execution of files without a path, which Landlock does not check.
 	unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_EXECVEAT,
 	// Memory, descriptors and groups of other processes.
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD, unix.SYS_PROCESS_MADVISE,
 	unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_SETPGID, unix.SYS_SETSID,
-	// A backend accepts connections and never makes one. Other programs have unix sockets in many places.
+	// A backend accepts connections and never makes any. Unix sockets of other programs may be anywhere.
 	unix.SYS_CONNECT,
 	// io_uring makes calls that the filter does not see.
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
@@ -43,13 +43,14 @@ var forbidden = []uint32{
 	unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX,
 }
 
-// newestCall is the highest call number that existed when this list was written. Higher numbers fail with ENOSYS; so do calls of the x32
-// ABI, whose numbers are higher.
+// newestCall is the highest call number that existed when this list was written. Calls with higher numbers fail with ENOSYS, including those
+// of the x32 ABI.
 const newestCall = unix.SYS_RSEQ_SLICE_YIELD
 
 // Offsets into struct seccomp_data.
 const offsetCall, offsetArch, offsetArgs = 0, 4, 16
 
+// refuse makes the call fail with e.
 func refuse(e unix.Errno) bpf.Instruction {
 	return bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(e)}
 }
@@ -59,15 +60,15 @@ var permit = bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}
 // load reads 32 bits of struct seccomp_data.
 func load(offset uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: offset, Size: 4} }
 
-// argument loads the lower half of argument n. The kernel reads no more of an int.
+// argument loads the lower half of argument n. If the argument is an int, the kernel reads only this half.
 func argument(n int) bpf.Instruction { return load(offsetArgs + 8*uint32(n)) }
 
-// of returns instructions that run do for call nr. do must end with a return.
+// of returns instructions that execute do if the call has the number nr. do must end with a return.
 func of(nr uint32, do ...bpf.Instruction) []bpf.Instruction {
 	return append([]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpEqual, Val: nr, SkipFalse: uint8(len(do))}}, do...)
 }
 
-// unless returns then if the loaded word is one of the values, and otherwise if it is not.
+// unless returns instructions that execute then if the loaded word is one of the values, and otherwise if it is not.
 func unless(values []uint32, otherwise, then bpf.Instruction) (out []bpf.Instruction) {
 	for i, v := range values {
 		out = append(out, bpf.JumpIf{Cond: bpf.JumpEqual, Val: v, SkipTrue: uint8(len(values) - i)})
@@ -91,7 +92,7 @@ func filter(pid int, l Layers) []bpf.Instruction {
 	// libraries fall back to clone.
 	add(of(unix.SYS_CLONE, argument(0), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: unix.CLONE_THREAD, SkipTrue: 1}, deny, permit))
 	add(of(unix.SYS_CLONE3, refuse(unix.ENOSYS)))
-	// Unix stream sockets only: a datagram socket can reach other sockets without connect.
+	// Only unix stream sockets are allowed, because a datagram socket can reach other sockets without connect.
 	var streams []uint32
 	for flags := range uint32(4) {
 		streams = append(streams, unix.SOCK_STREAM|flags&1*unix.SOCK_NONBLOCK|flags>>1*unix.SOCK_CLOEXEC)
@@ -100,15 +101,15 @@ func filter(pid int, l Layers) []bpf.Instruction {
 		add(of(nr, append([]bpf.Instruction{argument(0), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_UNIX, SkipTrue: 1}, deny, argument(1)},
 			unless(streams, deny, permit)...)...))
 	}
-	// Signals and limits only for this process and its group.
+	// Signals and limits are allowed only for this process and its group.
 	own := []uint32{uint32(pid), 0, uint32(-pid)}
 	for _, nr := range []uint32{unix.SYS_KILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_PRLIMIT64} {
 		add(of(nr, append([]bpf.Instruction{argument(0)}, unless(own, deny, permit)...)...))
 	}
-	// The process must die with the host, so it cannot clear the parent-death signal.
+	// The process must die with the host, so it may not clear the parent-death signal.
 	add(of(unix.SYS_PRCTL, append([]bpf.Instruction{argument(0)}, unless([]uint32{unix.PR_SET_PDEATHSIG}, permit, deny)...)...))
 	if l.Landlock < ScopeABI {
-		// The filter cannot see the target of these signals. Landlock can.
+		// The filter cannot see the target of these signals. Landlock could.
 		add(of(unix.SYS_TKILL, deny))
 		add(of(unix.SYS_FCNTL, append([]bpf.Instruction{argument(1)}, unless([]uint32{unix.F_SETOWN, unix.F_SETOWN_EX}, permit, deny)...)...))
 		const fiosetown, siocspgrp = 0x8901, 0x8902

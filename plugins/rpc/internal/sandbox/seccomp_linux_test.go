@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Runs the filter in a simulator. Tests in plugins/rpc check what the kernel does with real calls.
+// TestFilter runs the filter in a simulator. Tests in plugins/rpc check what the kernel does with real calls.
 func TestFilter(t *testing.T) {
 	const pid = 4711
 	const high = 0xdeadbeef << 32 // garbage above a 32-bit int
@@ -59,7 +59,7 @@ func TestFilter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The simulator reads words in network byte order, the kernel in that of the processor.
+		// The simulator reads words in network byte order, and the kernel in the byte order of the processor.
 		data := binary.BigEndian.AppendUint32(nil, c.nr)
 		data = binary.BigEndian.AppendUint32(data, c.arch)
 		data = append(data, make([]byte, 8)...) // instruction pointer
@@ -74,7 +74,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// Each call has one rule: a second one for the same number would never be reached.
+// TestFilterOnce checks that each call has only one rule, because a second one would never be reached.
 func TestFilterOnce(t *testing.T) {
 	seen := map[uint32]bool{}
 	for _, i := range filter(1, Layers{Seccomp: true}) {
