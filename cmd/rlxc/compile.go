@@ -92,9 +92,9 @@ func compileCommand() *cli.Command {
 					return cli.Usagef("compile", "takes one checkpoint; found %d arguments", len(args)).WithHint("try: rlxc model.safetensors -o model.rlx")
 				}
 				graph := isGraph(args[0])
-				for name, value := range map[string]int{"batch": f.batch, "context": f.context} {
-					if fs.Lookup(name).Changed && value < 1 {
-						return cli.Usagef("--"+name, "is %d; allowed are 1 and more", value).WithHint("without the flag, the default applies")
+				for _, name := range []string{"batch", "context"} {
+					if n, _ := fs.GetInt(name); fs.Lookup(name).Changed && n < 1 {
+						return cli.Usagef("--"+name, "is %d; allowed are 1 and more", n).WithHint("without the flag, the default applies")
 					}
 				}
 				for _, name := range []string{"arch", "model-config", "batch", "context", "set", "dtype", "quantize"} {
