@@ -56,10 +56,7 @@ func TestConformance(t *testing.T) {
 	}
 	config := devicetest.Config{All: true}
 	if sample != "all" {
-		seed, err := strconv.ParseUint(sample, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		seed := sampleSeed(t)
 		config = devicetest.Config{Brief: true, Seed: seed}
 		ops := description.Description().Ops()
 		rand.New(rand.NewPCG(seed, 16)).Shuffle(len(ops), func(i, k int) { ops[i], ops[k] = ops[k], ops[i] })
@@ -106,6 +103,20 @@ func TestConformance(t *testing.T) {
 			t.Errorf("no check of %s passed", op)
 		}
 	}
+}
+
+// sampleSeed returns the seed of the sample of checks.
+func sampleSeed(t *testing.T) uint64 {
+	t.Helper()
+	sample := cmp.Or(os.Getenv(devicetest.SampleEnv), "1")
+	if sample == "all" {
+		return 1
+	}
+	seed, err := strconv.ParseUint(sample, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seed
 }
 
 // collect runs checks on a backend that records missing kernels. The checks fail, since the kernels are missing; only errors of package msl are reported.
