@@ -114,7 +114,7 @@ endif
 check: test check-source
 
 # Of Linux on arm64, test-arm64 builds and runs the cpu backend; what else depends on the processor is vetted here. On FreeBSD and Windows rlxc
-# works; rlxrun and the backends build there and say that the system cannot run backends.
+# works; rlxrun and the backends build there and say that the system cannot run backends. Of these, only the package with the stand-ins is vetted.
 check-source: generated
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt -w these:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) mod tidy -diff
@@ -123,8 +123,7 @@ check-source: generated
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./cmd/... ./plugins/...
 	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./plugins/metal
 	GOOS=linux $(GO) vet -tags metal_shim ./plugins/metal
-	GOOS=freebsd $(GO) vet . ./cmd/... ./plugins/...
-	GOOS=windows $(GO) build . ./cmd/... ./plugins/...
+	GOOS=windows $(GO) vet ./plugins/rpc
 
 # Fails where generating changes a file, whether or not the work tree had other changes.
 generated:
