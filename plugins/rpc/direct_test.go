@@ -100,7 +100,7 @@ func TestDirectDeadline(t *testing.T) {
 func TestSpin(t *testing.T) {
 	for _, end := range []string{"message", "closed", "time"} {
 		host, backend := channelPair(t)
-		limit := hangGuard
+		limit, start := hangGuard, time.Now()
 		switch end {
 		case "message", "closed":
 			time.AfterFunc(10*time.Millisecond, func() {
@@ -113,7 +113,6 @@ func TestSpin(t *testing.T) {
 		case "time":
 			limit = 10 * time.Millisecond
 		}
-		start := time.Now()
 		host.spin(limit)
 		if d := time.Since(start); d >= hangGuard || d < 9*time.Millisecond && runtime.NumCPU() > 1 {
 			t.Errorf("%s: it took %v", end, d)
