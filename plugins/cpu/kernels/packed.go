@@ -2,7 +2,6 @@ package kernels
 
 import (
 	"math"
-	"sync"
 	"unsafe"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -23,15 +22,6 @@ type packedRoutines struct {
 	arrange func(dst, x []float32) bool
 	decode  func(dst []float32, w []byte)
 }
-
-// f16Values returns the value of every f16. Routines look up the scales of blocks in it, because a load takes less time than a conversion.
-var f16Values = sync.OnceValue(func() *[1 << 16]float32 {
-	t := new([1 << 16]float32)
-	for i := range t {
-		t[i] = dtype.F16ToF32(uint16(i))
-	}
-	return t
-})
 
 // packedDotRows is the largest number of rows of activations that are multiplied one by one by weights as they are stored. For more rows,
 // products unpack the weights first.

@@ -6,45 +6,45 @@ package kernels
 // blocks is the number of blocks in a row. sums[j] is the sum of x[32*j : 32*j+32]. lead, gap and stride may be 0. rows, blocks > 0.
 //
 //go:noescape
-func dotQ8_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *float32, sums *float32, half *float32, blocks int)
+func dotQ8_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *float32, sums *float32, blocks int)
 
 // decodeQ8_0AVX2 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
-func decodeQ8_0AVX2(dst *float32, w *byte, half *float32, blocks int)
+func decodeQ8_0AVX2(dst *float32, w *byte, blocks int)
 
 // dotQ4_0AVX2 sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. sums[j] is the sum of x[32*j : 32*j+32]. lead, gap and stride may be 0. rows, blocks > 0.
 //
 //go:noescape
-func dotQ4_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *float32, sums *float32, half *float32, blocks int)
+func dotQ4_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *float32, sums *float32, blocks int)
 
 // decodeQ4_0AVX2 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
-func decodeQ4_0AVX2(dst *float32, w *byte, half *float32, blocks int)
+func decodeQ4_0AVX2(dst *float32, w *byte, blocks int)
 
 // dotQ4_KAVX2 sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. sums[j] is the sum of x[32*j : 32*j+32]. lead, gap and stride may be 0. rows, blocks > 0.
 //
 //go:noescape
-func dotQ4_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *float32, sums *float32, half *float32, blocks int)
+func dotQ4_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *float32, sums *float32, blocks int)
 
 // decodeQ4_KAVX2 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
-func decodeQ4_KAVX2(dst *float32, w *byte, half *float32, blocks int)
+func decodeQ4_KAVX2(dst *float32, w *byte, blocks int)
 
 // dotQ6_KAVX2 sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. sums[j] is the sum of x[32*j : 32*j+32]. lead, gap and stride may be 0. rows, blocks > 0.
 //
 //go:noescape
-func dotQ6_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *float32, sums *float32, half *float32, blocks int)
+func dotQ6_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *float32, sums *float32, blocks int)
 
 // decodeQ6_KAVX2 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
-func decodeQ6_KAVX2(dst *float32, w *byte, half *float32, blocks int)
+func decodeQ6_KAVX2(dst *float32, w *byte, blocks int)
 
 // dotF16AVX2 sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // A row has vectors*lanes elements. lead, gap and stride may be 0. rows and vectors > 0.
@@ -62,12 +62,12 @@ func dotBF16AVX2(dst *float32, lead int, w *uint16, gap int, stride int, rows in
 // blocks is the number of blocks in a row. sums[j] is the sum of x[32*j : 32*j+32]. lead, gap and stride may be 0. rows, blocks > 0.
 //
 //go:noescape
-func dotQ8_0AVX512(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *float32, sums *float32, half *float32, blocks int)
+func dotQ8_0AVX512(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *float32, sums *float32, blocks int)
 
 // decodeQ8_0AVX512 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
-func decodeQ8_0AVX512(dst *float32, w *byte, half *float32, blocks int)
+func decodeQ8_0AVX512(dst *float32, w *byte, blocks int)
 
 // dotQ4_0AVX512 sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. sums[j] is the sum of x[32*j : 32*j+32]. lead, gap and stride may be 0. rows, blocks > 0.
@@ -78,29 +78,29 @@ func dotQ4_0AVX512(dst *float32, lead int, w *byte, gap int, stride int, rows in
 // decodeQ4_0AVX512 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
-func decodeQ4_0AVX512(dst *float32, w *byte, half *float32, blocks int)
+func decodeQ4_0AVX512(dst *float32, w *byte, blocks int)
 
 // dotQ4_KAVX512 sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. sums[j] is the sum of x[32*j : 32*j+32]. lead, gap and stride may be 0. rows, blocks > 0.
 //
 //go:noescape
-func dotQ4_KAVX512(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *float32, sums *float32, half *float32, blocks int)
+func dotQ4_KAVX512(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *float32, sums *float32, blocks int)
 
 // decodeQ4_KAVX512 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
-func decodeQ4_KAVX512(dst *float32, w *byte, half *float32, blocks int)
+func decodeQ4_KAVX512(dst *float32, w *byte, blocks int)
 
 // dotQ6_KAVX512 sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. sums[j] is the sum of x[32*j : 32*j+32]. lead, gap and stride may be 0. rows, blocks > 0.
 //
 //go:noescape
-func dotQ6_KAVX512(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *float32, sums *float32, half *float32, blocks int)
+func dotQ6_KAVX512(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *float32, sums *float32, blocks int)
 
 // decodeQ6_KAVX512 sets dst to the values of blocks, each rounded once. blocks > 0.
 //
 //go:noescape
-func decodeQ6_KAVX512(dst *float32, w *byte, half *float32, blocks int)
+func decodeQ6_KAVX512(dst *float32, w *byte, blocks int)
 
 // cpuVendor returns the first four letters of the vendor's name from CPUID, the first one in the lowest byte.
 func cpuVendor() uint32

@@ -7,193 +7,193 @@ package kernels
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ4_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ4_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesQ4_1AVX2 sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ4_1AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ4_1AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesQ5_0AVX2 sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ5_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ5_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesQ5_1AVX2 sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ5_1AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ5_1AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesQ8_0AVX2 sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ8_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ8_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesQ2_KAVX2 sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ2_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ2_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesQ3_KAVX2 sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ3_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ3_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesQ4_KAVX2 sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ4_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ4_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesQ5_KAVX2 sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ5_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ5_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesQ6_KAVX2 sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ6_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ6_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesQ8_KAVX2 sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ8_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ8_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesIQ4_NLAVX2 sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesIQ4_NLAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesIQ4_NLAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesIQ4_XSAVX2 sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesIQ4_XSAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesIQ4_XSAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesMXFP4AVX2 sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesMXFP4AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesMXFP4AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesQ4_0VNNI sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ4_0VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ4_0VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesQ4_1VNNI sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ4_1VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ4_1VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesQ5_0VNNI sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ5_0VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ5_0VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesQ5_1VNNI sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ5_1VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ5_1VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesQ8_0VNNI sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ8_0VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ8_0VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesQ2_KVNNI sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ2_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ2_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesQ3_KVNNI sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ3_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ3_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesQ4_KVNNI sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ4_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ4_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesQ5_KVNNI sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ5_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ5_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesQ6_KVNNI sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ6_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ6_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesQ8_KVNNI sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ8_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ8_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesIQ4_NLVNNI sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesIQ4_NLVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesIQ4_NLVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesIQ4_XSVNNI sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesIQ4_XSVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesIQ4_XSVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 
 // dotBytesMXFP4VNNI sets dst[r+i*lead] to the dot product of x and the row at w+i*gap+r*stride, for i < 4 and r < rows.
 // blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.
 // excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.
 //
 //go:noescape
-func dotBytesMXFP4VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesMXFP4VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)

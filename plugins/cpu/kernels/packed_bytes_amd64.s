@@ -2,10 +2,10 @@
 
 #include "textflag.h"
 
-// func dotBytesQ4_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ4_0AVX2(SB), NOSPLIT, $136-96
-	MOVQ    half+80(FP), AX
+// func dotBytesQ4_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dotBytesQ4_0AVX2(SB), NOSPLIT, $136-88
+	MOVQ    ·prefetchAhead+0(SB), AX
 	LEAQ    (SP), CX
 	LEAQ    64(SP), CX
 	VMOVDQU c00010001<>+0(SB), Y4
@@ -18,7 +18,7 @@ row:
 	LEAQ   (CX)(DI*1), DX
 	LEAQ   (DX)(DI*1), BX
 	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
+	MOVQ   blocks+80(FP), DI
 	MOVQ   DI, 128(SP)
 	MOVQ   x+48(FP), DI
 	MOVQ   dx+56(FP), R8
@@ -41,8 +41,8 @@ blocks:
 	VPMADDWD       Y4, Y10, Y10
 	VPADDD         Y9, Y10, Y10
 	VCVTDQ2PS      Y10, Y10
-	MOVWQZX        (CX), R10
-	VBROADCASTSS   (AX)(R10*4), Y11
+	VPBROADCASTW   (CX), X11
+	VCVTPH2PS      X11, Y11
 	VMULPS         Y8, Y11, Y11
 	VFMADD231PS    Y11, Y10, Y0
 	VBROADCASTI128 2(DX), Y10
@@ -52,8 +52,8 @@ blocks:
 	VPMADDWD       Y4, Y10, Y10
 	VPADDD         Y9, Y10, Y10
 	VCVTDQ2PS      Y10, Y10
-	MOVWQZX        (DX), R10
-	VBROADCASTSS   (AX)(R10*4), Y11
+	VPBROADCASTW   (DX), X11
+	VCVTPH2PS      X11, Y11
 	VMULPS         Y8, Y11, Y11
 	VFMADD231PS    Y11, Y10, Y1
 	VBROADCASTI128 2(BX), Y10
@@ -63,8 +63,8 @@ blocks:
 	VPMADDWD       Y4, Y10, Y10
 	VPADDD         Y9, Y10, Y10
 	VCVTDQ2PS      Y10, Y10
-	MOVWQZX        (BX), R10
-	VBROADCASTSS   (AX)(R10*4), Y11
+	VPBROADCASTW   (BX), X11
+	VCVTPH2PS      X11, Y11
 	VMULPS         Y8, Y11, Y11
 	VFMADD231PS    Y11, Y10, Y2
 	VBROADCASTI128 2(SI), Y10
@@ -74,8 +74,8 @@ blocks:
 	VPMADDWD       Y4, Y10, Y10
 	VPADDD         Y9, Y10, Y10
 	VCVTDQ2PS      Y10, Y10
-	MOVWQZX        (SI), R10
-	VBROADCASTSS   (AX)(R10*4), Y7
+	VPBROADCASTW   (SI), X7
+	VCVTPH2PS      X7, Y7
 	VMULPS         Y8, Y7, Y7
 	VFMADD231PS    Y7, Y10, Y3
 	VMOVDQU        32(DI), Y7
@@ -88,8 +88,8 @@ blocks:
 	VPMADDWD       Y4, Y10, Y10
 	VPADDD         Y9, Y10, Y10
 	VCVTDQ2PS      Y10, Y10
-	MOVWQZX        18(CX), R10
-	VBROADCASTSS   (AX)(R10*4), Y11
+	VPBROADCASTW   18(CX), X11
+	VCVTPH2PS      X11, Y11
 	VMULPS         Y8, Y11, Y11
 	VFMADD231PS    Y11, Y10, Y0
 	VBROADCASTI128 20(DX), Y10
@@ -99,8 +99,8 @@ blocks:
 	VPMADDWD       Y4, Y10, Y10
 	VPADDD         Y9, Y10, Y10
 	VCVTDQ2PS      Y10, Y10
-	MOVWQZX        18(DX), R10
-	VBROADCASTSS   (AX)(R10*4), Y11
+	VPBROADCASTW   18(DX), X11
+	VCVTPH2PS      X11, Y11
 	VMULPS         Y8, Y11, Y11
 	VFMADD231PS    Y11, Y10, Y1
 	VBROADCASTI128 20(BX), Y10
@@ -110,8 +110,8 @@ blocks:
 	VPMADDWD       Y4, Y10, Y10
 	VPADDD         Y9, Y10, Y10
 	VCVTDQ2PS      Y10, Y10
-	MOVWQZX        18(BX), R10
-	VBROADCASTSS   (AX)(R10*4), Y11
+	VPBROADCASTW   18(BX), X11
+	VCVTPH2PS      X11, Y11
 	VMULPS         Y8, Y11, Y11
 	VFMADD231PS    Y11, Y10, Y2
 	VBROADCASTI128 20(SI), Y10
@@ -121,34 +121,23 @@ blocks:
 	VPMADDWD       Y4, Y10, Y10
 	VPADDD         Y9, Y10, Y10
 	VCVTDQ2PS      Y10, Y10
-	MOVWQZX        18(SI), R10
-	VBROADCASTSS   (AX)(R10*4), Y7
+	VPBROADCASTW   18(SI), X7
+	VCVTPH2PS      X7, Y7
 	VMULPS         Y8, Y7, Y7
 	VFMADD231PS    Y7, Y10, Y3
-	CMPB           ·prefetchesFar+0(SB), $0x00
-	JEQ            near1
-	PREFETCHT0     4096(CX)
-	PREFETCHT0     4096(DX)
-	PREFETCHT0     4096(BX)
-	PREFETCHT0     4096(SI)
-	JMP            prefetched1
-
-near1:
-	PREFETCHT1 3072(CX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched1:
-	ADDQ $0x00000024, CX
-	ADDQ $0x00000024, DX
-	ADDQ $0x00000024, BX
-	ADDQ $0x00000024, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000008, R8
-	SUBQ $0x02, 128(SP)
-	JGE  blocks
+	PREFETCHT0     (CX)(AX*1)
+	PREFETCHT0     (DX)(AX*1)
+	PREFETCHT0     (BX)(AX*1)
+	PREFETCHT0     (SI)(AX*1)
+	ADDQ           $0x00000024, CX
+	ADDQ           $0x00000024, DX
+	ADDQ           $0x00000024, BX
+	ADDQ           $0x00000024, SI
+	ADDQ           $0x00000040, DI
+	ADDQ           $0x00000040, R9
+	ADDQ           $0x00000008, R8
+	SUBQ           $0x02, 128(SP)
+	JGE            blocks
 
 rest:
 	ADDQ $0x02, 128(SP)
@@ -165,8 +154,8 @@ each:
 	VPMADDWD       Y4, Y10, Y10
 	VPADDD         Y9, Y10, Y10
 	VCVTDQ2PS      Y10, Y10
-	MOVWQZX        (CX), R10
-	VBROADCASTSS   (AX)(R10*4), Y11
+	VPBROADCASTW   (CX), X11
+	VCVTPH2PS      X11, Y11
 	VMULPS         Y8, Y11, Y11
 	VFMADD231PS    Y11, Y10, Y0
 	VBROADCASTI128 2(DX), Y10
@@ -176,8 +165,8 @@ each:
 	VPMADDWD       Y4, Y10, Y10
 	VPADDD         Y9, Y10, Y10
 	VCVTDQ2PS      Y10, Y10
-	MOVWQZX        (DX), R10
-	VBROADCASTSS   (AX)(R10*4), Y11
+	VPBROADCASTW   (DX), X11
+	VCVTPH2PS      X11, Y11
 	VMULPS         Y8, Y11, Y11
 	VFMADD231PS    Y11, Y10, Y1
 	VBROADCASTI128 2(BX), Y10
@@ -187,8 +176,8 @@ each:
 	VPMADDWD       Y4, Y10, Y10
 	VPADDD         Y9, Y10, Y10
 	VCVTDQ2PS      Y10, Y10
-	MOVWQZX        (BX), R10
-	VBROADCASTSS   (AX)(R10*4), Y11
+	VPBROADCASTW   (BX), X11
+	VCVTPH2PS      X11, Y11
 	VMULPS         Y8, Y11, Y11
 	VFMADD231PS    Y11, Y10, Y2
 	VBROADCASTI128 2(SI), Y10
@@ -198,34 +187,23 @@ each:
 	VPMADDWD       Y4, Y10, Y10
 	VPADDD         Y9, Y10, Y10
 	VCVTDQ2PS      Y10, Y10
-	MOVWQZX        (SI), R10
-	VBROADCASTSS   (AX)(R10*4), Y7
+	VPBROADCASTW   (SI), X7
+	VCVTPH2PS      X7, Y7
 	VMULPS         Y8, Y7, Y7
 	VFMADD231PS    Y7, Y10, Y3
-	CMPB           ·prefetchesFar+0(SB), $0x00
-	JEQ            near2
-	PREFETCHT0     4096(CX)
-	PREFETCHT0     4096(DX)
-	PREFETCHT0     4096(BX)
-	PREFETCHT0     4096(SI)
-	JMP            prefetched2
-
-near2:
-	PREFETCHT1 3072(CX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched2:
-	ADDQ $0x00000012, CX
-	ADDQ $0x00000012, DX
-	ADDQ $0x00000012, BX
-	ADDQ $0x00000012, SI
-	ADDQ $0x00000020, DI
-	ADDQ $0x00000020, R9
-	ADDQ $0x00000004, R8
-	DECQ 128(SP)
-	JNE  each
+	PREFETCHT0     (CX)(AX*1)
+	PREFETCHT0     (DX)(AX*1)
+	PREFETCHT0     (BX)(AX*1)
+	PREFETCHT0     (SI)(AX*1)
+	ADDQ           $0x00000012, CX
+	ADDQ           $0x00000012, DX
+	ADDQ           $0x00000012, BX
+	ADDQ           $0x00000012, SI
+	ADDQ           $0x00000020, DI
+	ADDQ           $0x00000020, R9
+	ADDQ           $0x00000004, R8
+	DECQ           128(SP)
+	JNE            each
 
 end:
 	VEXTRACTF128 $0x01, Y0, X7
@@ -315,10 +293,10 @@ DATA nibbleShifts<>+24(SB)/4, $0x00000004
 DATA nibbleShifts<>+28(SB)/4, $0x00000004
 GLOBL nibbleShifts<>(SB), RODATA|NOPTR, $32
 
-// func dotBytesQ4_1AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ4_1AVX2(SB), NOSPLIT, $136-96
-	MOVQ half+80(FP), AX
+// func dotBytesQ4_1AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dotBytesQ4_1AVX2(SB), NOSPLIT, $136-88
+	MOVQ ·prefetchAhead+0(SB), AX
 	LEAQ (SP), R10
 	LEAQ 64(SP), R11
 
@@ -328,7 +306,7 @@ row:
 	LEAQ   (CX)(DI*1), DX
 	LEAQ   (DX)(DI*1), BX
 	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
+	MOVQ   blocks+80(FP), DI
 	MOVQ   DI, 128(SP)
 	MOVQ   x+48(FP), DI
 	MOVQ   dx+56(FP), R8
@@ -345,300 +323,302 @@ row:
 	JLT    rest
 
 blocks:
-	MOVWQZX      (CX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (CX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(CX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(CX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      4(CX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      4(CX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y0
+	VPMADDUBSW   (DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y10, Y8, Y0
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X1
-	MOVWQZX      (DX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (DX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(DX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(DX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      4(DX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      4(DX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y2
+	VPMADDUBSW   (DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y10, Y8, Y2
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X3
-	MOVWQZX      (BX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (BX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(BX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(BX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      4(BX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      4(BX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y4
+	VPMADDUBSW   (DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y10, Y8, Y4
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X5
-	MOVWQZX      (SI), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (SI), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(SI), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(SI), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      4(SI), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      4(SI), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y6
+	VPMADDUBSW   (DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y10, Y8, Y6
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X7
-	MOVWQZX      20(CX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 20(CX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      22(CX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 22(CX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      24(CX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      24(CX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS 4(R8), Y11
 	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y0
+	VPMADDUBSW   32(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y10, Y8, Y0
 	VMOVSS       64(SP), X8
 	VFMADD231SS  4(R9), X8, X1
-	MOVWQZX      20(DX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 20(DX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      22(DX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 22(DX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      24(DX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      24(DX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS 4(R8), Y11
 	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y2
+	VPMADDUBSW   32(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y10, Y8, Y2
 	VMOVSS       64(SP), X8
 	VFMADD231SS  4(R9), X8, X3
-	MOVWQZX      20(BX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 20(BX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      22(BX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 22(BX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      24(BX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      24(BX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS 4(R8), Y11
 	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y4
+	VPMADDUBSW   32(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y10, Y8, Y4
 	VMOVSS       64(SP), X8
 	VFMADD231SS  4(R9), X8, X5
-	MOVWQZX      20(SI), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 20(SI), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      22(SI), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 22(SI), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      24(SI), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      24(SI), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS 4(R8), Y11
 	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y6
+	VPMADDUBSW   32(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y10, Y8, Y6
 	VMOVSS       64(SP), X8
 	VFMADD231SS  4(R9), X8, X7
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near3
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4096(SI)
-	JMP          prefetched3
-
-near3:
-	PREFETCHT1 3072(CX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched3:
-	ADDQ $0x00000028, CX
-	ADDQ $0x00000028, DX
-	ADDQ $0x00000028, BX
-	ADDQ $0x00000028, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000008, R8
-	ADDQ $0x00000008, R9
-	SUBQ $0x02, 128(SP)
-	JGE  blocks
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	ADDQ         $0x00000028, CX
+	ADDQ         $0x00000028, DX
+	ADDQ         $0x00000028, BX
+	ADDQ         $0x00000028, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000008, R8
+	ADDQ         $0x00000008, R9
+	SUBQ         $0x02, 128(SP)
+	JGE          blocks
 
 rest:
 	ADDQ $0x02, 128(SP)
 	JEQ  end
 
 each:
-	MOVWQZX      (CX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (CX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(CX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(CX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      4(CX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      4(CX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y0
+	VPMADDUBSW   (DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y10, Y8, Y0
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X1
-	MOVWQZX      (DX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (DX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(DX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(DX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      4(DX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      4(DX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y2
+	VPMADDUBSW   (DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y10, Y8, Y2
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X3
-	MOVWQZX      (BX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (BX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(BX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(BX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      4(BX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      4(BX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y4
+	VPMADDUBSW   (DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y10, Y8, Y4
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X5
-	MOVWQZX      (SI), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (SI), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(SI), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(SI), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      4(SI), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      4(SI), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y6
+	VPMADDUBSW   (DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y10, Y8, Y6
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X7
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near4
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4096(SI)
-	JMP          prefetched4
-
-near4:
-	PREFETCHT1 3072(CX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched4:
-	ADDQ $0x00000014, CX
-	ADDQ $0x00000014, DX
-	ADDQ $0x00000014, BX
-	ADDQ $0x00000014, SI
-	ADDQ $0x00000020, DI
-	ADDQ $0x00000004, R8
-	ADDQ $0x00000004, R9
-	DECQ 128(SP)
-	JNE  each
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	ADDQ         $0x00000014, CX
+	ADDQ         $0x00000014, DX
+	ADDQ         $0x00000014, BX
+	ADDQ         $0x00000014, SI
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000004, R8
+	ADDQ         $0x00000004, R9
+	DECQ         128(SP)
+	JNE          each
 
 end:
 	VSUBPS       Y1, Y0, Y0
@@ -686,10 +666,10 @@ end:
 	VZEROUPPER
 	RET
 
-// func dotBytesQ5_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ5_0AVX2(SB), NOSPLIT, $136-96
-	MOVQ half+80(FP), AX
+// func dotBytesQ5_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dotBytesQ5_0AVX2(SB), NOSPLIT, $136-88
+	MOVQ ·prefetchAhead+0(SB), AX
 	LEAQ (SP), R10
 	LEAQ 64(SP), CX
 
@@ -699,7 +679,7 @@ row:
 	LEAQ   (CX)(DI*1), DX
 	LEAQ   (DX)(DI*1), BX
 	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
+	MOVQ   blocks+80(FP), DI
 	MOVQ   DI, 128(SP)
 	MOVQ   x+48(FP), DI
 	MOVQ   dx+56(FP), R8
@@ -712,348 +692,338 @@ row:
 	JLT    rest
 
 blocks:
-	MOVWQZX      (CX), R11
-	MOVL         (AX)(R11*4), R11
+	VPBROADCASTW (CX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      6(CX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      6(CX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPBROADCASTD 2(CX), Y6
 	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
 	VPAND        spreadBits<>+0(SB), Y6, Y6
 	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
 	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VPOR         Y6, Y4, Y4
+	VPSUBB       c10101010<>+0(SB), Y4, Y4
 	VBROADCASTSS (SP), Y6
 	VBROADCASTSS (R8), Y7
 	VMULPS       Y7, Y6, Y6
 	VMOVDQU      (DI), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y7, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y6, Y5, Y0
-	MOVWQZX      (DX), R11
-	MOVL         (AX)(R11*4), R11
+	VPSIGNB      Y4, Y7, Y7
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y7, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y6, Y4, Y0
+	VPBROADCASTW (DX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      6(DX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      6(DX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPBROADCASTD 2(DX), Y6
 	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
 	VPAND        spreadBits<>+0(SB), Y6, Y6
 	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
 	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VPOR         Y6, Y4, Y4
+	VPSUBB       c10101010<>+0(SB), Y4, Y4
 	VBROADCASTSS (SP), Y6
 	VBROADCASTSS (R8), Y7
 	VMULPS       Y7, Y6, Y6
 	VMOVDQU      (DI), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y7, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y6, Y5, Y1
-	MOVWQZX      (BX), R11
-	MOVL         (AX)(R11*4), R11
+	VPSIGNB      Y4, Y7, Y7
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y7, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y6, Y4, Y1
+	VPBROADCASTW (BX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      6(BX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      6(BX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPBROADCASTD 2(BX), Y6
 	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
 	VPAND        spreadBits<>+0(SB), Y6, Y6
 	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
 	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VPOR         Y6, Y4, Y4
+	VPSUBB       c10101010<>+0(SB), Y4, Y4
 	VBROADCASTSS (SP), Y6
 	VBROADCASTSS (R8), Y7
 	VMULPS       Y7, Y6, Y6
 	VMOVDQU      (DI), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y7, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y6, Y5, Y2
-	MOVWQZX      (SI), R11
-	MOVL         (AX)(R11*4), R11
+	VPSIGNB      Y4, Y7, Y7
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y7, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y6, Y4, Y2
+	VPBROADCASTW (SI), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      6(SI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      6(SI), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPBROADCASTD 2(SI), Y6
 	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
 	VPAND        spreadBits<>+0(SB), Y6, Y6
 	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
 	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VPOR         Y6, Y4, Y4
+	VPSUBB       c10101010<>+0(SB), Y4, Y4
 	VBROADCASTSS (SP), Y6
 	VBROADCASTSS (R8), Y7
 	VMULPS       Y7, Y6, Y6
 	VMOVDQU      (DI), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y7, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y6, Y5, Y3
-	MOVWQZX      22(CX), R11
-	MOVL         (AX)(R11*4), R11
+	VPSIGNB      Y4, Y7, Y7
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y7, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y6, Y4, Y3
+	VPBROADCASTW 22(CX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      28(CX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      28(CX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPBROADCASTD 24(CX), Y6
 	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
 	VPAND        spreadBits<>+0(SB), Y6, Y6
 	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
 	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VPOR         Y6, Y4, Y4
+	VPSUBB       c10101010<>+0(SB), Y4, Y4
 	VBROADCASTSS (SP), Y6
 	VBROADCASTSS 4(R8), Y7
 	VMULPS       Y7, Y6, Y6
 	VMOVDQU      32(DI), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y7, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y6, Y5, Y0
-	MOVWQZX      22(DX), R11
-	MOVL         (AX)(R11*4), R11
+	VPSIGNB      Y4, Y7, Y7
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y7, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y6, Y4, Y0
+	VPBROADCASTW 22(DX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      28(DX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      28(DX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPBROADCASTD 24(DX), Y6
 	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
 	VPAND        spreadBits<>+0(SB), Y6, Y6
 	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
 	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VPOR         Y6, Y4, Y4
+	VPSUBB       c10101010<>+0(SB), Y4, Y4
 	VBROADCASTSS (SP), Y6
 	VBROADCASTSS 4(R8), Y7
 	VMULPS       Y7, Y6, Y6
 	VMOVDQU      32(DI), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y7, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y6, Y5, Y1
-	MOVWQZX      22(BX), R11
-	MOVL         (AX)(R11*4), R11
+	VPSIGNB      Y4, Y7, Y7
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y7, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y6, Y4, Y1
+	VPBROADCASTW 22(BX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      28(BX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      28(BX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPBROADCASTD 24(BX), Y6
 	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
 	VPAND        spreadBits<>+0(SB), Y6, Y6
 	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
 	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VPOR         Y6, Y4, Y4
+	VPSUBB       c10101010<>+0(SB), Y4, Y4
 	VBROADCASTSS (SP), Y6
 	VBROADCASTSS 4(R8), Y7
 	VMULPS       Y7, Y6, Y6
 	VMOVDQU      32(DI), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y7, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y6, Y5, Y2
-	MOVWQZX      22(SI), R11
-	MOVL         (AX)(R11*4), R11
+	VPSIGNB      Y4, Y7, Y7
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y7, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y6, Y4, Y2
+	VPBROADCASTW 22(SI), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      28(SI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      28(SI), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPBROADCASTD 24(SI), Y6
 	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
 	VPAND        spreadBits<>+0(SB), Y6, Y6
 	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
 	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VPOR         Y6, Y4, Y4
+	VPSUBB       c10101010<>+0(SB), Y4, Y4
 	VBROADCASTSS (SP), Y6
 	VBROADCASTSS 4(R8), Y7
 	VMULPS       Y7, Y6, Y6
 	VMOVDQU      32(DI), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y7, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y6, Y5, Y3
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near5
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4096(SI)
-	JMP          prefetched5
-
-near5:
-	PREFETCHT1 3072(CX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched5:
-	ADDQ $0x0000002c, CX
-	ADDQ $0x0000002c, DX
-	ADDQ $0x0000002c, BX
-	ADDQ $0x0000002c, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000008, R8
-	SUBQ $0x02, 128(SP)
-	JGE  blocks
+	VPSIGNB      Y4, Y7, Y7
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y7, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y6, Y4, Y3
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	ADDQ         $0x0000002c, CX
+	ADDQ         $0x0000002c, DX
+	ADDQ         $0x0000002c, BX
+	ADDQ         $0x0000002c, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000008, R8
+	SUBQ         $0x02, 128(SP)
+	JGE          blocks
 
 rest:
 	ADDQ $0x02, 128(SP)
 	JEQ  end
 
 each:
-	MOVWQZX      (CX), R11
-	MOVL         (AX)(R11*4), R11
+	VPBROADCASTW (CX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      6(CX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      6(CX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPBROADCASTD 2(CX), Y6
 	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
 	VPAND        spreadBits<>+0(SB), Y6, Y6
 	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
 	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VPOR         Y6, Y4, Y4
+	VPSUBB       c10101010<>+0(SB), Y4, Y4
 	VBROADCASTSS (SP), Y6
 	VBROADCASTSS (R8), Y7
 	VMULPS       Y7, Y6, Y6
 	VMOVDQU      (DI), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y7, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y6, Y5, Y0
-	MOVWQZX      (DX), R11
-	MOVL         (AX)(R11*4), R11
+	VPSIGNB      Y4, Y7, Y7
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y7, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y6, Y4, Y0
+	VPBROADCASTW (DX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      6(DX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      6(DX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPBROADCASTD 2(DX), Y6
 	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
 	VPAND        spreadBits<>+0(SB), Y6, Y6
 	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
 	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VPOR         Y6, Y4, Y4
+	VPSUBB       c10101010<>+0(SB), Y4, Y4
 	VBROADCASTSS (SP), Y6
 	VBROADCASTSS (R8), Y7
 	VMULPS       Y7, Y6, Y6
 	VMOVDQU      (DI), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y7, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y6, Y5, Y1
-	MOVWQZX      (BX), R11
-	MOVL         (AX)(R11*4), R11
+	VPSIGNB      Y4, Y7, Y7
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y7, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y6, Y4, Y1
+	VPBROADCASTW (BX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      6(BX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      6(BX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPBROADCASTD 2(BX), Y6
 	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
 	VPAND        spreadBits<>+0(SB), Y6, Y6
 	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
 	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VPOR         Y6, Y4, Y4
+	VPSUBB       c10101010<>+0(SB), Y4, Y4
 	VBROADCASTSS (SP), Y6
 	VBROADCASTSS (R8), Y7
 	VMULPS       Y7, Y6, Y6
 	VMOVDQU      (DI), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y7, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y6, Y5, Y2
-	MOVWQZX      (SI), R11
-	MOVL         (AX)(R11*4), R11
+	VPSIGNB      Y4, Y7, Y7
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y7, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y6, Y4, Y2
+	VPBROADCASTW (SI), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      6(SI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      6(SI), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPBROADCASTD 2(SI), Y6
 	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
 	VPAND        spreadBits<>+0(SB), Y6, Y6
 	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
 	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VPOR         Y6, Y4, Y4
+	VPSUBB       c10101010<>+0(SB), Y4, Y4
 	VBROADCASTSS (SP), Y6
 	VBROADCASTSS (R8), Y7
 	VMULPS       Y7, Y6, Y6
 	VMOVDQU      (DI), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y7, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y6, Y5, Y3
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near6
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4096(SI)
-	JMP          prefetched6
-
-near6:
-	PREFETCHT1 3072(CX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched6:
-	ADDQ $0x00000016, CX
-	ADDQ $0x00000016, DX
-	ADDQ $0x00000016, BX
-	ADDQ $0x00000016, SI
-	ADDQ $0x00000020, DI
-	ADDQ $0x00000020, R9
-	ADDQ $0x00000004, R8
-	DECQ 128(SP)
-	JNE  each
+	VPSIGNB      Y4, Y7, Y7
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y7, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y6, Y4, Y3
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	ADDQ         $0x00000016, CX
+	ADDQ         $0x00000016, DX
+	ADDQ         $0x00000016, BX
+	ADDQ         $0x00000016, SI
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000004, R8
+	DECQ         128(SP)
+	JNE          each
 
 end:
 	VEXTRACTF128 $0x01, Y0, X4
@@ -1135,10 +1105,10 @@ DATA c10101010<>+56(SB)/4, $0x10101010
 DATA c10101010<>+60(SB)/4, $0x10101010
 GLOBL c10101010<>(SB), RODATA|NOPTR, $64
 
-// func dotBytesQ5_1AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ5_1AVX2(SB), NOSPLIT, $136-96
-	MOVQ half+80(FP), AX
+// func dotBytesQ5_1AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dotBytesQ5_1AVX2(SB), NOSPLIT, $136-88
+	MOVQ ·prefetchAhead+0(SB), AX
 	LEAQ (SP), R10
 	LEAQ 64(SP), R11
 
@@ -1148,7 +1118,7 @@ row:
 	LEAQ   (CX)(DI*1), DX
 	LEAQ   (DX)(DI*1), BX
 	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
+	MOVQ   blocks+80(FP), DI
 	MOVQ   DI, 128(SP)
 	MOVQ   x+48(FP), DI
 	MOVQ   dx+56(FP), R8
@@ -1165,372 +1135,374 @@ row:
 	JLT    rest
 
 blocks:
-	MOVWQZX      (CX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (CX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(CX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(CX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      8(CX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      8(CX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VPBROADCASTD 4(CX), Y10
 	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
 	VPAND        spreadBits<>+0(SB), Y10, Y10
 	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
 	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
+	VPOR         Y10, Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y0
+	VPMADDUBSW   (DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y10, Y8, Y0
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X1
-	MOVWQZX      (DX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (DX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(DX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(DX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      8(DX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      8(DX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VPBROADCASTD 4(DX), Y10
 	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
 	VPAND        spreadBits<>+0(SB), Y10, Y10
 	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
 	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
+	VPOR         Y10, Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y2
+	VPMADDUBSW   (DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y10, Y8, Y2
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X3
-	MOVWQZX      (BX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (BX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(BX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(BX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      8(BX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      8(BX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VPBROADCASTD 4(BX), Y10
 	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
 	VPAND        spreadBits<>+0(SB), Y10, Y10
 	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
 	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
+	VPOR         Y10, Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y4
+	VPMADDUBSW   (DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y10, Y8, Y4
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X5
-	MOVWQZX      (SI), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (SI), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(SI), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(SI), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      8(SI), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      8(SI), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VPBROADCASTD 4(SI), Y10
 	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
 	VPAND        spreadBits<>+0(SB), Y10, Y10
 	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
 	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
+	VPOR         Y10, Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y6
+	VPMADDUBSW   (DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y10, Y8, Y6
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X7
-	MOVWQZX      24(CX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 24(CX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      26(CX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 26(CX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      32(CX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      32(CX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VPBROADCASTD 28(CX), Y10
 	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
 	VPAND        spreadBits<>+0(SB), Y10, Y10
 	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
 	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
+	VPOR         Y10, Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS 4(R8), Y11
 	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y0
+	VPMADDUBSW   32(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y10, Y8, Y0
 	VMOVSS       64(SP), X8
 	VFMADD231SS  4(R9), X8, X1
-	MOVWQZX      24(DX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 24(DX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      26(DX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 26(DX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      32(DX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      32(DX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VPBROADCASTD 28(DX), Y10
 	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
 	VPAND        spreadBits<>+0(SB), Y10, Y10
 	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
 	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
+	VPOR         Y10, Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS 4(R8), Y11
 	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y2
+	VPMADDUBSW   32(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y10, Y8, Y2
 	VMOVSS       64(SP), X8
 	VFMADD231SS  4(R9), X8, X3
-	MOVWQZX      24(BX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 24(BX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      26(BX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 26(BX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      32(BX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      32(BX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VPBROADCASTD 28(BX), Y10
 	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
 	VPAND        spreadBits<>+0(SB), Y10, Y10
 	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
 	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
+	VPOR         Y10, Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS 4(R8), Y11
 	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y4
+	VPMADDUBSW   32(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y10, Y8, Y4
 	VMOVSS       64(SP), X8
 	VFMADD231SS  4(R9), X8, X5
-	MOVWQZX      24(SI), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 24(SI), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      26(SI), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 26(SI), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      32(SI), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      32(SI), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VPBROADCASTD 28(SI), Y10
 	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
 	VPAND        spreadBits<>+0(SB), Y10, Y10
 	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
 	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
+	VPOR         Y10, Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS 4(R8), Y11
 	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y6
+	VPMADDUBSW   32(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y10, Y8, Y6
 	VMOVSS       64(SP), X8
 	VFMADD231SS  4(R9), X8, X7
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near7
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4096(SI)
-	JMP          prefetched7
-
-near7:
-	PREFETCHT1 3072(CX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched7:
-	ADDQ $0x00000030, CX
-	ADDQ $0x00000030, DX
-	ADDQ $0x00000030, BX
-	ADDQ $0x00000030, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000008, R8
-	ADDQ $0x00000008, R9
-	SUBQ $0x02, 128(SP)
-	JGE  blocks
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	ADDQ         $0x00000030, CX
+	ADDQ         $0x00000030, DX
+	ADDQ         $0x00000030, BX
+	ADDQ         $0x00000030, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000008, R8
+	ADDQ         $0x00000008, R9
+	SUBQ         $0x02, 128(SP)
+	JGE          blocks
 
 rest:
 	ADDQ $0x02, 128(SP)
 	JEQ  end
 
 each:
-	MOVWQZX      (CX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (CX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(CX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(CX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      8(CX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      8(CX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VPBROADCASTD 4(CX), Y10
 	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
 	VPAND        spreadBits<>+0(SB), Y10, Y10
 	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
 	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
+	VPOR         Y10, Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y0
+	VPMADDUBSW   (DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y10, Y8, Y0
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X1
-	MOVWQZX      (DX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (DX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(DX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(DX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      8(DX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      8(DX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VPBROADCASTD 4(DX), Y10
 	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
 	VPAND        spreadBits<>+0(SB), Y10, Y10
 	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
 	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
+	VPOR         Y10, Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y2
+	VPMADDUBSW   (DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y10, Y8, Y2
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X3
-	MOVWQZX      (BX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (BX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(BX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(BX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      8(BX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      8(BX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VPBROADCASTD 4(BX), Y10
 	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
 	VPAND        spreadBits<>+0(SB), Y10, Y10
 	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
 	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
+	VPOR         Y10, Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y4
+	VPMADDUBSW   (DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y10, Y8, Y4
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X5
-	MOVWQZX      (SI), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (SI), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(SI), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(SI), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      8(SI), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      8(SI), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VPBROADCASTD 4(SI), Y10
 	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
 	VPAND        spreadBits<>+0(SB), Y10, Y10
 	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
 	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
+	VPOR         Y10, Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y6
+	VPMADDUBSW   (DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y10, Y8, Y6
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X7
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near8
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4096(SI)
-	JMP          prefetched8
-
-near8:
-	PREFETCHT1 3072(CX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched8:
-	ADDQ $0x00000018, CX
-	ADDQ $0x00000018, DX
-	ADDQ $0x00000018, BX
-	ADDQ $0x00000018, SI
-	ADDQ $0x00000020, DI
-	ADDQ $0x00000004, R8
-	ADDQ $0x00000004, R9
-	DECQ 128(SP)
-	JNE  each
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	ADDQ         $0x00000018, CX
+	ADDQ         $0x00000018, DX
+	ADDQ         $0x00000018, BX
+	ADDQ         $0x00000018, SI
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000004, R8
+	ADDQ         $0x00000004, R9
+	DECQ         128(SP)
+	JNE          each
 
 end:
 	VSUBPS       Y1, Y0, Y0
@@ -1578,10 +1550,10 @@ end:
 	VZEROUPPER
 	RET
 
-// func dotBytesQ8_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ8_0AVX2(SB), NOSPLIT, $136-96
-	MOVQ    half+80(FP), AX
+// func dotBytesQ8_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dotBytesQ8_0AVX2(SB), NOSPLIT, $136-88
+	MOVQ    ·prefetchAhead+0(SB), AX
 	LEAQ    (SP), CX
 	LEAQ    64(SP), CX
 	VMOVDQU c00010001<>+0(SB), Y4
@@ -1592,7 +1564,7 @@ row:
 	LEAQ   (CX)(DI*1), DX
 	LEAQ   (DX)(DI*1), BX
 	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
+	MOVQ   blocks+80(FP), DI
 	MOVQ   DI, 128(SP)
 	MOVQ   x+48(FP), DI
 	MOVQ   dx+56(FP), R8
@@ -1613,8 +1585,8 @@ blocks:
 	VPMADDUBSW   Y8, Y7, Y7
 	VPMADDWD     Y4, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
-	MOVWQZX      (CX), R10
-	VBROADCASTSS (AX)(R10*4), Y8
+	VPBROADCASTW (CX), X8
+	VCVTPH2PS    X8, Y8
 	VMULPS       Y6, Y8, Y8
 	VFMADD231PS  Y8, Y7, Y0
 	VMOVDQU      2(DX), Y7
@@ -1623,8 +1595,8 @@ blocks:
 	VPMADDUBSW   Y8, Y7, Y7
 	VPMADDWD     Y4, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
-	MOVWQZX      (DX), R10
-	VBROADCASTSS (AX)(R10*4), Y8
+	VPBROADCASTW (DX), X8
+	VCVTPH2PS    X8, Y8
 	VMULPS       Y6, Y8, Y8
 	VFMADD231PS  Y8, Y7, Y1
 	VMOVDQU      2(BX), Y7
@@ -1633,8 +1605,8 @@ blocks:
 	VPMADDUBSW   Y8, Y7, Y7
 	VPMADDWD     Y4, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
-	MOVWQZX      (BX), R10
-	VBROADCASTSS (AX)(R10*4), Y8
+	VPBROADCASTW (BX), X8
+	VCVTPH2PS    X8, Y8
 	VMULPS       Y6, Y8, Y8
 	VFMADD231PS  Y8, Y7, Y2
 	VMOVDQU      2(SI), Y7
@@ -1643,8 +1615,8 @@ blocks:
 	VPMADDUBSW   Y5, Y7, Y7
 	VPMADDWD     Y4, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
-	MOVWQZX      (SI), R10
-	VBROADCASTSS (AX)(R10*4), Y5
+	VPBROADCASTW (SI), X5
+	VCVTPH2PS    X5, Y5
 	VMULPS       Y6, Y5, Y5
 	VFMADD231PS  Y5, Y7, Y3
 	VMOVDQU      32(DI), Y5
@@ -1655,8 +1627,8 @@ blocks:
 	VPMADDUBSW   Y8, Y7, Y7
 	VPMADDWD     Y4, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
-	MOVWQZX      34(CX), R10
-	VBROADCASTSS (AX)(R10*4), Y8
+	VPBROADCASTW 34(CX), X8
+	VCVTPH2PS    X8, Y8
 	VMULPS       Y6, Y8, Y8
 	VFMADD231PS  Y8, Y7, Y0
 	VMOVDQU      36(DX), Y7
@@ -1665,8 +1637,8 @@ blocks:
 	VPMADDUBSW   Y8, Y7, Y7
 	VPMADDWD     Y4, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
-	MOVWQZX      34(DX), R10
-	VBROADCASTSS (AX)(R10*4), Y8
+	VPBROADCASTW 34(DX), X8
+	VCVTPH2PS    X8, Y8
 	VMULPS       Y6, Y8, Y8
 	VFMADD231PS  Y8, Y7, Y1
 	VMOVDQU      36(BX), Y7
@@ -1675,8 +1647,8 @@ blocks:
 	VPMADDUBSW   Y8, Y7, Y7
 	VPMADDWD     Y4, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
-	MOVWQZX      34(BX), R10
-	VBROADCASTSS (AX)(R10*4), Y8
+	VPBROADCASTW 34(BX), X8
+	VCVTPH2PS    X8, Y8
 	VMULPS       Y6, Y8, Y8
 	VFMADD231PS  Y8, Y7, Y2
 	VMOVDQU      36(SI), Y7
@@ -1685,42 +1657,27 @@ blocks:
 	VPMADDUBSW   Y5, Y7, Y7
 	VPMADDWD     Y4, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
-	MOVWQZX      34(SI), R10
-	VBROADCASTSS (AX)(R10*4), Y5
+	VPBROADCASTW 34(SI), X5
+	VCVTPH2PS    X5, Y5
 	VMULPS       Y6, Y5, Y5
 	VFMADD231PS  Y5, Y7, Y3
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near9
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4160(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4160(BX)
-	PREFETCHT0   4096(SI)
-	PREFETCHT0   4160(SI)
-	JMP          prefetched9
-
-near9:
-	PREFETCHT1 3072(CX)
-	PREFETCHT1 3136(CX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3136(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3136(BX)
-	PREFETCHT1 3072(SI)
-	PREFETCHT1 3136(SI)
-
-prefetched9:
-	ADDQ $0x00000044, CX
-	ADDQ $0x00000044, DX
-	ADDQ $0x00000044, BX
-	ADDQ $0x00000044, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000008, R8
-	SUBQ $0x02, 128(SP)
-	JGE  blocks
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   64(CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   64(DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   64(BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	PREFETCHT0   64(SI)(AX*1)
+	ADDQ         $0x00000044, CX
+	ADDQ         $0x00000044, DX
+	ADDQ         $0x00000044, BX
+	ADDQ         $0x00000044, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000008, R8
+	SUBQ         $0x02, 128(SP)
+	JGE          blocks
 
 rest:
 	ADDQ $0x02, 128(SP)
@@ -1735,8 +1692,8 @@ each:
 	VPMADDUBSW   Y8, Y7, Y7
 	VPMADDWD     Y4, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
-	MOVWQZX      (CX), R10
-	VBROADCASTSS (AX)(R10*4), Y8
+	VPBROADCASTW (CX), X8
+	VCVTPH2PS    X8, Y8
 	VMULPS       Y6, Y8, Y8
 	VFMADD231PS  Y8, Y7, Y0
 	VMOVDQU      2(DX), Y7
@@ -1745,8 +1702,8 @@ each:
 	VPMADDUBSW   Y8, Y7, Y7
 	VPMADDWD     Y4, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
-	MOVWQZX      (DX), R10
-	VBROADCASTSS (AX)(R10*4), Y8
+	VPBROADCASTW (DX), X8
+	VCVTPH2PS    X8, Y8
 	VMULPS       Y6, Y8, Y8
 	VFMADD231PS  Y8, Y7, Y1
 	VMOVDQU      2(BX), Y7
@@ -1755,8 +1712,8 @@ each:
 	VPMADDUBSW   Y8, Y7, Y7
 	VPMADDWD     Y4, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
-	MOVWQZX      (BX), R10
-	VBROADCASTSS (AX)(R10*4), Y8
+	VPBROADCASTW (BX), X8
+	VCVTPH2PS    X8, Y8
 	VMULPS       Y6, Y8, Y8
 	VFMADD231PS  Y8, Y7, Y2
 	VMOVDQU      2(SI), Y7
@@ -1765,34 +1722,23 @@ each:
 	VPMADDUBSW   Y5, Y7, Y7
 	VPMADDWD     Y4, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
-	MOVWQZX      (SI), R10
-	VBROADCASTSS (AX)(R10*4), Y5
+	VPBROADCASTW (SI), X5
+	VCVTPH2PS    X5, Y5
 	VMULPS       Y6, Y5, Y5
 	VFMADD231PS  Y5, Y7, Y3
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near10
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4096(SI)
-	JMP          prefetched10
-
-near10:
-	PREFETCHT1 3072(CX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched10:
-	ADDQ $0x00000022, CX
-	ADDQ $0x00000022, DX
-	ADDQ $0x00000022, BX
-	ADDQ $0x00000022, SI
-	ADDQ $0x00000020, DI
-	ADDQ $0x00000020, R9
-	ADDQ $0x00000004, R8
-	DECQ 128(SP)
-	JNE  each
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	ADDQ         $0x00000022, CX
+	ADDQ         $0x00000022, DX
+	ADDQ         $0x00000022, BX
+	ADDQ         $0x00000022, SI
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000004, R8
+	DECQ         128(SP)
+	JNE          each
 
 end:
 	VEXTRACTF128 $0x01, Y0, X5
@@ -1836,10 +1782,10 @@ end:
 	VZEROUPPER
 	RET
 
-// func dotBytesQ2_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ2_KAVX2(SB), NOSPLIT, $136-96
-	MOVQ half+80(FP), AX
+// func dotBytesQ2_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dotBytesQ2_KAVX2(SB), NOSPLIT, $136-88
+	MOVQ ·prefetchAhead+0(SB), AX
 	LEAQ (SP), R10
 	LEAQ 64(SP), R11
 
@@ -1849,7 +1795,7 @@ row:
 	LEAQ   (CX)(DI*1), DX
 	LEAQ   (DX)(DI*1), BX
 	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
+	MOVQ   blocks+80(FP), DI
 	MOVQ   DI, 128(SP)
 	MOVQ   x+48(FP), DI
 	MOVQ   dx+56(FP), R8
@@ -1868,8 +1814,8 @@ each:
 	VPSRLW       $0x04, X8, X9
 	VPAND        c0f0f0f0f<>+0(SB), X8, X8
 	VPAND        c0f0f0f0f<>+0(SB), X9, X9
-	MOVWQZX      80(CX), R12
-	VBROADCASTSS (AX)(R12*4), Y10
+	VPBROADCASTW 80(CX), X10
+	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    X8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y10, Y11, Y11
@@ -1879,8 +1825,8 @@ each:
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 32(R10)
-	MOVWQZX      82(CX), R12
-	VBROADCASTSS (AX)(R12*4), Y8
+	VPBROADCASTW 82(CX), X8
+	VCVTPH2PS    X8, Y8
 	VPMOVSXBD    X9, Y10
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y8, Y10, Y10
@@ -1978,8 +1924,8 @@ each:
 	VPSRLW       $0x04, X8, X9
 	VPAND        c0f0f0f0f<>+0(SB), X8, X8
 	VPAND        c0f0f0f0f<>+0(SB), X9, X9
-	MOVWQZX      80(DX), R12
-	VBROADCASTSS (AX)(R12*4), Y10
+	VPBROADCASTW 80(DX), X10
+	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    X8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y10, Y11, Y11
@@ -1989,8 +1935,8 @@ each:
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 32(R10)
-	MOVWQZX      82(DX), R12
-	VBROADCASTSS (AX)(R12*4), Y8
+	VPBROADCASTW 82(DX), X8
+	VCVTPH2PS    X8, Y8
 	VPMOVSXBD    X9, Y10
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y8, Y10, Y10
@@ -2088,8 +2034,8 @@ each:
 	VPSRLW       $0x04, X8, X9
 	VPAND        c0f0f0f0f<>+0(SB), X8, X8
 	VPAND        c0f0f0f0f<>+0(SB), X9, X9
-	MOVWQZX      80(BX), R12
-	VBROADCASTSS (AX)(R12*4), Y10
+	VPBROADCASTW 80(BX), X10
+	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    X8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y10, Y11, Y11
@@ -2099,8 +2045,8 @@ each:
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 32(R10)
-	MOVWQZX      82(BX), R12
-	VBROADCASTSS (AX)(R12*4), Y8
+	VPBROADCASTW 82(BX), X8
+	VCVTPH2PS    X8, Y8
 	VPMOVSXBD    X9, Y10
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y8, Y10, Y10
@@ -2198,8 +2144,8 @@ each:
 	VPSRLW       $0x04, X8, X9
 	VPAND        c0f0f0f0f<>+0(SB), X8, X8
 	VPAND        c0f0f0f0f<>+0(SB), X9, X9
-	MOVWQZX      80(SI), R12
-	VBROADCASTSS (AX)(R12*4), Y10
+	VPBROADCASTW 80(SI), X10
+	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    X8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y10, Y11, Y11
@@ -2209,8 +2155,8 @@ each:
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 32(R10)
-	MOVWQZX      82(SI), R12
-	VBROADCASTSS (AX)(R12*4), Y8
+	VPBROADCASTW 82(SI), X8
+	VCVTPH2PS    X8, Y8
 	VPMOVSXBD    X9, Y10
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y8, Y10, Y10
@@ -2304,29 +2250,14 @@ each:
 	VFMADD231PS  (R9), Y8, Y7
 	VMOVUPS      96(SP), Y8
 	VFMADD231PS  32(R9), Y8, Y7
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near11
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4160(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4160(BX)
-	PREFETCHT0   4096(SI)
-	PREFETCHT0   4160(SI)
-	JMP          prefetched11
-
-near11:
-	PREFETCHT0 1024(CX)
-	PREFETCHT0 1088(CX)
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	PREFETCHT0 1024(BX)
-	PREFETCHT0 1088(BX)
-	PREFETCHT0 1024(SI)
-	PREFETCHT0 1088(SI)
-
-prefetched11:
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   64(CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   64(DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   64(BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	PREFETCHT0   64(SI)(AX*1)
 	ADDQ         $0x00000054, CX
 	ADDQ         $0x00000054, DX
 	ADDQ         $0x00000054, BX
@@ -2409,10 +2340,10 @@ DATA laneOrder6<>+24(SB)/4, $0x00000001
 DATA laneOrder6<>+28(SB)/4, $0x00000001
 GLOBL laneOrder6<>(SB), RODATA|NOPTR, $32
 
-// func dotBytesQ3_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ3_KAVX2(SB), NOSPLIT, $136-96
-	MOVQ half+80(FP), AX
+// func dotBytesQ3_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dotBytesQ3_KAVX2(SB), NOSPLIT, $136-88
+	MOVQ ·prefetchAhead+0(SB), AX
 	LEAQ (SP), R10
 	LEAQ 64(SP), CX
 
@@ -2422,7 +2353,7 @@ row:
 	LEAQ   (CX)(DI*1), DX
 	LEAQ   (DX)(DI*1), BX
 	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
+	MOVQ   blocks+80(FP), DI
 	MOVQ   DI, 128(SP)
 	MOVQ   x+48(FP), DI
 	MOVQ   dx+56(FP), R8
@@ -2443,8 +2374,8 @@ each:
 	VPSLLW       $0x04, X5, X5
 	VPOR         X5, X4, X4
 	VPSUBB       c20202020<>+0(SB), X4, X4
-	MOVWQZX      108(CX), R11
-	VBROADCASTSS (AX)(R11*4), Y5
+	VPBROADCASTW 108(CX), X5
+	VCVTPH2PS    X5, Y5
 	VPMOVSXBD    X4, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y5, Y6, Y6
@@ -2600,8 +2531,8 @@ each:
 	VPSLLW       $0x04, X5, X5
 	VPOR         X5, X4, X4
 	VPSUBB       c20202020<>+0(SB), X4, X4
-	MOVWQZX      108(DX), R11
-	VBROADCASTSS (AX)(R11*4), Y5
+	VPBROADCASTW 108(DX), X5
+	VCVTPH2PS    X5, Y5
 	VPMOVSXBD    X4, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y5, Y6, Y6
@@ -2757,8 +2688,8 @@ each:
 	VPSLLW       $0x04, X5, X5
 	VPOR         X5, X4, X4
 	VPSUBB       c20202020<>+0(SB), X4, X4
-	MOVWQZX      108(BX), R11
-	VBROADCASTSS (AX)(R11*4), Y5
+	VPBROADCASTW 108(BX), X5
+	VCVTPH2PS    X5, Y5
 	VPMOVSXBD    X4, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y5, Y6, Y6
@@ -2914,8 +2845,8 @@ each:
 	VPSLLW       $0x04, X5, X5
 	VPOR         X5, X4, X4
 	VPSUBB       c20202020<>+0(SB), X4, X4
-	MOVWQZX      108(SI), R11
-	VBROADCASTSS (AX)(R11*4), Y5
+	VPBROADCASTW 108(SI), X5
+	VCVTPH2PS    X5, Y5
 	VPMOVSXBD    X4, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y5, Y6, Y6
@@ -3061,29 +2992,14 @@ each:
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  Y5, Y4, Y3
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near12
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4160(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4160(BX)
-	PREFETCHT0   4096(SI)
-	PREFETCHT0   4160(SI)
-	JMP          prefetched12
-
-near12:
-	PREFETCHT0 1024(CX)
-	PREFETCHT0 1088(CX)
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	PREFETCHT0 1024(BX)
-	PREFETCHT0 1088(BX)
-	PREFETCHT0 1024(SI)
-	PREFETCHT0 1088(SI)
-
-prefetched12:
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   64(CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   64(DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   64(BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	PREFETCHT0   64(SI)(AX*1)
 	ADDQ         $0x0000006e, CX
 	ADDQ         $0x0000006e, DX
 	ADDQ         $0x0000006e, BX
@@ -3176,10 +3092,10 @@ DATA c04040404<>+56(SB)/4, $0x04040404
 DATA c04040404<>+60(SB)/4, $0x04040404
 GLOBL c04040404<>(SB), RODATA|NOPTR, $64
 
-// func dotBytesQ4_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ4_KAVX2(SB), NOSPLIT, $136-96
-	MOVQ    half+80(FP), AX
+// func dotBytesQ4_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dotBytesQ4_KAVX2(SB), NOSPLIT, $136-88
+	MOVQ    ·prefetchAhead+0(SB), AX
 	LEAQ    (SP), CX
 	LEAQ    64(SP), CX
 	VMOVDQU c00010001<>+0(SB), Y4
@@ -3191,7 +3107,7 @@ row:
 	LEAQ   (CX)(DI*1), DX
 	LEAQ   (DX)(DI*1), BX
 	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
+	MOVQ   blocks+80(FP), DI
 	MOVQ   DI, 128(SP)
 	MOVQ   x+48(FP), DI
 	MOVQ   dx+56(FP), R8
@@ -3231,13 +3147,13 @@ each:
 	VMOVQ        R12, X9
 	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y9, Y9
-	MOVWQZX      (CX), R10
-	VBROADCASTSS (AX)(R10*4), Y10
+	VPBROADCASTW (CX), X10
+	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMOVUPS      Y8, (SP)
-	MOVWQZX      2(CX), R10
-	VBROADCASTSS (AX)(R10*4), Y8
+	VPBROADCASTW 2(CX), X8
+	VCVTPH2PS    X8, Y8
 	VMULPS       Y8, Y9, Y9
 	VFNMADD231PS Y7, Y9, Y0
 	MOVL         4(DX), R10
@@ -3267,13 +3183,13 @@ each:
 	VMOVQ        R12, X9
 	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y9, Y9
-	MOVWQZX      (DX), R10
-	VBROADCASTSS (AX)(R10*4), Y10
+	VPBROADCASTW (DX), X10
+	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMOVUPS      Y8, 32(SP)
-	MOVWQZX      2(DX), R10
-	VBROADCASTSS (AX)(R10*4), Y8
+	VPBROADCASTW 2(DX), X8
+	VCVTPH2PS    X8, Y8
 	VMULPS       Y8, Y9, Y9
 	VFNMADD231PS Y7, Y9, Y1
 	MOVL         4(BX), R10
@@ -3303,13 +3219,13 @@ each:
 	VMOVQ        R12, X9
 	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y9, Y9
-	MOVWQZX      (BX), R10
-	VBROADCASTSS (AX)(R10*4), Y10
+	VPBROADCASTW (BX), X10
+	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMOVUPS      Y8, 64(SP)
-	MOVWQZX      2(BX), R10
-	VBROADCASTSS (AX)(R10*4), Y8
+	VPBROADCASTW 2(BX), X8
+	VCVTPH2PS    X8, Y8
 	VMULPS       Y8, Y9, Y9
 	VFNMADD231PS Y7, Y9, Y2
 	MOVL         4(SI), R10
@@ -3339,13 +3255,13 @@ each:
 	VMOVQ        R12, X9
 	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y9, Y9
-	MOVWQZX      (SI), R10
-	VBROADCASTSS (AX)(R10*4), Y10
+	VPBROADCASTW (SI), X10
+	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMOVUPS      Y8, 96(SP)
-	MOVWQZX      2(SI), R10
-	VBROADCASTSS (AX)(R10*4), Y6
+	VPBROADCASTW 2(SI), X6
+	VCVTPH2PS    X6, Y6
 	VMULPS       Y6, Y9, Y9
 	VFNMADD231PS Y7, Y9, Y3
 	VMOVDQU      (DI), Y6
@@ -3580,37 +3496,18 @@ each:
 	VPMADDWD     Y4, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VFMADD231PS  Y8, Y6, Y3
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near13
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4160(CX)
-	PREFETCHT0   4224(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	PREFETCHT0   4224(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4160(BX)
-	PREFETCHT0   4224(BX)
-	PREFETCHT0   4096(SI)
-	PREFETCHT0   4160(SI)
-	PREFETCHT0   4224(SI)
-	JMP          prefetched13
-
-near13:
-	PREFETCHT0 1024(CX)
-	PREFETCHT0 1088(CX)
-	PREFETCHT0 1152(CX)
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1024(BX)
-	PREFETCHT0 1088(BX)
-	PREFETCHT0 1152(BX)
-	PREFETCHT0 1024(SI)
-	PREFETCHT0 1088(SI)
-	PREFETCHT0 1152(SI)
-
-prefetched13:
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   64(CX)(AX*1)
+	PREFETCHT0   128(CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   64(DX)(AX*1)
+	PREFETCHT0   128(DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   64(BX)(AX*1)
+	PREFETCHT0   128(BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	PREFETCHT0   64(SI)(AX*1)
+	PREFETCHT0   128(SI)(AX*1)
 	ADDQ         $0x00000090, CX
 	ADDQ         $0x00000090, DX
 	ADDQ         $0x00000090, BX
@@ -3661,10 +3558,10 @@ prefetched13:
 	VZEROUPPER
 	RET
 
-// func dotBytesQ5_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ5_KAVX2(SB), NOSPLIT, $136-96
-	MOVQ half+80(FP), AX
+// func dotBytesQ5_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dotBytesQ5_KAVX2(SB), NOSPLIT, $136-88
+	MOVQ ·prefetchAhead+0(SB), AX
 	LEAQ (SP), R10
 	LEAQ 64(SP), R11
 
@@ -3674,7 +3571,7 @@ row:
 	LEAQ   (CX)(DI*1), DX
 	LEAQ   (DX)(DI*1), BX
 	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
+	MOVQ   blocks+80(FP), DI
 	MOVQ   DI, 128(SP)
 	MOVQ   x+48(FP), DI
 	MOVQ   dx+56(FP), R8
@@ -3716,12 +3613,12 @@ each:
 	VMOVQ        R14, X9
 	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y9, Y9
-	MOVWQZX      (CX), R12
-	VBROADCASTSS (AX)(R12*4), Y10
+	VPBROADCASTW (CX), X10
+	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, (R10)
-	MOVWQZX      2(CX), R12
-	VBROADCASTSS (AX)(R12*4), Y8
+	VPBROADCASTW 2(CX), X8
+	VCVTPH2PS    X8, Y8
 	VMULPS       Y8, Y9, Y9
 	VMOVUPS      Y9, (R11)
 	VMOVDQU      16(CX), Y8
@@ -3849,12 +3746,12 @@ each:
 	VMOVQ        R14, X9
 	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y9, Y9
-	MOVWQZX      (DX), R12
-	VBROADCASTSS (AX)(R12*4), Y10
+	VPBROADCASTW (DX), X10
+	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, (R10)
-	MOVWQZX      2(DX), R12
-	VBROADCASTSS (AX)(R12*4), Y8
+	VPBROADCASTW 2(DX), X8
+	VCVTPH2PS    X8, Y8
 	VMULPS       Y8, Y9, Y9
 	VMOVUPS      Y9, (R11)
 	VMOVDQU      16(DX), Y8
@@ -3982,12 +3879,12 @@ each:
 	VMOVQ        R14, X9
 	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y9, Y9
-	MOVWQZX      (BX), R12
-	VBROADCASTSS (AX)(R12*4), Y10
+	VPBROADCASTW (BX), X10
+	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, (R10)
-	MOVWQZX      2(BX), R12
-	VBROADCASTSS (AX)(R12*4), Y8
+	VPBROADCASTW 2(BX), X8
+	VCVTPH2PS    X8, Y8
 	VMULPS       Y8, Y9, Y9
 	VMOVUPS      Y9, (R11)
 	VMOVDQU      16(BX), Y8
@@ -4115,12 +4012,12 @@ each:
 	VMOVQ        R14, X9
 	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y9, Y9
-	MOVWQZX      (SI), R12
-	VBROADCASTSS (AX)(R12*4), Y10
+	VPBROADCASTW (SI), X10
+	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, (R10)
-	MOVWQZX      2(SI), R12
-	VBROADCASTSS (AX)(R12*4), Y8
+	VPBROADCASTW 2(SI), X8
+	VCVTPH2PS    X8, Y8
 	VMULPS       Y8, Y9, Y9
 	VMOVUPS      Y9, (R11)
 	VMOVDQU      16(SI), Y8
@@ -4221,37 +4118,18 @@ each:
 	VFMADD231PS  Y8, Y9, Y6
 	VMOVUPS      64(SP), Y8
 	VFMADD231PS  (R9), Y8, Y7
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near14
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4160(CX)
-	PREFETCHT0   4224(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	PREFETCHT0   4224(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4160(BX)
-	PREFETCHT0   4224(BX)
-	PREFETCHT0   4096(SI)
-	PREFETCHT0   4160(SI)
-	PREFETCHT0   4224(SI)
-	JMP          prefetched14
-
-near14:
-	PREFETCHT0 1024(CX)
-	PREFETCHT0 1088(CX)
-	PREFETCHT0 1152(CX)
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1024(BX)
-	PREFETCHT0 1088(BX)
-	PREFETCHT0 1152(BX)
-	PREFETCHT0 1024(SI)
-	PREFETCHT0 1088(SI)
-	PREFETCHT0 1152(SI)
-
-prefetched14:
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   64(CX)(AX*1)
+	PREFETCHT0   128(CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   64(DX)(AX*1)
+	PREFETCHT0   128(DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   64(BX)(AX*1)
+	PREFETCHT0   128(BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	PREFETCHT0   64(SI)(AX*1)
+	PREFETCHT0   128(SI)(AX*1)
 	ADDQ         $0x000000b0, CX
 	ADDQ         $0x000000b0, DX
 	ADDQ         $0x000000b0, BX
@@ -4306,10 +4184,10 @@ prefetched14:
 	VZEROUPPER
 	RET
 
-// func dotBytesQ6_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ6_KAVX2(SB), NOSPLIT, $264-96
-	MOVQ    half+80(FP), AX
+// func dotBytesQ6_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dotBytesQ6_KAVX2(SB), NOSPLIT, $264-88
+	MOVQ    ·prefetchAhead+0(SB), AX
 	LEAQ    (SP), CX
 	LEAQ    64(SP), CX
 	VMOVDQU c00010001<>+0(SB), Y4
@@ -4323,7 +4201,7 @@ row:
 	LEAQ   (CX)(DI*1), DX
 	LEAQ   (DX)(DI*1), BX
 	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
+	MOVQ   blocks+80(FP), DI
 	MOVQ   DI, 256(SP)
 	MOVQ   x+48(FP), DI
 	MOVQ   dx+56(FP), R8
@@ -4339,29 +4217,29 @@ each:
 	VPERMPS      Y8, Y9, Y9
 	VPMOVSXBD    192(CX), Y10
 	VCVTDQ2PS    Y10, Y10
-	MOVWQZX      208(CX), R10
-	VBROADCASTSS (AX)(R10*4), Y11
+	VPBROADCASTW 208(CX), X11
+	VCVTPH2PS    X11, Y11
 	VMULPS       Y11, Y10, Y10
 	VMULPS       Y9, Y10, Y10
 	VMOVUPS      Y10, (SP)
 	VPMOVSXBD    192(DX), Y10
 	VCVTDQ2PS    Y10, Y10
-	MOVWQZX      208(DX), R10
-	VBROADCASTSS (AX)(R10*4), Y11
+	VPBROADCASTW 208(DX), X11
+	VCVTPH2PS    X11, Y11
 	VMULPS       Y11, Y10, Y10
 	VMULPS       Y9, Y10, Y10
 	VMOVUPS      Y10, 64(SP)
 	VPMOVSXBD    192(BX), Y10
 	VCVTDQ2PS    Y10, Y10
-	MOVWQZX      208(BX), R10
-	VBROADCASTSS (AX)(R10*4), Y11
+	VPBROADCASTW 208(BX), X11
+	VCVTPH2PS    X11, Y11
 	VMULPS       Y11, Y10, Y10
 	VMULPS       Y9, Y10, Y10
 	VMOVUPS      Y10, 128(SP)
 	VPMOVSXBD    192(SI), Y10
 	VCVTDQ2PS    Y10, Y10
-	MOVWQZX      208(SI), R10
-	VBROADCASTSS (AX)(R10*4), Y11
+	VPBROADCASTW 208(SI), X11
+	VCVTPH2PS    X11, Y11
 	VMULPS       Y11, Y10, Y10
 	VMULPS       Y9, Y10, Y10
 	VMOVUPS      Y10, 192(SP)
@@ -4369,29 +4247,29 @@ each:
 	VPERMPS      Y8, Y9, Y8
 	VPMOVSXBD    200(CX), Y9
 	VCVTDQ2PS    Y9, Y9
-	MOVWQZX      208(CX), R10
-	VBROADCASTSS (AX)(R10*4), Y10
+	VPBROADCASTW 208(CX), X10
+	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y9, Y9
 	VMOVUPS      Y9, 32(SP)
 	VPMOVSXBD    200(DX), Y9
 	VCVTDQ2PS    Y9, Y9
-	MOVWQZX      208(DX), R10
-	VBROADCASTSS (AX)(R10*4), Y10
+	VPBROADCASTW 208(DX), X10
+	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y9, Y9
 	VMOVUPS      Y9, 96(SP)
 	VPMOVSXBD    200(BX), Y9
 	VCVTDQ2PS    Y9, Y9
-	MOVWQZX      208(BX), R10
-	VBROADCASTSS (AX)(R10*4), Y10
+	VPBROADCASTW 208(BX), X10
+	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y9, Y9
 	VMOVUPS      Y9, 160(SP)
 	VPMOVSXBD    200(SI), Y9
 	VCVTDQ2PS    Y9, Y9
-	MOVWQZX      208(SI), R10
-	VBROADCASTSS (AX)(R10*4), Y10
+	VPBROADCASTW 208(SI), X10
+	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y9, Y9
 	VMOVUPS      Y9, 224(SP)
@@ -4803,45 +4681,22 @@ each:
 	VPADDD       Y11, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD231PS  Y9, Y8, Y3
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near15
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4160(CX)
-	PREFETCHT0   4224(CX)
-	PREFETCHT0   4288(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	PREFETCHT0   4224(DX)
-	PREFETCHT0   4288(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4160(BX)
-	PREFETCHT0   4224(BX)
-	PREFETCHT0   4288(BX)
-	PREFETCHT0   4096(SI)
-	PREFETCHT0   4160(SI)
-	PREFETCHT0   4224(SI)
-	PREFETCHT0   4288(SI)
-	JMP          prefetched15
-
-near15:
-	PREFETCHT0 1024(CX)
-	PREFETCHT0 1088(CX)
-	PREFETCHT0 1152(CX)
-	PREFETCHT0 1216(CX)
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	PREFETCHT0 1024(BX)
-	PREFETCHT0 1088(BX)
-	PREFETCHT0 1152(BX)
-	PREFETCHT0 1216(BX)
-	PREFETCHT0 1024(SI)
-	PREFETCHT0 1088(SI)
-	PREFETCHT0 1152(SI)
-	PREFETCHT0 1216(SI)
-
-prefetched15:
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   64(CX)(AX*1)
+	PREFETCHT0   128(CX)(AX*1)
+	PREFETCHT0   192(CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   64(DX)(AX*1)
+	PREFETCHT0   128(DX)(AX*1)
+	PREFETCHT0   192(DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   64(BX)(AX*1)
+	PREFETCHT0   128(BX)(AX*1)
+	PREFETCHT0   192(BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	PREFETCHT0   64(SI)(AX*1)
+	PREFETCHT0   128(SI)(AX*1)
+	PREFETCHT0   192(SI)(AX*1)
 	ADDQ         $0x000000d2, CX
 	ADDQ         $0x000000d2, DX
 	ADDQ         $0x000000d2, BX
@@ -4930,444 +4785,417 @@ DATA laneOrder5<>+24(SB)/4, $0x00000007
 DATA laneOrder5<>+28(SB)/4, $0x00000007
 GLOBL laneOrder5<>(SB), RODATA|NOPTR, $32
 
-// func dotBytesQ8_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ8_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ8_KAVX2(SB), NOSPLIT, $136-96
-	MOVQ half+80(FP), AX
-	LEAQ (SP), R9
-	LEAQ 64(SP), AX
+TEXT ·dotBytesQ8_KAVX2(SB), NOSPLIT, $136-88
+	MOVQ ·prefetchAhead+0(SB), AX
+	LEAQ (SP), R10
+	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), AX
-	MOVQ   gap+24(FP), SI
-	LEAQ   (AX)(SI*1), CX
-	LEAQ   (CX)(SI*1), DX
-	LEAQ   (DX)(SI*1), BX
-	MOVQ   blocks+88(FP), SI
-	MOVQ   SI, 128(SP)
-	MOVQ   x+48(FP), SI
-	MOVQ   dx+56(FP), DI
-	MOVQ   excess+72(FP), R8
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+80(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
+	MOVQ   excess+72(FP), R9
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
 each:
-	VBROADCASTSS (AX), Y4
-	VMOVUPS      Y4, (R9)
-	VMOVDQU      4(AX), Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (DI), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      (SI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVDQU      36(AX), Y4
-	VBROADCASTSS 4(SP), Y5
-	VBROADCASTSS 4(DI), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      32(SI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVDQU      68(AX), Y4
-	VBROADCASTSS 8(SP), Y5
-	VBROADCASTSS 8(DI), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      64(SI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVDQU      100(AX), Y4
-	VBROADCASTSS 12(SP), Y5
-	VBROADCASTSS 12(DI), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      96(SI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVDQU      132(AX), Y4
-	VBROADCASTSS 16(SP), Y5
-	VBROADCASTSS 16(DI), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      128(SI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVDQU      164(AX), Y4
-	VBROADCASTSS 20(SP), Y5
-	VBROADCASTSS 20(DI), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      160(SI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVDQU      196(AX), Y4
-	VBROADCASTSS 24(SP), Y5
-	VBROADCASTSS 24(DI), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      192(SI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVDQU      228(AX), Y4
-	VBROADCASTSS 28(SP), Y5
-	VBROADCASTSS 28(DI), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      224(SI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS (CX), Y4
-	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y4, (R10)
 	VMOVDQU      4(CX), Y4
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (DI), Y6
+	VBROADCASTSS (R8), Y6
 	VMULPS       Y6, Y5, Y5
-	VMOVDQU      (SI), Y6
+	VMOVDQU      (DI), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPABSB       Y4, Y4
 	VPMADDUBSW   Y6, Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
+	VFMADD231PS  Y5, Y4, Y0
 	VMOVDQU      36(CX), Y4
 	VBROADCASTSS 4(SP), Y5
-	VBROADCASTSS 4(DI), Y6
+	VBROADCASTSS 4(R8), Y6
 	VMULPS       Y6, Y5, Y5
-	VMOVDQU      32(SI), Y6
+	VMOVDQU      32(DI), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPABSB       Y4, Y4
 	VPMADDUBSW   Y6, Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
+	VFMADD231PS  Y5, Y4, Y0
 	VMOVDQU      68(CX), Y4
 	VBROADCASTSS 8(SP), Y5
-	VBROADCASTSS 8(DI), Y6
+	VBROADCASTSS 8(R8), Y6
 	VMULPS       Y6, Y5, Y5
-	VMOVDQU      64(SI), Y6
+	VMOVDQU      64(DI), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPABSB       Y4, Y4
 	VPMADDUBSW   Y6, Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
+	VFMADD231PS  Y5, Y4, Y0
 	VMOVDQU      100(CX), Y4
 	VBROADCASTSS 12(SP), Y5
-	VBROADCASTSS 12(DI), Y6
+	VBROADCASTSS 12(R8), Y6
 	VMULPS       Y6, Y5, Y5
-	VMOVDQU      96(SI), Y6
+	VMOVDQU      96(DI), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPABSB       Y4, Y4
 	VPMADDUBSW   Y6, Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
+	VFMADD231PS  Y5, Y4, Y0
 	VMOVDQU      132(CX), Y4
 	VBROADCASTSS 16(SP), Y5
-	VBROADCASTSS 16(DI), Y6
+	VBROADCASTSS 16(R8), Y6
 	VMULPS       Y6, Y5, Y5
-	VMOVDQU      128(SI), Y6
+	VMOVDQU      128(DI), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPABSB       Y4, Y4
 	VPMADDUBSW   Y6, Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
+	VFMADD231PS  Y5, Y4, Y0
 	VMOVDQU      164(CX), Y4
 	VBROADCASTSS 20(SP), Y5
-	VBROADCASTSS 20(DI), Y6
+	VBROADCASTSS 20(R8), Y6
 	VMULPS       Y6, Y5, Y5
-	VMOVDQU      160(SI), Y6
+	VMOVDQU      160(DI), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPABSB       Y4, Y4
 	VPMADDUBSW   Y6, Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
+	VFMADD231PS  Y5, Y4, Y0
 	VMOVDQU      196(CX), Y4
 	VBROADCASTSS 24(SP), Y5
-	VBROADCASTSS 24(DI), Y6
+	VBROADCASTSS 24(R8), Y6
 	VMULPS       Y6, Y5, Y5
-	VMOVDQU      192(SI), Y6
+	VMOVDQU      192(DI), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPABSB       Y4, Y4
 	VPMADDUBSW   Y6, Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
+	VFMADD231PS  Y5, Y4, Y0
 	VMOVDQU      228(CX), Y4
 	VBROADCASTSS 28(SP), Y5
-	VBROADCASTSS 28(DI), Y6
+	VBROADCASTSS 28(R8), Y6
 	VMULPS       Y6, Y5, Y5
-	VMOVDQU      224(SI), Y6
+	VMOVDQU      224(DI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS (DX), Y4
+	VMOVUPS      Y4, (R10)
+	VMOVDQU      4(DX), Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      (DI), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPABSB       Y4, Y4
 	VPMADDUBSW   Y6, Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS (DX), Y4
-	VMOVUPS      Y4, (R9)
-	VMOVDQU      4(DX), Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (DI), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      (SI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
 	VMOVDQU      36(DX), Y4
 	VBROADCASTSS 4(SP), Y5
-	VBROADCASTSS 4(DI), Y6
+	VBROADCASTSS 4(R8), Y6
 	VMULPS       Y6, Y5, Y5
-	VMOVDQU      32(SI), Y6
+	VMOVDQU      32(DI), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPABSB       Y4, Y4
 	VPMADDUBSW   Y6, Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
+	VFMADD231PS  Y5, Y4, Y1
 	VMOVDQU      68(DX), Y4
 	VBROADCASTSS 8(SP), Y5
-	VBROADCASTSS 8(DI), Y6
+	VBROADCASTSS 8(R8), Y6
 	VMULPS       Y6, Y5, Y5
-	VMOVDQU      64(SI), Y6
+	VMOVDQU      64(DI), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPABSB       Y4, Y4
 	VPMADDUBSW   Y6, Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
+	VFMADD231PS  Y5, Y4, Y1
 	VMOVDQU      100(DX), Y4
 	VBROADCASTSS 12(SP), Y5
-	VBROADCASTSS 12(DI), Y6
+	VBROADCASTSS 12(R8), Y6
 	VMULPS       Y6, Y5, Y5
-	VMOVDQU      96(SI), Y6
+	VMOVDQU      96(DI), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPABSB       Y4, Y4
 	VPMADDUBSW   Y6, Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
+	VFMADD231PS  Y5, Y4, Y1
 	VMOVDQU      132(DX), Y4
 	VBROADCASTSS 16(SP), Y5
-	VBROADCASTSS 16(DI), Y6
+	VBROADCASTSS 16(R8), Y6
 	VMULPS       Y6, Y5, Y5
-	VMOVDQU      128(SI), Y6
+	VMOVDQU      128(DI), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPABSB       Y4, Y4
 	VPMADDUBSW   Y6, Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
+	VFMADD231PS  Y5, Y4, Y1
 	VMOVDQU      164(DX), Y4
 	VBROADCASTSS 20(SP), Y5
-	VBROADCASTSS 20(DI), Y6
+	VBROADCASTSS 20(R8), Y6
 	VMULPS       Y6, Y5, Y5
-	VMOVDQU      160(SI), Y6
+	VMOVDQU      160(DI), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPABSB       Y4, Y4
 	VPMADDUBSW   Y6, Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
+	VFMADD231PS  Y5, Y4, Y1
 	VMOVDQU      196(DX), Y4
 	VBROADCASTSS 24(SP), Y5
-	VBROADCASTSS 24(DI), Y6
+	VBROADCASTSS 24(R8), Y6
 	VMULPS       Y6, Y5, Y5
-	VMOVDQU      192(SI), Y6
+	VMOVDQU      192(DI), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPABSB       Y4, Y4
 	VPMADDUBSW   Y6, Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
+	VFMADD231PS  Y5, Y4, Y1
 	VMOVDQU      228(DX), Y4
 	VBROADCASTSS 28(SP), Y5
-	VBROADCASTSS 28(DI), Y6
+	VBROADCASTSS 28(R8), Y6
 	VMULPS       Y6, Y5, Y5
-	VMOVDQU      224(SI), Y6
+	VMOVDQU      224(DI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS (BX), Y4
+	VMOVUPS      Y4, (R10)
+	VMOVDQU      4(BX), Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      (DI), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPABSB       Y4, Y4
 	VPMADDUBSW   Y6, Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS (BX), Y4
-	VMOVUPS      Y4, (R9)
-	VMOVDQU      4(BX), Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (DI), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      (SI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
 	VMOVDQU      36(BX), Y4
 	VBROADCASTSS 4(SP), Y5
-	VBROADCASTSS 4(DI), Y6
+	VBROADCASTSS 4(R8), Y6
 	VMULPS       Y6, Y5, Y5
-	VMOVDQU      32(SI), Y6
+	VMOVDQU      32(DI), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPABSB       Y4, Y4
 	VPMADDUBSW   Y6, Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
+	VFMADD231PS  Y5, Y4, Y2
 	VMOVDQU      68(BX), Y4
 	VBROADCASTSS 8(SP), Y5
-	VBROADCASTSS 8(DI), Y6
+	VBROADCASTSS 8(R8), Y6
 	VMULPS       Y6, Y5, Y5
-	VMOVDQU      64(SI), Y6
+	VMOVDQU      64(DI), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPABSB       Y4, Y4
 	VPMADDUBSW   Y6, Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
+	VFMADD231PS  Y5, Y4, Y2
 	VMOVDQU      100(BX), Y4
 	VBROADCASTSS 12(SP), Y5
-	VBROADCASTSS 12(DI), Y6
+	VBROADCASTSS 12(R8), Y6
 	VMULPS       Y6, Y5, Y5
-	VMOVDQU      96(SI), Y6
+	VMOVDQU      96(DI), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPABSB       Y4, Y4
 	VPMADDUBSW   Y6, Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
+	VFMADD231PS  Y5, Y4, Y2
 	VMOVDQU      132(BX), Y4
 	VBROADCASTSS 16(SP), Y5
-	VBROADCASTSS 16(DI), Y6
+	VBROADCASTSS 16(R8), Y6
 	VMULPS       Y6, Y5, Y5
-	VMOVDQU      128(SI), Y6
+	VMOVDQU      128(DI), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPABSB       Y4, Y4
 	VPMADDUBSW   Y6, Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
+	VFMADD231PS  Y5, Y4, Y2
 	VMOVDQU      164(BX), Y4
 	VBROADCASTSS 20(SP), Y5
-	VBROADCASTSS 20(DI), Y6
+	VBROADCASTSS 20(R8), Y6
 	VMULPS       Y6, Y5, Y5
-	VMOVDQU      160(SI), Y6
+	VMOVDQU      160(DI), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPABSB       Y4, Y4
 	VPMADDUBSW   Y6, Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
+	VFMADD231PS  Y5, Y4, Y2
 	VMOVDQU      196(BX), Y4
 	VBROADCASTSS 24(SP), Y5
-	VBROADCASTSS 24(DI), Y6
+	VBROADCASTSS 24(R8), Y6
 	VMULPS       Y6, Y5, Y5
-	VMOVDQU      192(SI), Y6
+	VMOVDQU      192(DI), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPABSB       Y4, Y4
 	VPMADDUBSW   Y6, Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
+	VFMADD231PS  Y5, Y4, Y2
 	VMOVDQU      228(BX), Y4
 	VBROADCASTSS 28(SP), Y5
-	VBROADCASTSS 28(DI), Y6
+	VBROADCASTSS 28(R8), Y6
 	VMULPS       Y6, Y5, Y5
-	VMOVDQU      224(SI), Y6
+	VMOVDQU      224(DI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS (SI), Y4
+	VMOVUPS      Y4, (R10)
+	VMOVDQU      4(SI), Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      (DI), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPABSB       Y4, Y4
 	VPMADDUBSW   Y6, Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  Y5, Y4, Y3
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near16
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4160(CX)
-	PREFETCHT0   4224(CX)
-	PREFETCHT0   4288(CX)
-	PREFETCHT0   4352(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	PREFETCHT0   4224(DX)
-	PREFETCHT0   4288(DX)
-	PREFETCHT0   4352(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4160(BX)
-	PREFETCHT0   4224(BX)
-	PREFETCHT0   4288(BX)
-	PREFETCHT0   4352(BX)
-	JMP          prefetched16
-
-near16:
-	PREFETCHT0 1024(AX)
-	PREFETCHT0 1088(AX)
-	PREFETCHT0 1152(AX)
-	PREFETCHT0 1216(AX)
-	PREFETCHT0 1280(AX)
-	PREFETCHT0 1024(CX)
-	PREFETCHT0 1088(CX)
-	PREFETCHT0 1152(CX)
-	PREFETCHT0 1216(CX)
-	PREFETCHT0 1280(CX)
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1024(BX)
-	PREFETCHT0 1088(BX)
-	PREFETCHT0 1152(BX)
-	PREFETCHT0 1216(BX)
-	PREFETCHT0 1280(BX)
-
-prefetched16:
-	ADDQ         $0x00000124, AX
+	VMOVDQU      36(SI), Y4
+	VBROADCASTSS 4(SP), Y5
+	VBROADCASTSS 4(R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      32(DI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      68(SI), Y4
+	VBROADCASTSS 8(SP), Y5
+	VBROADCASTSS 8(R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      64(DI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      100(SI), Y4
+	VBROADCASTSS 12(SP), Y5
+	VBROADCASTSS 12(R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      96(DI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      132(SI), Y4
+	VBROADCASTSS 16(SP), Y5
+	VBROADCASTSS 16(R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      128(DI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      164(SI), Y4
+	VBROADCASTSS 20(SP), Y5
+	VBROADCASTSS 20(R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      160(DI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      196(SI), Y4
+	VBROADCASTSS 24(SP), Y5
+	VBROADCASTSS 24(R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      192(DI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      228(SI), Y4
+	VBROADCASTSS 28(SP), Y5
+	VBROADCASTSS 28(R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      224(DI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   64(CX)(AX*1)
+	PREFETCHT0   128(CX)(AX*1)
+	PREFETCHT0   192(CX)(AX*1)
+	PREFETCHT0   256(CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   64(DX)(AX*1)
+	PREFETCHT0   128(DX)(AX*1)
+	PREFETCHT0   192(DX)(AX*1)
+	PREFETCHT0   256(DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   64(BX)(AX*1)
+	PREFETCHT0   128(BX)(AX*1)
+	PREFETCHT0   192(BX)(AX*1)
+	PREFETCHT0   256(BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	PREFETCHT0   64(SI)(AX*1)
+	PREFETCHT0   128(SI)(AX*1)
+	PREFETCHT0   192(SI)(AX*1)
+	PREFETCHT0   256(SI)(AX*1)
 	ADDQ         $0x00000124, CX
 	ADDQ         $0x00000124, DX
 	ADDQ         $0x00000124, BX
-	ADDQ         $0x00000100, SI
-	ADDQ         $0x00000100, R8
-	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000124, SI
+	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000020, R8
 	DECQ         128(SP)
 	JNE          each
 	VEXTRACTF128 $0x01, Y0, X4
@@ -5394,27 +5222,27 @@ prefetched16:
 	VADDPS       X3, X2, X2
 	VPERMILPS    $0x01, X2, X3
 	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), DI
-	MOVQ         lead+8(FP), SI
-	VMOVSS       X4, (DI)
-	LEAQ         (DI)(SI*4), DI
-	VMOVSS       X0, (DI)
-	LEAQ         (DI)(SI*4), DI
-	VMOVSS       X1, (DI)
-	LEAQ         (DI)(SI*4), DI
-	VMOVSS       X2, (DI)
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X4, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), SI
-	ADDQ         SI, w+16(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
 	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
 
-// func dotBytesIQ4_NLAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesIQ4_NLAVX2(SB), NOSPLIT, $136-96
-	MOVQ half+80(FP), AX
+// func dotBytesIQ4_NLAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dotBytesIQ4_NLAVX2(SB), NOSPLIT, $136-88
+	MOVQ ·prefetchAhead+0(SB), AX
 	LEAQ (SP), R10
 	LEAQ 64(SP), CX
 
@@ -5424,7 +5252,7 @@ row:
 	LEAQ   (CX)(DI*1), DX
 	LEAQ   (DX)(DI*1), BX
 	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
+	MOVQ   blocks+80(FP), DI
 	MOVQ   DI, 128(SP)
 	MOVQ   x+48(FP), DI
 	MOVQ   dx+56(FP), R8
@@ -5437,288 +5265,278 @@ row:
 	JLT    rest
 
 blocks:
-	MOVWQZX      (CX), R11
-	MOVL         (AX)(R11*4), R11
+	VPBROADCASTW (CX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      2(CX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      2(CX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
+	VPSHUFB      Y4, Y6, Y6
+	VBROADCASTSS (SP), Y4
 	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y4, Y4
 	VMOVDQU      (DI), Y7
 	VPSIGNB      Y6, Y7, Y7
 	VPABSB       Y6, Y6
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     c00010001<>+0(SB), Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	MOVWQZX      (DX), R11
-	MOVL         (AX)(R11*4), R11
+	VFMADD231PS  Y4, Y6, Y0
+	VPBROADCASTW (DX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      2(DX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      2(DX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
+	VPSHUFB      Y4, Y6, Y6
+	VBROADCASTSS (SP), Y4
 	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y4, Y4
 	VMOVDQU      (DI), Y7
 	VPSIGNB      Y6, Y7, Y7
 	VPABSB       Y6, Y6
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     c00010001<>+0(SB), Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	MOVWQZX      (BX), R11
-	MOVL         (AX)(R11*4), R11
+	VFMADD231PS  Y4, Y6, Y1
+	VPBROADCASTW (BX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      2(BX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      2(BX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
+	VPSHUFB      Y4, Y6, Y6
+	VBROADCASTSS (SP), Y4
 	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y4, Y4
 	VMOVDQU      (DI), Y7
 	VPSIGNB      Y6, Y7, Y7
 	VPABSB       Y6, Y6
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     c00010001<>+0(SB), Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
-	MOVWQZX      (SI), R11
-	MOVL         (AX)(R11*4), R11
+	VFMADD231PS  Y4, Y6, Y2
+	VPBROADCASTW (SI), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      2(SI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      2(SI), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
+	VPSHUFB      Y4, Y6, Y6
+	VBROADCASTSS (SP), Y4
 	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y4, Y4
 	VMOVDQU      (DI), Y7
 	VPSIGNB      Y6, Y7, Y7
 	VPABSB       Y6, Y6
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     c00010001<>+0(SB), Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y3
-	MOVWQZX      18(CX), R11
-	MOVL         (AX)(R11*4), R11
+	VFMADD231PS  Y4, Y6, Y3
+	VPBROADCASTW 18(CX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      20(CX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      20(CX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
+	VPSHUFB      Y4, Y6, Y6
+	VBROADCASTSS (SP), Y4
 	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y4, Y4
 	VMOVDQU      32(DI), Y7
 	VPSIGNB      Y6, Y7, Y7
 	VPABSB       Y6, Y6
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     c00010001<>+0(SB), Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	MOVWQZX      18(DX), R11
-	MOVL         (AX)(R11*4), R11
+	VFMADD231PS  Y4, Y6, Y0
+	VPBROADCASTW 18(DX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      20(DX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      20(DX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
+	VPSHUFB      Y4, Y6, Y6
+	VBROADCASTSS (SP), Y4
 	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y4, Y4
 	VMOVDQU      32(DI), Y7
 	VPSIGNB      Y6, Y7, Y7
 	VPABSB       Y6, Y6
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     c00010001<>+0(SB), Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	MOVWQZX      18(BX), R11
-	MOVL         (AX)(R11*4), R11
+	VFMADD231PS  Y4, Y6, Y1
+	VPBROADCASTW 18(BX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      20(BX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      20(BX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
+	VPSHUFB      Y4, Y6, Y6
+	VBROADCASTSS (SP), Y4
 	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y4, Y4
 	VMOVDQU      32(DI), Y7
 	VPSIGNB      Y6, Y7, Y7
 	VPABSB       Y6, Y6
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     c00010001<>+0(SB), Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
-	MOVWQZX      18(SI), R11
-	MOVL         (AX)(R11*4), R11
+	VFMADD231PS  Y4, Y6, Y2
+	VPBROADCASTW 18(SI), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      20(SI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      20(SI), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
+	VPSHUFB      Y4, Y6, Y6
+	VBROADCASTSS (SP), Y4
 	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y4, Y4
 	VMOVDQU      32(DI), Y7
 	VPSIGNB      Y6, Y7, Y7
 	VPABSB       Y6, Y6
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     c00010001<>+0(SB), Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y3
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near17
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4096(SI)
-	JMP          prefetched17
-
-near17:
-	PREFETCHT1 3072(CX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched17:
-	ADDQ $0x00000024, CX
-	ADDQ $0x00000024, DX
-	ADDQ $0x00000024, BX
-	ADDQ $0x00000024, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000008, R8
-	SUBQ $0x02, 128(SP)
-	JGE  blocks
+	VFMADD231PS  Y4, Y6, Y3
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	ADDQ         $0x00000024, CX
+	ADDQ         $0x00000024, DX
+	ADDQ         $0x00000024, BX
+	ADDQ         $0x00000024, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000008, R8
+	SUBQ         $0x02, 128(SP)
+	JGE          blocks
 
 rest:
 	ADDQ $0x02, 128(SP)
 	JEQ  end
 
 each:
-	MOVWQZX      (CX), R11
-	MOVL         (AX)(R11*4), R11
+	VPBROADCASTW (CX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      2(CX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      2(CX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
+	VPSHUFB      Y4, Y6, Y6
+	VBROADCASTSS (SP), Y4
 	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y4, Y4
 	VMOVDQU      (DI), Y7
 	VPSIGNB      Y6, Y7, Y7
 	VPABSB       Y6, Y6
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     c00010001<>+0(SB), Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	MOVWQZX      (DX), R11
-	MOVL         (AX)(R11*4), R11
+	VFMADD231PS  Y4, Y6, Y0
+	VPBROADCASTW (DX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      2(DX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      2(DX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
+	VPSHUFB      Y4, Y6, Y6
+	VBROADCASTSS (SP), Y4
 	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y4, Y4
 	VMOVDQU      (DI), Y7
 	VPSIGNB      Y6, Y7, Y7
 	VPABSB       Y6, Y6
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     c00010001<>+0(SB), Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	MOVWQZX      (BX), R11
-	MOVL         (AX)(R11*4), R11
+	VFMADD231PS  Y4, Y6, Y1
+	VPBROADCASTW (BX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      2(BX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      2(BX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
+	VPSHUFB      Y4, Y6, Y6
+	VBROADCASTSS (SP), Y4
 	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y4, Y4
 	VMOVDQU      (DI), Y7
 	VPSIGNB      Y6, Y7, Y7
 	VPABSB       Y6, Y6
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     c00010001<>+0(SB), Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
-	MOVWQZX      (SI), R11
-	MOVL         (AX)(R11*4), R11
+	VFMADD231PS  Y4, Y6, Y2
+	VPBROADCASTW (SI), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      2(SI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      2(SI), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
+	VPSHUFB      Y4, Y6, Y6
+	VBROADCASTSS (SP), Y4
 	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y4, Y4
 	VMOVDQU      (DI), Y7
 	VPSIGNB      Y6, Y7, Y7
 	VPABSB       Y6, Y6
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     c00010001<>+0(SB), Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y3
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near18
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4096(SI)
-	JMP          prefetched18
-
-near18:
-	PREFETCHT1 3072(CX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched18:
-	ADDQ $0x00000012, CX
-	ADDQ $0x00000012, DX
-	ADDQ $0x00000012, BX
-	ADDQ $0x00000012, SI
-	ADDQ $0x00000020, DI
-	ADDQ $0x00000020, R9
-	ADDQ $0x00000004, R8
-	DECQ 128(SP)
-	JNE  each
+	VFMADD231PS  Y4, Y6, Y3
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	ADDQ         $0x00000012, CX
+	ADDQ         $0x00000012, DX
+	ADDQ         $0x00000012, BX
+	ADDQ         $0x00000012, SI
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000004, R8
+	DECQ         128(SP)
+	JNE          each
 
 end:
 	VEXTRACTF128 $0x01, Y0, X4
@@ -5796,10 +5614,10 @@ DATA iq4<>+30(SB)/1, $0x59
 DATA iq4<>+31(SB)/1, $0x71
 GLOBL iq4<>(SB), RODATA|NOPTR, $32
 
-// func dotBytesIQ4_XSAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, FMA3, MMX+, SSE2
-TEXT ·dotBytesIQ4_XSAVX2(SB), NOSPLIT, $136-96
-	MOVQ half+80(FP), AX
+// func dotBytesIQ4_XSAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+, SSE2
+TEXT ·dotBytesIQ4_XSAVX2(SB), NOSPLIT, $136-88
+	MOVQ ·prefetchAhead+0(SB), AX
 	LEAQ (SP), R10
 	LEAQ 64(SP), CX
 
@@ -5809,7 +5627,7 @@ row:
 	LEAQ   (CX)(DI*1), DX
 	LEAQ   (DX)(DI*1), BX
 	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
+	MOVQ   blocks+80(FP), DI
 	MOVQ   DI, 128(SP)
 	MOVQ   x+48(FP), DI
 	MOVQ   dx+56(FP), R8
@@ -5822,8 +5640,8 @@ row:
 each:
 	MOVL         4(CX), R11
 	MOVWLZX      2(CX), R12
-	MOVWQZX      (CX), R13
-	VBROADCASTSS (AX)(R13*4), Y4
+	VPBROADCASTW (CX), X4
+	VCVTPH2PS    X4, Y4
 	MOVD         R11, X5
 	VPBROADCASTD X5, Y5
 	MOVD         R12, X6
@@ -5968,8 +5786,8 @@ each:
 	VFMADD231PS  Y4, Y5, Y0
 	MOVL         4(DX), R11
 	MOVWLZX      2(DX), R12
-	MOVWQZX      (DX), R13
-	VBROADCASTSS (AX)(R13*4), Y4
+	VPBROADCASTW (DX), X4
+	VCVTPH2PS    X4, Y4
 	MOVD         R11, X5
 	VPBROADCASTD X5, Y5
 	MOVD         R12, X6
@@ -6114,8 +5932,8 @@ each:
 	VFMADD231PS  Y4, Y5, Y1
 	MOVL         4(BX), R11
 	MOVWLZX      2(BX), R12
-	MOVWQZX      (BX), R13
-	VBROADCASTSS (AX)(R13*4), Y4
+	VPBROADCASTW (BX), X4
+	VCVTPH2PS    X4, Y4
 	MOVD         R11, X5
 	VPBROADCASTD X5, Y5
 	MOVD         R12, X6
@@ -6260,8 +6078,8 @@ each:
 	VFMADD231PS  Y4, Y5, Y2
 	MOVL         4(SI), R11
 	MOVWLZX      2(SI), R12
-	MOVWQZX      (SI), R13
-	VBROADCASTSS (AX)(R13*4), Y4
+	VPBROADCASTW (SI), X4
+	VCVTPH2PS    X4, Y4
 	MOVD         R11, X5
 	VPBROADCASTD X5, Y5
 	MOVD         R12, X6
@@ -6404,37 +6222,18 @@ each:
 	VPMADDWD     c00010001<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VFMADD231PS  Y4, Y5, Y3
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near19
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4160(CX)
-	PREFETCHT0   4224(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	PREFETCHT0   4224(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4160(BX)
-	PREFETCHT0   4224(BX)
-	PREFETCHT0   4096(SI)
-	PREFETCHT0   4160(SI)
-	PREFETCHT0   4224(SI)
-	JMP          prefetched19
-
-near19:
-	PREFETCHT0 1024(CX)
-	PREFETCHT0 1088(CX)
-	PREFETCHT0 1152(CX)
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1024(BX)
-	PREFETCHT0 1088(BX)
-	PREFETCHT0 1152(BX)
-	PREFETCHT0 1024(SI)
-	PREFETCHT0 1088(SI)
-	PREFETCHT0 1152(SI)
-
-prefetched19:
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   64(CX)(AX*1)
+	PREFETCHT0   128(CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   64(DX)(AX*1)
+	PREFETCHT0   128(DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   64(BX)(AX*1)
+	PREFETCHT0   128(BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	PREFETCHT0   64(SI)(AX*1)
+	PREFETCHT0   128(SI)(AX*1)
 	ADDQ         $0x00000088, CX
 	ADDQ         $0x00000088, DX
 	ADDQ         $0x00000088, BX
@@ -6559,24 +6358,24 @@ DATA c00000020<>+56(SB)/4, $0x00000020
 DATA c00000020<>+60(SB)/4, $0x00000020
 GLOBL c00000020<>(SB), RODATA|NOPTR, $64
 
-// func dotBytesMXFP4AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesMXFP4AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·dotBytesMXFP4AVX2(SB), NOSPLIT, $136-96
-	MOVQ half+80(FP), AX
-	LEAQ (SP), R10
-	LEAQ 64(SP), AX
+TEXT ·dotBytesMXFP4AVX2(SB), NOSPLIT, $136-88
+	MOVQ ·prefetchAhead+0(SB), AX
+	LEAQ (SP), R11
+	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), AX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (AX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
+	MOVQ   w+16(FP), DX
+	MOVQ   gap+24(FP), R8
+	LEAQ   (DX)(R8*1), BX
+	LEAQ   (BX)(R8*1), SI
+	LEAQ   (SI)(R8*1), DI
+	MOVQ   blocks+80(FP), R8
+	MOVQ   R8, 128(SP)
+	MOVQ   x+48(FP), R8
+	MOVQ   dx+56(FP), R9
+	MOVQ   excess+72(FP), R10
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6585,40 +6384,15 @@ row:
 	JLT    rest
 
 blocks:
-	MOVBLZX      (AX), CX
-	MOVL         $0x00200000, R12
-	SHLL         CL, R12
-	MOVL         CX, R11
-	DECL         R11
-	SHLL         $0x17, R11
-	CMPL         CX, $0x02
-	CMOVLCS      R12, R11
-	MOVL         R11, (R10)
-	VMOVDQU      1(AX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
-	VMOVDQU      (DI), Y7
-	VPSIGNB      Y6, Y7, Y7
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
 	MOVBLZX      (DX), CX
-	MOVL         $0x00200000, R12
-	SHLL         CL, R12
-	MOVL         CX, R11
-	DECL         R11
-	SHLL         $0x17, R11
+	MOVL         $0x00200000, R13
+	SHLL         CL, R13
+	MOVL         CX, R12
+	DECL         R12
+	SHLL         $0x17, R12
 	CMPL         CX, $0x02
-	CMOVLCS      R12, R11
-	MOVL         R11, (R10)
+	CMOVLCS      R13, R12
+	MOVL         R12, (R11)
 	VMOVDQU      1(DX), X4
 	VPSRLW       $0x04, X4, X5
 	VINSERTI128  $0x01, X5, Y4, Y5
@@ -6626,24 +6400,24 @@ blocks:
 	VMOVDQU      fp4<>+0(SB), Y6
 	VPSHUFB      Y5, Y6, Y6
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R8), Y7
+	VBROADCASTSS (R9), Y7
 	VMULPS       Y7, Y5, Y5
-	VMOVDQU      (DI), Y7
+	VMOVDQU      (R8), Y7
 	VPSIGNB      Y6, Y7, Y7
 	VPABSB       Y6, Y6
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     c00010001<>+0(SB), Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
+	VFMADD231PS  Y5, Y6, Y0
 	MOVBLZX      (BX), CX
-	MOVL         $0x00200000, R12
-	SHLL         CL, R12
-	MOVL         CX, R11
-	DECL         R11
-	SHLL         $0x17, R11
+	MOVL         $0x00200000, R13
+	SHLL         CL, R13
+	MOVL         CX, R12
+	DECL         R12
+	SHLL         $0x17, R12
 	CMPL         CX, $0x02
-	CMOVLCS      R12, R11
-	MOVL         R11, (R10)
+	CMOVLCS      R13, R12
+	MOVL         R12, (R11)
 	VMOVDQU      1(BX), X4
 	VPSRLW       $0x04, X4, X5
 	VINSERTI128  $0x01, X5, Y4, Y5
@@ -6651,24 +6425,24 @@ blocks:
 	VMOVDQU      fp4<>+0(SB), Y6
 	VPSHUFB      Y5, Y6, Y6
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R8), Y7
+	VBROADCASTSS (R9), Y7
 	VMULPS       Y7, Y5, Y5
-	VMOVDQU      (DI), Y7
+	VMOVDQU      (R8), Y7
 	VPSIGNB      Y6, Y7, Y7
 	VPABSB       Y6, Y6
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     c00010001<>+0(SB), Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y1
 	MOVBLZX      (SI), CX
-	MOVL         $0x00200000, R12
-	SHLL         CL, R12
-	MOVL         CX, R11
-	DECL         R11
-	SHLL         $0x17, R11
+	MOVL         $0x00200000, R13
+	SHLL         CL, R13
+	MOVL         CX, R12
+	DECL         R12
+	SHLL         $0x17, R12
 	CMPL         CX, $0x02
-	CMOVLCS      R12, R11
-	MOVL         R11, (R10)
+	CMOVLCS      R13, R12
+	MOVL         R12, (R11)
 	VMOVDQU      1(SI), X4
 	VPSRLW       $0x04, X4, X5
 	VINSERTI128  $0x01, X5, Y4, Y5
@@ -6676,49 +6450,49 @@ blocks:
 	VMOVDQU      fp4<>+0(SB), Y6
 	VPSHUFB      Y5, Y6, Y6
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R8), Y7
+	VBROADCASTSS (R9), Y7
 	VMULPS       Y7, Y5, Y5
-	VMOVDQU      (DI), Y7
+	VMOVDQU      (R8), Y7
 	VPSIGNB      Y6, Y7, Y7
 	VPABSB       Y6, Y6
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     c00010001<>+0(SB), Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y3
-	MOVBLZX      17(AX), CX
-	MOVL         $0x00200000, R12
-	SHLL         CL, R12
-	MOVL         CX, R11
-	DECL         R11
-	SHLL         $0x17, R11
+	VFMADD231PS  Y5, Y6, Y2
+	MOVBLZX      (DI), CX
+	MOVL         $0x00200000, R13
+	SHLL         CL, R13
+	MOVL         CX, R12
+	DECL         R12
+	SHLL         $0x17, R12
 	CMPL         CX, $0x02
-	CMOVLCS      R12, R11
-	MOVL         R11, (R10)
-	VMOVDQU      18(AX), X4
+	CMOVLCS      R13, R12
+	MOVL         R12, (R11)
+	VMOVDQU      1(DI), X4
 	VPSRLW       $0x04, X4, X5
 	VINSERTI128  $0x01, X5, Y4, Y5
 	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
 	VMOVDQU      fp4<>+0(SB), Y6
 	VPSHUFB      Y5, Y6, Y6
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 4(R8), Y7
+	VBROADCASTSS (R9), Y7
 	VMULPS       Y7, Y5, Y5
-	VMOVDQU      32(DI), Y7
+	VMOVDQU      (R8), Y7
 	VPSIGNB      Y6, Y7, Y7
 	VPABSB       Y6, Y6
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     c00010001<>+0(SB), Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y3
 	MOVBLZX      17(DX), CX
-	MOVL         $0x00200000, R12
-	SHLL         CL, R12
-	MOVL         CX, R11
-	DECL         R11
-	SHLL         $0x17, R11
+	MOVL         $0x00200000, R13
+	SHLL         CL, R13
+	MOVL         CX, R12
+	DECL         R12
+	SHLL         $0x17, R12
 	CMPL         CX, $0x02
-	CMOVLCS      R12, R11
-	MOVL         R11, (R10)
+	CMOVLCS      R13, R12
+	MOVL         R12, (R11)
 	VMOVDQU      18(DX), X4
 	VPSRLW       $0x04, X4, X5
 	VINSERTI128  $0x01, X5, Y4, Y5
@@ -6726,24 +6500,24 @@ blocks:
 	VMOVDQU      fp4<>+0(SB), Y6
 	VPSHUFB      Y5, Y6, Y6
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 4(R8), Y7
+	VBROADCASTSS 4(R9), Y7
 	VMULPS       Y7, Y5, Y5
-	VMOVDQU      32(DI), Y7
+	VMOVDQU      32(R8), Y7
 	VPSIGNB      Y6, Y7, Y7
 	VPABSB       Y6, Y6
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     c00010001<>+0(SB), Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
+	VFMADD231PS  Y5, Y6, Y0
 	MOVBLZX      17(BX), CX
-	MOVL         $0x00200000, R12
-	SHLL         CL, R12
-	MOVL         CX, R11
-	DECL         R11
-	SHLL         $0x17, R11
+	MOVL         $0x00200000, R13
+	SHLL         CL, R13
+	MOVL         CX, R12
+	DECL         R12
+	SHLL         $0x17, R12
 	CMPL         CX, $0x02
-	CMOVLCS      R12, R11
-	MOVL         R11, (R10)
+	CMOVLCS      R13, R12
+	MOVL         R12, (R11)
 	VMOVDQU      18(BX), X4
 	VPSRLW       $0x04, X4, X5
 	VINSERTI128  $0x01, X5, Y4, Y5
@@ -6751,24 +6525,24 @@ blocks:
 	VMOVDQU      fp4<>+0(SB), Y6
 	VPSHUFB      Y5, Y6, Y6
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 4(R8), Y7
+	VBROADCASTSS 4(R9), Y7
 	VMULPS       Y7, Y5, Y5
-	VMOVDQU      32(DI), Y7
+	VMOVDQU      32(R8), Y7
 	VPSIGNB      Y6, Y7, Y7
 	VPABSB       Y6, Y6
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     c00010001<>+0(SB), Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y1
 	MOVBLZX      17(SI), CX
-	MOVL         $0x00200000, R12
-	SHLL         CL, R12
-	MOVL         CX, R11
-	DECL         R11
-	SHLL         $0x17, R11
+	MOVL         $0x00200000, R13
+	SHLL         CL, R13
+	MOVL         CX, R12
+	DECL         R12
+	SHLL         $0x17, R12
 	CMPL         CX, $0x02
-	CMOVLCS      R12, R11
-	MOVL         R11, (R10)
+	CMOVLCS      R13, R12
+	MOVL         R12, (R11)
 	VMOVDQU      18(SI), X4
 	VPSRLW       $0x04, X4, X5
 	VINSERTI128  $0x01, X5, Y4, Y5
@@ -6776,79 +6550,68 @@ blocks:
 	VMOVDQU      fp4<>+0(SB), Y6
 	VPSHUFB      Y5, Y6, Y6
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 4(R8), Y7
+	VBROADCASTSS 4(R9), Y7
 	VMULPS       Y7, Y5, Y5
-	VMOVDQU      32(DI), Y7
+	VMOVDQU      32(R8), Y7
 	VPSIGNB      Y6, Y7, Y7
 	VPABSB       Y6, Y6
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     c00010001<>+0(SB), Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y3
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near20
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4096(SI)
-	JMP          prefetched20
-
-near20:
-	PREFETCHT1 3072(AX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched20:
-	ADDQ $0x00000022, AX
-	ADDQ $0x00000022, DX
-	ADDQ $0x00000022, BX
-	ADDQ $0x00000022, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000008, R8
-	SUBQ $0x02, 128(SP)
-	JGE  blocks
-
-rest:
-	ADDQ $0x02, 128(SP)
-	JEQ  end
-
-each:
-	MOVBLZX      (AX), CX
-	MOVL         $0x00200000, R12
-	SHLL         CL, R12
-	MOVL         CX, R11
-	DECL         R11
-	SHLL         $0x17, R11
+	VFMADD231PS  Y5, Y6, Y2
+	MOVBLZX      17(DI), CX
+	MOVL         $0x00200000, R13
+	SHLL         CL, R13
+	MOVL         CX, R12
+	DECL         R12
+	SHLL         $0x17, R12
 	CMPL         CX, $0x02
-	CMOVLCS      R12, R11
-	MOVL         R11, (R10)
-	VMOVDQU      1(AX), X4
+	CMOVLCS      R13, R12
+	MOVL         R12, (R11)
+	VMOVDQU      18(DI), X4
 	VPSRLW       $0x04, X4, X5
 	VINSERTI128  $0x01, X5, Y4, Y5
 	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
 	VMOVDQU      fp4<>+0(SB), Y6
 	VPSHUFB      Y5, Y6, Y6
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R8), Y7
+	VBROADCASTSS 4(R9), Y7
 	VMULPS       Y7, Y5, Y5
-	VMOVDQU      (DI), Y7
+	VMOVDQU      32(R8), Y7
 	VPSIGNB      Y6, Y7, Y7
 	VPABSB       Y6, Y6
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     c00010001<>+0(SB), Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y3
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	PREFETCHT0   (DI)(AX*1)
+	ADDQ         $0x00000022, DX
+	ADDQ         $0x00000022, BX
+	ADDQ         $0x00000022, SI
+	ADDQ         $0x00000022, DI
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000040, R10
+	ADDQ         $0x00000008, R9
+	SUBQ         $0x02, 128(SP)
+	JGE          blocks
+
+rest:
+	ADDQ $0x02, 128(SP)
+	JEQ  end
+
+each:
 	MOVBLZX      (DX), CX
-	MOVL         $0x00200000, R12
-	SHLL         CL, R12
-	MOVL         CX, R11
-	DECL         R11
-	SHLL         $0x17, R11
+	MOVL         $0x00200000, R13
+	SHLL         CL, R13
+	MOVL         CX, R12
+	DECL         R12
+	SHLL         $0x17, R12
 	CMPL         CX, $0x02
-	CMOVLCS      R12, R11
-	MOVL         R11, (R10)
+	CMOVLCS      R13, R12
+	MOVL         R12, (R11)
 	VMOVDQU      1(DX), X4
 	VPSRLW       $0x04, X4, X5
 	VINSERTI128  $0x01, X5, Y4, Y5
@@ -6856,24 +6619,24 @@ each:
 	VMOVDQU      fp4<>+0(SB), Y6
 	VPSHUFB      Y5, Y6, Y6
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R8), Y7
+	VBROADCASTSS (R9), Y7
 	VMULPS       Y7, Y5, Y5
-	VMOVDQU      (DI), Y7
+	VMOVDQU      (R8), Y7
 	VPSIGNB      Y6, Y7, Y7
 	VPABSB       Y6, Y6
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     c00010001<>+0(SB), Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
+	VFMADD231PS  Y5, Y6, Y0
 	MOVBLZX      (BX), CX
-	MOVL         $0x00200000, R12
-	SHLL         CL, R12
-	MOVL         CX, R11
-	DECL         R11
-	SHLL         $0x17, R11
+	MOVL         $0x00200000, R13
+	SHLL         CL, R13
+	MOVL         CX, R12
+	DECL         R12
+	SHLL         $0x17, R12
 	CMPL         CX, $0x02
-	CMOVLCS      R12, R11
-	MOVL         R11, (R10)
+	CMOVLCS      R13, R12
+	MOVL         R12, (R11)
 	VMOVDQU      1(BX), X4
 	VPSRLW       $0x04, X4, X5
 	VINSERTI128  $0x01, X5, Y4, Y5
@@ -6881,24 +6644,24 @@ each:
 	VMOVDQU      fp4<>+0(SB), Y6
 	VPSHUFB      Y5, Y6, Y6
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R8), Y7
+	VBROADCASTSS (R9), Y7
 	VMULPS       Y7, Y5, Y5
-	VMOVDQU      (DI), Y7
+	VMOVDQU      (R8), Y7
 	VPSIGNB      Y6, Y7, Y7
 	VPABSB       Y6, Y6
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     c00010001<>+0(SB), Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y1
 	MOVBLZX      (SI), CX
-	MOVL         $0x00200000, R12
-	SHLL         CL, R12
-	MOVL         CX, R11
-	DECL         R11
-	SHLL         $0x17, R11
+	MOVL         $0x00200000, R13
+	SHLL         CL, R13
+	MOVL         CX, R12
+	DECL         R12
+	SHLL         $0x17, R12
 	CMPL         CX, $0x02
-	CMOVLCS      R12, R11
-	MOVL         R11, (R10)
+	CMOVLCS      R13, R12
+	MOVL         R12, (R11)
 	VMOVDQU      1(SI), X4
 	VPSRLW       $0x04, X4, X5
 	VINSERTI128  $0x01, X5, Y4, Y5
@@ -6906,39 +6669,53 @@ each:
 	VMOVDQU      fp4<>+0(SB), Y6
 	VPSHUFB      Y5, Y6, Y6
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R8), Y7
+	VBROADCASTSS (R9), Y7
 	VMULPS       Y7, Y5, Y5
-	VMOVDQU      (DI), Y7
+	VMOVDQU      (R8), Y7
+	VPSIGNB      Y6, Y7, Y7
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y7, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	MOVBLZX      (DI), CX
+	MOVL         $0x00200000, R13
+	SHLL         CL, R13
+	MOVL         CX, R12
+	DECL         R12
+	SHLL         $0x17, R12
+	CMPL         CX, $0x02
+	CMOVLCS      R13, R12
+	MOVL         R12, (R11)
+	VMOVDQU      1(DI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R9), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVDQU      (R8), Y7
 	VPSIGNB      Y6, Y7, Y7
 	VPABSB       Y6, Y6
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     c00010001<>+0(SB), Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VFMADD231PS  Y5, Y6, Y3
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near21
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4096(SI)
-	JMP          prefetched21
-
-near21:
-	PREFETCHT1 3072(AX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched21:
-	ADDQ $0x00000011, AX
-	ADDQ $0x00000011, DX
-	ADDQ $0x00000011, BX
-	ADDQ $0x00000011, SI
-	ADDQ $0x00000020, DI
-	ADDQ $0x00000020, R9
-	ADDQ $0x00000004, R8
-	DECQ 128(SP)
-	JNE  each
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	PREFETCHT0   (DI)(AX*1)
+	ADDQ         $0x00000011, DX
+	ADDQ         $0x00000011, BX
+	ADDQ         $0x00000011, SI
+	ADDQ         $0x00000011, DI
+	ADDQ         $0x00000020, R8
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x00000004, R9
+	DECQ         128(SP)
+	JNE          each
 
 end:
 	VEXTRACTF128 $0x01, Y0, X4
@@ -6965,18 +6742,18 @@ end:
 	VADDPS       X3, X2, X2
 	VPERMILPS    $0x01, X2, X3
 	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X4, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
+	MOVQ         dst+0(FP), R9
+	MOVQ         lead+8(FP), R8
+	VMOVSS       X4, (R9)
+	LEAQ         (R9)(R8*4), R9
+	VMOVSS       X0, (R9)
+	LEAQ         (R9)(R8*4), R9
+	VMOVSS       X1, (R9)
+	LEAQ         (R9)(R8*4), R9
+	VMOVSS       X2, (R9)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
+	MOVQ         stride+32(FP), R8
+	ADDQ         R8, w+16(FP)
 	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
@@ -7016,265 +6793,287 @@ DATA fp4<>+30(SB)/1, $0xf8
 DATA fp4<>+31(SB)/1, $0xf4
 GLOBL fp4<>(SB), RODATA|NOPTR, $32
 
-// func dotBytesQ4_0VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ4_0VNNI(SB), NOSPLIT, $136-96
-	MOVQ      half+80(FP), AX
-	LEAQ      (SP), CX
-	LEAQ      64(SP), CX
-	VMOVDQU32 nibbleMasks<>+0(SB), Y31
+// func dotBytesQ4_0VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, MMX+
+TEXT ·dotBytesQ4_0VNNI(SB), NOSPLIT, $0-88
+	MOVQ      ·prefetchAhead+0(SB), CX
+	VMOVDQU32 pairOrder8<>+0(SB), Z30
+	VMOVDQU32 pairMasks<>+0(SB), Z31
+	VMOVDQU32 pairShifts<>+0(SB), Z29
+	VMOVUPS   pairScales<>+0(SB), Z28
+	MOVL      $0x000000ff, AX
+	KMOVW     AX, K1
+	MOVL      $0x0000ff00, AX
+	KMOVW     AX, K2
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
+	MOVQ   w+16(FP), DX
+	MOVQ   gap+24(FP), R8
+	LEAQ   (DX)(R8*1), BX
+	LEAQ   (BX)(R8*1), SI
+	LEAQ   (SI)(R8*1), DI
+	MOVQ   blocks+80(FP), AX
+	MOVQ   x+48(FP), R8
+	MOVQ   dx+56(FP), R10
 	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	SUBQ   $0x02, 128(SP)
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	SUBQ   $0x02, AX
 	JLT    rest
 
 blocks:
-	VMOVDQU        (DI), Y4
-	VMOVDQU        (R9), Y5
-	VBROADCASTSS   (R8), Y6
-	VPSLLVD        nibbleShifts<>+0(SB), Y5, Y5
-	VMULPS         nibbleScales<>+0(SB), Y6, Y6
-	VBROADCASTI128 2(CX), Y7
-	VPANDD         Y31, Y7, Y7
-	VMOVDQA        Y5, Y8
-	VPDPBUSD       Y4, Y7, Y8
-	VCVTDQ2PS      Y8, Y8
-	MOVWQZX        (CX), R10
-	VMULPS.BCST    (AX)(R10*4), Y6, Y7
-	VFMADD231PS    Y7, Y8, Y0
-	VBROADCASTI128 2(DX), Y7
-	VPANDD         Y31, Y7, Y7
-	VMOVDQA        Y5, Y8
-	VPDPBUSD       Y4, Y7, Y8
-	VCVTDQ2PS      Y8, Y8
-	MOVWQZX        (DX), R10
-	VMULPS.BCST    (AX)(R10*4), Y6, Y7
-	VFMADD231PS    Y7, Y8, Y1
-	VBROADCASTI128 2(BX), Y7
-	VPANDD         Y31, Y7, Y7
-	VMOVDQA        Y5, Y8
-	VPDPBUSD       Y4, Y7, Y8
-	VCVTDQ2PS      Y8, Y8
-	MOVWQZX        (BX), R10
-	VMULPS.BCST    (AX)(R10*4), Y6, Y7
-	VFMADD231PS    Y7, Y8, Y2
-	VBROADCASTI128 2(SI), Y7
-	VPANDD         Y31, Y7, Y7
-	VMOVDQA        Y5, Y5
-	VPDPBUSD       Y4, Y7, Y5
-	VCVTDQ2PS      Y5, Y5
-	MOVWQZX        (SI), R10
-	VMULPS.BCST    (AX)(R10*4), Y6, Y4
-	VFMADD231PS    Y4, Y5, Y3
-	VMOVDQU        32(DI), Y4
-	VMOVDQU        32(R9), Y5
-	VBROADCASTSS   4(R8), Y6
-	VPSLLVD        nibbleShifts<>+0(SB), Y5, Y5
-	VMULPS         nibbleScales<>+0(SB), Y6, Y6
-	VBROADCASTI128 20(CX), Y7
-	VPANDD         Y31, Y7, Y7
-	VMOVDQA        Y5, Y8
-	VPDPBUSD       Y4, Y7, Y8
-	VCVTDQ2PS      Y8, Y8
-	MOVWQZX        18(CX), R10
-	VMULPS.BCST    (AX)(R10*4), Y6, Y7
-	VFMADD231PS    Y7, Y8, Y0
-	VBROADCASTI128 20(DX), Y7
-	VPANDD         Y31, Y7, Y7
-	VMOVDQA        Y5, Y8
-	VPDPBUSD       Y4, Y7, Y8
-	VCVTDQ2PS      Y8, Y8
-	MOVWQZX        18(DX), R10
-	VMULPS.BCST    (AX)(R10*4), Y6, Y7
-	VFMADD231PS    Y7, Y8, Y1
-	VBROADCASTI128 20(BX), Y7
-	VPANDD         Y31, Y7, Y7
-	VMOVDQA        Y5, Y8
-	VPDPBUSD       Y4, Y7, Y8
-	VCVTDQ2PS      Y8, Y8
-	MOVWQZX        18(BX), R10
-	VMULPS.BCST    (AX)(R10*4), Y6, Y7
-	VFMADD231PS    Y7, Y8, Y2
-	VBROADCASTI128 20(SI), Y7
-	VPANDD         Y31, Y7, Y7
-	VMOVDQA        Y5, Y5
-	VPDPBUSD       Y4, Y7, Y5
-	VCVTDQ2PS      Y5, Y5
-	MOVWQZX        18(SI), R10
-	VMULPS.BCST    (AX)(R10*4), Y6, Y4
-	VFMADD231PS    Y4, Y5, Y3
-	CMPB           ·prefetchesFar+0(SB), $0x00
-	JEQ            near22
-	PREFETCHT0     4096(CX)
-	PREFETCHT0     4096(DX)
-	PREFETCHT0     4096(BX)
-	PREFETCHT0     4096(SI)
-	JMP            prefetched22
-
-near22:
-	PREFETCHT1 3072(CX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched22:
-	ADDQ $0x00000024, CX
-	ADDQ $0x00000024, DX
-	ADDQ $0x00000024, BX
-	ADDQ $0x00000024, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000008, R8
-	SUBQ $0x02, 128(SP)
-	JGE  blocks
+	VMOVDQU32       (R8), Z4
+	VMOVDQU32       (R9), Z5
+	VBROADCASTSD    (R10), Z6
+	VPERMPS         Z6, Z30, Z6
+	VPSLLVD         Z29, Z5, Z5
+	VMULPS          Z28, Z6, Z6
+	VBROADCASTI32X4 2(DX), Z7
+	VBROADCASTI32X4 20(DX), K2, Z7
+	VPANDD          Z31, Z7, Z7
+	VPBROADCASTW    (DX), Y8
+	VPBROADCASTW    18(DX), K2, Y8
+	VCVTPH2PS       Y8, Z8
+	VMOVDQA32       Z5, Z9
+	VPDPBUSD        Z4, Z7, Z9
+	VCVTDQ2PS       Z9, Z9
+	VMULPS          Z8, Z6, Z8
+	VFMADD231PS     Z8, Z9, Z0
+	VBROADCASTI32X4 2(BX), Z7
+	VBROADCASTI32X4 20(BX), K2, Z7
+	VPANDD          Z31, Z7, Z7
+	VPBROADCASTW    (BX), Y8
+	VPBROADCASTW    18(BX), K2, Y8
+	VCVTPH2PS       Y8, Z8
+	VMOVDQA32       Z5, Z9
+	VPDPBUSD        Z4, Z7, Z9
+	VCVTDQ2PS       Z9, Z9
+	VMULPS          Z8, Z6, Z8
+	VFMADD231PS     Z8, Z9, Z1
+	VBROADCASTI32X4 2(SI), Z7
+	VBROADCASTI32X4 20(SI), K2, Z7
+	VPANDD          Z31, Z7, Z7
+	VPBROADCASTW    (SI), Y8
+	VPBROADCASTW    18(SI), K2, Y8
+	VCVTPH2PS       Y8, Z8
+	VMOVDQA32       Z5, Z9
+	VPDPBUSD        Z4, Z7, Z9
+	VCVTDQ2PS       Z9, Z9
+	VMULPS          Z8, Z6, Z8
+	VFMADD231PS     Z8, Z9, Z2
+	VBROADCASTI32X4 2(DI), Z7
+	VBROADCASTI32X4 20(DI), K2, Z7
+	VPANDD          Z31, Z7, Z7
+	VPBROADCASTW    (DI), Y8
+	VPBROADCASTW    18(DI), K2, Y8
+	VCVTPH2PS       Y8, Z8
+	VMOVDQA32       Z5, Z5
+	VPDPBUSD        Z4, Z7, Z5
+	VCVTDQ2PS       Z5, Z5
+	VMULPS          Z8, Z6, Z8
+	VFMADD231PS     Z8, Z5, Z3
+	PREFETCHT0      (DX)(CX*1)
+	PREFETCHT0      (BX)(CX*1)
+	PREFETCHT0      (SI)(CX*1)
+	PREFETCHT0      (DI)(CX*1)
+	ADDQ            $0x00000024, DX
+	ADDQ            $0x00000024, BX
+	ADDQ            $0x00000024, SI
+	ADDQ            $0x00000024, DI
+	ADDQ            $0x00000040, R8
+	ADDQ            $0x00000040, R9
+	ADDQ            $0x00000008, R10
+	SUBQ            $0x02, AX
+	JGE             blocks
 
 rest:
-	ADDQ $0x02, 128(SP)
+	ADDQ $0x02, AX
 	JEQ  end
 
 each:
-	VMOVDQU        (DI), Y4
-	VMOVDQU        (R9), Y5
-	VBROADCASTSS   (R8), Y6
-	VPSLLVD        nibbleShifts<>+0(SB), Y5, Y5
-	VMULPS         nibbleScales<>+0(SB), Y6, Y6
-	VBROADCASTI128 2(CX), Y7
-	VPANDD         Y31, Y7, Y7
-	VMOVDQA        Y5, Y8
-	VPDPBUSD       Y4, Y7, Y8
-	VCVTDQ2PS      Y8, Y8
-	MOVWQZX        (CX), R10
-	VMULPS.BCST    (AX)(R10*4), Y6, Y7
-	VFMADD231PS    Y7, Y8, Y0
-	VBROADCASTI128 2(DX), Y7
-	VPANDD         Y31, Y7, Y7
-	VMOVDQA        Y5, Y8
-	VPDPBUSD       Y4, Y7, Y8
-	VCVTDQ2PS      Y8, Y8
-	MOVWQZX        (DX), R10
-	VMULPS.BCST    (AX)(R10*4), Y6, Y7
-	VFMADD231PS    Y7, Y8, Y1
-	VBROADCASTI128 2(BX), Y7
-	VPANDD         Y31, Y7, Y7
-	VMOVDQA        Y5, Y8
-	VPDPBUSD       Y4, Y7, Y8
-	VCVTDQ2PS      Y8, Y8
-	MOVWQZX        (BX), R10
-	VMULPS.BCST    (AX)(R10*4), Y6, Y7
-	VFMADD231PS    Y7, Y8, Y2
-	VBROADCASTI128 2(SI), Y7
-	VPANDD         Y31, Y7, Y7
-	VMOVDQA        Y5, Y5
-	VPDPBUSD       Y4, Y7, Y5
-	VCVTDQ2PS      Y5, Y5
-	MOVWQZX        (SI), R10
-	VMULPS.BCST    (AX)(R10*4), Y6, Y4
-	VFMADD231PS    Y4, Y5, Y3
-	CMPB           ·prefetchesFar+0(SB), $0x00
-	JEQ            near23
-	PREFETCHT0     4096(CX)
-	PREFETCHT0     4096(DX)
-	PREFETCHT0     4096(BX)
-	PREFETCHT0     4096(SI)
-	JMP            prefetched23
-
-near23:
-	PREFETCHT1 3072(CX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched23:
-	ADDQ $0x00000012, CX
-	ADDQ $0x00000012, DX
-	ADDQ $0x00000012, BX
-	ADDQ $0x00000012, SI
-	ADDQ $0x00000020, DI
-	ADDQ $0x00000020, R9
-	ADDQ $0x00000004, R8
-	DECQ 128(SP)
-	JNE  each
+	VMOVDQU32.Z     (R8), K1, Z4
+	VMOVDQU32.Z     (R9), K1, Z5
+	VBROADCASTSS.Z  (R10), K1, Z6
+	VPSLLVD         Z29, Z5, Z5
+	VMULPS          Z28, Z6, Z6
+	VBROADCASTI32X4 2(DX), Z7
+	VPANDD          Z31, Z7, Z7
+	VPBROADCASTW.Z  (DX), K1, Y8
+	VCVTPH2PS       Y8, Z8
+	VMOVDQA32       Z5, Z9
+	VPDPBUSD        Z4, Z7, Z9
+	VCVTDQ2PS       Z9, Z9
+	VMULPS          Z8, Z6, Z8
+	VFMADD231PS     Z8, Z9, Z0
+	VBROADCASTI32X4 2(BX), Z7
+	VPANDD          Z31, Z7, Z7
+	VPBROADCASTW.Z  (BX), K1, Y8
+	VCVTPH2PS       Y8, Z8
+	VMOVDQA32       Z5, Z9
+	VPDPBUSD        Z4, Z7, Z9
+	VCVTDQ2PS       Z9, Z9
+	VMULPS          Z8, Z6, Z8
+	VFMADD231PS     Z8, Z9, Z1
+	VBROADCASTI32X4 2(SI), Z7
+	VPANDD          Z31, Z7, Z7
+	VPBROADCASTW.Z  (SI), K1, Y8
+	VCVTPH2PS       Y8, Z8
+	VMOVDQA32       Z5, Z9
+	VPDPBUSD        Z4, Z7, Z9
+	VCVTDQ2PS       Z9, Z9
+	VMULPS          Z8, Z6, Z8
+	VFMADD231PS     Z8, Z9, Z2
+	VBROADCASTI32X4 2(DI), Z7
+	VPANDD          Z31, Z7, Z7
+	VPBROADCASTW.Z  (DI), K1, Y8
+	VCVTPH2PS       Y8, Z8
+	VMOVDQA32       Z5, Z5
+	VPDPBUSD        Z4, Z7, Z5
+	VCVTDQ2PS       Z5, Z5
+	VMULPS          Z8, Z6, Z8
+	VFMADD231PS     Z8, Z5, Z3
+	PREFETCHT0      (DX)(CX*1)
+	PREFETCHT0      (BX)(CX*1)
+	PREFETCHT0      (SI)(CX*1)
+	PREFETCHT0      (DI)(CX*1)
+	ADDQ            $0x00000012, DX
+	ADDQ            $0x00000012, BX
+	ADDQ            $0x00000012, SI
+	ADDQ            $0x00000012, DI
+	ADDQ            $0x00000020, R8
+	ADDQ            $0x00000020, R9
+	ADDQ            $0x00000004, R10
+	DECQ            AX
+	JNE             each
 
 end:
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X4, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
-	JNE          row
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	VADDPS        Y4, Y0, Y4
+	VEXTRACTF128  $0x01, Y4, X5
+	VADDPS        X5, X4, X5
+	VPERMILPS     $0x0e, X5, X4
+	VADDPS        X4, X5, X5
+	VPERMILPS     $0x01, X5, X4
+	VADDSS        X4, X5, X5
+	VEXTRACTF64X4 $0x01, Z1, Y4
+	VADDPS        Y4, Y1, Y4
+	VEXTRACTF128  $0x01, Y4, X6
+	VADDPS        X6, X4, X6
+	VPERMILPS     $0x0e, X6, X4
+	VADDPS        X4, X6, X6
+	VPERMILPS     $0x01, X6, X4
+	VADDSS        X4, X6, X6
+	VEXTRACTF64X4 $0x01, Z2, Y4
+	VADDPS        Y4, Y2, Y4
+	VEXTRACTF128  $0x01, Y4, X7
+	VADDPS        X7, X4, X7
+	VPERMILPS     $0x0e, X7, X4
+	VADDPS        X4, X7, X7
+	VPERMILPS     $0x01, X7, X4
+	VADDSS        X4, X7, X7
+	VEXTRACTF64X4 $0x01, Z3, Y4
+	VADDPS        Y4, Y3, Y4
+	VEXTRACTF128  $0x01, Y4, X8
+	VADDPS        X8, X4, X8
+	VPERMILPS     $0x0e, X8, X4
+	VADDPS        X4, X8, X8
+	VPERMILPS     $0x01, X8, X4
+	VADDSS        X4, X8, X8
+	MOVQ          dst+0(FP), R10
+	MOVQ          lead+8(FP), R8
+	VMOVSS        X5, (R10)
+	LEAQ          (R10)(R8*4), R10
+	VMOVSS        X6, (R10)
+	LEAQ          (R10)(R8*4), R10
+	VMOVSS        X7, (R10)
+	LEAQ          (R10)(R8*4), R10
+	VMOVSS        X8, (R10)
+	ADDQ          $0x04, dst+0(FP)
+	MOVQ          stride+32(FP), R8
+	ADDQ          R8, w+16(FP)
+	DECQ          rows+40(FP)
+	JNE           row
 	VZEROUPPER
 	RET
 
-DATA nibbleMasks<>+0(SB)/4, $0x0f0f0f0f
-DATA nibbleMasks<>+4(SB)/4, $0x0f0f0f0f
-DATA nibbleMasks<>+8(SB)/4, $0x0f0f0f0f
-DATA nibbleMasks<>+12(SB)/4, $0x0f0f0f0f
-DATA nibbleMasks<>+16(SB)/4, $0xf0f0f0f0
-DATA nibbleMasks<>+20(SB)/4, $0xf0f0f0f0
-DATA nibbleMasks<>+24(SB)/4, $0xf0f0f0f0
-DATA nibbleMasks<>+28(SB)/4, $0xf0f0f0f0
-GLOBL nibbleMasks<>(SB), RODATA|NOPTR, $32
+DATA pairOrder8<>+0(SB)/4, $0x00000000
+DATA pairOrder8<>+4(SB)/4, $0x00000000
+DATA pairOrder8<>+8(SB)/4, $0x00000000
+DATA pairOrder8<>+12(SB)/4, $0x00000000
+DATA pairOrder8<>+16(SB)/4, $0x00000000
+DATA pairOrder8<>+20(SB)/4, $0x00000000
+DATA pairOrder8<>+24(SB)/4, $0x00000000
+DATA pairOrder8<>+28(SB)/4, $0x00000000
+DATA pairOrder8<>+32(SB)/4, $0x00000001
+DATA pairOrder8<>+36(SB)/4, $0x00000001
+DATA pairOrder8<>+40(SB)/4, $0x00000001
+DATA pairOrder8<>+44(SB)/4, $0x00000001
+DATA pairOrder8<>+48(SB)/4, $0x00000001
+DATA pairOrder8<>+52(SB)/4, $0x00000001
+DATA pairOrder8<>+56(SB)/4, $0x00000001
+DATA pairOrder8<>+60(SB)/4, $0x00000001
+GLOBL pairOrder8<>(SB), RODATA|NOPTR, $64
 
-DATA nibbleScales<>+0(SB)/4, $0x3f800000
-DATA nibbleScales<>+4(SB)/4, $0x3f800000
-DATA nibbleScales<>+8(SB)/4, $0x3f800000
-DATA nibbleScales<>+12(SB)/4, $0x3f800000
-DATA nibbleScales<>+16(SB)/4, $0x3d800000
-DATA nibbleScales<>+20(SB)/4, $0x3d800000
-DATA nibbleScales<>+24(SB)/4, $0x3d800000
-DATA nibbleScales<>+28(SB)/4, $0x3d800000
-GLOBL nibbleScales<>(SB), RODATA|NOPTR, $32
+DATA pairMasks<>+0(SB)/4, $0x0f0f0f0f
+DATA pairMasks<>+4(SB)/4, $0x0f0f0f0f
+DATA pairMasks<>+8(SB)/4, $0x0f0f0f0f
+DATA pairMasks<>+12(SB)/4, $0x0f0f0f0f
+DATA pairMasks<>+16(SB)/4, $0xf0f0f0f0
+DATA pairMasks<>+20(SB)/4, $0xf0f0f0f0
+DATA pairMasks<>+24(SB)/4, $0xf0f0f0f0
+DATA pairMasks<>+28(SB)/4, $0xf0f0f0f0
+DATA pairMasks<>+32(SB)/4, $0x0f0f0f0f
+DATA pairMasks<>+36(SB)/4, $0x0f0f0f0f
+DATA pairMasks<>+40(SB)/4, $0x0f0f0f0f
+DATA pairMasks<>+44(SB)/4, $0x0f0f0f0f
+DATA pairMasks<>+48(SB)/4, $0xf0f0f0f0
+DATA pairMasks<>+52(SB)/4, $0xf0f0f0f0
+DATA pairMasks<>+56(SB)/4, $0xf0f0f0f0
+DATA pairMasks<>+60(SB)/4, $0xf0f0f0f0
+GLOBL pairMasks<>(SB), RODATA|NOPTR, $64
 
-// func dotBytesQ4_1VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ4_1VNNI(SB), NOSPLIT, $136-96
-	MOVQ half+80(FP), AX
+DATA pairShifts<>+0(SB)/4, $0x00000000
+DATA pairShifts<>+4(SB)/4, $0x00000000
+DATA pairShifts<>+8(SB)/4, $0x00000000
+DATA pairShifts<>+12(SB)/4, $0x00000000
+DATA pairShifts<>+16(SB)/4, $0x00000004
+DATA pairShifts<>+20(SB)/4, $0x00000004
+DATA pairShifts<>+24(SB)/4, $0x00000004
+DATA pairShifts<>+28(SB)/4, $0x00000004
+DATA pairShifts<>+32(SB)/4, $0x00000000
+DATA pairShifts<>+36(SB)/4, $0x00000000
+DATA pairShifts<>+40(SB)/4, $0x00000000
+DATA pairShifts<>+44(SB)/4, $0x00000000
+DATA pairShifts<>+48(SB)/4, $0x00000004
+DATA pairShifts<>+52(SB)/4, $0x00000004
+DATA pairShifts<>+56(SB)/4, $0x00000004
+DATA pairShifts<>+60(SB)/4, $0x00000004
+GLOBL pairShifts<>(SB), RODATA|NOPTR, $64
+
+DATA pairScales<>+0(SB)/4, $0x3f800000
+DATA pairScales<>+4(SB)/4, $0x3f800000
+DATA pairScales<>+8(SB)/4, $0x3f800000
+DATA pairScales<>+12(SB)/4, $0x3f800000
+DATA pairScales<>+16(SB)/4, $0x3d800000
+DATA pairScales<>+20(SB)/4, $0x3d800000
+DATA pairScales<>+24(SB)/4, $0x3d800000
+DATA pairScales<>+28(SB)/4, $0x3d800000
+DATA pairScales<>+32(SB)/4, $0x3f800000
+DATA pairScales<>+36(SB)/4, $0x3f800000
+DATA pairScales<>+40(SB)/4, $0x3f800000
+DATA pairScales<>+44(SB)/4, $0x3f800000
+DATA pairScales<>+48(SB)/4, $0x3d800000
+DATA pairScales<>+52(SB)/4, $0x3d800000
+DATA pairScales<>+56(SB)/4, $0x3d800000
+DATA pairScales<>+60(SB)/4, $0x3d800000
+GLOBL pairScales<>(SB), RODATA|NOPTR, $64
+
+// func dotBytesQ4_1VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
+TEXT ·dotBytesQ4_1VNNI(SB), NOSPLIT, $136-88
+	MOVQ ·prefetchAhead+0(SB), AX
 	LEAQ (SP), R10
 	LEAQ 64(SP), R11
 
@@ -7284,7 +7083,7 @@ row:
 	LEAQ   (CX)(DI*1), DX
 	LEAQ   (DX)(DI*1), BX
 	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
+	MOVQ   blocks+80(FP), DI
 	MOVQ   DI, 128(SP)
 	MOVQ   x+48(FP), DI
 	MOVQ   dx+56(FP), R8
@@ -7301,300 +7100,302 @@ row:
 	JLT    rest
 
 blocks:
-	MOVWQZX      (CX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (CX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(CX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(CX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      4(CX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      4(CX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y9, Y11
+	VPDPBUSD     (DI), Y8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y0
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X1
-	MOVWQZX      (DX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (DX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(DX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(DX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      4(DX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      4(DX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y9, Y11
+	VPDPBUSD     (DI), Y8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y2
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X3
-	MOVWQZX      (BX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (BX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(BX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(BX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      4(BX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      4(BX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y9, Y11
+	VPDPBUSD     (DI), Y8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y4
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X5
-	MOVWQZX      (SI), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (SI), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(SI), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(SI), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      4(SI), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      4(SI), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y9, Y11
+	VPDPBUSD     (DI), Y8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y6
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X7
-	MOVWQZX      20(CX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 20(CX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      22(CX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 22(CX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      24(CX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      24(CX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS 4(R8), Y11
 	VMULPS       Y11, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     32(DI), Y9, Y11
+	VPDPBUSD     32(DI), Y8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y0
 	VMOVSS       64(SP), X8
 	VFMADD231SS  4(R9), X8, X1
-	MOVWQZX      20(DX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 20(DX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      22(DX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 22(DX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      24(DX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      24(DX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS 4(R8), Y11
 	VMULPS       Y11, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     32(DI), Y9, Y11
+	VPDPBUSD     32(DI), Y8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y2
 	VMOVSS       64(SP), X8
 	VFMADD231SS  4(R9), X8, X3
-	MOVWQZX      20(BX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 20(BX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      22(BX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 22(BX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      24(BX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      24(BX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS 4(R8), Y11
 	VMULPS       Y11, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     32(DI), Y9, Y11
+	VPDPBUSD     32(DI), Y8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y4
 	VMOVSS       64(SP), X8
 	VFMADD231SS  4(R9), X8, X5
-	MOVWQZX      20(SI), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 20(SI), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      22(SI), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 22(SI), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      24(SI), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      24(SI), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS 4(R8), Y11
 	VMULPS       Y11, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     32(DI), Y9, Y11
+	VPDPBUSD     32(DI), Y8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y6
 	VMOVSS       64(SP), X8
 	VFMADD231SS  4(R9), X8, X7
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near24
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4096(SI)
-	JMP          prefetched24
-
-near24:
-	PREFETCHT1 3072(CX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched24:
-	ADDQ $0x00000028, CX
-	ADDQ $0x00000028, DX
-	ADDQ $0x00000028, BX
-	ADDQ $0x00000028, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000008, R8
-	ADDQ $0x00000008, R9
-	SUBQ $0x02, 128(SP)
-	JGE  blocks
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	ADDQ         $0x00000028, CX
+	ADDQ         $0x00000028, DX
+	ADDQ         $0x00000028, BX
+	ADDQ         $0x00000028, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000008, R8
+	ADDQ         $0x00000008, R9
+	SUBQ         $0x02, 128(SP)
+	JGE          blocks
 
 rest:
 	ADDQ $0x02, 128(SP)
 	JEQ  end
 
 each:
-	MOVWQZX      (CX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (CX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(CX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(CX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      4(CX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      4(CX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y9, Y11
+	VPDPBUSD     (DI), Y8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y0
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X1
-	MOVWQZX      (DX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (DX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(DX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(DX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      4(DX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      4(DX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y9, Y11
+	VPDPBUSD     (DI), Y8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y2
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X3
-	MOVWQZX      (BX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (BX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(BX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(BX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      4(BX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      4(BX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y9, Y11
+	VPDPBUSD     (DI), Y8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y4
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X5
-	MOVWQZX      (SI), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (SI), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(SI), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(SI), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      4(SI), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      4(SI), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y9, Y11
+	VPDPBUSD     (DI), Y8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y6
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X7
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near25
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4096(SI)
-	JMP          prefetched25
-
-near25:
-	PREFETCHT1 3072(CX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched25:
-	ADDQ $0x00000014, CX
-	ADDQ $0x00000014, DX
-	ADDQ $0x00000014, BX
-	ADDQ $0x00000014, SI
-	ADDQ $0x00000020, DI
-	ADDQ $0x00000004, R8
-	ADDQ $0x00000004, R9
-	DECQ 128(SP)
-	JNE  each
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	ADDQ         $0x00000014, CX
+	ADDQ         $0x00000014, DX
+	ADDQ         $0x00000014, BX
+	ADDQ         $0x00000014, SI
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000004, R8
+	ADDQ         $0x00000004, R9
+	DECQ         128(SP)
+	JNE          each
 
 end:
 	VSUBPS       Y1, Y0, Y0
@@ -7642,10 +7443,10 @@ end:
 	VZEROUPPER
 	RET
 
-// func dotBytesQ5_0VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ5_0VNNI(SB), NOSPLIT, $136-96
-	MOVQ half+80(FP), AX
+// func dotBytesQ5_0VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
+TEXT ·dotBytesQ5_0VNNI(SB), NOSPLIT, $136-88
+	MOVQ ·prefetchAhead+0(SB), AX
 	LEAQ (SP), R10
 	LEAQ 64(SP), CX
 
@@ -7655,7 +7456,7 @@ row:
 	LEAQ   (CX)(DI*1), DX
 	LEAQ   (DX)(DI*1), BX
 	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
+	MOVQ   blocks+80(FP), DI
 	MOVQ   DI, 128(SP)
 	MOVQ   x+48(FP), DI
 	MOVQ   dx+56(FP), R8
@@ -7668,324 +7469,314 @@ row:
 	JLT    rest
 
 blocks:
-	MOVWQZX      (CX), R11
-	MOVL         (AX)(R11*4), R11
+	VPBROADCASTW (CX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      6(CX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      6(CX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPBROADCASTD 2(CX), Y6
 	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
 	VPAND        spreadBits<>+0(SB), Y6, Y6
 	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
 	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VPOR         Y6, Y4, Y4
+	VPSUBB       c10101010<>+0(SB), Y4, Y4
 	VBROADCASTSS (SP), Y6
 	VBROADCASTSS (R8), Y7
 	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
 	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y5, Y7
+	VPDPBUSD     (DI), Y4, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD231PS  Y6, Y7, Y0
-	MOVWQZX      (DX), R11
-	MOVL         (AX)(R11*4), R11
+	VPBROADCASTW (DX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      6(DX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      6(DX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPBROADCASTD 2(DX), Y6
 	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
 	VPAND        spreadBits<>+0(SB), Y6, Y6
 	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
 	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VPOR         Y6, Y4, Y4
+	VPSUBB       c10101010<>+0(SB), Y4, Y4
 	VBROADCASTSS (SP), Y6
 	VBROADCASTSS (R8), Y7
 	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
 	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y5, Y7
+	VPDPBUSD     (DI), Y4, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD231PS  Y6, Y7, Y1
-	MOVWQZX      (BX), R11
-	MOVL         (AX)(R11*4), R11
+	VPBROADCASTW (BX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      6(BX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      6(BX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPBROADCASTD 2(BX), Y6
 	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
 	VPAND        spreadBits<>+0(SB), Y6, Y6
 	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
 	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VPOR         Y6, Y4, Y4
+	VPSUBB       c10101010<>+0(SB), Y4, Y4
 	VBROADCASTSS (SP), Y6
 	VBROADCASTSS (R8), Y7
 	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
 	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y5, Y7
+	VPDPBUSD     (DI), Y4, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD231PS  Y6, Y7, Y2
-	MOVWQZX      (SI), R11
-	MOVL         (AX)(R11*4), R11
+	VPBROADCASTW (SI), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      6(SI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      6(SI), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPBROADCASTD 2(SI), Y6
 	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
 	VPAND        spreadBits<>+0(SB), Y6, Y6
 	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
 	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VPOR         Y6, Y4, Y4
+	VPSUBB       c10101010<>+0(SB), Y4, Y4
 	VBROADCASTSS (SP), Y6
 	VBROADCASTSS (R8), Y7
 	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
 	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y5, Y7
+	VPDPBUSD     (DI), Y4, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD231PS  Y6, Y7, Y3
-	MOVWQZX      22(CX), R11
-	MOVL         (AX)(R11*4), R11
+	VPBROADCASTW 22(CX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      28(CX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      28(CX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPBROADCASTD 24(CX), Y6
 	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
 	VPAND        spreadBits<>+0(SB), Y6, Y6
 	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
 	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VPOR         Y6, Y4, Y4
+	VPSUBB       c10101010<>+0(SB), Y4, Y4
 	VBROADCASTSS (SP), Y6
 	VBROADCASTSS 4(R8), Y7
 	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
 	VMOVDQU      32(R9), Y7
-	VPDPBUSD     32(DI), Y5, Y7
+	VPDPBUSD     32(DI), Y4, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD231PS  Y6, Y7, Y0
-	MOVWQZX      22(DX), R11
-	MOVL         (AX)(R11*4), R11
+	VPBROADCASTW 22(DX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      28(DX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      28(DX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPBROADCASTD 24(DX), Y6
 	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
 	VPAND        spreadBits<>+0(SB), Y6, Y6
 	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
 	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VPOR         Y6, Y4, Y4
+	VPSUBB       c10101010<>+0(SB), Y4, Y4
 	VBROADCASTSS (SP), Y6
 	VBROADCASTSS 4(R8), Y7
 	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
 	VMOVDQU      32(R9), Y7
-	VPDPBUSD     32(DI), Y5, Y7
+	VPDPBUSD     32(DI), Y4, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD231PS  Y6, Y7, Y1
-	MOVWQZX      22(BX), R11
-	MOVL         (AX)(R11*4), R11
+	VPBROADCASTW 22(BX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      28(BX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      28(BX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPBROADCASTD 24(BX), Y6
 	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
 	VPAND        spreadBits<>+0(SB), Y6, Y6
 	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
 	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VPOR         Y6, Y4, Y4
+	VPSUBB       c10101010<>+0(SB), Y4, Y4
 	VBROADCASTSS (SP), Y6
 	VBROADCASTSS 4(R8), Y7
 	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
 	VMOVDQU      32(R9), Y7
-	VPDPBUSD     32(DI), Y5, Y7
+	VPDPBUSD     32(DI), Y4, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD231PS  Y6, Y7, Y2
-	MOVWQZX      22(SI), R11
-	MOVL         (AX)(R11*4), R11
+	VPBROADCASTW 22(SI), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      28(SI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      28(SI), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPBROADCASTD 24(SI), Y6
 	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
 	VPAND        spreadBits<>+0(SB), Y6, Y6
 	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
 	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VPOR         Y6, Y4, Y4
+	VPSUBB       c10101010<>+0(SB), Y4, Y4
 	VBROADCASTSS (SP), Y6
 	VBROADCASTSS 4(R8), Y7
 	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
 	VMOVDQU      32(R9), Y7
-	VPDPBUSD     32(DI), Y5, Y7
+	VPDPBUSD     32(DI), Y4, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD231PS  Y6, Y7, Y3
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near26
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4096(SI)
-	JMP          prefetched26
-
-near26:
-	PREFETCHT1 3072(CX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched26:
-	ADDQ $0x0000002c, CX
-	ADDQ $0x0000002c, DX
-	ADDQ $0x0000002c, BX
-	ADDQ $0x0000002c, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000008, R8
-	SUBQ $0x02, 128(SP)
-	JGE  blocks
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	ADDQ         $0x0000002c, CX
+	ADDQ         $0x0000002c, DX
+	ADDQ         $0x0000002c, BX
+	ADDQ         $0x0000002c, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000008, R8
+	SUBQ         $0x02, 128(SP)
+	JGE          blocks
 
 rest:
 	ADDQ $0x02, 128(SP)
 	JEQ  end
 
 each:
-	MOVWQZX      (CX), R11
-	MOVL         (AX)(R11*4), R11
+	VPBROADCASTW (CX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      6(CX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      6(CX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPBROADCASTD 2(CX), Y6
 	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
 	VPAND        spreadBits<>+0(SB), Y6, Y6
 	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
 	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VPOR         Y6, Y4, Y4
+	VPSUBB       c10101010<>+0(SB), Y4, Y4
 	VBROADCASTSS (SP), Y6
 	VBROADCASTSS (R8), Y7
 	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
 	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y5, Y7
+	VPDPBUSD     (DI), Y4, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD231PS  Y6, Y7, Y0
-	MOVWQZX      (DX), R11
-	MOVL         (AX)(R11*4), R11
+	VPBROADCASTW (DX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      6(DX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      6(DX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPBROADCASTD 2(DX), Y6
 	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
 	VPAND        spreadBits<>+0(SB), Y6, Y6
 	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
 	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VPOR         Y6, Y4, Y4
+	VPSUBB       c10101010<>+0(SB), Y4, Y4
 	VBROADCASTSS (SP), Y6
 	VBROADCASTSS (R8), Y7
 	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
 	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y5, Y7
+	VPDPBUSD     (DI), Y4, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD231PS  Y6, Y7, Y1
-	MOVWQZX      (BX), R11
-	MOVL         (AX)(R11*4), R11
+	VPBROADCASTW (BX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      6(BX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      6(BX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPBROADCASTD 2(BX), Y6
 	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
 	VPAND        spreadBits<>+0(SB), Y6, Y6
 	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
 	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VPOR         Y6, Y4, Y4
+	VPSUBB       c10101010<>+0(SB), Y4, Y4
 	VBROADCASTSS (SP), Y6
 	VBROADCASTSS (R8), Y7
 	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
 	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y5, Y7
+	VPDPBUSD     (DI), Y4, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD231PS  Y6, Y7, Y2
-	MOVWQZX      (SI), R11
-	MOVL         (AX)(R11*4), R11
+	VPBROADCASTW (SI), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      6(SI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      6(SI), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPBROADCASTD 2(SI), Y6
 	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
 	VPAND        spreadBits<>+0(SB), Y6, Y6
 	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
 	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VPOR         Y6, Y4, Y4
+	VPSUBB       c10101010<>+0(SB), Y4, Y4
 	VBROADCASTSS (SP), Y6
 	VBROADCASTSS (R8), Y7
 	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
 	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y5, Y7
+	VPDPBUSD     (DI), Y4, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD231PS  Y6, Y7, Y3
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near27
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4096(SI)
-	JMP          prefetched27
-
-near27:
-	PREFETCHT1 3072(CX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched27:
-	ADDQ $0x00000016, CX
-	ADDQ $0x00000016, DX
-	ADDQ $0x00000016, BX
-	ADDQ $0x00000016, SI
-	ADDQ $0x00000020, DI
-	ADDQ $0x00000020, R9
-	ADDQ $0x00000004, R8
-	DECQ 128(SP)
-	JNE  each
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	ADDQ         $0x00000016, CX
+	ADDQ         $0x00000016, DX
+	ADDQ         $0x00000016, BX
+	ADDQ         $0x00000016, SI
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000004, R8
+	DECQ         128(SP)
+	JNE          each
 
 end:
 	VEXTRACTF128 $0x01, Y0, X4
@@ -8047,10 +7838,10 @@ DATA c80808080<>+56(SB)/4, $0x80808080
 DATA c80808080<>+60(SB)/4, $0x80808080
 GLOBL c80808080<>(SB), RODATA|NOPTR, $64
 
-// func dotBytesQ5_1VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ5_1VNNI(SB), NOSPLIT, $136-96
-	MOVQ half+80(FP), AX
+// func dotBytesQ5_1VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
+TEXT ·dotBytesQ5_1VNNI(SB), NOSPLIT, $136-88
+	MOVQ ·prefetchAhead+0(SB), AX
 	LEAQ (SP), R10
 	LEAQ 64(SP), R11
 
@@ -8060,7 +7851,7 @@ row:
 	LEAQ   (CX)(DI*1), DX
 	LEAQ   (DX)(DI*1), BX
 	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
+	MOVQ   blocks+80(FP), DI
 	MOVQ   DI, 128(SP)
 	MOVQ   x+48(FP), DI
 	MOVQ   dx+56(FP), R8
@@ -8077,372 +7868,374 @@ row:
 	JLT    rest
 
 blocks:
-	MOVWQZX      (CX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (CX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(CX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(CX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      8(CX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      8(CX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VPBROADCASTD 4(CX), Y10
 	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
 	VPAND        spreadBits<>+0(SB), Y10, Y10
 	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
 	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
+	VPOR         Y10, Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y9, Y11
+	VPDPBUSD     (DI), Y8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y0
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X1
-	MOVWQZX      (DX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (DX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(DX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(DX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      8(DX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      8(DX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VPBROADCASTD 4(DX), Y10
 	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
 	VPAND        spreadBits<>+0(SB), Y10, Y10
 	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
 	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
+	VPOR         Y10, Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y9, Y11
+	VPDPBUSD     (DI), Y8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y2
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X3
-	MOVWQZX      (BX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (BX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(BX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(BX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      8(BX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      8(BX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VPBROADCASTD 4(BX), Y10
 	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
 	VPAND        spreadBits<>+0(SB), Y10, Y10
 	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
 	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
+	VPOR         Y10, Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y9, Y11
+	VPDPBUSD     (DI), Y8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y4
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X5
-	MOVWQZX      (SI), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (SI), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(SI), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(SI), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      8(SI), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      8(SI), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VPBROADCASTD 4(SI), Y10
 	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
 	VPAND        spreadBits<>+0(SB), Y10, Y10
 	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
 	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
+	VPOR         Y10, Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y9, Y11
+	VPDPBUSD     (DI), Y8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y6
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X7
-	MOVWQZX      24(CX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 24(CX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      26(CX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 26(CX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      32(CX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      32(CX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VPBROADCASTD 28(CX), Y10
 	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
 	VPAND        spreadBits<>+0(SB), Y10, Y10
 	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
 	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
+	VPOR         Y10, Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS 4(R8), Y11
 	VMULPS       Y11, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     32(DI), Y9, Y11
+	VPDPBUSD     32(DI), Y8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y0
 	VMOVSS       64(SP), X8
 	VFMADD231SS  4(R9), X8, X1
-	MOVWQZX      24(DX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 24(DX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      26(DX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 26(DX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      32(DX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      32(DX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VPBROADCASTD 28(DX), Y10
 	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
 	VPAND        spreadBits<>+0(SB), Y10, Y10
 	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
 	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
+	VPOR         Y10, Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS 4(R8), Y11
 	VMULPS       Y11, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     32(DI), Y9, Y11
+	VPDPBUSD     32(DI), Y8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y2
 	VMOVSS       64(SP), X8
 	VFMADD231SS  4(R9), X8, X3
-	MOVWQZX      24(BX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 24(BX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      26(BX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 26(BX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      32(BX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      32(BX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VPBROADCASTD 28(BX), Y10
 	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
 	VPAND        spreadBits<>+0(SB), Y10, Y10
 	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
 	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
+	VPOR         Y10, Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS 4(R8), Y11
 	VMULPS       Y11, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     32(DI), Y9, Y11
+	VPDPBUSD     32(DI), Y8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y4
 	VMOVSS       64(SP), X8
 	VFMADD231SS  4(R9), X8, X5
-	MOVWQZX      24(SI), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 24(SI), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      26(SI), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 26(SI), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      32(SI), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      32(SI), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VPBROADCASTD 28(SI), Y10
 	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
 	VPAND        spreadBits<>+0(SB), Y10, Y10
 	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
 	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
+	VPOR         Y10, Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS 4(R8), Y11
 	VMULPS       Y11, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     32(DI), Y9, Y11
+	VPDPBUSD     32(DI), Y8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y6
 	VMOVSS       64(SP), X8
 	VFMADD231SS  4(R9), X8, X7
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near28
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4096(SI)
-	JMP          prefetched28
-
-near28:
-	PREFETCHT1 3072(CX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched28:
-	ADDQ $0x00000030, CX
-	ADDQ $0x00000030, DX
-	ADDQ $0x00000030, BX
-	ADDQ $0x00000030, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000008, R8
-	ADDQ $0x00000008, R9
-	SUBQ $0x02, 128(SP)
-	JGE  blocks
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	ADDQ         $0x00000030, CX
+	ADDQ         $0x00000030, DX
+	ADDQ         $0x00000030, BX
+	ADDQ         $0x00000030, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000008, R8
+	ADDQ         $0x00000008, R9
+	SUBQ         $0x02, 128(SP)
+	JGE          blocks
 
 rest:
 	ADDQ $0x02, 128(SP)
 	JEQ  end
 
 each:
-	MOVWQZX      (CX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (CX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(CX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(CX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      8(CX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      8(CX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VPBROADCASTD 4(CX), Y10
 	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
 	VPAND        spreadBits<>+0(SB), Y10, Y10
 	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
 	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
+	VPOR         Y10, Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y9, Y11
+	VPDPBUSD     (DI), Y8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y0
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X1
-	MOVWQZX      (DX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (DX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(DX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(DX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      8(DX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      8(DX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VPBROADCASTD 4(DX), Y10
 	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
 	VPAND        spreadBits<>+0(SB), Y10, Y10
 	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
 	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
+	VPOR         Y10, Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y9, Y11
+	VPDPBUSD     (DI), Y8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y2
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X3
-	MOVWQZX      (BX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (BX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(BX), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(BX), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      8(BX), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      8(BX), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VPBROADCASTD 4(BX), Y10
 	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
 	VPAND        spreadBits<>+0(SB), Y10, Y10
 	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
 	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
+	VPOR         Y10, Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y9, Y11
+	VPDPBUSD     (DI), Y8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y4
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X5
-	MOVWQZX      (SI), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW (SI), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	MOVL         R12, (R10)
-	MOVWQZX      2(SI), R12
-	MOVL         (AX)(R12*4), R12
+	VPBROADCASTW 2(SI), X8
+	VCVTPH2PS    X8, Y8
+	VMOVD        X8, R12
 	XORL         $0x80000000, R12
 	MOVL         R12, (R11)
-	VMOVDQU      8(SI), X8
-	VPSRLW       $0x04, X8, X9
-	VINSERTI128  $0x01, X9, Y8, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VMOVDQU      8(SI), X9
+	VPSRLW       $0x04, X9, X8
+	VINSERTI128  $0x01, X8, Y9, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
 	VPBROADCASTD 4(SI), Y10
 	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
 	VPAND        spreadBits<>+0(SB), Y10, Y10
 	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
 	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
+	VPOR         Y10, Y8, Y8
 	VBROADCASTSS (SP), Y10
 	VBROADCASTSS (R8), Y11
 	VMULPS       Y11, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y9, Y11
+	VPDPBUSD     (DI), Y8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y6
 	VMOVSS       64(SP), X8
 	VFMADD231SS  (R9), X8, X7
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near29
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4096(SI)
-	JMP          prefetched29
-
-near29:
-	PREFETCHT1 3072(CX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched29:
-	ADDQ $0x00000018, CX
-	ADDQ $0x00000018, DX
-	ADDQ $0x00000018, BX
-	ADDQ $0x00000018, SI
-	ADDQ $0x00000020, DI
-	ADDQ $0x00000004, R8
-	ADDQ $0x00000004, R9
-	DECQ 128(SP)
-	JNE  each
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	ADDQ         $0x00000018, CX
+	ADDQ         $0x00000018, DX
+	ADDQ         $0x00000018, BX
+	ADDQ         $0x00000018, SI
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000004, R8
+	ADDQ         $0x00000004, R9
+	DECQ         128(SP)
+	JNE          each
 
 end:
 	VSUBPS       Y1, Y0, Y0
@@ -8490,235 +8283,213 @@ end:
 	VZEROUPPER
 	RET
 
-// func dotBytesQ8_0VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ8_0VNNI(SB), NOSPLIT, $136-96
-	MOVQ         half+80(FP), AX
-	LEAQ         (SP), CX
-	LEAQ         64(SP), CX
-	VPBROADCASTD c80808080<>+0(SB), Y31
+// func dotBytesQ8_0VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, MMX+
+TEXT ·dotBytesQ8_0VNNI(SB), NOSPLIT, $0-88
+	MOVQ         ·prefetchAhead+0(SB), CX
+	VMOVDQU32    pairOrder8<>+0(SB), Z30
+	VPBROADCASTD c80808080<>+0(SB), Z31
+	MOVL         $0x000000ff, AX
+	KMOVW        AX, K1
+	MOVL         $0x0000ff00, AX
+	KMOVW        AX, K2
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
+	MOVQ   w+16(FP), DX
+	MOVQ   gap+24(FP), R8
+	LEAQ   (DX)(R8*1), BX
+	LEAQ   (BX)(R8*1), SI
+	LEAQ   (SI)(R8*1), DI
+	MOVQ   blocks+80(FP), AX
+	MOVQ   x+48(FP), R8
+	MOVQ   dx+56(FP), R10
 	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	SUBQ   $0x02, 128(SP)
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	SUBQ   $0x02, AX
 	JLT    rest
 
 blocks:
-	VMOVDQU      (DI), Y4
-	VMOVDQU      (R9), Y5
-	VBROADCASTSS (R8), Y6
-	VPXORD       2(CX), Y31, Y7
-	VMOVDQA      Y5, Y8
-	VPDPBUSD     Y4, Y7, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVWQZX      (CX), R10
-	VMULPS.BCST  (AX)(R10*4), Y6, Y7
-	VFMADD231PS  Y7, Y8, Y0
-	VPXORD       2(DX), Y31, Y7
-	VMOVDQA      Y5, Y8
-	VPDPBUSD     Y4, Y7, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVWQZX      (DX), R10
-	VMULPS.BCST  (AX)(R10*4), Y6, Y7
-	VFMADD231PS  Y7, Y8, Y1
-	VPXORD       2(BX), Y31, Y7
-	VMOVDQA      Y5, Y8
-	VPDPBUSD     Y4, Y7, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVWQZX      (BX), R10
-	VMULPS.BCST  (AX)(R10*4), Y6, Y7
-	VFMADD231PS  Y7, Y8, Y2
-	VPXORD       2(SI), Y31, Y7
-	VMOVDQA      Y5, Y5
-	VPDPBUSD     Y4, Y7, Y5
-	VCVTDQ2PS    Y5, Y5
-	MOVWQZX      (SI), R10
-	VMULPS.BCST  (AX)(R10*4), Y6, Y4
-	VFMADD231PS  Y4, Y5, Y3
-	VMOVDQU      32(DI), Y4
-	VMOVDQU      32(R9), Y5
-	VBROADCASTSS 4(R8), Y6
-	VPXORD       36(CX), Y31, Y7
-	VMOVDQA      Y5, Y8
-	VPDPBUSD     Y4, Y7, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVWQZX      34(CX), R10
-	VMULPS.BCST  (AX)(R10*4), Y6, Y7
-	VFMADD231PS  Y7, Y8, Y0
-	VPXORD       36(DX), Y31, Y7
-	VMOVDQA      Y5, Y8
-	VPDPBUSD     Y4, Y7, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVWQZX      34(DX), R10
-	VMULPS.BCST  (AX)(R10*4), Y6, Y7
-	VFMADD231PS  Y7, Y8, Y1
-	VPXORD       36(BX), Y31, Y7
-	VMOVDQA      Y5, Y8
-	VPDPBUSD     Y4, Y7, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVWQZX      34(BX), R10
-	VMULPS.BCST  (AX)(R10*4), Y6, Y7
-	VFMADD231PS  Y7, Y8, Y2
-	VPXORD       36(SI), Y31, Y7
-	VMOVDQA      Y5, Y5
-	VPDPBUSD     Y4, Y7, Y5
-	VCVTDQ2PS    Y5, Y5
-	MOVWQZX      34(SI), R10
-	VMULPS.BCST  (AX)(R10*4), Y6, Y4
-	VFMADD231PS  Y4, Y5, Y3
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near30
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4160(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4160(BX)
-	PREFETCHT0   4096(SI)
-	PREFETCHT0   4160(SI)
-	JMP          prefetched30
-
-near30:
-	PREFETCHT1 3072(CX)
-	PREFETCHT1 3136(CX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3136(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3136(BX)
-	PREFETCHT1 3072(SI)
-	PREFETCHT1 3136(SI)
-
-prefetched30:
-	ADDQ $0x00000044, CX
-	ADDQ $0x00000044, DX
-	ADDQ $0x00000044, BX
-	ADDQ $0x00000044, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000008, R8
-	SUBQ $0x02, 128(SP)
-	JGE  blocks
+	VMOVDQU32    (R8), Z4
+	VMOVDQU32    (R9), Z5
+	VBROADCASTSD (R10), Z6
+	VPERMPS      Z6, Z30, Z6
+	VMOVDQU32    2(DX), Y7
+	VINSERTI32X8 $0x01, 36(DX), Z7, Z7
+	VPXORD       Z31, Z7, Z7
+	VPBROADCASTW (DX), Y8
+	VPBROADCASTW 34(DX), K2, Y8
+	VCVTPH2PS    Y8, Z8
+	VMOVDQA32    Z5, Z9
+	VPDPBUSD     Z4, Z7, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z6, Z8
+	VFMADD231PS  Z8, Z9, Z0
+	VMOVDQU32    2(BX), Y10
+	VINSERTI32X8 $0x01, 36(BX), Z10, Z10
+	VPXORD       Z31, Z10, Z10
+	VPBROADCASTW (BX), Y7
+	VPBROADCASTW 34(BX), K2, Y7
+	VCVTPH2PS    Y7, Z8
+	VMOVDQA32    Z5, Z9
+	VPDPBUSD     Z4, Z10, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z6, Z8
+	VFMADD231PS  Z8, Z9, Z1
+	VMOVDQU32    2(SI), Y11
+	VINSERTI32X8 $0x01, 36(SI), Z11, Z11
+	VPXORD       Z31, Z11, Z11
+	VPBROADCASTW (SI), Y7
+	VPBROADCASTW 34(SI), K2, Y7
+	VCVTPH2PS    Y7, Z8
+	VMOVDQA32    Z5, Z9
+	VPDPBUSD     Z4, Z11, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z6, Z8
+	VFMADD231PS  Z8, Z9, Z2
+	VMOVDQU32    2(DI), Y12
+	VINSERTI32X8 $0x01, 36(DI), Z12, Z12
+	VPXORD       Z31, Z12, Z12
+	VPBROADCASTW (DI), Y7
+	VPBROADCASTW 34(DI), K2, Y7
+	VCVTPH2PS    Y7, Z8
+	VMOVDQA32    Z5, Z5
+	VPDPBUSD     Z4, Z12, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z8, Z6, Z8
+	VFMADD231PS  Z8, Z5, Z3
+	PREFETCHT0   (DX)(CX*1)
+	PREFETCHT0   64(DX)(CX*1)
+	PREFETCHT0   (BX)(CX*1)
+	PREFETCHT0   64(BX)(CX*1)
+	PREFETCHT0   (SI)(CX*1)
+	PREFETCHT0   64(SI)(CX*1)
+	PREFETCHT0   (DI)(CX*1)
+	PREFETCHT0   64(DI)(CX*1)
+	ADDQ         $0x00000044, DX
+	ADDQ         $0x00000044, BX
+	ADDQ         $0x00000044, SI
+	ADDQ         $0x00000044, DI
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000008, R10
+	SUBQ         $0x02, AX
+	JGE          blocks
 
 rest:
-	ADDQ $0x02, 128(SP)
+	ADDQ $0x02, AX
 	JEQ  end
 
 each:
-	VMOVDQU      (DI), Y4
-	VMOVDQU      (R9), Y5
-	VBROADCASTSS (R8), Y6
-	VPXORD       2(CX), Y31, Y7
-	VMOVDQA      Y5, Y8
-	VPDPBUSD     Y4, Y7, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVWQZX      (CX), R10
-	VMULPS.BCST  (AX)(R10*4), Y6, Y7
-	VFMADD231PS  Y7, Y8, Y0
-	VPXORD       2(DX), Y31, Y7
-	VMOVDQA      Y5, Y8
-	VPDPBUSD     Y4, Y7, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVWQZX      (DX), R10
-	VMULPS.BCST  (AX)(R10*4), Y6, Y7
-	VFMADD231PS  Y7, Y8, Y1
-	VPXORD       2(BX), Y31, Y7
-	VMOVDQA      Y5, Y8
-	VPDPBUSD     Y4, Y7, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVWQZX      (BX), R10
-	VMULPS.BCST  (AX)(R10*4), Y6, Y7
-	VFMADD231PS  Y7, Y8, Y2
-	VPXORD       2(SI), Y31, Y7
-	VMOVDQA      Y5, Y5
-	VPDPBUSD     Y4, Y7, Y5
-	VCVTDQ2PS    Y5, Y5
-	MOVWQZX      (SI), R10
-	VMULPS.BCST  (AX)(R10*4), Y6, Y4
-	VFMADD231PS  Y4, Y5, Y3
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near31
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4096(SI)
-	JMP          prefetched31
-
-near31:
-	PREFETCHT1 3072(CX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched31:
-	ADDQ $0x00000022, CX
-	ADDQ $0x00000022, DX
-	ADDQ $0x00000022, BX
-	ADDQ $0x00000022, SI
-	ADDQ $0x00000020, DI
-	ADDQ $0x00000020, R9
-	ADDQ $0x00000004, R8
-	DECQ 128(SP)
-	JNE  each
+	VMOVDQU32.Z    (R8), K1, Z4
+	VMOVDQU32.Z    (R9), K1, Z5
+	VBROADCASTSS.Z (R10), K1, Z6
+	VMOVDQU32      2(DX), Y13
+	VPXORD         Z31, Z13, Z13
+	VPBROADCASTW.Z (DX), K1, Y7
+	VCVTPH2PS      Y7, Z8
+	VMOVDQA32      Z5, Z9
+	VPDPBUSD       Z4, Z13, Z9
+	VCVTDQ2PS      Z9, Z9
+	VMULPS         Z8, Z6, Z8
+	VFMADD231PS    Z8, Z9, Z0
+	VMOVDQU32      2(BX), Y14
+	VPXORD         Z31, Z14, Z14
+	VPBROADCASTW.Z (BX), K1, Y7
+	VCVTPH2PS      Y7, Z8
+	VMOVDQA32      Z5, Z9
+	VPDPBUSD       Z4, Z14, Z9
+	VCVTDQ2PS      Z9, Z9
+	VMULPS         Z8, Z6, Z8
+	VFMADD231PS    Z8, Z9, Z1
+	VMOVDQU32      2(SI), Y15
+	VPXORD         Z31, Z15, Z15
+	VPBROADCASTW.Z (SI), K1, Y7
+	VCVTPH2PS      Y7, Z8
+	VMOVDQA32      Z5, Z9
+	VPDPBUSD       Z4, Z15, Z9
+	VCVTDQ2PS      Z9, Z9
+	VMULPS         Z8, Z6, Z8
+	VFMADD231PS    Z8, Z9, Z2
+	VMOVDQU32      2(DI), Y16
+	VPXORD         Z31, Z16, Z16
+	VPBROADCASTW.Z (DI), K1, Y7
+	VCVTPH2PS      Y7, Z8
+	VMOVDQA32      Z5, Z5
+	VPDPBUSD       Z4, Z16, Z5
+	VCVTDQ2PS      Z5, Z5
+	VMULPS         Z8, Z6, Z8
+	VFMADD231PS    Z8, Z5, Z3
+	PREFETCHT0     (DX)(CX*1)
+	PREFETCHT0     (BX)(CX*1)
+	PREFETCHT0     (SI)(CX*1)
+	PREFETCHT0     (DI)(CX*1)
+	ADDQ           $0x00000022, DX
+	ADDQ           $0x00000022, BX
+	ADDQ           $0x00000022, SI
+	ADDQ           $0x00000022, DI
+	ADDQ           $0x00000020, R8
+	ADDQ           $0x00000020, R9
+	ADDQ           $0x00000004, R10
+	DECQ           AX
+	JNE            each
 
 end:
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X4, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
-	JNE          row
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	VADDPS        Y4, Y0, Y4
+	VEXTRACTF128  $0x01, Y4, X5
+	VADDPS        X5, X4, X5
+	VPERMILPS     $0x0e, X5, X4
+	VADDPS        X4, X5, X5
+	VPERMILPS     $0x01, X5, X4
+	VADDSS        X4, X5, X5
+	VEXTRACTF64X4 $0x01, Z1, Y4
+	VADDPS        Y4, Y1, Y4
+	VEXTRACTF128  $0x01, Y4, X6
+	VADDPS        X6, X4, X6
+	VPERMILPS     $0x0e, X6, X4
+	VADDPS        X4, X6, X6
+	VPERMILPS     $0x01, X6, X4
+	VADDSS        X4, X6, X6
+	VEXTRACTF64X4 $0x01, Z2, Y4
+	VADDPS        Y4, Y2, Y4
+	VEXTRACTF128  $0x01, Y4, X7
+	VADDPS        X7, X4, X7
+	VPERMILPS     $0x0e, X7, X4
+	VADDPS        X4, X7, X7
+	VPERMILPS     $0x01, X7, X4
+	VADDSS        X4, X7, X7
+	VEXTRACTF64X4 $0x01, Z3, Y4
+	VADDPS        Y4, Y3, Y4
+	VEXTRACTF128  $0x01, Y4, X8
+	VADDPS        X8, X4, X8
+	VPERMILPS     $0x0e, X8, X4
+	VADDPS        X4, X8, X8
+	VPERMILPS     $0x01, X8, X4
+	VADDSS        X4, X8, X8
+	MOVQ          dst+0(FP), R10
+	MOVQ          lead+8(FP), R8
+	VMOVSS        X5, (R10)
+	LEAQ          (R10)(R8*4), R10
+	VMOVSS        X6, (R10)
+	LEAQ          (R10)(R8*4), R10
+	VMOVSS        X7, (R10)
+	LEAQ          (R10)(R8*4), R10
+	VMOVSS        X8, (R10)
+	ADDQ          $0x04, dst+0(FP)
+	MOVQ          stride+32(FP), R8
+	ADDQ          R8, w+16(FP)
+	DECQ          rows+40(FP)
+	JNE           row
 	VZEROUPPER
 	RET
 
-// func dotBytesQ2_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ2_KVNNI(SB), NOSPLIT, $136-96
-	MOVQ half+80(FP), AX
+// func dotBytesQ2_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
+TEXT ·dotBytesQ2_KVNNI(SB), NOSPLIT, $136-88
+	MOVQ ·prefetchAhead+0(SB), AX
 	LEAQ (SP), R10
 	LEAQ 64(SP), R11
 
@@ -8728,7 +8499,7 @@ row:
 	LEAQ   (CX)(DI*1), DX
 	LEAQ   (DX)(DI*1), BX
 	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
+	MOVQ   blocks+80(FP), DI
 	MOVQ   DI, 128(SP)
 	MOVQ   x+48(FP), DI
 	MOVQ   dx+56(FP), R8
@@ -8747,8 +8518,8 @@ each:
 	VPSRLW       $0x04, X8, X9
 	VPAND        c0f0f0f0f<>+0(SB), X8, X8
 	VPAND        c0f0f0f0f<>+0(SB), X9, X9
-	MOVWQZX      80(CX), R12
-	VBROADCASTSS (AX)(R12*4), Y10
+	VPBROADCASTW 80(CX), X10
+	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    X8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y10, Y11, Y11
@@ -8758,8 +8529,8 @@ each:
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 32(R10)
-	MOVWQZX      82(CX), R12
-	VBROADCASTSS (AX)(R12*4), Y8
+	VPBROADCASTW 82(CX), X8
+	VCVTPH2PS    X8, Y8
 	VPMOVSXBD    X9, Y10
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y8, Y10, Y10
@@ -8857,8 +8628,8 @@ each:
 	VPSRLW       $0x04, X8, X9
 	VPAND        c0f0f0f0f<>+0(SB), X8, X8
 	VPAND        c0f0f0f0f<>+0(SB), X9, X9
-	MOVWQZX      80(DX), R12
-	VBROADCASTSS (AX)(R12*4), Y10
+	VPBROADCASTW 80(DX), X10
+	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    X8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y10, Y11, Y11
@@ -8868,8 +8639,8 @@ each:
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 32(R10)
-	MOVWQZX      82(DX), R12
-	VBROADCASTSS (AX)(R12*4), Y8
+	VPBROADCASTW 82(DX), X8
+	VCVTPH2PS    X8, Y8
 	VPMOVSXBD    X9, Y10
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y8, Y10, Y10
@@ -8967,8 +8738,8 @@ each:
 	VPSRLW       $0x04, X8, X9
 	VPAND        c0f0f0f0f<>+0(SB), X8, X8
 	VPAND        c0f0f0f0f<>+0(SB), X9, X9
-	MOVWQZX      80(BX), R12
-	VBROADCASTSS (AX)(R12*4), Y10
+	VPBROADCASTW 80(BX), X10
+	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    X8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y10, Y11, Y11
@@ -8978,8 +8749,8 @@ each:
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 32(R10)
-	MOVWQZX      82(BX), R12
-	VBROADCASTSS (AX)(R12*4), Y8
+	VPBROADCASTW 82(BX), X8
+	VCVTPH2PS    X8, Y8
 	VPMOVSXBD    X9, Y10
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y8, Y10, Y10
@@ -9077,8 +8848,8 @@ each:
 	VPSRLW       $0x04, X8, X9
 	VPAND        c0f0f0f0f<>+0(SB), X8, X8
 	VPAND        c0f0f0f0f<>+0(SB), X9, X9
-	MOVWQZX      80(SI), R12
-	VBROADCASTSS (AX)(R12*4), Y10
+	VPBROADCASTW 80(SI), X10
+	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    X8, Y11
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y10, Y11, Y11
@@ -9088,8 +8859,8 @@ each:
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 32(R10)
-	MOVWQZX      82(SI), R12
-	VBROADCASTSS (AX)(R12*4), Y8
+	VPBROADCASTW 82(SI), X8
+	VCVTPH2PS    X8, Y8
 	VPMOVSXBD    X9, Y10
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y8, Y10, Y10
@@ -9183,29 +8954,14 @@ each:
 	VFMADD231PS  (R9), Y8, Y7
 	VMOVUPS      96(SP), Y8
 	VFMADD231PS  32(R9), Y8, Y7
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near32
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4160(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4160(BX)
-	PREFETCHT0   4096(SI)
-	PREFETCHT0   4160(SI)
-	JMP          prefetched32
-
-near32:
-	PREFETCHT0 1024(CX)
-	PREFETCHT0 1088(CX)
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	PREFETCHT0 1024(BX)
-	PREFETCHT0 1088(BX)
-	PREFETCHT0 1024(SI)
-	PREFETCHT0 1088(SI)
-
-prefetched32:
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   64(CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   64(DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   64(BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	PREFETCHT0   64(SI)(AX*1)
 	ADDQ         $0x00000054, CX
 	ADDQ         $0x00000054, DX
 	ADDQ         $0x00000054, BX
@@ -9260,10 +9016,10 @@ prefetched32:
 	VZEROUPPER
 	RET
 
-// func dotBytesQ3_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ3_KVNNI(SB), NOSPLIT, $136-96
-	MOVQ half+80(FP), AX
+// func dotBytesQ3_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
+TEXT ·dotBytesQ3_KVNNI(SB), NOSPLIT, $136-88
+	MOVQ ·prefetchAhead+0(SB), AX
 	LEAQ (SP), R10
 	LEAQ 64(SP), CX
 
@@ -9273,7 +9029,7 @@ row:
 	LEAQ   (CX)(DI*1), DX
 	LEAQ   (DX)(DI*1), BX
 	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
+	MOVQ   blocks+80(FP), DI
 	MOVQ   DI, 128(SP)
 	MOVQ   x+48(FP), DI
 	MOVQ   dx+56(FP), R8
@@ -9294,8 +9050,8 @@ each:
 	VPSLLW       $0x04, X5, X5
 	VPOR         X5, X4, X4
 	VPSUBB       c20202020<>+0(SB), X4, X4
-	MOVWQZX      108(CX), R11
-	VBROADCASTSS (AX)(R11*4), Y5
+	VPBROADCASTW 108(CX), X5
+	VCVTPH2PS    X5, Y5
 	VPMOVSXBD    X4, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y5, Y6, Y6
@@ -9435,8 +9191,8 @@ each:
 	VPSLLW       $0x04, X5, X5
 	VPOR         X5, X4, X4
 	VPSUBB       c20202020<>+0(SB), X4, X4
-	MOVWQZX      108(DX), R11
-	VBROADCASTSS (AX)(R11*4), Y5
+	VPBROADCASTW 108(DX), X5
+	VCVTPH2PS    X5, Y5
 	VPMOVSXBD    X4, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y5, Y6, Y6
@@ -9576,8 +9332,8 @@ each:
 	VPSLLW       $0x04, X5, X5
 	VPOR         X5, X4, X4
 	VPSUBB       c20202020<>+0(SB), X4, X4
-	MOVWQZX      108(BX), R11
-	VBROADCASTSS (AX)(R11*4), Y5
+	VPBROADCASTW 108(BX), X5
+	VCVTPH2PS    X5, Y5
 	VPMOVSXBD    X4, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y5, Y6, Y6
@@ -9717,8 +9473,8 @@ each:
 	VPSLLW       $0x04, X5, X5
 	VPOR         X5, X4, X4
 	VPSUBB       c20202020<>+0(SB), X4, X4
-	MOVWQZX      108(SI), R11
-	VBROADCASTSS (AX)(R11*4), Y5
+	VPBROADCASTW 108(SI), X5
+	VCVTPH2PS    X5, Y5
 	VPMOVSXBD    X4, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y5, Y6, Y6
@@ -9848,29 +9604,14 @@ each:
 	VPDPBUSD     224(DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
 	VFMADD231PS  Y5, Y6, Y3
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near33
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4160(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4160(BX)
-	PREFETCHT0   4096(SI)
-	PREFETCHT0   4160(SI)
-	JMP          prefetched33
-
-near33:
-	PREFETCHT0 1024(CX)
-	PREFETCHT0 1088(CX)
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	PREFETCHT0 1024(BX)
-	PREFETCHT0 1088(BX)
-	PREFETCHT0 1024(SI)
-	PREFETCHT0 1088(SI)
-
-prefetched33:
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   64(CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   64(DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   64(BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	PREFETCHT0   64(SI)(AX*1)
 	ADDQ         $0x0000006e, CX
 	ADDQ         $0x0000006e, DX
 	ADDQ         $0x0000006e, BX
@@ -9921,12 +9662,12 @@ prefetched33:
 	VZEROUPPER
 	RET
 
-// func dotBytesQ4_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ4_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
-TEXT ·dotBytesQ4_KVNNI(SB), NOSPLIT, $136-96
-	MOVQ         half+80(FP), AX
-	LEAQ         (SP), AX
-	LEAQ         64(SP), AX
+TEXT ·dotBytesQ4_KVNNI(SB), NOSPLIT, $136-88
+	MOVQ         ·prefetchAhead+0(SB), AX
+	LEAQ         (SP), CX
+	LEAQ         64(SP), CX
 	VPBROADCASTD c0f0f0f0f<>+0(SB), Y31
 	VPBROADCASTD cf0f0f0f0<>+0(SB), Y30
 	VMOVDQU32    sixesShifts<>+0(SB), X25
@@ -9935,48 +9676,27 @@ TEXT ·dotBytesQ4_KVNNI(SB), NOSPLIT, $136-96
 	VMOVUPS      sixteenthOdd<>+0(SB), Y29
 
 row:
-	MOVQ   w+16(FP), AX
-	MOVQ   gap+24(FP), SI
-	LEAQ   (AX)(SI*1), CX
-	LEAQ   (CX)(SI*1), DX
-	LEAQ   (DX)(SI*1), BX
-	MOVQ   blocks+88(FP), SI
-	MOVQ   SI, 128(SP)
-	MOVQ   x+48(FP), SI
-	MOVQ   dx+56(FP), DI
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+80(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
 	VXORPS Y0, Y0, Y0
 	VXORPS Y2, Y2, Y2
 	VXORPS Y4, Y4, Y4
 	VXORPS Y6, Y6, Y6
-	MOVQ   xs+64(FP), R8
+	MOVQ   xs+64(FP), R9
 	VXORPS Y1, Y1, Y1
 	VXORPS Y3, Y3, Y3
 	VXORPS Y5, Y5, Y5
 	VXORPS Y7, Y7, Y7
 
 each:
-	VMULPS           (DI), Y29, Y8
-	VMOVDQU32        (AX), X9
-	VPSHUFD          $0xed, X9, X10
-	VPSRLVD          X25, X10, X10
-	VPANDD           X26, X10, X10
-	VPSHUFD          $0x84, X9, X11
-	VPSRLD           $0x02, X11, X11
-	VPTERNLOGD       $0xf8, X27, X11, X10
-	VPMOVZXBD        X10, Y11
-	VPSRLDQ          $0x08, X10, X10
-	VPMOVZXBD        X10, Y12
-	VCVTDQ2PS        Y11, Y11
-	VCVTDQ2PS        Y12, Y12
-	VCVTPH2PS        X9, X9
-	VBROADCASTSS     X9, Y10
-	VPSRLDQ          $0x04, X9, X9
-	VBROADCASTSS     X9, Y9
-	VMULPS           Y10, Y11, Y11
-	VMULPS           Y9, Y12, Y12
-	VMULPS           Y8, Y11, Y11
-	VMOVUPS          Y11, (SP)
-	VFMADD231PS      (R8), Y12, Y1
+	VMULPS           (R8), Y29, Y8
 	VMOVDQU32        (CX), X9
 	VPSHUFD          $0xed, X9, X10
 	VPSRLVD          X25, X10, X10
@@ -9996,8 +9716,8 @@ each:
 	VMULPS           Y10, Y11, Y11
 	VMULPS           Y9, Y12, Y12
 	VMULPS           Y8, Y11, Y11
-	VMOVUPS          Y11, 32(SP)
-	VFMADD231PS      (R8), Y12, Y3
+	VMOVUPS          Y11, (SP)
+	VFMADD231PS      (R9), Y12, Y1
 	VMOVDQU32        (DX), X9
 	VPSHUFD          $0xed, X9, X10
 	VPSRLVD          X25, X10, X10
@@ -10017,8 +9737,8 @@ each:
 	VMULPS           Y10, Y11, Y11
 	VMULPS           Y9, Y12, Y12
 	VMULPS           Y8, Y11, Y11
-	VMOVUPS          Y11, 64(SP)
-	VFMADD231PS      (R8), Y12, Y5
+	VMOVUPS          Y11, 32(SP)
+	VFMADD231PS      (R9), Y12, Y3
 	VMOVDQU32        (BX), X9
 	VPSHUFD          $0xed, X9, X10
 	VPSRLVD          X25, X10, X10
@@ -10038,11 +9758,32 @@ each:
 	VMULPS           Y10, Y11, Y11
 	VMULPS           Y9, Y12, Y12
 	VMULPS           Y8, Y11, Y11
+	VMOVUPS          Y11, 64(SP)
+	VFMADD231PS      (R9), Y12, Y5
+	VMOVDQU32        (SI), X9
+	VPSHUFD          $0xed, X9, X10
+	VPSRLVD          X25, X10, X10
+	VPANDD           X26, X10, X10
+	VPSHUFD          $0x84, X9, X11
+	VPSRLD           $0x02, X11, X11
+	VPTERNLOGD       $0xf8, X27, X11, X10
+	VPMOVZXBD        X10, Y11
+	VPSRLDQ          $0x08, X10, X10
+	VPMOVZXBD        X10, Y12
+	VCVTDQ2PS        Y11, Y11
+	VCVTDQ2PS        Y12, Y12
+	VCVTPH2PS        X9, X9
+	VBROADCASTSS     X9, Y10
+	VPSRLDQ          $0x04, X9, X9
+	VBROADCASTSS     X9, Y9
+	VMULPS           Y10, Y11, Y11
+	VMULPS           Y9, Y12, Y12
+	VMULPS           Y8, Y11, Y11
 	VMOVUPS          Y11, 96(SP)
-	VFMADD231PS      (R8), Y12, Y7
-	VMOVDQU          (SI), Y8
-	VMOVDQU          32(SI), Y9
-	VMOVDQU          16(AX), Y10
+	VFMADD231PS      (R9), Y12, Y7
+	VMOVDQU          (DI), Y8
+	VMOVDQU          32(DI), Y9
+	VMOVDQU          16(CX), Y10
 	VPANDD           Y31, Y10, Y11
 	VPXOR            Y12, Y12, Y12
 	VPDPBUSD         Y8, Y11, Y12
@@ -10053,7 +9794,7 @@ each:
 	VPDPBUSD         Y9, Y10, Y11
 	VCVTDQ2PS        Y11, Y11
 	VFMADD231PS.BCST 4(SP), Y11, Y0
-	VMOVDQU          16(CX), Y10
+	VMOVDQU          16(DX), Y10
 	VPANDD           Y31, Y10, Y11
 	VPXOR            Y12, Y12, Y12
 	VPDPBUSD         Y8, Y11, Y12
@@ -10064,7 +9805,7 @@ each:
 	VPDPBUSD         Y9, Y10, Y11
 	VCVTDQ2PS        Y11, Y11
 	VFMADD231PS.BCST 36(SP), Y11, Y2
-	VMOVDQU          16(DX), Y10
+	VMOVDQU          16(BX), Y10
 	VPANDD           Y31, Y10, Y11
 	VPXOR            Y12, Y12, Y12
 	VPDPBUSD         Y8, Y11, Y12
@@ -10075,7 +9816,7 @@ each:
 	VPDPBUSD         Y9, Y10, Y11
 	VCVTDQ2PS        Y11, Y11
 	VFMADD231PS.BCST 68(SP), Y11, Y4
-	VMOVDQU          16(BX), Y10
+	VMOVDQU          16(SI), Y10
 	VPANDD           Y31, Y10, Y11
 	VPXOR            Y12, Y12, Y12
 	VPDPBUSD         Y8, Y11, Y12
@@ -10086,9 +9827,9 @@ each:
 	VPDPBUSD         Y9, Y8, Y10
 	VCVTDQ2PS        Y10, Y10
 	VFMADD231PS.BCST 100(SP), Y10, Y6
-	VMOVDQU          64(SI), Y8
-	VMOVDQU          96(SI), Y9
-	VMOVDQU          48(AX), Y10
+	VMOVDQU          64(DI), Y8
+	VMOVDQU          96(DI), Y9
+	VMOVDQU          48(CX), Y10
 	VPANDD           Y31, Y10, Y11
 	VPXOR            Y12, Y12, Y12
 	VPDPBUSD         Y8, Y11, Y12
@@ -10099,7 +9840,7 @@ each:
 	VPDPBUSD         Y9, Y10, Y11
 	VCVTDQ2PS        Y11, Y11
 	VFMADD231PS.BCST 12(SP), Y11, Y0
-	VMOVDQU          48(CX), Y10
+	VMOVDQU          48(DX), Y10
 	VPANDD           Y31, Y10, Y11
 	VPXOR            Y12, Y12, Y12
 	VPDPBUSD         Y8, Y11, Y12
@@ -10110,7 +9851,7 @@ each:
 	VPDPBUSD         Y9, Y10, Y11
 	VCVTDQ2PS        Y11, Y11
 	VFMADD231PS.BCST 44(SP), Y11, Y2
-	VMOVDQU          48(DX), Y10
+	VMOVDQU          48(BX), Y10
 	VPANDD           Y31, Y10, Y11
 	VPXOR            Y12, Y12, Y12
 	VPDPBUSD         Y8, Y11, Y12
@@ -10121,7 +9862,7 @@ each:
 	VPDPBUSD         Y9, Y10, Y11
 	VCVTDQ2PS        Y11, Y11
 	VFMADD231PS.BCST 76(SP), Y11, Y4
-	VMOVDQU          48(BX), Y10
+	VMOVDQU          48(SI), Y10
 	VPANDD           Y31, Y10, Y11
 	VPXOR            Y12, Y12, Y12
 	VPDPBUSD         Y8, Y11, Y12
@@ -10132,9 +9873,9 @@ each:
 	VPDPBUSD         Y9, Y8, Y10
 	VCVTDQ2PS        Y10, Y10
 	VFMADD231PS.BCST 108(SP), Y10, Y6
-	VMOVDQU          128(SI), Y8
-	VMOVDQU          160(SI), Y9
-	VMOVDQU          80(AX), Y10
+	VMOVDQU          128(DI), Y8
+	VMOVDQU          160(DI), Y9
+	VMOVDQU          80(CX), Y10
 	VPANDD           Y31, Y10, Y11
 	VPXOR            Y12, Y12, Y12
 	VPDPBUSD         Y8, Y11, Y12
@@ -10145,7 +9886,7 @@ each:
 	VPDPBUSD         Y9, Y10, Y11
 	VCVTDQ2PS        Y11, Y11
 	VFMADD231PS.BCST 20(SP), Y11, Y0
-	VMOVDQU          80(CX), Y10
+	VMOVDQU          80(DX), Y10
 	VPANDD           Y31, Y10, Y11
 	VPXOR            Y12, Y12, Y12
 	VPDPBUSD         Y8, Y11, Y12
@@ -10156,7 +9897,7 @@ each:
 	VPDPBUSD         Y9, Y10, Y11
 	VCVTDQ2PS        Y11, Y11
 	VFMADD231PS.BCST 52(SP), Y11, Y2
-	VMOVDQU          80(DX), Y10
+	VMOVDQU          80(BX), Y10
 	VPANDD           Y31, Y10, Y11
 	VPXOR            Y12, Y12, Y12
 	VPDPBUSD         Y8, Y11, Y12
@@ -10167,7 +9908,7 @@ each:
 	VPDPBUSD         Y9, Y10, Y11
 	VCVTDQ2PS        Y11, Y11
 	VFMADD231PS.BCST 84(SP), Y11, Y4
-	VMOVDQU          80(BX), Y10
+	VMOVDQU          80(SI), Y10
 	VPANDD           Y31, Y10, Y11
 	VPXOR            Y12, Y12, Y12
 	VPDPBUSD         Y8, Y11, Y12
@@ -10178,9 +9919,9 @@ each:
 	VPDPBUSD         Y9, Y8, Y10
 	VCVTDQ2PS        Y10, Y10
 	VFMADD231PS.BCST 116(SP), Y10, Y6
-	VMOVDQU          192(SI), Y8
-	VMOVDQU          224(SI), Y9
-	VMOVDQU          112(AX), Y10
+	VMOVDQU          192(DI), Y8
+	VMOVDQU          224(DI), Y9
+	VMOVDQU          112(CX), Y10
 	VPANDD           Y31, Y10, Y11
 	VPXOR            Y12, Y12, Y12
 	VPDPBUSD         Y8, Y11, Y12
@@ -10191,7 +9932,7 @@ each:
 	VPDPBUSD         Y9, Y10, Y11
 	VCVTDQ2PS        Y11, Y11
 	VFMADD231PS.BCST 28(SP), Y11, Y0
-	VMOVDQU          112(CX), Y10
+	VMOVDQU          112(DX), Y10
 	VPANDD           Y31, Y10, Y11
 	VPXOR            Y12, Y12, Y12
 	VPDPBUSD         Y8, Y11, Y12
@@ -10202,7 +9943,7 @@ each:
 	VPDPBUSD         Y9, Y10, Y11
 	VCVTDQ2PS        Y11, Y11
 	VFMADD231PS.BCST 60(SP), Y11, Y2
-	VMOVDQU          112(DX), Y10
+	VMOVDQU          112(BX), Y10
 	VPANDD           Y31, Y10, Y11
 	VPXOR            Y12, Y12, Y12
 	VPDPBUSD         Y8, Y11, Y12
@@ -10213,7 +9954,7 @@ each:
 	VPDPBUSD         Y9, Y10, Y11
 	VCVTDQ2PS        Y11, Y11
 	VFMADD231PS.BCST 92(SP), Y11, Y4
-	VMOVDQU          112(BX), Y10
+	VMOVDQU          112(SI), Y10
 	VPANDD           Y31, Y10, Y11
 	VPXOR            Y12, Y12, Y12
 	VPDPBUSD         Y8, Y11, Y12
@@ -10224,88 +9965,69 @@ each:
 	VPDPBUSD         Y9, Y8, Y10
 	VCVTDQ2PS        Y10, Y10
 	VFMADD231PS.BCST 124(SP), Y10, Y6
-	CMPB             ·prefetchesFar+0(SB), $0x00
-	JEQ              near34
-	PREFETCHT0       4096(AX)
-	PREFETCHT0       4160(AX)
-	PREFETCHT0       4224(AX)
-	PREFETCHT0       4096(CX)
-	PREFETCHT0       4160(CX)
-	PREFETCHT0       4224(CX)
-	PREFETCHT0       4096(DX)
-	PREFETCHT0       4160(DX)
-	PREFETCHT0       4224(DX)
-	PREFETCHT0       4096(BX)
-	PREFETCHT0       4160(BX)
-	PREFETCHT0       4224(BX)
-	JMP              prefetched34
-
-near34:
-	PREFETCHT0 1024(AX)
-	PREFETCHT0 1088(AX)
-	PREFETCHT0 1152(AX)
-	PREFETCHT0 1024(CX)
-	PREFETCHT0 1088(CX)
-	PREFETCHT0 1152(CX)
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1024(BX)
-	PREFETCHT0 1088(BX)
-	PREFETCHT0 1152(BX)
-
-prefetched34:
-	ADDQ         $0x00000090, AX
-	ADDQ         $0x00000090, CX
-	ADDQ         $0x00000090, DX
-	ADDQ         $0x00000090, BX
-	ADDQ         $0x00000100, SI
-	ADDQ         $0x00000020, DI
-	ADDQ         $0x00000020, R8
-	DECQ         128(SP)
-	JNE          each
-	VSUBPS       Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
-	VSUBPS       Y3, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X0
-	VPERMILPS    $0x0e, X0, X2
-	VADDPS       X2, X0, X0
-	VPERMILPS    $0x01, X0, X2
-	VADDSS       X2, X0, X0
-	VSUBPS       Y5, Y4, Y4
-	VEXTRACTF128 $0x01, Y4, X2
-	VADDPS       X2, X4, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	VSUBPS       Y7, Y6, Y6
-	VEXTRACTF128 $0x01, Y6, X3
-	VADDPS       X3, X6, X3
-	VPERMILPS    $0x0e, X3, X4
-	VADDPS       X4, X3, X3
-	VPERMILPS    $0x01, X3, X4
-	VADDSS       X4, X3, X3
-	MOVQ         dst+0(FP), DI
-	MOVQ         lead+8(FP), SI
-	VMOVSS       X1, (DI)
-	LEAQ         (DI)(SI*4), DI
-	VMOVSS       X0, (DI)
-	LEAQ         (DI)(SI*4), DI
-	VMOVSS       X2, (DI)
-	LEAQ         (DI)(SI*4), DI
-	VMOVSS       X3, (DI)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), SI
-	ADDQ         SI, w+16(FP)
-	DECQ         rows+40(FP)
-	JNE          row
+	PREFETCHT0       (CX)(AX*1)
+	PREFETCHT0       64(CX)(AX*1)
+	PREFETCHT0       128(CX)(AX*1)
+	PREFETCHT0       (DX)(AX*1)
+	PREFETCHT0       64(DX)(AX*1)
+	PREFETCHT0       128(DX)(AX*1)
+	PREFETCHT0       (BX)(AX*1)
+	PREFETCHT0       64(BX)(AX*1)
+	PREFETCHT0       128(BX)(AX*1)
+	PREFETCHT0       (SI)(AX*1)
+	PREFETCHT0       64(SI)(AX*1)
+	PREFETCHT0       128(SI)(AX*1)
+	ADDQ             $0x00000090, CX
+	ADDQ             $0x00000090, DX
+	ADDQ             $0x00000090, BX
+	ADDQ             $0x00000090, SI
+	ADDQ             $0x00000100, DI
+	ADDQ             $0x00000020, R8
+	ADDQ             $0x00000020, R9
+	DECQ             128(SP)
+	JNE              each
+	VSUBPS           Y1, Y0, Y0
+	VEXTRACTF128     $0x01, Y0, X1
+	VADDPS           X1, X0, X1
+	VPERMILPS        $0x0e, X1, X0
+	VADDPS           X0, X1, X1
+	VPERMILPS        $0x01, X1, X0
+	VADDSS           X0, X1, X1
+	VSUBPS           Y3, Y2, Y2
+	VEXTRACTF128     $0x01, Y2, X0
+	VADDPS           X0, X2, X0
+	VPERMILPS        $0x0e, X0, X2
+	VADDPS           X2, X0, X0
+	VPERMILPS        $0x01, X0, X2
+	VADDSS           X2, X0, X0
+	VSUBPS           Y5, Y4, Y4
+	VEXTRACTF128     $0x01, Y4, X2
+	VADDPS           X2, X4, X2
+	VPERMILPS        $0x0e, X2, X3
+	VADDPS           X3, X2, X2
+	VPERMILPS        $0x01, X2, X3
+	VADDSS           X3, X2, X2
+	VSUBPS           Y7, Y6, Y6
+	VEXTRACTF128     $0x01, Y6, X3
+	VADDPS           X3, X6, X3
+	VPERMILPS        $0x0e, X3, X4
+	VADDPS           X4, X3, X3
+	VPERMILPS        $0x01, X3, X4
+	VADDSS           X4, X3, X3
+	MOVQ             dst+0(FP), R8
+	MOVQ             lead+8(FP), DI
+	VMOVSS           X1, (R8)
+	LEAQ             (R8)(DI*4), R8
+	VMOVSS           X0, (R8)
+	LEAQ             (R8)(DI*4), R8
+	VMOVSS           X2, (R8)
+	LEAQ             (R8)(DI*4), R8
+	VMOVSS           X3, (R8)
+	ADDQ             $0x04, dst+0(FP)
+	MOVQ             stride+32(FP), DI
+	ADDQ             DI, w+16(FP)
+	DECQ             rows+40(FP)
+	JNE              row
 	VZEROUPPER
 	RET
 
@@ -10367,10 +10089,10 @@ DATA sixteenthOdd<>+24(SB)/4, $0x3f800000
 DATA sixteenthOdd<>+28(SB)/4, $0x3d800000
 GLOBL sixteenthOdd<>(SB), RODATA|NOPTR, $32
 
-// func dotBytesQ5_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ5_KVNNI(SB), NOSPLIT, $136-96
-	MOVQ half+80(FP), AX
+// func dotBytesQ5_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
+TEXT ·dotBytesQ5_KVNNI(SB), NOSPLIT, $136-88
+	MOVQ ·prefetchAhead+0(SB), AX
 	LEAQ (SP), R10
 	LEAQ 64(SP), R11
 
@@ -10380,7 +10102,7 @@ row:
 	LEAQ   (CX)(DI*1), DX
 	LEAQ   (DX)(DI*1), BX
 	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
+	MOVQ   blocks+80(FP), DI
 	MOVQ   DI, 128(SP)
 	MOVQ   x+48(FP), DI
 	MOVQ   dx+56(FP), R8
@@ -10422,12 +10144,12 @@ each:
 	VMOVQ        R14, X9
 	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y9, Y9
-	MOVWQZX      (CX), R12
-	VBROADCASTSS (AX)(R12*4), Y10
+	VPBROADCASTW (CX), X10
+	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, (R10)
-	MOVWQZX      2(CX), R12
-	VBROADCASTSS (AX)(R12*4), Y8
+	VPBROADCASTW 2(CX), X8
+	VCVTPH2PS    X8, Y8
 	VMULPS       Y8, Y9, Y9
 	VMOVUPS      Y9, (R11)
 	VMOVDQU      16(CX), Y8
@@ -10555,12 +10277,12 @@ each:
 	VMOVQ        R14, X9
 	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y9, Y9
-	MOVWQZX      (DX), R12
-	VBROADCASTSS (AX)(R12*4), Y10
+	VPBROADCASTW (DX), X10
+	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, (R10)
-	MOVWQZX      2(DX), R12
-	VBROADCASTSS (AX)(R12*4), Y8
+	VPBROADCASTW 2(DX), X8
+	VCVTPH2PS    X8, Y8
 	VMULPS       Y8, Y9, Y9
 	VMOVUPS      Y9, (R11)
 	VMOVDQU      16(DX), Y8
@@ -10688,12 +10410,12 @@ each:
 	VMOVQ        R14, X9
 	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y9, Y9
-	MOVWQZX      (BX), R12
-	VBROADCASTSS (AX)(R12*4), Y10
+	VPBROADCASTW (BX), X10
+	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, (R10)
-	MOVWQZX      2(BX), R12
-	VBROADCASTSS (AX)(R12*4), Y8
+	VPBROADCASTW 2(BX), X8
+	VCVTPH2PS    X8, Y8
 	VMULPS       Y8, Y9, Y9
 	VMOVUPS      Y9, (R11)
 	VMOVDQU      16(BX), Y8
@@ -10821,12 +10543,12 @@ each:
 	VMOVQ        R14, X9
 	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y9, Y9
-	MOVWQZX      (SI), R12
-	VBROADCASTSS (AX)(R12*4), Y10
+	VPBROADCASTW (SI), X10
+	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, (R10)
-	MOVWQZX      2(SI), R12
-	VBROADCASTSS (AX)(R12*4), Y8
+	VPBROADCASTW 2(SI), X8
+	VCVTPH2PS    X8, Y8
 	VMULPS       Y8, Y9, Y9
 	VMOVUPS      Y9, (R11)
 	VMOVDQU      16(SI), Y8
@@ -10927,37 +10649,18 @@ each:
 	VFMADD231PS  Y8, Y10, Y6
 	VMOVUPS      64(SP), Y8
 	VFMADD231PS  (R9), Y8, Y7
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near35
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4160(CX)
-	PREFETCHT0   4224(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	PREFETCHT0   4224(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4160(BX)
-	PREFETCHT0   4224(BX)
-	PREFETCHT0   4096(SI)
-	PREFETCHT0   4160(SI)
-	PREFETCHT0   4224(SI)
-	JMP          prefetched35
-
-near35:
-	PREFETCHT0 1024(CX)
-	PREFETCHT0 1088(CX)
-	PREFETCHT0 1152(CX)
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1024(BX)
-	PREFETCHT0 1088(BX)
-	PREFETCHT0 1152(BX)
-	PREFETCHT0 1024(SI)
-	PREFETCHT0 1088(SI)
-	PREFETCHT0 1152(SI)
-
-prefetched35:
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   64(CX)(AX*1)
+	PREFETCHT0   128(CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   64(DX)(AX*1)
+	PREFETCHT0   128(DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   64(BX)(AX*1)
+	PREFETCHT0   128(BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	PREFETCHT0   64(SI)(AX*1)
+	PREFETCHT0   128(SI)(AX*1)
 	ADDQ         $0x000000b0, CX
 	ADDQ         $0x000000b0, DX
 	ADDQ         $0x000000b0, BX
@@ -11012,12 +10715,12 @@ prefetched35:
 	VZEROUPPER
 	RET
 
-// func dotBytesQ6_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ6_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 // Requires: AVX, AVX2, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ6_KVNNI(SB), NOSPLIT, $136-96
-	MOVQ         half+80(FP), AX
-	LEAQ         (SP), AX
-	LEAQ         64(SP), AX
+TEXT ·dotBytesQ6_KVNNI(SB), NOSPLIT, $136-88
+	MOVQ         ·prefetchAhead+0(SB), AX
+	LEAQ         (SP), CX
+	LEAQ         64(SP), CX
 	VPBROADCASTD c0f0f0f0f<>+0(SB), Y31
 	VPBROADCASTD c3f3f3f3f<>+0(SB), Y30
 	VMOVDQU32    laneOrder0<>+0(SB), Y29
@@ -11026,45 +10729,45 @@ TEXT ·dotBytesQ6_KVNNI(SB), NOSPLIT, $136-96
 	VMOVDQU32    laneOrder3<>+0(SB), Y26
 
 row:
-	MOVQ   w+16(FP), AX
-	MOVQ   gap+24(FP), SI
-	LEAQ   (AX)(SI*1), CX
-	LEAQ   (CX)(SI*1), DX
-	LEAQ   (DX)(SI*1), BX
-	MOVQ   blocks+88(FP), SI
-	MOVQ   SI, 128(SP)
-	MOVQ   x+48(FP), SI
-	MOVQ   dx+56(FP), DI
-	MOVQ   excess+72(FP), R8
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+80(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
+	MOVQ   excess+72(FP), R9
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
 each:
-	VPMOVZXDQ     (DI), Z4
+	VPMOVZXDQ     (R8), Z4
 	VMOVSLDUP     Z4, Z4
-	VPBROADCASTW  208(AX), Y6
+	VPBROADCASTW  208(CX), Y6
 	VCVTPH2PS     Y6, Z6
-	VPMOVSXBD     192(AX), Z5
+	VPMOVSXBD     192(CX), Z5
 	VCVTDQ2PS     Z5, Z5
 	VMULPS        Z6, Z5, Z5
 	VMULPS        Z4, Z5, Z5
-	VPBROADCASTW  208(CX), Y7
+	VPBROADCASTW  208(DX), Y7
 	VCVTPH2PS     Y7, Z7
-	VPMOVSXBD     192(CX), Z6
+	VPMOVSXBD     192(DX), Z6
 	VCVTDQ2PS     Z6, Z6
 	VMULPS        Z7, Z6, Z6
 	VMULPS        Z4, Z6, Z6
-	VPBROADCASTW  208(DX), Y8
+	VPBROADCASTW  208(BX), Y8
 	VCVTPH2PS     Y8, Z8
-	VPMOVSXBD     192(DX), Z7
+	VPMOVSXBD     192(BX), Z7
 	VCVTDQ2PS     Z7, Z7
 	VMULPS        Z8, Z7, Z7
 	VMULPS        Z4, Z7, Z7
-	VPBROADCASTW  208(BX), Y9
+	VPBROADCASTW  208(SI), Y9
 	VCVTPH2PS     Y9, Z9
-	VPMOVSXBD     192(BX), Z8
+	VPMOVSXBD     192(SI), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z9, Z8, Z8
 	VMULPS        Z4, Z8, Z8
@@ -11072,12 +10775,12 @@ each:
 	VEXTRACTF32X8 $0x01, Z6, Y9
 	VEXTRACTF32X8 $0x01, Z7, Y10
 	VEXTRACTF32X8 $0x01, Z8, Y11
-	VMOVUPS       (SI), Y12
-	VMOVUPS       (R8), Y13
-	VMOVUPS       64(SI), Y14
-	VMOVUPS       64(R8), Y15
-	VMOVUPS       128(AX), Y16
-	VMOVUPS       (AX), Y17
+	VMOVUPS       (DI), Y12
+	VMOVUPS       (R9), Y13
+	VMOVUPS       64(DI), Y14
+	VMOVUPS       64(R9), Y15
+	VMOVUPS       128(CX), Y16
+	VMOVUPS       (CX), Y17
 	VPSLLW        $0x04, Y16, Y19
 	VPTERNLOGD    $0xd8, Y31, Y17, Y19
 	VPANDD        Y30, Y19, Y19
@@ -11095,8 +10798,8 @@ each:
 	VCVTDQ2PS     Y17, Y17
 	VPERMPS       Y5, Y27, Y16
 	VFMADD231PS   Y16, Y17, Y0
-	VMOVUPS       128(CX), Y16
-	VMOVUPS       (CX), Y17
+	VMOVUPS       128(DX), Y16
+	VMOVUPS       (DX), Y17
 	VPSLLW        $0x04, Y16, Y19
 	VPTERNLOGD    $0xd8, Y31, Y17, Y19
 	VPANDD        Y30, Y19, Y19
@@ -11114,8 +10817,8 @@ each:
 	VCVTDQ2PS     Y17, Y17
 	VPERMPS       Y6, Y27, Y16
 	VFMADD231PS   Y16, Y17, Y1
-	VMOVUPS       128(DX), Y16
-	VMOVUPS       (DX), Y17
+	VMOVUPS       128(BX), Y16
+	VMOVUPS       (BX), Y17
 	VPSLLW        $0x04, Y16, Y19
 	VPTERNLOGD    $0xd8, Y31, Y17, Y19
 	VPANDD        Y30, Y19, Y19
@@ -11133,8 +10836,8 @@ each:
 	VCVTDQ2PS     Y17, Y17
 	VPERMPS       Y7, Y27, Y16
 	VFMADD231PS   Y16, Y17, Y2
-	VMOVUPS       128(BX), Y16
-	VMOVUPS       (BX), Y17
+	VMOVUPS       128(SI), Y16
+	VMOVUPS       (SI), Y17
 	VPSLLW        $0x04, Y16, Y18
 	VPTERNLOGD    $0xd8, Y31, Y17, Y18
 	VPANDD        Y30, Y18, Y18
@@ -11152,12 +10855,12 @@ each:
 	VCVTDQ2PS     Y13, Y13
 	VPERMPS       Y8, Y27, Y12
 	VFMADD231PS   Y12, Y13, Y3
-	VMOVUPS       32(SI), Y12
-	VMOVUPS       32(R8), Y13
-	VMOVUPS       96(SI), Y14
-	VMOVUPS       96(R8), Y15
-	VMOVUPS       128(AX), Y16
-	VMOVUPS       32(AX), Y17
+	VMOVUPS       32(DI), Y12
+	VMOVUPS       32(R9), Y13
+	VMOVUPS       96(DI), Y14
+	VMOVUPS       96(R9), Y15
+	VMOVUPS       128(CX), Y16
+	VMOVUPS       32(CX), Y17
 	VPSLLW        $0x02, Y16, Y19
 	VPTERNLOGD    $0xd8, Y31, Y17, Y19
 	VPANDD        Y30, Y19, Y19
@@ -11175,8 +10878,8 @@ each:
 	VCVTDQ2PS     Y17, Y17
 	VPERMPS       Y5, Y26, Y5
 	VFMADD231PS   Y5, Y17, Y0
-	VMOVUPS       128(CX), Y5
-	VMOVUPS       32(CX), Y16
+	VMOVUPS       128(DX), Y5
+	VMOVUPS       32(DX), Y16
 	VPSLLW        $0x02, Y5, Y18
 	VPTERNLOGD    $0xd8, Y31, Y16, Y18
 	VPANDD        Y30, Y18, Y18
@@ -11194,8 +10897,8 @@ each:
 	VCVTDQ2PS     Y16, Y16
 	VPERMPS       Y6, Y26, Y5
 	VFMADD231PS   Y5, Y16, Y1
-	VMOVUPS       128(DX), Y5
-	VMOVUPS       32(DX), Y6
+	VMOVUPS       128(BX), Y5
+	VMOVUPS       32(BX), Y6
 	VPSLLW        $0x02, Y5, Y17
 	VPTERNLOGD    $0xd8, Y31, Y6, Y17
 	VPANDD        Y30, Y17, Y17
@@ -11213,8 +10916,8 @@ each:
 	VCVTDQ2PS     Y6, Y6
 	VPERMPS       Y7, Y26, Y5
 	VFMADD231PS   Y5, Y6, Y2
-	VMOVUPS       128(BX), Y5
-	VMOVUPS       32(BX), Y6
+	VMOVUPS       128(SI), Y5
+	VMOVUPS       32(SI), Y6
 	VPSLLW        $0x02, Y5, Y7
 	VPTERNLOGD    $0xd8, Y31, Y6, Y7
 	VPANDD        Y30, Y7, Y7
@@ -11232,12 +10935,12 @@ each:
 	VCVTDQ2PS     Y6, Y6
 	VPERMPS       Y8, Y26, Y5
 	VFMADD231PS   Y5, Y6, Y3
-	VMOVUPS       128(SI), Y5
-	VMOVUPS       128(R8), Y6
-	VMOVUPS       192(SI), Y7
-	VMOVUPS       192(R8), Y8
-	VMOVUPS       160(AX), Y12
-	VMOVUPS       64(AX), Y13
+	VMOVUPS       128(DI), Y5
+	VMOVUPS       128(R9), Y6
+	VMOVUPS       192(DI), Y7
+	VMOVUPS       192(R9), Y8
+	VMOVUPS       160(CX), Y12
+	VMOVUPS       64(CX), Y13
 	VPSLLW        $0x04, Y12, Y15
 	VPTERNLOGD    $0xd8, Y31, Y13, Y15
 	VPANDD        Y30, Y15, Y15
@@ -11255,8 +10958,8 @@ each:
 	VCVTDQ2PS     Y13, Y13
 	VPERMPS       Y4, Y27, Y12
 	VFMADD231PS   Y12, Y13, Y0
-	VMOVUPS       160(CX), Y12
-	VMOVUPS       64(CX), Y13
+	VMOVUPS       160(DX), Y12
+	VMOVUPS       64(DX), Y13
 	VPSLLW        $0x04, Y12, Y15
 	VPTERNLOGD    $0xd8, Y31, Y13, Y15
 	VPANDD        Y30, Y15, Y15
@@ -11274,8 +10977,8 @@ each:
 	VCVTDQ2PS     Y13, Y13
 	VPERMPS       Y9, Y27, Y12
 	VFMADD231PS   Y12, Y13, Y1
-	VMOVUPS       160(DX), Y12
-	VMOVUPS       64(DX), Y13
+	VMOVUPS       160(BX), Y12
+	VMOVUPS       64(BX), Y13
 	VPSLLW        $0x04, Y12, Y15
 	VPTERNLOGD    $0xd8, Y31, Y13, Y15
 	VPANDD        Y30, Y15, Y15
@@ -11293,8 +10996,8 @@ each:
 	VCVTDQ2PS     Y13, Y13
 	VPERMPS       Y10, Y27, Y12
 	VFMADD231PS   Y12, Y13, Y2
-	VMOVUPS       160(BX), Y12
-	VMOVUPS       64(BX), Y13
+	VMOVUPS       160(SI), Y12
+	VMOVUPS       64(SI), Y13
 	VPSLLW        $0x04, Y12, Y14
 	VPTERNLOGD    $0xd8, Y31, Y13, Y14
 	VPANDD        Y30, Y14, Y14
@@ -11312,12 +11015,12 @@ each:
 	VCVTDQ2PS     Y6, Y6
 	VPERMPS       Y11, Y27, Y5
 	VFMADD231PS   Y5, Y6, Y3
-	VMOVUPS       160(SI), Y5
-	VMOVUPS       160(R8), Y6
-	VMOVUPS       224(SI), Y7
-	VMOVUPS       224(R8), Y8
-	VMOVUPS       160(AX), Y12
-	VMOVUPS       96(AX), Y13
+	VMOVUPS       160(DI), Y5
+	VMOVUPS       160(R9), Y6
+	VMOVUPS       224(DI), Y7
+	VMOVUPS       224(R9), Y8
+	VMOVUPS       160(CX), Y12
+	VMOVUPS       96(CX), Y13
 	VPSLLW        $0x02, Y12, Y15
 	VPTERNLOGD    $0xd8, Y31, Y13, Y15
 	VPANDD        Y30, Y15, Y15
@@ -11335,8 +11038,8 @@ each:
 	VCVTDQ2PS     Y13, Y13
 	VPERMPS       Y4, Y26, Y4
 	VFMADD231PS   Y4, Y13, Y0
-	VMOVUPS       160(CX), Y4
-	VMOVUPS       96(CX), Y12
+	VMOVUPS       160(DX), Y4
+	VMOVUPS       96(DX), Y12
 	VPSLLW        $0x02, Y4, Y14
 	VPTERNLOGD    $0xd8, Y31, Y12, Y14
 	VPANDD        Y30, Y14, Y14
@@ -11354,8 +11057,8 @@ each:
 	VCVTDQ2PS     Y12, Y12
 	VPERMPS       Y9, Y26, Y4
 	VFMADD231PS   Y4, Y12, Y1
-	VMOVUPS       160(DX), Y4
-	VMOVUPS       96(DX), Y9
+	VMOVUPS       160(BX), Y4
+	VMOVUPS       96(BX), Y9
 	VPSLLW        $0x02, Y4, Y13
 	VPTERNLOGD    $0xd8, Y31, Y9, Y13
 	VPANDD        Y30, Y13, Y13
@@ -11373,8 +11076,8 @@ each:
 	VCVTDQ2PS     Y9, Y9
 	VPERMPS       Y10, Y26, Y4
 	VFMADD231PS   Y4, Y9, Y2
-	VMOVUPS       160(BX), Y4
-	VMOVUPS       96(BX), Y9
+	VMOVUPS       160(SI), Y4
+	VMOVUPS       96(SI), Y9
 	VPSLLW        $0x02, Y4, Y10
 	VPTERNLOGD    $0xd8, Y31, Y9, Y10
 	VPANDD        Y30, Y10, Y10
@@ -11392,92 +11095,69 @@ each:
 	VCVTDQ2PS     Y5, Y5
 	VPERMPS       Y11, Y26, Y4
 	VFMADD231PS   Y4, Y5, Y3
-	CMPB          ·prefetchesFar+0(SB), $0x00
-	JEQ           near36
-	PREFETCHT0    4096(AX)
-	PREFETCHT0    4160(AX)
-	PREFETCHT0    4224(AX)
-	PREFETCHT0    4288(AX)
-	PREFETCHT0    4096(CX)
-	PREFETCHT0    4160(CX)
-	PREFETCHT0    4224(CX)
-	PREFETCHT0    4288(CX)
-	PREFETCHT0    4096(DX)
-	PREFETCHT0    4160(DX)
-	PREFETCHT0    4224(DX)
-	PREFETCHT0    4288(DX)
-	PREFETCHT0    4096(BX)
-	PREFETCHT0    4160(BX)
-	PREFETCHT0    4224(BX)
-	PREFETCHT0    4288(BX)
-	JMP           prefetched36
-
-near36:
-	PREFETCHT0 1024(AX)
-	PREFETCHT0 1088(AX)
-	PREFETCHT0 1152(AX)
-	PREFETCHT0 1216(AX)
-	PREFETCHT0 1024(CX)
-	PREFETCHT0 1088(CX)
-	PREFETCHT0 1152(CX)
-	PREFETCHT0 1216(CX)
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	PREFETCHT0 1024(BX)
-	PREFETCHT0 1088(BX)
-	PREFETCHT0 1152(BX)
-	PREFETCHT0 1216(BX)
-
-prefetched36:
-	ADDQ         $0x000000d2, AX
-	ADDQ         $0x000000d2, CX
-	ADDQ         $0x000000d2, DX
-	ADDQ         $0x000000d2, BX
-	ADDQ         $0x00000100, SI
-	ADDQ         $0x00000100, R8
-	ADDQ         $0x00000020, DI
-	DECQ         128(SP)
-	JNE          each
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), DI
-	MOVQ         lead+8(FP), SI
-	VMOVSS       X4, (DI)
-	LEAQ         (DI)(SI*4), DI
-	VMOVSS       X0, (DI)
-	LEAQ         (DI)(SI*4), DI
-	VMOVSS       X1, (DI)
-	LEAQ         (DI)(SI*4), DI
-	VMOVSS       X2, (DI)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), SI
-	ADDQ         SI, w+16(FP)
-	DECQ         rows+40(FP)
-	JNE          row
+	PREFETCHT0    (CX)(AX*1)
+	PREFETCHT0    64(CX)(AX*1)
+	PREFETCHT0    128(CX)(AX*1)
+	PREFETCHT0    192(CX)(AX*1)
+	PREFETCHT0    (DX)(AX*1)
+	PREFETCHT0    64(DX)(AX*1)
+	PREFETCHT0    128(DX)(AX*1)
+	PREFETCHT0    192(DX)(AX*1)
+	PREFETCHT0    (BX)(AX*1)
+	PREFETCHT0    64(BX)(AX*1)
+	PREFETCHT0    128(BX)(AX*1)
+	PREFETCHT0    192(BX)(AX*1)
+	PREFETCHT0    (SI)(AX*1)
+	PREFETCHT0    64(SI)(AX*1)
+	PREFETCHT0    128(SI)(AX*1)
+	PREFETCHT0    192(SI)(AX*1)
+	ADDQ          $0x000000d2, CX
+	ADDQ          $0x000000d2, DX
+	ADDQ          $0x000000d2, BX
+	ADDQ          $0x000000d2, SI
+	ADDQ          $0x00000100, DI
+	ADDQ          $0x00000100, R9
+	ADDQ          $0x00000020, R8
+	DECQ          128(SP)
+	JNE           each
+	VEXTRACTF128  $0x01, Y0, X4
+	VADDPS        X4, X0, X4
+	VPERMILPS     $0x0e, X4, X0
+	VADDPS        X0, X4, X4
+	VPERMILPS     $0x01, X4, X0
+	VADDSS        X0, X4, X4
+	VEXTRACTF128  $0x01, Y1, X0
+	VADDPS        X0, X1, X0
+	VPERMILPS     $0x0e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x01, X0, X1
+	VADDSS        X1, X0, X0
+	VEXTRACTF128  $0x01, Y2, X1
+	VADDPS        X1, X2, X1
+	VPERMILPS     $0x0e, X1, X2
+	VADDPS        X2, X1, X1
+	VPERMILPS     $0x01, X1, X2
+	VADDSS        X2, X1, X1
+	VEXTRACTF128  $0x01, Y3, X2
+	VADDPS        X2, X3, X2
+	VPERMILPS     $0x0e, X2, X3
+	VADDPS        X3, X2, X2
+	VPERMILPS     $0x01, X2, X3
+	VADDSS        X3, X2, X2
+	MOVQ          dst+0(FP), R8
+	MOVQ          lead+8(FP), DI
+	VMOVSS        X4, (R8)
+	LEAQ          (R8)(DI*4), R8
+	VMOVSS        X0, (R8)
+	LEAQ          (R8)(DI*4), R8
+	VMOVSS        X1, (R8)
+	LEAQ          (R8)(DI*4), R8
+	VMOVSS        X2, (R8)
+	ADDQ          $0x04, dst+0(FP)
+	MOVQ          stride+32(FP), DI
+	ADDQ          DI, w+16(FP)
+	DECQ          rows+40(FP)
+	JNE           row
 	VZEROUPPER
 	RET
 
@@ -11539,380 +11219,353 @@ DATA laneOrder3<>+24(SB)/4, $0x00000007
 DATA laneOrder3<>+28(SB)/4, $0x00000007
 GLOBL laneOrder3<>(SB), RODATA|NOPTR, $32
 
-// func dotBytesQ8_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ8_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ8_KVNNI(SB), NOSPLIT, $136-96
-	MOVQ half+80(FP), AX
-	LEAQ (SP), R9
-	LEAQ 64(SP), AX
+TEXT ·dotBytesQ8_KVNNI(SB), NOSPLIT, $136-88
+	MOVQ ·prefetchAhead+0(SB), AX
+	LEAQ (SP), R10
+	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), AX
-	MOVQ   gap+24(FP), SI
-	LEAQ   (AX)(SI*1), CX
-	LEAQ   (CX)(SI*1), DX
-	LEAQ   (DX)(SI*1), BX
-	MOVQ   blocks+88(FP), SI
-	MOVQ   SI, 128(SP)
-	MOVQ   x+48(FP), SI
-	MOVQ   dx+56(FP), DI
-	MOVQ   excess+72(FP), R8
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+80(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
+	MOVQ   excess+72(FP), R9
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
 each:
-	VBROADCASTSS (AX), Y4
-	VMOVUPS      Y4, (R9)
-	VMOVDQU      4(AX), Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (DI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      (R8), Y6
-	VPDPBUSD     (SI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVDQU      36(AX), Y4
-	VBROADCASTSS 4(SP), Y5
-	VBROADCASTSS 4(DI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      32(R8), Y6
-	VPDPBUSD     32(SI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVDQU      68(AX), Y4
-	VBROADCASTSS 8(SP), Y5
-	VBROADCASTSS 8(DI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      64(R8), Y6
-	VPDPBUSD     64(SI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVDQU      100(AX), Y4
-	VBROADCASTSS 12(SP), Y5
-	VBROADCASTSS 12(DI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      96(R8), Y6
-	VPDPBUSD     96(SI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVDQU      132(AX), Y4
-	VBROADCASTSS 16(SP), Y5
-	VBROADCASTSS 16(DI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      128(R8), Y6
-	VPDPBUSD     128(SI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVDQU      164(AX), Y4
-	VBROADCASTSS 20(SP), Y5
-	VBROADCASTSS 20(DI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      160(R8), Y6
-	VPDPBUSD     160(SI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVDQU      196(AX), Y4
-	VBROADCASTSS 24(SP), Y5
-	VBROADCASTSS 24(DI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      192(R8), Y6
-	VPDPBUSD     192(SI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVDQU      228(AX), Y4
-	VBROADCASTSS 28(SP), Y5
-	VBROADCASTSS 28(DI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      224(R8), Y6
-	VPDPBUSD     224(SI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
 	VBROADCASTSS (CX), Y4
-	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y4, (R10)
 	VMOVDQU      4(CX), Y4
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (DI), Y6
+	VBROADCASTSS (R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      (R8), Y6
-	VPDPBUSD     (SI), Y4, Y6
+	VMOVDQU      (R9), Y6
+	VPDPBUSD     (DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
+	VFMADD231PS  Y5, Y6, Y0
 	VMOVDQU      36(CX), Y4
 	VBROADCASTSS 4(SP), Y5
-	VBROADCASTSS 4(DI), Y6
+	VBROADCASTSS 4(R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      32(R8), Y6
-	VPDPBUSD     32(SI), Y4, Y6
+	VMOVDQU      32(R9), Y6
+	VPDPBUSD     32(DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
+	VFMADD231PS  Y5, Y6, Y0
 	VMOVDQU      68(CX), Y4
 	VBROADCASTSS 8(SP), Y5
-	VBROADCASTSS 8(DI), Y6
+	VBROADCASTSS 8(R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      64(R8), Y6
-	VPDPBUSD     64(SI), Y4, Y6
+	VMOVDQU      64(R9), Y6
+	VPDPBUSD     64(DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
+	VFMADD231PS  Y5, Y6, Y0
 	VMOVDQU      100(CX), Y4
 	VBROADCASTSS 12(SP), Y5
-	VBROADCASTSS 12(DI), Y6
+	VBROADCASTSS 12(R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      96(R8), Y6
-	VPDPBUSD     96(SI), Y4, Y6
+	VMOVDQU      96(R9), Y6
+	VPDPBUSD     96(DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
+	VFMADD231PS  Y5, Y6, Y0
 	VMOVDQU      132(CX), Y4
 	VBROADCASTSS 16(SP), Y5
-	VBROADCASTSS 16(DI), Y6
+	VBROADCASTSS 16(R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      128(R8), Y6
-	VPDPBUSD     128(SI), Y4, Y6
+	VMOVDQU      128(R9), Y6
+	VPDPBUSD     128(DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
+	VFMADD231PS  Y5, Y6, Y0
 	VMOVDQU      164(CX), Y4
 	VBROADCASTSS 20(SP), Y5
-	VBROADCASTSS 20(DI), Y6
+	VBROADCASTSS 20(R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      160(R8), Y6
-	VPDPBUSD     160(SI), Y4, Y6
+	VMOVDQU      160(R9), Y6
+	VPDPBUSD     160(DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
+	VFMADD231PS  Y5, Y6, Y0
 	VMOVDQU      196(CX), Y4
 	VBROADCASTSS 24(SP), Y5
-	VBROADCASTSS 24(DI), Y6
+	VBROADCASTSS 24(R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      192(R8), Y6
-	VPDPBUSD     192(SI), Y4, Y6
+	VMOVDQU      192(R9), Y6
+	VPDPBUSD     192(DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
+	VFMADD231PS  Y5, Y6, Y0
 	VMOVDQU      228(CX), Y4
 	VBROADCASTSS 28(SP), Y5
-	VBROADCASTSS 28(DI), Y6
+	VBROADCASTSS 28(R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      224(R8), Y6
-	VPDPBUSD     224(SI), Y4, Y6
+	VMOVDQU      224(R9), Y6
+	VPDPBUSD     224(DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
+	VFMADD231PS  Y5, Y6, Y0
 	VBROADCASTSS (DX), Y4
-	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y4, (R10)
 	VMOVDQU      4(DX), Y4
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (DI), Y6
+	VBROADCASTSS (R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      (R8), Y6
-	VPDPBUSD     (SI), Y4, Y6
+	VMOVDQU      (R9), Y6
+	VPDPBUSD     (DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y1
 	VMOVDQU      36(DX), Y4
 	VBROADCASTSS 4(SP), Y5
-	VBROADCASTSS 4(DI), Y6
+	VBROADCASTSS 4(R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      32(R8), Y6
-	VPDPBUSD     32(SI), Y4, Y6
+	VMOVDQU      32(R9), Y6
+	VPDPBUSD     32(DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y1
 	VMOVDQU      68(DX), Y4
 	VBROADCASTSS 8(SP), Y5
-	VBROADCASTSS 8(DI), Y6
+	VBROADCASTSS 8(R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      64(R8), Y6
-	VPDPBUSD     64(SI), Y4, Y6
+	VMOVDQU      64(R9), Y6
+	VPDPBUSD     64(DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y1
 	VMOVDQU      100(DX), Y4
 	VBROADCASTSS 12(SP), Y5
-	VBROADCASTSS 12(DI), Y6
+	VBROADCASTSS 12(R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      96(R8), Y6
-	VPDPBUSD     96(SI), Y4, Y6
+	VMOVDQU      96(R9), Y6
+	VPDPBUSD     96(DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y1
 	VMOVDQU      132(DX), Y4
 	VBROADCASTSS 16(SP), Y5
-	VBROADCASTSS 16(DI), Y6
+	VBROADCASTSS 16(R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      128(R8), Y6
-	VPDPBUSD     128(SI), Y4, Y6
+	VMOVDQU      128(R9), Y6
+	VPDPBUSD     128(DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y1
 	VMOVDQU      164(DX), Y4
 	VBROADCASTSS 20(SP), Y5
-	VBROADCASTSS 20(DI), Y6
+	VBROADCASTSS 20(R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      160(R8), Y6
-	VPDPBUSD     160(SI), Y4, Y6
+	VMOVDQU      160(R9), Y6
+	VPDPBUSD     160(DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y1
 	VMOVDQU      196(DX), Y4
 	VBROADCASTSS 24(SP), Y5
-	VBROADCASTSS 24(DI), Y6
+	VBROADCASTSS 24(R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      192(R8), Y6
-	VPDPBUSD     192(SI), Y4, Y6
+	VMOVDQU      192(R9), Y6
+	VPDPBUSD     192(DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y1
 	VMOVDQU      228(DX), Y4
 	VBROADCASTSS 28(SP), Y5
-	VBROADCASTSS 28(DI), Y6
+	VBROADCASTSS 28(R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      224(R8), Y6
-	VPDPBUSD     224(SI), Y4, Y6
+	VMOVDQU      224(R9), Y6
+	VPDPBUSD     224(DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y1
 	VBROADCASTSS (BX), Y4
-	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y4, (R10)
 	VMOVDQU      4(BX), Y4
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (DI), Y6
+	VBROADCASTSS (R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      (R8), Y6
-	VPDPBUSD     (SI), Y4, Y6
+	VMOVDQU      (R9), Y6
+	VPDPBUSD     (DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y3
+	VFMADD231PS  Y5, Y6, Y2
 	VMOVDQU      36(BX), Y4
 	VBROADCASTSS 4(SP), Y5
-	VBROADCASTSS 4(DI), Y6
+	VBROADCASTSS 4(R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      32(R8), Y6
-	VPDPBUSD     32(SI), Y4, Y6
+	VMOVDQU      32(R9), Y6
+	VPDPBUSD     32(DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y3
+	VFMADD231PS  Y5, Y6, Y2
 	VMOVDQU      68(BX), Y4
 	VBROADCASTSS 8(SP), Y5
-	VBROADCASTSS 8(DI), Y6
+	VBROADCASTSS 8(R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      64(R8), Y6
-	VPDPBUSD     64(SI), Y4, Y6
+	VMOVDQU      64(R9), Y6
+	VPDPBUSD     64(DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y3
+	VFMADD231PS  Y5, Y6, Y2
 	VMOVDQU      100(BX), Y4
 	VBROADCASTSS 12(SP), Y5
-	VBROADCASTSS 12(DI), Y6
+	VBROADCASTSS 12(R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      96(R8), Y6
-	VPDPBUSD     96(SI), Y4, Y6
+	VMOVDQU      96(R9), Y6
+	VPDPBUSD     96(DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y3
+	VFMADD231PS  Y5, Y6, Y2
 	VMOVDQU      132(BX), Y4
 	VBROADCASTSS 16(SP), Y5
-	VBROADCASTSS 16(DI), Y6
+	VBROADCASTSS 16(R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      128(R8), Y6
-	VPDPBUSD     128(SI), Y4, Y6
+	VMOVDQU      128(R9), Y6
+	VPDPBUSD     128(DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y3
+	VFMADD231PS  Y5, Y6, Y2
 	VMOVDQU      164(BX), Y4
 	VBROADCASTSS 20(SP), Y5
-	VBROADCASTSS 20(DI), Y6
+	VBROADCASTSS 20(R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      160(R8), Y6
-	VPDPBUSD     160(SI), Y4, Y6
+	VMOVDQU      160(R9), Y6
+	VPDPBUSD     160(DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y3
+	VFMADD231PS  Y5, Y6, Y2
 	VMOVDQU      196(BX), Y4
 	VBROADCASTSS 24(SP), Y5
-	VBROADCASTSS 24(DI), Y6
+	VBROADCASTSS 24(R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      192(R8), Y6
-	VPDPBUSD     192(SI), Y4, Y6
+	VMOVDQU      192(R9), Y6
+	VPDPBUSD     192(DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y3
+	VFMADD231PS  Y5, Y6, Y2
 	VMOVDQU      228(BX), Y4
 	VBROADCASTSS 28(SP), Y5
-	VBROADCASTSS 28(DI), Y6
+	VBROADCASTSS 28(R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      224(R8), Y6
-	VPDPBUSD     224(SI), Y4, Y6
+	VMOVDQU      224(R9), Y6
+	VPDPBUSD     224(DI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS (SI), Y4
+	VMOVUPS      Y4, (R10)
+	VMOVDQU      4(SI), Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      (R9), Y6
+	VPDPBUSD     (DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
 	VFMADD231PS  Y5, Y6, Y3
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near37
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4160(CX)
-	PREFETCHT0   4224(CX)
-	PREFETCHT0   4288(CX)
-	PREFETCHT0   4352(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	PREFETCHT0   4224(DX)
-	PREFETCHT0   4288(DX)
-	PREFETCHT0   4352(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4160(BX)
-	PREFETCHT0   4224(BX)
-	PREFETCHT0   4288(BX)
-	PREFETCHT0   4352(BX)
-	JMP          prefetched37
-
-near37:
-	PREFETCHT0 1024(AX)
-	PREFETCHT0 1088(AX)
-	PREFETCHT0 1152(AX)
-	PREFETCHT0 1216(AX)
-	PREFETCHT0 1280(AX)
-	PREFETCHT0 1024(CX)
-	PREFETCHT0 1088(CX)
-	PREFETCHT0 1152(CX)
-	PREFETCHT0 1216(CX)
-	PREFETCHT0 1280(CX)
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1024(BX)
-	PREFETCHT0 1088(BX)
-	PREFETCHT0 1152(BX)
-	PREFETCHT0 1216(BX)
-	PREFETCHT0 1280(BX)
-
-prefetched37:
-	ADDQ         $0x00000124, AX
+	VMOVDQU      36(SI), Y4
+	VBROADCASTSS 4(SP), Y5
+	VBROADCASTSS 4(R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      32(R9), Y6
+	VPDPBUSD     32(DI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      68(SI), Y4
+	VBROADCASTSS 8(SP), Y5
+	VBROADCASTSS 8(R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      64(R9), Y6
+	VPDPBUSD     64(DI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      100(SI), Y4
+	VBROADCASTSS 12(SP), Y5
+	VBROADCASTSS 12(R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      96(R9), Y6
+	VPDPBUSD     96(DI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      132(SI), Y4
+	VBROADCASTSS 16(SP), Y5
+	VBROADCASTSS 16(R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      128(R9), Y6
+	VPDPBUSD     128(DI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      164(SI), Y4
+	VBROADCASTSS 20(SP), Y5
+	VBROADCASTSS 20(R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      160(R9), Y6
+	VPDPBUSD     160(DI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      196(SI), Y4
+	VBROADCASTSS 24(SP), Y5
+	VBROADCASTSS 24(R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      192(R9), Y6
+	VPDPBUSD     192(DI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      228(SI), Y4
+	VBROADCASTSS 28(SP), Y5
+	VBROADCASTSS 28(R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      224(R9), Y6
+	VPDPBUSD     224(DI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   64(CX)(AX*1)
+	PREFETCHT0   128(CX)(AX*1)
+	PREFETCHT0   192(CX)(AX*1)
+	PREFETCHT0   256(CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   64(DX)(AX*1)
+	PREFETCHT0   128(DX)(AX*1)
+	PREFETCHT0   192(DX)(AX*1)
+	PREFETCHT0   256(DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   64(BX)(AX*1)
+	PREFETCHT0   128(BX)(AX*1)
+	PREFETCHT0   192(BX)(AX*1)
+	PREFETCHT0   256(BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	PREFETCHT0   64(SI)(AX*1)
+	PREFETCHT0   128(SI)(AX*1)
+	PREFETCHT0   192(SI)(AX*1)
+	PREFETCHT0   256(SI)(AX*1)
 	ADDQ         $0x00000124, CX
 	ADDQ         $0x00000124, DX
 	ADDQ         $0x00000124, BX
-	ADDQ         $0x00000100, SI
-	ADDQ         $0x00000100, R8
-	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000124, SI
+	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000020, R8
 	DECQ         128(SP)
 	JNE          each
 	VEXTRACTF128 $0x01, Y0, X4
@@ -11939,27 +11592,27 @@ prefetched37:
 	VADDPS       X3, X2, X2
 	VPERMILPS    $0x01, X2, X3
 	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), DI
-	MOVQ         lead+8(FP), SI
-	VMOVSS       X4, (DI)
-	LEAQ         (DI)(SI*4), DI
-	VMOVSS       X0, (DI)
-	LEAQ         (DI)(SI*4), DI
-	VMOVSS       X1, (DI)
-	LEAQ         (DI)(SI*4), DI
-	VMOVSS       X2, (DI)
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X4, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), SI
-	ADDQ         SI, w+16(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
 	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
 
-// func dotBytesIQ4_NLVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesIQ4_NLVNNI(SB), NOSPLIT, $136-96
-	MOVQ half+80(FP), AX
+// func dotBytesIQ4_NLVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
+TEXT ·dotBytesIQ4_NLVNNI(SB), NOSPLIT, $136-88
+	MOVQ ·prefetchAhead+0(SB), AX
 	LEAQ (SP), R10
 	LEAQ 64(SP), CX
 
@@ -11969,7 +11622,7 @@ row:
 	LEAQ   (CX)(DI*1), DX
 	LEAQ   (DX)(DI*1), BX
 	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
+	MOVQ   blocks+80(FP), DI
 	MOVQ   DI, 128(SP)
 	MOVQ   x+48(FP), DI
 	MOVQ   dx+56(FP), R8
@@ -11982,264 +11635,254 @@ row:
 	JLT    rest
 
 blocks:
-	MOVWQZX      (CX), R11
-	MOVL         (AX)(R11*4), R11
+	VPBROADCASTW (CX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      2(CX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      2(CX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
+	VPSHUFB      Y4, Y6, Y6
+	VBROADCASTSS (SP), Y4
 	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y4, Y4
 	VPXOR        c80808080<>+0(SB), Y6, Y6
 	VMOVDQU      (R9), Y7
 	VPDPBUSD     (DI), Y6, Y7
 	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y0
-	MOVWQZX      (DX), R11
-	MOVL         (AX)(R11*4), R11
+	VFMADD231PS  Y4, Y7, Y0
+	VPBROADCASTW (DX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      2(DX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      2(DX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
+	VPSHUFB      Y4, Y6, Y6
+	VBROADCASTSS (SP), Y4
 	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y4, Y4
 	VPXOR        c80808080<>+0(SB), Y6, Y6
 	VMOVDQU      (R9), Y7
 	VPDPBUSD     (DI), Y6, Y7
 	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y1
-	MOVWQZX      (BX), R11
-	MOVL         (AX)(R11*4), R11
+	VFMADD231PS  Y4, Y7, Y1
+	VPBROADCASTW (BX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      2(BX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      2(BX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
+	VPSHUFB      Y4, Y6, Y6
+	VBROADCASTSS (SP), Y4
 	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y4, Y4
 	VPXOR        c80808080<>+0(SB), Y6, Y6
 	VMOVDQU      (R9), Y7
 	VPDPBUSD     (DI), Y6, Y7
 	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y2
-	MOVWQZX      (SI), R11
-	MOVL         (AX)(R11*4), R11
+	VFMADD231PS  Y4, Y7, Y2
+	VPBROADCASTW (SI), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      2(SI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      2(SI), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
+	VPSHUFB      Y4, Y6, Y6
+	VBROADCASTSS (SP), Y4
 	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y4, Y4
 	VPXOR        c80808080<>+0(SB), Y6, Y6
 	VMOVDQU      (R9), Y7
 	VPDPBUSD     (DI), Y6, Y7
 	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y3
-	MOVWQZX      18(CX), R11
-	MOVL         (AX)(R11*4), R11
+	VFMADD231PS  Y4, Y7, Y3
+	VPBROADCASTW 18(CX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      20(CX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      20(CX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
+	VPSHUFB      Y4, Y6, Y6
+	VBROADCASTSS (SP), Y4
 	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y4, Y4
 	VPXOR        c80808080<>+0(SB), Y6, Y6
 	VMOVDQU      32(R9), Y7
 	VPDPBUSD     32(DI), Y6, Y7
 	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y0
-	MOVWQZX      18(DX), R11
-	MOVL         (AX)(R11*4), R11
+	VFMADD231PS  Y4, Y7, Y0
+	VPBROADCASTW 18(DX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      20(DX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      20(DX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
+	VPSHUFB      Y4, Y6, Y6
+	VBROADCASTSS (SP), Y4
 	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y4, Y4
 	VPXOR        c80808080<>+0(SB), Y6, Y6
 	VMOVDQU      32(R9), Y7
 	VPDPBUSD     32(DI), Y6, Y7
 	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y1
-	MOVWQZX      18(BX), R11
-	MOVL         (AX)(R11*4), R11
+	VFMADD231PS  Y4, Y7, Y1
+	VPBROADCASTW 18(BX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      20(BX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      20(BX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
+	VPSHUFB      Y4, Y6, Y6
+	VBROADCASTSS (SP), Y4
 	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y4, Y4
 	VPXOR        c80808080<>+0(SB), Y6, Y6
 	VMOVDQU      32(R9), Y7
 	VPDPBUSD     32(DI), Y6, Y7
 	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y2
-	MOVWQZX      18(SI), R11
-	MOVL         (AX)(R11*4), R11
+	VFMADD231PS  Y4, Y7, Y2
+	VPBROADCASTW 18(SI), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      20(SI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      20(SI), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
+	VPSHUFB      Y4, Y6, Y6
+	VBROADCASTSS (SP), Y4
 	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y4, Y4
 	VPXOR        c80808080<>+0(SB), Y6, Y6
 	VMOVDQU      32(R9), Y7
 	VPDPBUSD     32(DI), Y6, Y7
 	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y3
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near38
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4096(SI)
-	JMP          prefetched38
-
-near38:
-	PREFETCHT1 3072(CX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched38:
-	ADDQ $0x00000024, CX
-	ADDQ $0x00000024, DX
-	ADDQ $0x00000024, BX
-	ADDQ $0x00000024, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000008, R8
-	SUBQ $0x02, 128(SP)
-	JGE  blocks
+	VFMADD231PS  Y4, Y7, Y3
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	ADDQ         $0x00000024, CX
+	ADDQ         $0x00000024, DX
+	ADDQ         $0x00000024, BX
+	ADDQ         $0x00000024, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000008, R8
+	SUBQ         $0x02, 128(SP)
+	JGE          blocks
 
 rest:
 	ADDQ $0x02, 128(SP)
 	JEQ  end
 
 each:
-	MOVWQZX      (CX), R11
-	MOVL         (AX)(R11*4), R11
+	VPBROADCASTW (CX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      2(CX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      2(CX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
+	VPSHUFB      Y4, Y6, Y6
+	VBROADCASTSS (SP), Y4
 	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y4, Y4
 	VPXOR        c80808080<>+0(SB), Y6, Y6
 	VMOVDQU      (R9), Y7
 	VPDPBUSD     (DI), Y6, Y7
 	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y0
-	MOVWQZX      (DX), R11
-	MOVL         (AX)(R11*4), R11
+	VFMADD231PS  Y4, Y7, Y0
+	VPBROADCASTW (DX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      2(DX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      2(DX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
+	VPSHUFB      Y4, Y6, Y6
+	VBROADCASTSS (SP), Y4
 	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y4, Y4
 	VPXOR        c80808080<>+0(SB), Y6, Y6
 	VMOVDQU      (R9), Y7
 	VPDPBUSD     (DI), Y6, Y7
 	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y1
-	MOVWQZX      (BX), R11
-	MOVL         (AX)(R11*4), R11
+	VFMADD231PS  Y4, Y7, Y1
+	VPBROADCASTW (BX), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      2(BX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      2(BX), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
+	VPSHUFB      Y4, Y6, Y6
+	VBROADCASTSS (SP), Y4
 	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y4, Y4
 	VPXOR        c80808080<>+0(SB), Y6, Y6
 	VMOVDQU      (R9), Y7
 	VPDPBUSD     (DI), Y6, Y7
 	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y2
-	MOVWQZX      (SI), R11
-	MOVL         (AX)(R11*4), R11
+	VFMADD231PS  Y4, Y7, Y2
+	VPBROADCASTW (SI), X4
+	VCVTPH2PS    X4, Y4
+	VMOVD        X4, R11
 	MOVL         R11, (R10)
-	VMOVDQU      2(SI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      2(SI), X5
+	VPSRLW       $0x04, X5, X4
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
+	VPSHUFB      Y4, Y6, Y6
+	VBROADCASTSS (SP), Y4
 	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y4, Y4
 	VPXOR        c80808080<>+0(SB), Y6, Y6
 	VMOVDQU      (R9), Y7
 	VPDPBUSD     (DI), Y6, Y7
 	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y3
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near39
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4096(SI)
-	JMP          prefetched39
-
-near39:
-	PREFETCHT1 3072(CX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched39:
-	ADDQ $0x00000012, CX
-	ADDQ $0x00000012, DX
-	ADDQ $0x00000012, BX
-	ADDQ $0x00000012, SI
-	ADDQ $0x00000020, DI
-	ADDQ $0x00000020, R9
-	ADDQ $0x00000004, R8
-	DECQ 128(SP)
-	JNE  each
+	VFMADD231PS  Y4, Y7, Y3
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	ADDQ         $0x00000012, CX
+	ADDQ         $0x00000012, DX
+	ADDQ         $0x00000012, BX
+	ADDQ         $0x00000012, SI
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000004, R8
+	DECQ         128(SP)
+	JNE          each
 
 end:
 	VEXTRACTF128 $0x01, Y0, X4
@@ -12283,10 +11926,10 @@ end:
 	VZEROUPPER
 	RET
 
-// func dotBytesIQ4_XSVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+, SSE2
-TEXT ·dotBytesIQ4_XSVNNI(SB), NOSPLIT, $136-96
-	MOVQ half+80(FP), AX
+// func dotBytesIQ4_XSVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+, SSE2
+TEXT ·dotBytesIQ4_XSVNNI(SB), NOSPLIT, $136-88
+	MOVQ ·prefetchAhead+0(SB), AX
 	LEAQ (SP), R10
 	LEAQ 64(SP), CX
 
@@ -12296,7 +11939,7 @@ row:
 	LEAQ   (CX)(DI*1), DX
 	LEAQ   (DX)(DI*1), BX
 	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
+	MOVQ   blocks+80(FP), DI
 	MOVQ   DI, 128(SP)
 	MOVQ   x+48(FP), DI
 	MOVQ   dx+56(FP), R8
@@ -12309,8 +11952,8 @@ row:
 each:
 	MOVL         4(CX), R11
 	MOVWLZX      2(CX), R12
-	MOVWQZX      (CX), R13
-	VBROADCASTSS (AX)(R13*4), Y4
+	VPBROADCASTW (CX), X4
+	VCVTPH2PS    X4, Y4
 	MOVD         R11, X5
 	VPBROADCASTD X5, Y5
 	MOVD         R12, X6
@@ -12439,8 +12082,8 @@ each:
 	VFMADD231PS  Y4, Y6, Y0
 	MOVL         4(DX), R11
 	MOVWLZX      2(DX), R12
-	MOVWQZX      (DX), R13
-	VBROADCASTSS (AX)(R13*4), Y4
+	VPBROADCASTW (DX), X4
+	VCVTPH2PS    X4, Y4
 	MOVD         R11, X5
 	VPBROADCASTD X5, Y5
 	MOVD         R12, X6
@@ -12569,8 +12212,8 @@ each:
 	VFMADD231PS  Y4, Y6, Y1
 	MOVL         4(BX), R11
 	MOVWLZX      2(BX), R12
-	MOVWQZX      (BX), R13
-	VBROADCASTSS (AX)(R13*4), Y4
+	VPBROADCASTW (BX), X4
+	VCVTPH2PS    X4, Y4
 	MOVD         R11, X5
 	VPBROADCASTD X5, Y5
 	MOVD         R12, X6
@@ -12699,8 +12342,8 @@ each:
 	VFMADD231PS  Y4, Y6, Y2
 	MOVL         4(SI), R11
 	MOVWLZX      2(SI), R12
-	MOVWQZX      (SI), R13
-	VBROADCASTSS (AX)(R13*4), Y4
+	VPBROADCASTW (SI), X4
+	VCVTPH2PS    X4, Y4
 	MOVD         R11, X5
 	VPBROADCASTD X5, Y5
 	MOVD         R12, X6
@@ -12827,37 +12470,18 @@ each:
 	VPDPBUSD     224(DI), Y5, Y6
 	VCVTDQ2PS    Y6, Y6
 	VFMADD231PS  Y4, Y6, Y3
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near40
-	PREFETCHT0   4096(CX)
-	PREFETCHT0   4160(CX)
-	PREFETCHT0   4224(CX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	PREFETCHT0   4224(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4160(BX)
-	PREFETCHT0   4224(BX)
-	PREFETCHT0   4096(SI)
-	PREFETCHT0   4160(SI)
-	PREFETCHT0   4224(SI)
-	JMP          prefetched40
-
-near40:
-	PREFETCHT0 1024(CX)
-	PREFETCHT0 1088(CX)
-	PREFETCHT0 1152(CX)
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1024(BX)
-	PREFETCHT0 1088(BX)
-	PREFETCHT0 1152(BX)
-	PREFETCHT0 1024(SI)
-	PREFETCHT0 1088(SI)
-	PREFETCHT0 1152(SI)
-
-prefetched40:
+	PREFETCHT0   (CX)(AX*1)
+	PREFETCHT0   64(CX)(AX*1)
+	PREFETCHT0   128(CX)(AX*1)
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   64(DX)(AX*1)
+	PREFETCHT0   128(DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   64(BX)(AX*1)
+	PREFETCHT0   128(BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	PREFETCHT0   64(SI)(AX*1)
+	PREFETCHT0   128(SI)(AX*1)
 	ADDQ         $0x00000088, CX
 	ADDQ         $0x00000088, DX
 	ADDQ         $0x00000088, BX
@@ -12908,24 +12532,24 @@ prefetched40:
 	VZEROUPPER
 	RET
 
-// func dotBytesMXFP4VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesMXFP4VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, CMOV, FMA3, MMX+
-TEXT ·dotBytesMXFP4VNNI(SB), NOSPLIT, $136-96
-	MOVQ half+80(FP), AX
-	LEAQ (SP), R10
-	LEAQ 64(SP), AX
+TEXT ·dotBytesMXFP4VNNI(SB), NOSPLIT, $136-88
+	MOVQ ·prefetchAhead+0(SB), AX
+	LEAQ (SP), R11
+	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), AX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (AX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+88(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
+	MOVQ   w+16(FP), DX
+	MOVQ   gap+24(FP), R8
+	LEAQ   (DX)(R8*1), BX
+	LEAQ   (BX)(R8*1), SI
+	LEAQ   (SI)(R8*1), DI
+	MOVQ   blocks+80(FP), R8
+	MOVQ   R8, 128(SP)
+	MOVQ   x+48(FP), R8
+	MOVQ   dx+56(FP), R9
+	MOVQ   excess+72(FP), R10
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -12934,38 +12558,15 @@ row:
 	JLT    rest
 
 blocks:
-	MOVBLZX      (AX), CX
-	MOVL         $0x00200000, R12
-	SHLL         CL, R12
-	MOVL         CX, R11
-	DECL         R11
-	SHLL         $0x17, R11
-	CMPL         CX, $0x02
-	CMOVLCS      R12, R11
-	MOVL         R11, (R10)
-	VMOVDQU      1(AX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y0
 	MOVBLZX      (DX), CX
-	MOVL         $0x00200000, R12
-	SHLL         CL, R12
-	MOVL         CX, R11
-	DECL         R11
-	SHLL         $0x17, R11
+	MOVL         $0x00200000, R13
+	SHLL         CL, R13
+	MOVL         CX, R12
+	DECL         R12
+	SHLL         $0x17, R12
 	CMPL         CX, $0x02
-	CMOVLCS      R12, R11
-	MOVL         R11, (R10)
+	CMOVLCS      R13, R12
+	MOVL         R12, (R11)
 	VMOVDQU      1(DX), X4
 	VPSRLW       $0x04, X4, X5
 	VINSERTI128  $0x01, X5, Y4, Y5
@@ -12973,22 +12574,22 @@ blocks:
 	VMOVDQU      fp4<>+0(SB), Y6
 	VPSHUFB      Y5, Y6, Y6
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R8), Y7
+	VBROADCASTSS (R9), Y7
 	VMULPS       Y7, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y6, Y7
+	VMOVDQU      (R10), Y7
+	VPDPBUSD     (R8), Y6, Y7
 	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y1
+	VFMADD231PS  Y5, Y7, Y0
 	MOVBLZX      (BX), CX
-	MOVL         $0x00200000, R12
-	SHLL         CL, R12
-	MOVL         CX, R11
-	DECL         R11
-	SHLL         $0x17, R11
+	MOVL         $0x00200000, R13
+	SHLL         CL, R13
+	MOVL         CX, R12
+	DECL         R12
+	SHLL         $0x17, R12
 	CMPL         CX, $0x02
-	CMOVLCS      R12, R11
-	MOVL         R11, (R10)
+	CMOVLCS      R13, R12
+	MOVL         R12, (R11)
 	VMOVDQU      1(BX), X4
 	VPSRLW       $0x04, X4, X5
 	VINSERTI128  $0x01, X5, Y4, Y5
@@ -12996,22 +12597,22 @@ blocks:
 	VMOVDQU      fp4<>+0(SB), Y6
 	VPSHUFB      Y5, Y6, Y6
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R8), Y7
+	VBROADCASTSS (R9), Y7
 	VMULPS       Y7, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y6, Y7
+	VMOVDQU      (R10), Y7
+	VPDPBUSD     (R8), Y6, Y7
 	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y2
+	VFMADD231PS  Y5, Y7, Y1
 	MOVBLZX      (SI), CX
-	MOVL         $0x00200000, R12
-	SHLL         CL, R12
-	MOVL         CX, R11
-	DECL         R11
-	SHLL         $0x17, R11
+	MOVL         $0x00200000, R13
+	SHLL         CL, R13
+	MOVL         CX, R12
+	DECL         R12
+	SHLL         $0x17, R12
 	CMPL         CX, $0x02
-	CMOVLCS      R12, R11
-	MOVL         R11, (R10)
+	CMOVLCS      R13, R12
+	MOVL         R12, (R11)
 	VMOVDQU      1(SI), X4
 	VPSRLW       $0x04, X4, X5
 	VINSERTI128  $0x01, X5, Y4, Y5
@@ -13019,45 +12620,45 @@ blocks:
 	VMOVDQU      fp4<>+0(SB), Y6
 	VPSHUFB      Y5, Y6, Y6
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R8), Y7
+	VBROADCASTSS (R9), Y7
 	VMULPS       Y7, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y6, Y7
+	VMOVDQU      (R10), Y7
+	VPDPBUSD     (R8), Y6, Y7
 	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y3
-	MOVBLZX      17(AX), CX
-	MOVL         $0x00200000, R12
-	SHLL         CL, R12
-	MOVL         CX, R11
-	DECL         R11
-	SHLL         $0x17, R11
+	VFMADD231PS  Y5, Y7, Y2
+	MOVBLZX      (DI), CX
+	MOVL         $0x00200000, R13
+	SHLL         CL, R13
+	MOVL         CX, R12
+	DECL         R12
+	SHLL         $0x17, R12
 	CMPL         CX, $0x02
-	CMOVLCS      R12, R11
-	MOVL         R11, (R10)
-	VMOVDQU      18(AX), X4
+	CMOVLCS      R13, R12
+	MOVL         R12, (R11)
+	VMOVDQU      1(DI), X4
 	VPSRLW       $0x04, X4, X5
 	VINSERTI128  $0x01, X5, Y4, Y5
 	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
 	VMOVDQU      fp4<>+0(SB), Y6
 	VPSHUFB      Y5, Y6, Y6
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 4(R8), Y7
+	VBROADCASTSS (R9), Y7
 	VMULPS       Y7, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      32(R9), Y7
-	VPDPBUSD     32(DI), Y6, Y7
+	VMOVDQU      (R10), Y7
+	VPDPBUSD     (R8), Y6, Y7
 	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y0
+	VFMADD231PS  Y5, Y7, Y3
 	MOVBLZX      17(DX), CX
-	MOVL         $0x00200000, R12
-	SHLL         CL, R12
-	MOVL         CX, R11
-	DECL         R11
-	SHLL         $0x17, R11
+	MOVL         $0x00200000, R13
+	SHLL         CL, R13
+	MOVL         CX, R12
+	DECL         R12
+	SHLL         $0x17, R12
 	CMPL         CX, $0x02
-	CMOVLCS      R12, R11
-	MOVL         R11, (R10)
+	CMOVLCS      R13, R12
+	MOVL         R12, (R11)
 	VMOVDQU      18(DX), X4
 	VPSRLW       $0x04, X4, X5
 	VINSERTI128  $0x01, X5, Y4, Y5
@@ -13065,22 +12666,22 @@ blocks:
 	VMOVDQU      fp4<>+0(SB), Y6
 	VPSHUFB      Y5, Y6, Y6
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 4(R8), Y7
+	VBROADCASTSS 4(R9), Y7
 	VMULPS       Y7, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      32(R9), Y7
-	VPDPBUSD     32(DI), Y6, Y7
+	VMOVDQU      32(R10), Y7
+	VPDPBUSD     32(R8), Y6, Y7
 	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y1
+	VFMADD231PS  Y5, Y7, Y0
 	MOVBLZX      17(BX), CX
-	MOVL         $0x00200000, R12
-	SHLL         CL, R12
-	MOVL         CX, R11
-	DECL         R11
-	SHLL         $0x17, R11
+	MOVL         $0x00200000, R13
+	SHLL         CL, R13
+	MOVL         CX, R12
+	DECL         R12
+	SHLL         $0x17, R12
 	CMPL         CX, $0x02
-	CMOVLCS      R12, R11
-	MOVL         R11, (R10)
+	CMOVLCS      R13, R12
+	MOVL         R12, (R11)
 	VMOVDQU      18(BX), X4
 	VPSRLW       $0x04, X4, X5
 	VINSERTI128  $0x01, X5, Y4, Y5
@@ -13088,22 +12689,22 @@ blocks:
 	VMOVDQU      fp4<>+0(SB), Y6
 	VPSHUFB      Y5, Y6, Y6
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 4(R8), Y7
+	VBROADCASTSS 4(R9), Y7
 	VMULPS       Y7, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      32(R9), Y7
-	VPDPBUSD     32(DI), Y6, Y7
+	VMOVDQU      32(R10), Y7
+	VPDPBUSD     32(R8), Y6, Y7
 	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y2
+	VFMADD231PS  Y5, Y7, Y1
 	MOVBLZX      17(SI), CX
-	MOVL         $0x00200000, R12
-	SHLL         CL, R12
-	MOVL         CX, R11
-	DECL         R11
-	SHLL         $0x17, R11
+	MOVL         $0x00200000, R13
+	SHLL         CL, R13
+	MOVL         CX, R12
+	DECL         R12
+	SHLL         $0x17, R12
 	CMPL         CX, $0x02
-	CMOVLCS      R12, R11
-	MOVL         R11, (R10)
+	CMOVLCS      R13, R12
+	MOVL         R12, (R11)
 	VMOVDQU      18(SI), X4
 	VPSRLW       $0x04, X4, X5
 	VINSERTI128  $0x01, X5, Y4, Y5
@@ -13111,75 +12712,64 @@ blocks:
 	VMOVDQU      fp4<>+0(SB), Y6
 	VPSHUFB      Y5, Y6, Y6
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 4(R8), Y7
+	VBROADCASTSS 4(R9), Y7
 	VMULPS       Y7, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      32(R9), Y7
-	VPDPBUSD     32(DI), Y6, Y7
+	VMOVDQU      32(R10), Y7
+	VPDPBUSD     32(R8), Y6, Y7
 	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y3
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near41
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4096(SI)
-	JMP          prefetched41
-
-near41:
-	PREFETCHT1 3072(AX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched41:
-	ADDQ $0x00000022, AX
-	ADDQ $0x00000022, DX
-	ADDQ $0x00000022, BX
-	ADDQ $0x00000022, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000008, R8
-	SUBQ $0x02, 128(SP)
-	JGE  blocks
-
-rest:
-	ADDQ $0x02, 128(SP)
-	JEQ  end
-
-each:
-	MOVBLZX      (AX), CX
-	MOVL         $0x00200000, R12
-	SHLL         CL, R12
-	MOVL         CX, R11
-	DECL         R11
-	SHLL         $0x17, R11
+	VFMADD231PS  Y5, Y7, Y2
+	MOVBLZX      17(DI), CX
+	MOVL         $0x00200000, R13
+	SHLL         CL, R13
+	MOVL         CX, R12
+	DECL         R12
+	SHLL         $0x17, R12
 	CMPL         CX, $0x02
-	CMOVLCS      R12, R11
-	MOVL         R11, (R10)
-	VMOVDQU      1(AX), X4
+	CMOVLCS      R13, R12
+	MOVL         R12, (R11)
+	VMOVDQU      18(DI), X4
 	VPSRLW       $0x04, X4, X5
 	VINSERTI128  $0x01, X5, Y4, Y5
 	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
 	VMOVDQU      fp4<>+0(SB), Y6
 	VPSHUFB      Y5, Y6, Y6
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R8), Y7
+	VBROADCASTSS 4(R9), Y7
 	VMULPS       Y7, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y6, Y7
+	VMOVDQU      32(R10), Y7
+	VPDPBUSD     32(R8), Y6, Y7
 	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y0
+	VFMADD231PS  Y5, Y7, Y3
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	PREFETCHT0   (DI)(AX*1)
+	ADDQ         $0x00000022, DX
+	ADDQ         $0x00000022, BX
+	ADDQ         $0x00000022, SI
+	ADDQ         $0x00000022, DI
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000040, R10
+	ADDQ         $0x00000008, R9
+	SUBQ         $0x02, 128(SP)
+	JGE          blocks
+
+rest:
+	ADDQ $0x02, 128(SP)
+	JEQ  end
+
+each:
 	MOVBLZX      (DX), CX
-	MOVL         $0x00200000, R12
-	SHLL         CL, R12
-	MOVL         CX, R11
-	DECL         R11
-	SHLL         $0x17, R11
+	MOVL         $0x00200000, R13
+	SHLL         CL, R13
+	MOVL         CX, R12
+	DECL         R12
+	SHLL         $0x17, R12
 	CMPL         CX, $0x02
-	CMOVLCS      R12, R11
-	MOVL         R11, (R10)
+	CMOVLCS      R13, R12
+	MOVL         R12, (R11)
 	VMOVDQU      1(DX), X4
 	VPSRLW       $0x04, X4, X5
 	VINSERTI128  $0x01, X5, Y4, Y5
@@ -13187,22 +12777,22 @@ each:
 	VMOVDQU      fp4<>+0(SB), Y6
 	VPSHUFB      Y5, Y6, Y6
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R8), Y7
+	VBROADCASTSS (R9), Y7
 	VMULPS       Y7, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y6, Y7
+	VMOVDQU      (R10), Y7
+	VPDPBUSD     (R8), Y6, Y7
 	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y1
+	VFMADD231PS  Y5, Y7, Y0
 	MOVBLZX      (BX), CX
-	MOVL         $0x00200000, R12
-	SHLL         CL, R12
-	MOVL         CX, R11
-	DECL         R11
-	SHLL         $0x17, R11
+	MOVL         $0x00200000, R13
+	SHLL         CL, R13
+	MOVL         CX, R12
+	DECL         R12
+	SHLL         $0x17, R12
 	CMPL         CX, $0x02
-	CMOVLCS      R12, R11
-	MOVL         R11, (R10)
+	CMOVLCS      R13, R12
+	MOVL         R12, (R11)
 	VMOVDQU      1(BX), X4
 	VPSRLW       $0x04, X4, X5
 	VINSERTI128  $0x01, X5, Y4, Y5
@@ -13210,22 +12800,22 @@ each:
 	VMOVDQU      fp4<>+0(SB), Y6
 	VPSHUFB      Y5, Y6, Y6
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R8), Y7
+	VBROADCASTSS (R9), Y7
 	VMULPS       Y7, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y6, Y7
+	VMOVDQU      (R10), Y7
+	VPDPBUSD     (R8), Y6, Y7
 	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y2
+	VFMADD231PS  Y5, Y7, Y1
 	MOVBLZX      (SI), CX
-	MOVL         $0x00200000, R12
-	SHLL         CL, R12
-	MOVL         CX, R11
-	DECL         R11
-	SHLL         $0x17, R11
+	MOVL         $0x00200000, R13
+	SHLL         CL, R13
+	MOVL         CX, R12
+	DECL         R12
+	SHLL         $0x17, R12
 	CMPL         CX, $0x02
-	CMOVLCS      R12, R11
-	MOVL         R11, (R10)
+	CMOVLCS      R13, R12
+	MOVL         R12, (R11)
 	VMOVDQU      1(SI), X4
 	VPSRLW       $0x04, X4, X5
 	VINSERTI128  $0x01, X5, Y4, Y5
@@ -13233,37 +12823,49 @@ each:
 	VMOVDQU      fp4<>+0(SB), Y6
 	VPSHUFB      Y5, Y6, Y6
 	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R8), Y7
+	VBROADCASTSS (R9), Y7
 	VMULPS       Y7, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y6, Y7
+	VMOVDQU      (R10), Y7
+	VPDPBUSD     (R8), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y2
+	MOVBLZX      (DI), CX
+	MOVL         $0x00200000, R13
+	SHLL         CL, R13
+	MOVL         CX, R12
+	DECL         R12
+	SHLL         $0x17, R12
+	CMPL         CX, $0x02
+	CMOVLCS      R13, R12
+	MOVL         R12, (R11)
+	VMOVDQU      1(DI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R9), Y7
+	VMULPS       Y7, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      (R10), Y7
+	VPDPBUSD     (R8), Y6, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD231PS  Y5, Y7, Y3
-	CMPB         ·prefetchesFar+0(SB), $0x00
-	JEQ          near42
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4096(BX)
-	PREFETCHT0   4096(SI)
-	JMP          prefetched42
-
-near42:
-	PREFETCHT1 3072(AX)
-	PREFETCHT1 3072(DX)
-	PREFETCHT1 3072(BX)
-	PREFETCHT1 3072(SI)
-
-prefetched42:
-	ADDQ $0x00000011, AX
-	ADDQ $0x00000011, DX
-	ADDQ $0x00000011, BX
-	ADDQ $0x00000011, SI
-	ADDQ $0x00000020, DI
-	ADDQ $0x00000020, R9
-	ADDQ $0x00000004, R8
-	DECQ 128(SP)
-	JNE  each
+	PREFETCHT0   (DX)(AX*1)
+	PREFETCHT0   (BX)(AX*1)
+	PREFETCHT0   (SI)(AX*1)
+	PREFETCHT0   (DI)(AX*1)
+	ADDQ         $0x00000011, DX
+	ADDQ         $0x00000011, BX
+	ADDQ         $0x00000011, SI
+	ADDQ         $0x00000011, DI
+	ADDQ         $0x00000020, R8
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x00000004, R9
+	DECQ         128(SP)
+	JNE          each
 
 end:
 	VEXTRACTF128 $0x01, Y0, X4
@@ -13290,18 +12892,18 @@ end:
 	VADDPS       X3, X2, X2
 	VPERMILPS    $0x01, X2, X3
 	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X4, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
+	MOVQ         dst+0(FP), R9
+	MOVQ         lead+8(FP), R8
+	VMOVSS       X4, (R9)
+	LEAQ         (R9)(R8*4), R9
+	VMOVSS       X0, (R9)
+	LEAQ         (R9)(R8*4), R9
+	VMOVSS       X1, (R9)
+	LEAQ         (R9)(R8*4), R9
+	VMOVSS       X2, (R9)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
+	MOVQ         stride+32(FP), R8
+	ADDQ         R8, w+16(FP)
 	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER

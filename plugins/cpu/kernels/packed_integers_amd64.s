@@ -3,32 +3,32 @@
 #include "textflag.h"
 #include "amx_amd64.h"
 
-// func unpackQ4_0(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2
-TEXT ·unpackQ4_0(SB), NOSPLIT, $0-48
+// func unpackQ4_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackQ4_0(SB), NOSPLIT, $0-40
 	MOVQ w+24(FP), AX
-	MOVQ half+32(FP), CX
-	MOVQ q+0(FP), DX
-	MOVQ scale+8(FP), BX
-	MOVQ low+16(FP), SI
-	MOVQ blocks+40(FP), DI
+	MOVQ q+0(FP), CX
+	MOVQ scale+8(FP), DX
+	MOVQ low+16(FP), BX
+	MOVQ blocks+32(FP), SI
 
 blocks:
-	MOVWQZX     (AX), R8
-	MOVL        (CX)(R8*4), R8
-	MOVL        R8, (BX)
-	VMOVDQU     2(AX), X0
-	VPSRLW      $0x04, X0, X1
-	VINSERTI128 $0x01, X1, Y0, Y1
-	VPAND       c0f0f0f0f<>+0(SB), Y1, Y1
-	VPSUBB      c08080808<>+0(SB), Y1, Y1
-	VMOVDQU     Y1, (DX)
-	ADDQ        $0x00000012, AX
-	ADDQ        $0x00000020, DX
-	ADDQ        $0x00000004, BX
-	ADDQ        $0x00000004, SI
-	DECQ        DI
-	JNE         blocks
+	VPBROADCASTW (AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, DI
+	MOVL         DI, (DX)
+	VMOVDQU      2(AX), X1
+	VPSRLW       $0x04, X1, X0
+	VINSERTI128  $0x01, X0, Y1, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
+	VPSUBB       c08080808<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, (CX)
+	ADDQ         $0x00000012, AX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000004, DX
+	ADDQ         $0x00000004, BX
+	DECQ         SI
+	JNE          blocks
 	VZEROUPPER
 	RET
 
@@ -68,117 +68,119 @@ DATA c08080808<>+56(SB)/4, $0x08080808
 DATA c08080808<>+60(SB)/4, $0x08080808
 GLOBL c08080808<>(SB), RODATA|NOPTR, $64
 
-// func unpackQ4_1(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2
-TEXT ·unpackQ4_1(SB), NOSPLIT, $0-48
+// func unpackQ4_1(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackQ4_1(SB), NOSPLIT, $0-40
 	MOVQ w+24(FP), AX
-	MOVQ half+32(FP), CX
-	MOVQ q+0(FP), DX
-	MOVQ scale+8(FP), BX
-	MOVQ low+16(FP), SI
-	MOVQ blocks+40(FP), DI
+	MOVQ q+0(FP), CX
+	MOVQ scale+8(FP), DX
+	MOVQ low+16(FP), BX
+	MOVQ blocks+32(FP), SI
 
 blocks:
-	MOVWQZX     (AX), R8
-	MOVL        (CX)(R8*4), R8
-	MOVL        R8, (BX)
-	MOVWQZX     2(AX), R8
-	MOVL        (CX)(R8*4), R8
-	XORL        $0x80000000, R8
-	MOVL        R8, (SI)
-	VMOVDQU     4(AX), X0
-	VPSRLW      $0x04, X0, X1
-	VINSERTI128 $0x01, X1, Y0, Y1
-	VPAND       c0f0f0f0f<>+0(SB), Y1, Y1
-	VMOVDQU     Y1, (DX)
-	ADDQ        $0x00000014, AX
-	ADDQ        $0x00000020, DX
-	ADDQ        $0x00000004, BX
-	ADDQ        $0x00000004, SI
-	DECQ        DI
-	JNE         blocks
-	VZEROUPPER
-	RET
-
-// func decodeQ4_1AVX2(dst *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·decodeQ4_1AVX2(SB), NOSPLIT, $160-32
-	MOVQ w+8(FP), AX
-	MOVQ half+16(FP), CX
-	LEAQ (SP), DX
-	LEAQ 64(SP), BX
-	MOVQ dst+0(FP), SI
-	MOVQ blocks+24(FP), DI
-
-blocks:
-	MOVWQZX      (AX), R8
-	MOVL         (CX)(R8*4), R8
-	MOVL         R8, (DX)
-	MOVWQZX      2(AX), R8
-	MOVL         (CX)(R8*4), R8
-	XORL         $0x80000000, R8
-	MOVL         R8, (BX)
-	VMOVDQU      4(AX), X0
-	VPSRLW       $0x04, X0, X1
-	VINSERTI128  $0x01, X1, Y0, Y1
-	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
-	VMOVDQU      Y1, 128(SP)
-	VBROADCASTSS (SP), Y1
-	VBROADCASTSS 64(SP), Y2
-	VPMOVSXBD    128(SP), Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, (SI)
-	VPMOVSXBD    136(SP), Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 32(SI)
-	VPMOVSXBD    144(SP), Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 64(SI)
-	VPMOVSXBD    152(SP), Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 96(SI)
+	VPBROADCASTW (AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, DI
+	MOVL         DI, (DX)
+	VPBROADCASTW 2(AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, DI
+	XORL         $0x80000000, DI
+	MOVL         DI, (BX)
+	VMOVDQU      4(AX), X1
+	VPSRLW       $0x04, X1, X0
+	VINSERTI128  $0x01, X0, Y1, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, (CX)
 	ADDQ         $0x00000014, AX
-	ADDQ         $0x00000080, SI
-	DECQ         DI
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000004, DX
+	ADDQ         $0x00000004, BX
+	DECQ         SI
 	JNE          blocks
 	VZEROUPPER
 	RET
 
-// func unpackQ5_0(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2
-TEXT ·unpackQ5_0(SB), NOSPLIT, $0-48
-	MOVQ w+24(FP), AX
-	MOVQ half+32(FP), CX
-	MOVQ q+0(FP), DX
-	MOVQ scale+8(FP), BX
-	MOVQ low+16(FP), SI
-	MOVQ blocks+40(FP), DI
+// func decodeQ4_1AVX2(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·decodeQ4_1AVX2(SB), NOSPLIT, $160-24
+	MOVQ w+8(FP), AX
+	LEAQ (SP), CX
+	LEAQ 64(SP), DX
+	MOVQ dst+0(FP), BX
+	MOVQ blocks+16(FP), SI
 
 blocks:
-	MOVWQZX      (AX), R8
-	MOVL         (CX)(R8*4), R8
-	MOVL         R8, (BX)
-	VMOVDQU      6(AX), X0
-	VPSRLW       $0x04, X0, X1
-	VINSERTI128  $0x01, X1, Y0, Y1
-	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
+	VPBROADCASTW (AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, DI
+	MOVL         DI, (CX)
+	VPBROADCASTW 2(AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, DI
+	XORL         $0x80000000, DI
+	MOVL         DI, (DX)
+	VMOVDQU      4(AX), X1
+	VPSRLW       $0x04, X1, X0
+	VINSERTI128  $0x01, X0, Y1, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 128(SP)
+	VBROADCASTSS (SP), Y0
+	VBROADCASTSS 64(SP), Y2
+	VPMOVSXBD    128(SP), Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMSUB213PS  Y2, Y0, Y3
+	VMOVUPS      Y3, (BX)
+	VPMOVSXBD    136(SP), Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMSUB213PS  Y2, Y0, Y3
+	VMOVUPS      Y3, 32(BX)
+	VPMOVSXBD    144(SP), Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMSUB213PS  Y2, Y0, Y3
+	VMOVUPS      Y3, 64(BX)
+	VPMOVSXBD    152(SP), Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMSUB213PS  Y2, Y0, Y3
+	VMOVUPS      Y3, 96(BX)
+	ADDQ         $0x00000014, AX
+	ADDQ         $0x00000080, BX
+	DECQ         SI
+	JNE          blocks
+	VZEROUPPER
+	RET
+
+// func unpackQ5_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackQ5_0(SB), NOSPLIT, $0-40
+	MOVQ w+24(FP), AX
+	MOVQ q+0(FP), CX
+	MOVQ scale+8(FP), DX
+	MOVQ low+16(FP), BX
+	MOVQ blocks+32(FP), SI
+
+blocks:
+	VPBROADCASTW (AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, DI
+	MOVL         DI, (DX)
+	VMOVDQU      6(AX), X1
+	VPSRLW       $0x04, X1, X0
+	VINSERTI128  $0x01, X0, Y1, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
 	VPBROADCASTD 2(AX), Y2
 	VPSHUFB      spreadBytes<>+0(SB), Y2, Y2
 	VPAND        spreadBits<>+0(SB), Y2, Y2
 	VPCMPEQB     spreadBits<>+0(SB), Y2, Y2
 	VPAND        c10101010<>+0(SB), Y2, Y2
-	VPOR         Y2, Y1, Y1
-	VPSUBB       c10101010<>+0(SB), Y1, Y1
-	VMOVDQU      Y1, (DX)
+	VPOR         Y2, Y0, Y0
+	VPSUBB       c10101010<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, (CX)
 	ADDQ         $0x00000016, AX
-	ADDQ         $0x00000020, DX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000004, DX
 	ADDQ         $0x00000004, BX
-	ADDQ         $0x00000004, SI
-	DECQ         DI
+	DECQ         SI
 	JNE          blocks
 	VZEROUPPER
 	RET
@@ -221,239 +223,240 @@ DATA c10101010<>+56(SB)/4, $0x10101010
 DATA c10101010<>+60(SB)/4, $0x10101010
 GLOBL c10101010<>(SB), RODATA|NOPTR, $64
 
-// func decodeQ5_0AVX2(dst *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2
-TEXT ·decodeQ5_0AVX2(SB), NOSPLIT, $160-32
+// func decodeQ5_0AVX2(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·decodeQ5_0AVX2(SB), NOSPLIT, $160-24
 	MOVQ w+8(FP), AX
-	MOVQ half+16(FP), CX
-	LEAQ (SP), DX
-	LEAQ 64(SP), BX
-	MOVQ dst+0(FP), BX
-	MOVQ blocks+24(FP), SI
+	LEAQ (SP), CX
+	LEAQ 64(SP), DX
+	MOVQ dst+0(FP), DX
+	MOVQ blocks+16(FP), BX
 
 blocks:
-	MOVWQZX      (AX), DI
-	MOVL         (CX)(DI*4), DI
-	MOVL         DI, (DX)
-	VMOVDQU      6(AX), X0
-	VPSRLW       $0x04, X0, X1
-	VINSERTI128  $0x01, X1, Y0, Y1
-	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
+	VPBROADCASTW (AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, SI
+	MOVL         SI, (CX)
+	VMOVDQU      6(AX), X1
+	VPSRLW       $0x04, X1, X0
+	VINSERTI128  $0x01, X0, Y1, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
 	VPBROADCASTD 2(AX), Y2
 	VPSHUFB      spreadBytes<>+0(SB), Y2, Y2
 	VPAND        spreadBits<>+0(SB), Y2, Y2
 	VPCMPEQB     spreadBits<>+0(SB), Y2, Y2
 	VPAND        c10101010<>+0(SB), Y2, Y2
-	VPOR         Y2, Y1, Y1
-	VPSUBB       c10101010<>+0(SB), Y1, Y1
-	VMOVDQU      Y1, 128(SP)
-	VBROADCASTSS (SP), Y1
+	VPOR         Y2, Y0, Y0
+	VPSUBB       c10101010<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 128(SP)
+	VBROADCASTSS (SP), Y0
 	VPMOVSXBD    128(SP), Y2
 	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VMOVUPS      Y2, (BX)
+	VMULPS       Y0, Y2, Y2
+	VMOVUPS      Y2, (DX)
 	VPMOVSXBD    136(SP), Y2
 	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VMOVUPS      Y2, 32(BX)
+	VMULPS       Y0, Y2, Y2
+	VMOVUPS      Y2, 32(DX)
 	VPMOVSXBD    144(SP), Y2
 	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VMOVUPS      Y2, 64(BX)
+	VMULPS       Y0, Y2, Y2
+	VMOVUPS      Y2, 64(DX)
 	VPMOVSXBD    152(SP), Y2
 	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VMOVUPS      Y2, 96(BX)
+	VMULPS       Y0, Y2, Y2
+	VMOVUPS      Y2, 96(DX)
 	ADDQ         $0x00000016, AX
+	ADDQ         $0x00000080, DX
+	DECQ         BX
+	JNE          blocks
+	VZEROUPPER
+	RET
+
+// func unpackQ5_1(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackQ5_1(SB), NOSPLIT, $0-40
+	MOVQ w+24(FP), AX
+	MOVQ q+0(FP), CX
+	MOVQ scale+8(FP), DX
+	MOVQ low+16(FP), BX
+	MOVQ blocks+32(FP), SI
+
+blocks:
+	VPBROADCASTW (AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, DI
+	MOVL         DI, (DX)
+	VPBROADCASTW 2(AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, DI
+	XORL         $0x80000000, DI
+	MOVL         DI, (BX)
+	VMOVDQU      8(AX), X1
+	VPSRLW       $0x04, X1, X0
+	VINSERTI128  $0x01, X0, Y1, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
+	VPBROADCASTD 4(AX), Y2
+	VPSHUFB      spreadBytes<>+0(SB), Y2, Y2
+	VPAND        spreadBits<>+0(SB), Y2, Y2
+	VPCMPEQB     spreadBits<>+0(SB), Y2, Y2
+	VPAND        c10101010<>+0(SB), Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VMOVDQU      Y0, (CX)
+	ADDQ         $0x00000018, AX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000004, DX
+	ADDQ         $0x00000004, BX
+	DECQ         SI
+	JNE          blocks
+	VZEROUPPER
+	RET
+
+// func decodeQ5_1AVX2(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·decodeQ5_1AVX2(SB), NOSPLIT, $160-24
+	MOVQ w+8(FP), AX
+	LEAQ (SP), CX
+	LEAQ 64(SP), DX
+	MOVQ dst+0(FP), BX
+	MOVQ blocks+16(FP), SI
+
+blocks:
+	VPBROADCASTW (AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, DI
+	MOVL         DI, (CX)
+	VPBROADCASTW 2(AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, DI
+	XORL         $0x80000000, DI
+	MOVL         DI, (DX)
+	VMOVDQU      8(AX), X1
+	VPSRLW       $0x04, X1, X0
+	VINSERTI128  $0x01, X0, Y1, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
+	VPBROADCASTD 4(AX), Y2
+	VPSHUFB      spreadBytes<>+0(SB), Y2, Y2
+	VPAND        spreadBits<>+0(SB), Y2, Y2
+	VPCMPEQB     spreadBits<>+0(SB), Y2, Y2
+	VPAND        c10101010<>+0(SB), Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VMOVDQU      Y0, 128(SP)
+	VBROADCASTSS (SP), Y0
+	VBROADCASTSS 64(SP), Y2
+	VPMOVSXBD    128(SP), Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMSUB213PS  Y2, Y0, Y3
+	VMOVUPS      Y3, (BX)
+	VPMOVSXBD    136(SP), Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMSUB213PS  Y2, Y0, Y3
+	VMOVUPS      Y3, 32(BX)
+	VPMOVSXBD    144(SP), Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMSUB213PS  Y2, Y0, Y3
+	VMOVUPS      Y3, 64(BX)
+	VPMOVSXBD    152(SP), Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMSUB213PS  Y2, Y0, Y3
+	VMOVUPS      Y3, 96(BX)
+	ADDQ         $0x00000018, AX
 	ADDQ         $0x00000080, BX
 	DECQ         SI
 	JNE          blocks
 	VZEROUPPER
 	RET
 
-// func unpackQ5_1(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2
-TEXT ·unpackQ5_1(SB), NOSPLIT, $0-48
+// func unpackQ8_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackQ8_0(SB), NOSPLIT, $0-40
 	MOVQ w+24(FP), AX
-	MOVQ half+32(FP), CX
-	MOVQ q+0(FP), DX
-	MOVQ scale+8(FP), BX
-	MOVQ low+16(FP), SI
-	MOVQ blocks+40(FP), DI
+	MOVQ q+0(FP), CX
+	MOVQ scale+8(FP), DX
+	MOVQ low+16(FP), BX
+	MOVQ blocks+32(FP), SI
 
 blocks:
-	MOVWQZX      (AX), R8
-	MOVL         (CX)(R8*4), R8
-	MOVL         R8, (BX)
-	MOVWQZX      2(AX), R8
-	MOVL         (CX)(R8*4), R8
-	XORL         $0x80000000, R8
-	MOVL         R8, (SI)
-	VMOVDQU      8(AX), X0
-	VPSRLW       $0x04, X0, X1
-	VINSERTI128  $0x01, X1, Y0, Y1
-	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
-	VPBROADCASTD 4(AX), Y2
-	VPSHUFB      spreadBytes<>+0(SB), Y2, Y2
-	VPAND        spreadBits<>+0(SB), Y2, Y2
-	VPCMPEQB     spreadBits<>+0(SB), Y2, Y2
-	VPAND        c10101010<>+0(SB), Y2, Y2
-	VPOR         Y2, Y1, Y1
-	VMOVDQU      Y1, (DX)
-	ADDQ         $0x00000018, AX
-	ADDQ         $0x00000020, DX
+	VPBROADCASTW (AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, DI
+	MOVL         DI, (DX)
+	VMOVDQU      2(AX), Y0
+	VMOVDQU      Y0, (CX)
+	ADDQ         $0x00000022, AX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000004, DX
 	ADDQ         $0x00000004, BX
-	ADDQ         $0x00000004, SI
-	DECQ         DI
+	DECQ         SI
 	JNE          blocks
 	VZEROUPPER
 	RET
 
-// func decodeQ5_1AVX2(dst *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·decodeQ5_1AVX2(SB), NOSPLIT, $160-32
-	MOVQ w+8(FP), AX
-	MOVQ half+16(FP), CX
-	LEAQ (SP), DX
-	LEAQ 64(SP), BX
-	MOVQ dst+0(FP), SI
-	MOVQ blocks+24(FP), DI
-
-blocks:
-	MOVWQZX      (AX), R8
-	MOVL         (CX)(R8*4), R8
-	MOVL         R8, (DX)
-	MOVWQZX      2(AX), R8
-	MOVL         (CX)(R8*4), R8
-	XORL         $0x80000000, R8
-	MOVL         R8, (BX)
-	VMOVDQU      8(AX), X0
-	VPSRLW       $0x04, X0, X1
-	VINSERTI128  $0x01, X1, Y0, Y1
-	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
-	VPBROADCASTD 4(AX), Y2
-	VPSHUFB      spreadBytes<>+0(SB), Y2, Y2
-	VPAND        spreadBits<>+0(SB), Y2, Y2
-	VPCMPEQB     spreadBits<>+0(SB), Y2, Y2
-	VPAND        c10101010<>+0(SB), Y2, Y2
-	VPOR         Y2, Y1, Y1
-	VMOVDQU      Y1, 128(SP)
-	VBROADCASTSS (SP), Y1
-	VBROADCASTSS 64(SP), Y2
-	VPMOVSXBD    128(SP), Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, (SI)
-	VPMOVSXBD    136(SP), Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 32(SI)
-	VPMOVSXBD    144(SP), Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 64(SI)
-	VPMOVSXBD    152(SP), Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 96(SI)
-	ADDQ         $0x00000018, AX
-	ADDQ         $0x00000080, SI
-	DECQ         DI
-	JNE          blocks
-	VZEROUPPER
-	RET
-
-// func unpackQ8_0(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
-// Requires: AVX
-TEXT ·unpackQ8_0(SB), NOSPLIT, $0-48
+// func unpackQ2_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackQ2_K(SB), NOSPLIT, $0-40
 	MOVQ w+24(FP), AX
-	MOVQ half+32(FP), CX
-	MOVQ q+0(FP), DX
-	MOVQ scale+8(FP), BX
-	MOVQ low+16(FP), SI
-	MOVQ blocks+40(FP), DI
-
-blocks:
-	MOVWQZX (AX), R8
-	MOVL    (CX)(R8*4), R8
-	MOVL    R8, (BX)
-	VMOVDQU 2(AX), Y0
-	VMOVDQU Y0, (DX)
-	ADDQ    $0x00000022, AX
-	ADDQ    $0x00000020, DX
-	ADDQ    $0x00000004, BX
-	ADDQ    $0x00000004, SI
-	DECQ    DI
-	JNE     blocks
-	VZEROUPPER
-	RET
-
-// func unpackQ2_K(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2
-TEXT ·unpackQ2_K(SB), NOSPLIT, $0-48
-	MOVQ w+24(FP), AX
-	MOVQ half+32(FP), CX
-	MOVQ q+0(FP), DX
-	MOVQ scale+8(FP), BX
-	MOVQ low+16(FP), SI
-	MOVQ blocks+40(FP), DI
+	MOVQ q+0(FP), CX
+	MOVQ scale+8(FP), DX
+	MOVQ low+16(FP), BX
+	MOVQ blocks+32(FP), SI
 
 blocks:
 	VMOVDQU      (AX), X0
 	VPSRLW       $0x04, X0, X1
 	VPAND        c0f0f0f0f<>+0(SB), X0, X0
 	VPAND        c0f0f0f0f<>+0(SB), X1, X1
-	MOVWQZX      80(AX), R8
-	VBROADCASTSS (CX)(R8*4), Y2
+	VPBROADCASTW 80(AX), X2
+	VCVTPH2PS    X2, Y2
 	VPMOVSXBD    X0, Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, (BX)
+	VMOVUPS      Y3, (DX)
 	VPSRLDQ      $0x08, X0, X0
 	VPMOVSXBD    X0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y2, Y0, Y0
-	VMOVUPS      Y0, 32(BX)
-	MOVWQZX      82(AX), R8
-	VBROADCASTSS (CX)(R8*4), Y0
+	VMOVUPS      Y0, 32(DX)
+	VPBROADCASTW 82(AX), X0
+	VCVTPH2PS    X0, Y0
 	VPMOVSXBD    X1, Y2
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y0, Y2, Y2
-	VMOVUPS      Y2, (SI)
+	VMOVUPS      Y2, (BX)
 	VPSRLDQ      $0x08, X1, X1
 	VPMOVSXBD    X1, Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 32(SI)
+	VMOVUPS      Y1, 32(BX)
 	VMOVDQU      16(AX), Y0
 	VPAND        c03030303<>+0(SB), Y0, Y1
-	VMOVDQU      Y1, (DX)
+	VMOVDQU      Y1, (CX)
 	VPSRLW       $0x02, Y0, Y1
 	VPAND        c03030303<>+0(SB), Y1, Y1
-	VMOVDQU      Y1, 32(DX)
+	VMOVDQU      Y1, 32(CX)
 	VPSRLW       $0x04, Y0, Y1
 	VPAND        c03030303<>+0(SB), Y1, Y1
-	VMOVDQU      Y1, 64(DX)
+	VMOVDQU      Y1, 64(CX)
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        c03030303<>+0(SB), Y0, Y0
-	VMOVDQU      Y0, 96(DX)
+	VMOVDQU      Y0, 96(CX)
 	VMOVDQU      48(AX), Y0
 	VPAND        c03030303<>+0(SB), Y0, Y1
-	VMOVDQU      Y1, 128(DX)
+	VMOVDQU      Y1, 128(CX)
 	VPSRLW       $0x02, Y0, Y1
 	VPAND        c03030303<>+0(SB), Y1, Y1
-	VMOVDQU      Y1, 160(DX)
+	VMOVDQU      Y1, 160(CX)
 	VPSRLW       $0x04, Y0, Y1
 	VPAND        c03030303<>+0(SB), Y1, Y1
-	VMOVDQU      Y1, 192(DX)
+	VMOVDQU      Y1, 192(CX)
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        c03030303<>+0(SB), Y0, Y0
-	VMOVDQU      Y0, 224(DX)
+	VMOVDQU      Y0, 224(CX)
 	ADDQ         $0x00000054, AX
-	ADDQ         $0x00000100, DX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000040, DX
 	ADDQ         $0x00000040, BX
-	ADDQ         $0x00000040, SI
-	DECQ         DI
+	DECQ         SI
 	JNE          blocks
 	VZEROUPPER
 	RET
@@ -476,43 +479,42 @@ DATA c03030303<>+56(SB)/4, $0x03030303
 DATA c03030303<>+60(SB)/4, $0x03030303
 GLOBL c03030303<>(SB), RODATA|NOPTR, $64
 
-// func decodeQ2_KAVX2(dst *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·decodeQ2_KAVX2(SB), NOSPLIT, $160-32
+// func decodeQ2_KAVX2(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·decodeQ2_KAVX2(SB), NOSPLIT, $160-24
 	MOVQ w+8(FP), AX
-	MOVQ half+16(FP), CX
-	LEAQ (SP), DX
-	LEAQ 64(SP), BX
-	MOVQ dst+0(FP), SI
-	MOVQ blocks+24(FP), DI
+	LEAQ (SP), CX
+	LEAQ 64(SP), DX
+	MOVQ dst+0(FP), BX
+	MOVQ blocks+16(FP), SI
 
 blocks:
 	VMOVDQU      (AX), X0
 	VPSRLW       $0x04, X0, X1
 	VPAND        c0f0f0f0f<>+0(SB), X0, X0
 	VPAND        c0f0f0f0f<>+0(SB), X1, X1
-	MOVWQZX      80(AX), R8
-	VBROADCASTSS (CX)(R8*4), Y2
+	VPBROADCASTW 80(AX), X2
+	VCVTPH2PS    X2, Y2
 	VPMOVSXBD    X0, Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, (DX)
+	VMOVUPS      Y3, (CX)
 	VPSRLDQ      $0x08, X0, X0
 	VPMOVSXBD    X0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y2, Y0, Y0
-	VMOVUPS      Y0, 32(DX)
-	MOVWQZX      82(AX), R8
-	VBROADCASTSS (CX)(R8*4), Y0
+	VMOVUPS      Y0, 32(CX)
+	VPBROADCASTW 82(AX), X0
+	VCVTPH2PS    X0, Y0
 	VPMOVSXBD    X1, Y2
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y0, Y2, Y2
-	VMOVUPS      Y2, (BX)
+	VMOVUPS      Y2, (DX)
 	VPSRLDQ      $0x08, X1, X1
 	VPMOVSXBD    X1, Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 32(BX)
+	VMOVUPS      Y1, 32(DX)
 	VMOVDQU      16(AX), Y0
 	VPAND        c03030303<>+0(SB), Y0, Y1
 	VMOVDQU      Y1, 128(SP)
@@ -521,21 +523,21 @@ blocks:
 	VPMOVSXBD    128(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, (SI)
+	VMOVUPS      Y3, (BX)
 	VPMOVSXBD    136(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 32(SI)
+	VMOVUPS      Y3, 32(BX)
 	VBROADCASTSS 4(SP), Y1
 	VBROADCASTSS 68(SP), Y2
 	VPMOVSXBD    144(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 64(SI)
+	VMOVUPS      Y3, 64(BX)
 	VPMOVSXBD    152(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 96(SI)
+	VMOVUPS      Y3, 96(BX)
 	VPSRLW       $0x02, Y0, Y1
 	VPAND        c03030303<>+0(SB), Y1, Y1
 	VMOVDQU      Y1, 128(SP)
@@ -544,21 +546,21 @@ blocks:
 	VPMOVSXBD    128(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 128(SI)
+	VMOVUPS      Y3, 128(BX)
 	VPMOVSXBD    136(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 160(SI)
+	VMOVUPS      Y3, 160(BX)
 	VBROADCASTSS 12(SP), Y1
 	VBROADCASTSS 76(SP), Y2
 	VPMOVSXBD    144(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 192(SI)
+	VMOVUPS      Y3, 192(BX)
 	VPMOVSXBD    152(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 224(SI)
+	VMOVUPS      Y3, 224(BX)
 	VPSRLW       $0x04, Y0, Y1
 	VPAND        c03030303<>+0(SB), Y1, Y1
 	VMOVDQU      Y1, 128(SP)
@@ -567,21 +569,21 @@ blocks:
 	VPMOVSXBD    128(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 256(SI)
+	VMOVUPS      Y3, 256(BX)
 	VPMOVSXBD    136(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 288(SI)
+	VMOVUPS      Y3, 288(BX)
 	VBROADCASTSS 20(SP), Y1
 	VBROADCASTSS 84(SP), Y2
 	VPMOVSXBD    144(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 320(SI)
+	VMOVUPS      Y3, 320(BX)
 	VPMOVSXBD    152(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 352(SI)
+	VMOVUPS      Y3, 352(BX)
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        c03030303<>+0(SB), Y0, Y0
 	VMOVDQU      Y0, 128(SP)
@@ -590,21 +592,21 @@ blocks:
 	VPMOVSXBD    128(SP), Y2
 	VCVTDQ2PS    Y2, Y2
 	VFMSUB213PS  Y1, Y0, Y2
-	VMOVUPS      Y2, 384(SI)
+	VMOVUPS      Y2, 384(BX)
 	VPMOVSXBD    136(SP), Y2
 	VCVTDQ2PS    Y2, Y2
 	VFMSUB213PS  Y1, Y0, Y2
-	VMOVUPS      Y2, 416(SI)
+	VMOVUPS      Y2, 416(BX)
 	VBROADCASTSS 28(SP), Y0
 	VBROADCASTSS 92(SP), Y1
 	VPMOVSXBD    144(SP), Y2
 	VCVTDQ2PS    Y2, Y2
 	VFMSUB213PS  Y1, Y0, Y2
-	VMOVUPS      Y2, 448(SI)
+	VMOVUPS      Y2, 448(BX)
 	VPMOVSXBD    152(SP), Y2
 	VCVTDQ2PS    Y2, Y2
 	VFMSUB213PS  Y1, Y0, Y2
-	VMOVUPS      Y2, 480(SI)
+	VMOVUPS      Y2, 480(BX)
 	VMOVDQU      48(AX), Y0
 	VPAND        c03030303<>+0(SB), Y0, Y1
 	VMOVDQU      Y1, 128(SP)
@@ -613,21 +615,21 @@ blocks:
 	VPMOVSXBD    128(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 512(SI)
+	VMOVUPS      Y3, 512(BX)
 	VPMOVSXBD    136(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 544(SI)
+	VMOVUPS      Y3, 544(BX)
 	VBROADCASTSS 36(SP), Y1
 	VBROADCASTSS 100(SP), Y2
 	VPMOVSXBD    144(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 576(SI)
+	VMOVUPS      Y3, 576(BX)
 	VPMOVSXBD    152(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 608(SI)
+	VMOVUPS      Y3, 608(BX)
 	VPSRLW       $0x02, Y0, Y1
 	VPAND        c03030303<>+0(SB), Y1, Y1
 	VMOVDQU      Y1, 128(SP)
@@ -636,21 +638,21 @@ blocks:
 	VPMOVSXBD    128(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 640(SI)
+	VMOVUPS      Y3, 640(BX)
 	VPMOVSXBD    136(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 672(SI)
+	VMOVUPS      Y3, 672(BX)
 	VBROADCASTSS 44(SP), Y1
 	VBROADCASTSS 108(SP), Y2
 	VPMOVSXBD    144(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 704(SI)
+	VMOVUPS      Y3, 704(BX)
 	VPMOVSXBD    152(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 736(SI)
+	VMOVUPS      Y3, 736(BX)
 	VPSRLW       $0x04, Y0, Y1
 	VPAND        c03030303<>+0(SB), Y1, Y1
 	VMOVDQU      Y1, 128(SP)
@@ -659,21 +661,21 @@ blocks:
 	VPMOVSXBD    128(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 768(SI)
+	VMOVUPS      Y3, 768(BX)
 	VPMOVSXBD    136(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 800(SI)
+	VMOVUPS      Y3, 800(BX)
 	VBROADCASTSS 52(SP), Y1
 	VBROADCASTSS 116(SP), Y2
 	VPMOVSXBD    144(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 832(SI)
+	VMOVUPS      Y3, 832(BX)
 	VPMOVSXBD    152(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 864(SI)
+	VMOVUPS      Y3, 864(BX)
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        c03030303<>+0(SB), Y0, Y0
 	VMOVDQU      Y0, 128(SP)
@@ -682,37 +684,36 @@ blocks:
 	VPMOVSXBD    128(SP), Y2
 	VCVTDQ2PS    Y2, Y2
 	VFMSUB213PS  Y1, Y0, Y2
-	VMOVUPS      Y2, 896(SI)
+	VMOVUPS      Y2, 896(BX)
 	VPMOVSXBD    136(SP), Y2
 	VCVTDQ2PS    Y2, Y2
 	VFMSUB213PS  Y1, Y0, Y2
-	VMOVUPS      Y2, 928(SI)
+	VMOVUPS      Y2, 928(BX)
 	VBROADCASTSS 60(SP), Y0
 	VBROADCASTSS 124(SP), Y1
 	VPMOVSXBD    144(SP), Y2
 	VCVTDQ2PS    Y2, Y2
 	VFMSUB213PS  Y1, Y0, Y2
-	VMOVUPS      Y2, 960(SI)
+	VMOVUPS      Y2, 960(BX)
 	VPMOVSXBD    152(SP), Y2
 	VCVTDQ2PS    Y2, Y2
 	VFMSUB213PS  Y1, Y0, Y2
-	VMOVUPS      Y2, 992(SI)
+	VMOVUPS      Y2, 992(BX)
 	ADDQ         $0x00000054, AX
-	ADDQ         $0x00000400, SI
-	DECQ         DI
+	ADDQ         $0x00000400, BX
+	DECQ         SI
 	JNE          blocks
 	VZEROUPPER
 	RET
 
-// func unpackQ3_K(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2
-TEXT ·unpackQ3_K(SB), NOSPLIT, $0-48
+// func unpackQ3_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackQ3_K(SB), NOSPLIT, $0-40
 	MOVQ w+24(FP), AX
-	MOVQ half+32(FP), CX
-	MOVQ q+0(FP), DX
-	MOVQ scale+8(FP), BX
-	MOVQ low+16(FP), SI
-	MOVQ blocks+40(FP), DI
+	MOVQ q+0(FP), CX
+	MOVQ scale+8(FP), DX
+	MOVQ low+16(FP), BX
+	MOVQ blocks+32(FP), SI
 
 blocks:
 	VMOVQ        96(AX), X0
@@ -725,17 +726,17 @@ blocks:
 	VPSLLW       $0x04, X1, X1
 	VPOR         X1, X0, X0
 	VPSUBB       c20202020<>+0(SB), X0, X0
-	MOVWQZX      108(AX), R8
-	VBROADCASTSS (CX)(R8*4), Y1
+	VPBROADCASTW 108(AX), X1
+	VCVTPH2PS    X1, Y1
 	VPMOVSXBD    X0, Y2
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y1, Y2, Y2
-	VMOVUPS      Y2, (BX)
+	VMOVUPS      Y2, (DX)
 	VPSRLDQ      $0x08, X0, X0
 	VPMOVSXBD    X0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y1, Y0, Y0
-	VMOVUPS      Y0, 32(BX)
+	VMOVUPS      Y0, 32(DX)
 	VMOVDQU      (AX), Y0
 	VMOVDQU      32(AX), Y1
 	VPAND        c03030303<>+0(SB), Y1, Y2
@@ -743,60 +744,60 @@ blocks:
 	VPAND        c04040404<>+0(SB), Y3, Y3
 	VPOR         Y3, Y2, Y2
 	VPSUBB       c04040404<>+0(SB), Y2, Y2
-	VMOVDQU      Y2, (DX)
+	VMOVDQU      Y2, (CX)
 	VPSRLW       $0x02, Y1, Y2
 	VPAND        c03030303<>+0(SB), Y2, Y2
 	VPSLLW       $0x01, Y0, Y3
 	VPAND        c04040404<>+0(SB), Y3, Y3
 	VPOR         Y3, Y2, Y2
 	VPSUBB       c04040404<>+0(SB), Y2, Y2
-	VMOVDQU      Y2, 32(DX)
+	VMOVDQU      Y2, 32(CX)
 	VPSRLW       $0x04, Y1, Y2
 	VPAND        c03030303<>+0(SB), Y2, Y2
 	VPAND        c04040404<>+0(SB), Y0, Y3
 	VPOR         Y3, Y2, Y2
 	VPSUBB       c04040404<>+0(SB), Y2, Y2
-	VMOVDQU      Y2, 64(DX)
+	VMOVDQU      Y2, 64(CX)
 	VPSRLW       $0x06, Y1, Y1
 	VPAND        c03030303<>+0(SB), Y1, Y1
 	VPSRLW       $0x01, Y0, Y2
 	VPAND        c04040404<>+0(SB), Y2, Y2
 	VPOR         Y2, Y1, Y1
 	VPSUBB       c04040404<>+0(SB), Y1, Y1
-	VMOVDQU      Y1, 96(DX)
+	VMOVDQU      Y1, 96(CX)
 	VMOVDQU      64(AX), Y1
 	VPAND        c03030303<>+0(SB), Y1, Y2
 	VPSRLW       $0x02, Y0, Y3
 	VPAND        c04040404<>+0(SB), Y3, Y3
 	VPOR         Y3, Y2, Y2
 	VPSUBB       c04040404<>+0(SB), Y2, Y2
-	VMOVDQU      Y2, 128(DX)
+	VMOVDQU      Y2, 128(CX)
 	VPSRLW       $0x02, Y1, Y2
 	VPAND        c03030303<>+0(SB), Y2, Y2
 	VPSRLW       $0x03, Y0, Y3
 	VPAND        c04040404<>+0(SB), Y3, Y3
 	VPOR         Y3, Y2, Y2
 	VPSUBB       c04040404<>+0(SB), Y2, Y2
-	VMOVDQU      Y2, 160(DX)
+	VMOVDQU      Y2, 160(CX)
 	VPSRLW       $0x04, Y1, Y2
 	VPAND        c03030303<>+0(SB), Y2, Y2
 	VPSRLW       $0x04, Y0, Y3
 	VPAND        c04040404<>+0(SB), Y3, Y3
 	VPOR         Y3, Y2, Y2
 	VPSUBB       c04040404<>+0(SB), Y2, Y2
-	VMOVDQU      Y2, 192(DX)
+	VMOVDQU      Y2, 192(CX)
 	VPSRLW       $0x06, Y1, Y1
 	VPAND        c03030303<>+0(SB), Y1, Y1
 	VPSRLW       $0x05, Y0, Y0
 	VPAND        c04040404<>+0(SB), Y0, Y0
 	VPOR         Y0, Y1, Y1
 	VPSUBB       c04040404<>+0(SB), Y1, Y0
-	VMOVDQU      Y0, 224(DX)
+	VMOVDQU      Y0, 224(CX)
 	ADDQ         $0x0000006e, AX
-	ADDQ         $0x00000100, DX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000040, DX
 	ADDQ         $0x00000040, BX
-	ADDQ         $0x00000040, SI
-	DECQ         DI
+	DECQ         SI
 	JNE          blocks
 	VZEROUPPER
 	RET
@@ -843,15 +844,14 @@ DATA c04040404<>+56(SB)/4, $0x04040404
 DATA c04040404<>+60(SB)/4, $0x04040404
 GLOBL c04040404<>(SB), RODATA|NOPTR, $64
 
-// func decodeQ3_KAVX2(dst *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2
-TEXT ·decodeQ3_KAVX2(SB), NOSPLIT, $160-32
+// func decodeQ3_KAVX2(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·decodeQ3_KAVX2(SB), NOSPLIT, $160-24
 	MOVQ w+8(FP), AX
-	MOVQ half+16(FP), CX
-	LEAQ (SP), DX
-	LEAQ 64(SP), BX
-	MOVQ dst+0(FP), BX
-	MOVQ blocks+24(FP), SI
+	LEAQ (SP), CX
+	LEAQ 64(SP), DX
+	MOVQ dst+0(FP), DX
+	MOVQ blocks+16(FP), BX
 
 blocks:
 	VMOVQ        96(AX), X0
@@ -864,17 +864,17 @@ blocks:
 	VPSLLW       $0x04, X1, X1
 	VPOR         X1, X0, X0
 	VPSUBB       c20202020<>+0(SB), X0, X0
-	MOVWQZX      108(AX), DI
-	VBROADCASTSS (CX)(DI*4), Y1
+	VPBROADCASTW 108(AX), X1
+	VCVTPH2PS    X1, Y1
 	VPMOVSXBD    X0, Y2
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y1, Y2, Y2
-	VMOVUPS      Y2, (DX)
+	VMOVUPS      Y2, (CX)
 	VPSRLDQ      $0x08, X0, X0
 	VPMOVSXBD    X0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y1, Y0, Y0
-	VMOVUPS      Y0, 32(DX)
+	VMOVUPS      Y0, 32(CX)
 	VMOVDQU      (AX), Y0
 	VMOVDQU      32(AX), Y1
 	VPAND        c03030303<>+0(SB), Y1, Y2
@@ -887,20 +887,20 @@ blocks:
 	VPMOVSXBD    128(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, (BX)
+	VMOVUPS      Y3, (DX)
 	VPMOVSXBD    136(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, 32(BX)
+	VMOVUPS      Y3, 32(DX)
 	VBROADCASTSS 4(SP), Y2
 	VPMOVSXBD    144(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, 64(BX)
+	VMOVUPS      Y3, 64(DX)
 	VPMOVSXBD    152(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, 96(BX)
+	VMOVUPS      Y3, 96(DX)
 	VPSRLW       $0x02, Y1, Y2
 	VPAND        c03030303<>+0(SB), Y2, Y2
 	VPSLLW       $0x01, Y0, Y3
@@ -912,20 +912,20 @@ blocks:
 	VPMOVSXBD    128(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, 128(BX)
+	VMOVUPS      Y3, 128(DX)
 	VPMOVSXBD    136(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, 160(BX)
+	VMOVUPS      Y3, 160(DX)
 	VBROADCASTSS 12(SP), Y2
 	VPMOVSXBD    144(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, 192(BX)
+	VMOVUPS      Y3, 192(DX)
 	VPMOVSXBD    152(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, 224(BX)
+	VMOVUPS      Y3, 224(DX)
 	VPSRLW       $0x04, Y1, Y2
 	VPAND        c03030303<>+0(SB), Y2, Y2
 	VPAND        c04040404<>+0(SB), Y0, Y3
@@ -936,20 +936,20 @@ blocks:
 	VPMOVSXBD    128(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, 256(BX)
+	VMOVUPS      Y3, 256(DX)
 	VPMOVSXBD    136(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, 288(BX)
+	VMOVUPS      Y3, 288(DX)
 	VBROADCASTSS 20(SP), Y2
 	VPMOVSXBD    144(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, 320(BX)
+	VMOVUPS      Y3, 320(DX)
 	VPMOVSXBD    152(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, 352(BX)
+	VMOVUPS      Y3, 352(DX)
 	VPSRLW       $0x06, Y1, Y1
 	VPAND        c03030303<>+0(SB), Y1, Y1
 	VPSRLW       $0x01, Y0, Y2
@@ -961,20 +961,20 @@ blocks:
 	VPMOVSXBD    128(SP), Y2
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y1, Y2, Y2
-	VMOVUPS      Y2, 384(BX)
+	VMOVUPS      Y2, 384(DX)
 	VPMOVSXBD    136(SP), Y2
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y1, Y2, Y2
-	VMOVUPS      Y2, 416(BX)
+	VMOVUPS      Y2, 416(DX)
 	VBROADCASTSS 28(SP), Y1
 	VPMOVSXBD    144(SP), Y2
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y1, Y2, Y2
-	VMOVUPS      Y2, 448(BX)
+	VMOVUPS      Y2, 448(DX)
 	VPMOVSXBD    152(SP), Y2
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y1, Y2, Y2
-	VMOVUPS      Y2, 480(BX)
+	VMOVUPS      Y2, 480(DX)
 	VMOVDQU      64(AX), Y1
 	VPAND        c03030303<>+0(SB), Y1, Y2
 	VPSRLW       $0x02, Y0, Y3
@@ -986,20 +986,20 @@ blocks:
 	VPMOVSXBD    128(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, 512(BX)
+	VMOVUPS      Y3, 512(DX)
 	VPMOVSXBD    136(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, 544(BX)
+	VMOVUPS      Y3, 544(DX)
 	VBROADCASTSS 36(SP), Y2
 	VPMOVSXBD    144(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, 576(BX)
+	VMOVUPS      Y3, 576(DX)
 	VPMOVSXBD    152(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, 608(BX)
+	VMOVUPS      Y3, 608(DX)
 	VPSRLW       $0x02, Y1, Y2
 	VPAND        c03030303<>+0(SB), Y2, Y2
 	VPSRLW       $0x03, Y0, Y3
@@ -1011,20 +1011,20 @@ blocks:
 	VPMOVSXBD    128(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, 640(BX)
+	VMOVUPS      Y3, 640(DX)
 	VPMOVSXBD    136(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, 672(BX)
+	VMOVUPS      Y3, 672(DX)
 	VBROADCASTSS 44(SP), Y2
 	VPMOVSXBD    144(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, 704(BX)
+	VMOVUPS      Y3, 704(DX)
 	VPMOVSXBD    152(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, 736(BX)
+	VMOVUPS      Y3, 736(DX)
 	VPSRLW       $0x04, Y1, Y2
 	VPAND        c03030303<>+0(SB), Y2, Y2
 	VPSRLW       $0x04, Y0, Y3
@@ -1036,20 +1036,20 @@ blocks:
 	VPMOVSXBD    128(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, 768(BX)
+	VMOVUPS      Y3, 768(DX)
 	VPMOVSXBD    136(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, 800(BX)
+	VMOVUPS      Y3, 800(DX)
 	VBROADCASTSS 52(SP), Y2
 	VPMOVSXBD    144(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, 832(BX)
+	VMOVUPS      Y3, 832(DX)
 	VPMOVSXBD    152(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, 864(BX)
+	VMOVUPS      Y3, 864(DX)
 	VPSRLW       $0x06, Y1, Y1
 	VPAND        c03030303<>+0(SB), Y1, Y1
 	VPSRLW       $0x05, Y0, Y0
@@ -1061,255 +1061,252 @@ blocks:
 	VPMOVSXBD    128(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 896(BX)
+	VMOVUPS      Y1, 896(DX)
 	VPMOVSXBD    136(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 928(BX)
+	VMOVUPS      Y1, 928(DX)
 	VBROADCASTSS 60(SP), Y0
 	VPMOVSXBD    144(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 960(BX)
+	VMOVUPS      Y1, 960(DX)
 	VPMOVSXBD    152(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 992(BX)
+	VMOVUPS      Y1, 992(DX)
 	ADDQ         $0x0000006e, AX
-	ADDQ         $0x00000400, BX
+	ADDQ         $0x00000400, DX
+	DECQ         BX
+	JNE          blocks
+	VZEROUPPER
+	RET
+
+// func unpackQ4_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackQ4_K(SB), NOSPLIT, $0-40
+	MOVQ w+24(FP), AX
+	MOVQ q+0(FP), CX
+	MOVQ scale+8(FP), DX
+	MOVQ low+16(FP), BX
+	MOVQ blocks+32(FP), SI
+
+blocks:
+	MOVL         4(AX), DI
+	MOVL         8(AX), R8
+	MOVL         12(AX), R9
+	MOVL         DI, R10
+	ANDL         $0x3f3f3f3f, R10
+	MOVL         R9, R11
+	ANDL         $0x0f0f0f0f, R11
+	SHRL         $0x02, DI
+	ANDL         $0x30303030, DI
+	ORL          DI, R11
+	SHLQ         $0x20, R11
+	ORQ          R10, R11
+	VMOVQ        R11, X0
+	VPMOVZXBD    X0, Y0
+	VCVTDQ2PS    Y0, Y0
+	MOVL         R8, DI
+	ANDL         $0x3f3f3f3f, DI
+	SHRL         $0x04, R9
+	ANDL         $0x0f0f0f0f, R9
+	SHRL         $0x02, R8
+	ANDL         $0x30303030, R8
+	ORL          R8, R9
+	SHLQ         $0x20, R9
+	ORQ          DI, R9
+	VMOVQ        R9, X1
+	VPMOVZXBD    X1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VPBROADCASTW (AX), X2
+	VCVTPH2PS    X2, Y2
+	VMULPS       Y2, Y0, Y0
+	VMOVUPS      Y0, (DX)
+	VPBROADCASTW 2(AX), X0
+	VCVTPH2PS    X0, Y0
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, (BX)
+	VMOVDQU      16(AX), Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y1
+	VMOVDQU      Y1, (CX)
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 32(CX)
+	VMOVDQU      48(AX), Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y1
+	VMOVDQU      Y1, 64(CX)
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 96(CX)
+	VMOVDQU      80(AX), Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y1
+	VMOVDQU      Y1, 128(CX)
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 160(CX)
+	VMOVDQU      112(AX), Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y1
+	VMOVDQU      Y1, 192(CX)
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 224(CX)
+	ADDQ         $0x00000090, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000020, DX
+	ADDQ         $0x00000020, BX
 	DECQ         SI
 	JNE          blocks
 	VZEROUPPER
 	RET
 
-// func unpackQ4_K(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2
-TEXT ·unpackQ4_K(SB), NOSPLIT, $0-48
+// func unpackQ5_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackQ5_K(SB), NOSPLIT, $0-40
 	MOVQ w+24(FP), AX
-	MOVQ half+32(FP), CX
-	MOVQ q+0(FP), DX
-	MOVQ scale+8(FP), BX
-	MOVQ low+16(FP), SI
-	MOVQ blocks+40(FP), DI
+	MOVQ q+0(FP), CX
+	MOVQ scale+8(FP), DX
+	MOVQ low+16(FP), BX
+	MOVQ blocks+32(FP), SI
 
 blocks:
-	MOVL         4(AX), R8
-	MOVL         8(AX), R9
-	MOVL         12(AX), R10
-	MOVL         R8, R11
-	ANDL         $0x3f3f3f3f, R11
-	MOVL         R10, R12
-	ANDL         $0x0f0f0f0f, R12
-	SHRL         $0x02, R8
-	ANDL         $0x30303030, R8
-	ORL          R8, R12
-	SHLQ         $0x20, R12
-	ORQ          R11, R12
-	VMOVQ        R12, X0
+	MOVL         4(AX), DI
+	MOVL         8(AX), R8
+	MOVL         12(AX), R9
+	MOVL         DI, R10
+	ANDL         $0x3f3f3f3f, R10
+	MOVL         R9, R11
+	ANDL         $0x0f0f0f0f, R11
+	SHRL         $0x02, DI
+	ANDL         $0x30303030, DI
+	ORL          DI, R11
+	SHLQ         $0x20, R11
+	ORQ          R10, R11
+	VMOVQ        R11, X0
 	VPMOVZXBD    X0, Y0
 	VCVTDQ2PS    Y0, Y0
-	MOVL         R9, R8
-	ANDL         $0x3f3f3f3f, R8
-	SHRL         $0x04, R10
-	ANDL         $0x0f0f0f0f, R10
-	SHRL         $0x02, R9
-	ANDL         $0x30303030, R9
-	ORL          R9, R10
-	SHLQ         $0x20, R10
-	ORQ          R8, R10
-	VMOVQ        R10, X1
-	VPMOVZXBD    X1, Y1
-	VCVTDQ2PS    Y1, Y1
-	MOVWQZX      (AX), R8
-	VBROADCASTSS (CX)(R8*4), Y2
-	VMULPS       Y2, Y0, Y0
-	VMOVUPS      Y0, (BX)
-	MOVWQZX      2(AX), R8
-	VBROADCASTSS (CX)(R8*4), Y0
-	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, (SI)
-	VMOVDQU      16(AX), Y0
-	VPAND        c0f0f0f0f<>+0(SB), Y0, Y1
-	VMOVDQU      Y1, (DX)
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
-	VMOVDQU      Y0, 32(DX)
-	VMOVDQU      48(AX), Y0
-	VPAND        c0f0f0f0f<>+0(SB), Y0, Y1
-	VMOVDQU      Y1, 64(DX)
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
-	VMOVDQU      Y0, 96(DX)
-	VMOVDQU      80(AX), Y0
-	VPAND        c0f0f0f0f<>+0(SB), Y0, Y1
-	VMOVDQU      Y1, 128(DX)
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
-	VMOVDQU      Y0, 160(DX)
-	VMOVDQU      112(AX), Y0
-	VPAND        c0f0f0f0f<>+0(SB), Y0, Y1
-	VMOVDQU      Y1, 192(DX)
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
-	VMOVDQU      Y0, 224(DX)
-	ADDQ         $0x00000090, AX
-	ADDQ         $0x00000100, DX
-	ADDQ         $0x00000020, BX
-	ADDQ         $0x00000020, SI
-	DECQ         DI
-	JNE          blocks
-	VZEROUPPER
-	RET
-
-// func unpackQ5_K(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2
-TEXT ·unpackQ5_K(SB), NOSPLIT, $0-48
-	MOVQ w+24(FP), AX
-	MOVQ half+32(FP), CX
-	MOVQ q+0(FP), DX
-	MOVQ scale+8(FP), BX
-	MOVQ low+16(FP), SI
-	MOVQ blocks+40(FP), DI
-
-blocks:
-	MOVL         4(AX), R8
-	MOVL         8(AX), R9
-	MOVL         12(AX), R10
-	MOVL         R8, R11
-	ANDL         $0x3f3f3f3f, R11
-	MOVL         R10, R12
-	ANDL         $0x0f0f0f0f, R12
+	MOVL         R8, DI
+	ANDL         $0x3f3f3f3f, DI
+	SHRL         $0x04, R9
+	ANDL         $0x0f0f0f0f, R9
 	SHRL         $0x02, R8
 	ANDL         $0x30303030, R8
-	ORL          R8, R12
-	SHLQ         $0x20, R12
-	ORQ          R11, R12
-	VMOVQ        R12, X0
-	VPMOVZXBD    X0, Y0
-	VCVTDQ2PS    Y0, Y0
-	MOVL         R9, R8
-	ANDL         $0x3f3f3f3f, R8
-	SHRL         $0x04, R10
-	ANDL         $0x0f0f0f0f, R10
-	SHRL         $0x02, R9
-	ANDL         $0x30303030, R9
-	ORL          R9, R10
-	SHLQ         $0x20, R10
-	ORQ          R8, R10
-	VMOVQ        R10, X1
+	ORL          R8, R9
+	SHLQ         $0x20, R9
+	ORQ          DI, R9
+	VMOVQ        R9, X1
 	VPMOVZXBD    X1, Y1
 	VCVTDQ2PS    Y1, Y1
-	MOVWQZX      (AX), R8
-	VBROADCASTSS (CX)(R8*4), Y2
+	VPBROADCASTW (AX), X2
+	VCVTPH2PS    X2, Y2
 	VMULPS       Y2, Y0, Y0
-	VMOVUPS      Y0, (BX)
-	MOVWQZX      2(AX), R8
-	VBROADCASTSS (CX)(R8*4), Y0
+	VMOVUPS      Y0, (DX)
+	VPBROADCASTW 2(AX), X0
+	VCVTPH2PS    X0, Y0
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, (SI)
+	VMOVUPS      Y1, (BX)
 	VMOVDQU      16(AX), Y0
 	VMOVDQU      48(AX), Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y2
 	VPSLLW       $0x04, Y0, Y3
 	VPAND        c10101010<>+0(SB), Y3, Y3
 	VPOR         Y3, Y2, Y2
-	VMOVDQU      Y2, (DX)
+	VMOVDQU      Y2, (CX)
 	VPSRLW       $0x04, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
 	VPSLLW       $0x03, Y0, Y2
 	VPAND        c10101010<>+0(SB), Y2, Y2
 	VPOR         Y2, Y1, Y1
-	VMOVDQU      Y1, 32(DX)
+	VMOVDQU      Y1, 32(CX)
 	VMOVDQU      80(AX), Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y2
 	VPSLLW       $0x02, Y0, Y3
 	VPAND        c10101010<>+0(SB), Y3, Y3
 	VPOR         Y3, Y2, Y2
-	VMOVDQU      Y2, 64(DX)
+	VMOVDQU      Y2, 64(CX)
 	VPSRLW       $0x04, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
 	VPSLLW       $0x01, Y0, Y2
 	VPAND        c10101010<>+0(SB), Y2, Y2
 	VPOR         Y2, Y1, Y1
-	VMOVDQU      Y1, 96(DX)
+	VMOVDQU      Y1, 96(CX)
 	VMOVDQU      112(AX), Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y2
 	VPAND        c10101010<>+0(SB), Y0, Y3
 	VPOR         Y3, Y2, Y2
-	VMOVDQU      Y2, 128(DX)
+	VMOVDQU      Y2, 128(CX)
 	VPSRLW       $0x04, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
 	VPSRLW       $0x01, Y0, Y2
 	VPAND        c10101010<>+0(SB), Y2, Y2
 	VPOR         Y2, Y1, Y1
-	VMOVDQU      Y1, 160(DX)
+	VMOVDQU      Y1, 160(CX)
 	VMOVDQU      144(AX), Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y2
 	VPSRLW       $0x02, Y0, Y3
 	VPAND        c10101010<>+0(SB), Y3, Y3
 	VPOR         Y3, Y2, Y2
-	VMOVDQU      Y2, 192(DX)
+	VMOVDQU      Y2, 192(CX)
 	VPSRLW       $0x04, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
 	VPSRLW       $0x03, Y0, Y0
 	VPAND        c10101010<>+0(SB), Y0, Y0
 	VPOR         Y0, Y1, Y1
-	VMOVDQU      Y1, 224(DX)
+	VMOVDQU      Y1, 224(CX)
 	ADDQ         $0x000000b0, AX
-	ADDQ         $0x00000100, DX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000020, DX
 	ADDQ         $0x00000020, BX
-	ADDQ         $0x00000020, SI
-	DECQ         DI
+	DECQ         SI
 	JNE          blocks
 	VZEROUPPER
 	RET
 
-// func decodeQ5_KAVX2(dst *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·decodeQ5_KAVX2(SB), NOSPLIT, $160-32
+// func decodeQ5_KAVX2(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·decodeQ5_KAVX2(SB), NOSPLIT, $160-24
 	MOVQ w+8(FP), AX
-	MOVQ half+16(FP), CX
-	LEAQ (SP), DX
-	LEAQ 64(SP), BX
-	MOVQ dst+0(FP), SI
-	MOVQ blocks+24(FP), DI
+	LEAQ (SP), CX
+	LEAQ 64(SP), DX
+	MOVQ dst+0(FP), BX
+	MOVQ blocks+16(FP), SI
 
 blocks:
-	MOVL         4(AX), R8
-	MOVL         8(AX), R9
-	MOVL         12(AX), R10
-	MOVL         R8, R11
-	ANDL         $0x3f3f3f3f, R11
-	MOVL         R10, R12
-	ANDL         $0x0f0f0f0f, R12
-	SHRL         $0x02, R8
-	ANDL         $0x30303030, R8
-	ORL          R8, R12
-	SHLQ         $0x20, R12
-	ORQ          R11, R12
-	VMOVQ        R12, X0
+	MOVL         4(AX), DI
+	MOVL         8(AX), R8
+	MOVL         12(AX), R9
+	MOVL         DI, R10
+	ANDL         $0x3f3f3f3f, R10
+	MOVL         R9, R11
+	ANDL         $0x0f0f0f0f, R11
+	SHRL         $0x02, DI
+	ANDL         $0x30303030, DI
+	ORL          DI, R11
+	SHLQ         $0x20, R11
+	ORQ          R10, R11
+	VMOVQ        R11, X0
 	VPMOVZXBD    X0, Y0
 	VCVTDQ2PS    Y0, Y0
-	MOVL         R9, R8
-	ANDL         $0x3f3f3f3f, R8
-	SHRL         $0x04, R10
-	ANDL         $0x0f0f0f0f, R10
-	SHRL         $0x02, R9
-	ANDL         $0x30303030, R9
-	ORL          R9, R10
-	SHLQ         $0x20, R10
-	ORQ          R8, R10
-	VMOVQ        R10, X1
+	MOVL         R8, DI
+	ANDL         $0x3f3f3f3f, DI
+	SHRL         $0x04, R9
+	ANDL         $0x0f0f0f0f, R9
+	SHRL         $0x02, R8
+	ANDL         $0x30303030, R8
+	ORL          R8, R9
+	SHLQ         $0x20, R9
+	ORQ          DI, R9
+	VMOVQ        R9, X1
 	VPMOVZXBD    X1, Y1
 	VCVTDQ2PS    Y1, Y1
-	MOVWQZX      (AX), R8
-	VBROADCASTSS (CX)(R8*4), Y2
+	VPBROADCASTW (AX), X2
+	VCVTPH2PS    X2, Y2
 	VMULPS       Y2, Y0, Y0
-	VMOVUPS      Y0, (DX)
-	MOVWQZX      2(AX), R8
-	VBROADCASTSS (CX)(R8*4), Y0
+	VMOVUPS      Y0, (CX)
+	VPBROADCASTW 2(AX), X0
+	VCVTPH2PS    X0, Y0
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, (BX)
+	VMOVUPS      Y1, (DX)
 	VMOVDQU      16(AX), Y0
 	VMOVDQU      48(AX), Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y2
@@ -1322,19 +1319,19 @@ blocks:
 	VPMOVSXBD    128(SP), Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMSUB213PS  Y3, Y2, Y4
-	VMOVUPS      Y4, (SI)
+	VMOVUPS      Y4, (BX)
 	VPMOVSXBD    136(SP), Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMSUB213PS  Y3, Y2, Y4
-	VMOVUPS      Y4, 32(SI)
+	VMOVUPS      Y4, 32(BX)
 	VPMOVSXBD    144(SP), Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMSUB213PS  Y3, Y2, Y4
-	VMOVUPS      Y4, 64(SI)
+	VMOVUPS      Y4, 64(BX)
 	VPMOVSXBD    152(SP), Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMSUB213PS  Y3, Y2, Y4
-	VMOVUPS      Y4, 96(SI)
+	VMOVUPS      Y4, 96(BX)
 	VPSRLW       $0x04, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
 	VPSLLW       $0x03, Y0, Y2
@@ -1346,19 +1343,19 @@ blocks:
 	VPMOVSXBD    128(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 128(SI)
+	VMOVUPS      Y3, 128(BX)
 	VPMOVSXBD    136(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 160(SI)
+	VMOVUPS      Y3, 160(BX)
 	VPMOVSXBD    144(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 192(SI)
+	VMOVUPS      Y3, 192(BX)
 	VPMOVSXBD    152(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 224(SI)
+	VMOVUPS      Y3, 224(BX)
 	VMOVDQU      80(AX), Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y2
 	VPSLLW       $0x02, Y0, Y3
@@ -1370,19 +1367,19 @@ blocks:
 	VPMOVSXBD    128(SP), Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMSUB213PS  Y3, Y2, Y4
-	VMOVUPS      Y4, 256(SI)
+	VMOVUPS      Y4, 256(BX)
 	VPMOVSXBD    136(SP), Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMSUB213PS  Y3, Y2, Y4
-	VMOVUPS      Y4, 288(SI)
+	VMOVUPS      Y4, 288(BX)
 	VPMOVSXBD    144(SP), Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMSUB213PS  Y3, Y2, Y4
-	VMOVUPS      Y4, 320(SI)
+	VMOVUPS      Y4, 320(BX)
 	VPMOVSXBD    152(SP), Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMSUB213PS  Y3, Y2, Y4
-	VMOVUPS      Y4, 352(SI)
+	VMOVUPS      Y4, 352(BX)
 	VPSRLW       $0x04, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
 	VPSLLW       $0x01, Y0, Y2
@@ -1394,19 +1391,19 @@ blocks:
 	VPMOVSXBD    128(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 384(SI)
+	VMOVUPS      Y3, 384(BX)
 	VPMOVSXBD    136(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 416(SI)
+	VMOVUPS      Y3, 416(BX)
 	VPMOVSXBD    144(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 448(SI)
+	VMOVUPS      Y3, 448(BX)
 	VPMOVSXBD    152(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 480(SI)
+	VMOVUPS      Y3, 480(BX)
 	VMOVDQU      112(AX), Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y2
 	VPAND        c10101010<>+0(SB), Y0, Y3
@@ -1417,19 +1414,19 @@ blocks:
 	VPMOVSXBD    128(SP), Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMSUB213PS  Y3, Y2, Y4
-	VMOVUPS      Y4, 512(SI)
+	VMOVUPS      Y4, 512(BX)
 	VPMOVSXBD    136(SP), Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMSUB213PS  Y3, Y2, Y4
-	VMOVUPS      Y4, 544(SI)
+	VMOVUPS      Y4, 544(BX)
 	VPMOVSXBD    144(SP), Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMSUB213PS  Y3, Y2, Y4
-	VMOVUPS      Y4, 576(SI)
+	VMOVUPS      Y4, 576(BX)
 	VPMOVSXBD    152(SP), Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMSUB213PS  Y3, Y2, Y4
-	VMOVUPS      Y4, 608(SI)
+	VMOVUPS      Y4, 608(BX)
 	VPSRLW       $0x04, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
 	VPSRLW       $0x01, Y0, Y2
@@ -1441,19 +1438,19 @@ blocks:
 	VPMOVSXBD    128(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 640(SI)
+	VMOVUPS      Y3, 640(BX)
 	VPMOVSXBD    136(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 672(SI)
+	VMOVUPS      Y3, 672(BX)
 	VPMOVSXBD    144(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 704(SI)
+	VMOVUPS      Y3, 704(BX)
 	VPMOVSXBD    152(SP), Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMSUB213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 736(SI)
+	VMOVUPS      Y3, 736(BX)
 	VMOVDQU      144(AX), Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y2
 	VPSRLW       $0x02, Y0, Y3
@@ -1465,19 +1462,19 @@ blocks:
 	VPMOVSXBD    128(SP), Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMSUB213PS  Y3, Y2, Y4
-	VMOVUPS      Y4, 768(SI)
+	VMOVUPS      Y4, 768(BX)
 	VPMOVSXBD    136(SP), Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMSUB213PS  Y3, Y2, Y4
-	VMOVUPS      Y4, 800(SI)
+	VMOVUPS      Y4, 800(BX)
 	VPMOVSXBD    144(SP), Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMSUB213PS  Y3, Y2, Y4
-	VMOVUPS      Y4, 832(SI)
+	VMOVUPS      Y4, 832(BX)
 	VPMOVSXBD    152(SP), Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMSUB213PS  Y3, Y2, Y4
-	VMOVUPS      Y4, 864(SI)
+	VMOVUPS      Y4, 864(BX)
 	VPSRLW       $0x04, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
 	VPSRLW       $0x03, Y0, Y0
@@ -1489,49 +1486,48 @@ blocks:
 	VPMOVSXBD    128(SP), Y2
 	VCVTDQ2PS    Y2, Y2
 	VFMSUB213PS  Y1, Y0, Y2
-	VMOVUPS      Y2, 896(SI)
+	VMOVUPS      Y2, 896(BX)
 	VPMOVSXBD    136(SP), Y2
 	VCVTDQ2PS    Y2, Y2
 	VFMSUB213PS  Y1, Y0, Y2
-	VMOVUPS      Y2, 928(SI)
+	VMOVUPS      Y2, 928(BX)
 	VPMOVSXBD    144(SP), Y2
 	VCVTDQ2PS    Y2, Y2
 	VFMSUB213PS  Y1, Y0, Y2
-	VMOVUPS      Y2, 960(SI)
+	VMOVUPS      Y2, 960(BX)
 	VPMOVSXBD    152(SP), Y2
 	VCVTDQ2PS    Y2, Y2
 	VFMSUB213PS  Y1, Y0, Y2
-	VMOVUPS      Y2, 992(SI)
+	VMOVUPS      Y2, 992(BX)
 	ADDQ         $0x000000b0, AX
-	ADDQ         $0x00000400, SI
-	DECQ         DI
+	ADDQ         $0x00000400, BX
+	DECQ         SI
 	JNE          blocks
 	VZEROUPPER
 	RET
 
-// func unpackQ6_K(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2
-TEXT ·unpackQ6_K(SB), NOSPLIT, $0-48
+// func unpackQ6_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackQ6_K(SB), NOSPLIT, $0-40
 	MOVQ w+24(FP), AX
-	MOVQ half+32(FP), CX
-	MOVQ q+0(FP), DX
-	MOVQ scale+8(FP), BX
-	MOVQ low+16(FP), SI
-	MOVQ blocks+40(FP), DI
+	MOVQ q+0(FP), CX
+	MOVQ scale+8(FP), DX
+	MOVQ low+16(FP), BX
+	MOVQ blocks+32(FP), SI
 
 blocks:
 	VMOVDQU      192(AX), X0
-	MOVWQZX      208(AX), R8
-	VBROADCASTSS (CX)(R8*4), Y1
+	VPBROADCASTW 208(AX), X1
+	VCVTPH2PS    X1, Y1
 	VPMOVSXBD    X0, Y2
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y1, Y2, Y2
-	VMOVUPS      Y2, (BX)
+	VMOVUPS      Y2, (DX)
 	VPSRLDQ      $0x08, X0, X0
 	VPMOVSXBD    X0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y1, Y0, Y0
-	VMOVUPS      Y0, 32(BX)
+	VMOVUPS      Y0, 32(DX)
 	VMOVDQU      128(AX), Y0
 	VMOVDQU      (AX), Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
@@ -1539,21 +1535,21 @@ blocks:
 	VPAND        c30303030<>+0(SB), Y2, Y2
 	VPOR         Y2, Y1, Y1
 	VPSUBB       c20202020<>+0(SB), Y1, Y1
-	VMOVDQU      Y1, (DX)
+	VMOVDQU      Y1, (CX)
 	VMOVDQU      32(AX), Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
 	VPSLLW       $0x02, Y0, Y2
 	VPAND        c30303030<>+0(SB), Y2, Y2
 	VPOR         Y2, Y1, Y1
 	VPSUBB       c20202020<>+0(SB), Y1, Y1
-	VMOVDQU      Y1, 32(DX)
+	VMOVDQU      Y1, 32(CX)
 	VMOVDQU      (AX), Y1
 	VPSRLW       $0x04, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
 	VPAND        c30303030<>+0(SB), Y0, Y2
 	VPOR         Y2, Y1, Y1
 	VPSUBB       c20202020<>+0(SB), Y1, Y1
-	VMOVDQU      Y1, 64(DX)
+	VMOVDQU      Y1, 64(CX)
 	VMOVDQU      32(AX), Y1
 	VPSRLW       $0x04, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
@@ -1561,7 +1557,7 @@ blocks:
 	VPAND        c30303030<>+0(SB), Y0, Y0
 	VPOR         Y0, Y1, Y1
 	VPSUBB       c20202020<>+0(SB), Y1, Y0
-	VMOVDQU      Y0, 96(DX)
+	VMOVDQU      Y0, 96(CX)
 	VMOVDQU      160(AX), Y0
 	VMOVDQU      64(AX), Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
@@ -1569,21 +1565,21 @@ blocks:
 	VPAND        c30303030<>+0(SB), Y2, Y2
 	VPOR         Y2, Y1, Y1
 	VPSUBB       c20202020<>+0(SB), Y1, Y1
-	VMOVDQU      Y1, 128(DX)
+	VMOVDQU      Y1, 128(CX)
 	VMOVDQU      96(AX), Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
 	VPSLLW       $0x02, Y0, Y2
 	VPAND        c30303030<>+0(SB), Y2, Y2
 	VPOR         Y2, Y1, Y1
 	VPSUBB       c20202020<>+0(SB), Y1, Y1
-	VMOVDQU      Y1, 160(DX)
+	VMOVDQU      Y1, 160(CX)
 	VMOVDQU      64(AX), Y1
 	VPSRLW       $0x04, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
 	VPAND        c30303030<>+0(SB), Y0, Y2
 	VPOR         Y2, Y1, Y1
 	VPSUBB       c20202020<>+0(SB), Y1, Y1
-	VMOVDQU      Y1, 192(DX)
+	VMOVDQU      Y1, 192(CX)
 	VMOVDQU      96(AX), Y1
 	VPSRLW       $0x04, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
@@ -1591,12 +1587,12 @@ blocks:
 	VPAND        c30303030<>+0(SB), Y0, Y0
 	VPOR         Y0, Y1, Y1
 	VPSUBB       c20202020<>+0(SB), Y1, Y0
-	VMOVDQU      Y0, 224(DX)
+	VMOVDQU      Y0, 224(CX)
 	ADDQ         $0x000000d2, AX
-	ADDQ         $0x00000100, DX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000040, DX
 	ADDQ         $0x00000040, BX
-	ADDQ         $0x00000040, SI
-	DECQ         DI
+	DECQ         SI
 	JNE          blocks
 	VZEROUPPER
 	RET
@@ -1619,15 +1615,14 @@ DATA c30303030<>+56(SB)/4, $0x30303030
 DATA c30303030<>+60(SB)/4, $0x30303030
 GLOBL c30303030<>(SB), RODATA|NOPTR, $64
 
-// func unpackQ8_K(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
+// func unpackQ8_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
 // Requires: AVX
-TEXT ·unpackQ8_K(SB), NOSPLIT, $0-48
+TEXT ·unpackQ8_K(SB), NOSPLIT, $0-40
 	MOVQ w+24(FP), AX
-	MOVQ half+32(FP), CX
 	MOVQ q+0(FP), CX
 	MOVQ scale+8(FP), DX
 	MOVQ low+16(FP), BX
-	MOVQ blocks+40(FP), SI
+	MOVQ blocks+32(FP), SI
 
 blocks:
 	VBROADCASTSS (AX), Y0
@@ -1657,15 +1652,14 @@ blocks:
 	VZEROUPPER
 	RET
 
-// func decodeQ8_KAVX2(dst *float32, w *byte, half *float32, blocks int)
+// func decodeQ8_KAVX2(dst *float32, w *byte, blocks int)
 // Requires: AVX, AVX2
-TEXT ·decodeQ8_KAVX2(SB), NOSPLIT, $160-32
+TEXT ·decodeQ8_KAVX2(SB), NOSPLIT, $160-24
 	MOVQ w+8(FP), AX
-	MOVQ half+16(FP), CX
 	LEAQ (SP), CX
 	LEAQ 64(SP), DX
 	MOVQ dst+0(FP), DX
-	MOVQ blocks+24(FP), BX
+	MOVQ blocks+16(FP), BX
 
 blocks:
 	VBROADCASTSS (AX), Y0
@@ -1829,33 +1823,33 @@ blocks:
 	VZEROUPPER
 	RET
 
-// func unpackIQ4_NL(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2
-TEXT ·unpackIQ4_NL(SB), NOSPLIT, $0-48
+// func unpackIQ4_NL(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackIQ4_NL(SB), NOSPLIT, $0-40
 	MOVQ w+24(FP), AX
-	MOVQ half+32(FP), CX
-	MOVQ q+0(FP), DX
-	MOVQ scale+8(FP), BX
-	MOVQ low+16(FP), SI
-	MOVQ blocks+40(FP), DI
+	MOVQ q+0(FP), CX
+	MOVQ scale+8(FP), DX
+	MOVQ low+16(FP), BX
+	MOVQ blocks+32(FP), SI
 
 blocks:
-	MOVWQZX     (AX), R8
-	MOVL        (CX)(R8*4), R8
-	MOVL        R8, (BX)
-	VMOVDQU     2(AX), X0
-	VPSRLW      $0x04, X0, X1
-	VINSERTI128 $0x01, X1, Y0, Y1
-	VPAND       c0f0f0f0f<>+0(SB), Y1, Y1
-	VMOVDQU     iq4<>+0(SB), Y2
-	VPSHUFB     Y1, Y2, Y2
-	VMOVDQU     Y2, (DX)
-	ADDQ        $0x00000012, AX
-	ADDQ        $0x00000020, DX
-	ADDQ        $0x00000004, BX
-	ADDQ        $0x00000004, SI
-	DECQ        DI
-	JNE         blocks
+	VPBROADCASTW (AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, DI
+	MOVL         DI, (DX)
+	VMOVDQU      2(AX), X1
+	VPSRLW       $0x04, X1, X0
+	VINSERTI128  $0x01, X0, Y1, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
+	VMOVDQU      iq4<>+0(SB), Y2
+	VPSHUFB      Y0, Y2, Y2
+	VMOVDQU      Y2, (CX)
+	ADDQ         $0x00000012, AX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000004, DX
+	ADDQ         $0x00000004, BX
+	DECQ         SI
+	JNE          blocks
 	VZEROUPPER
 	RET
 
@@ -1893,69 +1887,68 @@ DATA iq4<>+30(SB)/1, $0x59
 DATA iq4<>+31(SB)/1, $0x71
 GLOBL iq4<>(SB), RODATA|NOPTR, $32
 
-// func decodeIQ4_NLAVX2(dst *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2
-TEXT ·decodeIQ4_NLAVX2(SB), NOSPLIT, $160-32
+// func decodeIQ4_NLAVX2(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·decodeIQ4_NLAVX2(SB), NOSPLIT, $160-24
 	MOVQ w+8(FP), AX
-	MOVQ half+16(FP), CX
-	LEAQ (SP), DX
-	LEAQ 64(SP), BX
-	MOVQ dst+0(FP), BX
-	MOVQ blocks+24(FP), SI
+	LEAQ (SP), CX
+	LEAQ 64(SP), DX
+	MOVQ dst+0(FP), DX
+	MOVQ blocks+16(FP), BX
 
 blocks:
-	MOVWQZX      (AX), DI
-	MOVL         (CX)(DI*4), DI
-	MOVL         DI, (DX)
-	VMOVDQU      2(AX), X0
-	VPSRLW       $0x04, X0, X1
-	VINSERTI128  $0x01, X1, Y0, Y1
-	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
+	VPBROADCASTW (AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, SI
+	MOVL         SI, (CX)
+	VMOVDQU      2(AX), X1
+	VPSRLW       $0x04, X1, X0
+	VINSERTI128  $0x01, X0, Y1, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
 	VMOVDQU      iq4<>+0(SB), Y2
-	VPSHUFB      Y1, Y2, Y2
+	VPSHUFB      Y0, Y2, Y2
 	VMOVDQU      Y2, 128(SP)
-	VBROADCASTSS (SP), Y1
+	VBROADCASTSS (SP), Y0
 	VPMOVSXBD    128(SP), Y2
 	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VMOVUPS      Y2, (BX)
+	VMULPS       Y0, Y2, Y2
+	VMOVUPS      Y2, (DX)
 	VPMOVSXBD    136(SP), Y2
 	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VMOVUPS      Y2, 32(BX)
+	VMULPS       Y0, Y2, Y2
+	VMOVUPS      Y2, 32(DX)
 	VPMOVSXBD    144(SP), Y2
 	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VMOVUPS      Y2, 64(BX)
+	VMULPS       Y0, Y2, Y2
+	VMOVUPS      Y2, 64(DX)
 	VPMOVSXBD    152(SP), Y2
 	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VMOVUPS      Y2, 96(BX)
+	VMULPS       Y0, Y2, Y2
+	VMOVUPS      Y2, 96(DX)
 	ADDQ         $0x00000012, AX
-	ADDQ         $0x00000080, BX
-	DECQ         SI
+	ADDQ         $0x00000080, DX
+	DECQ         BX
 	JNE          blocks
 	VZEROUPPER
 	RET
 
-// func unpackIQ4_XS(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2, SSE2
-TEXT ·unpackIQ4_XS(SB), NOSPLIT, $0-48
+// func unpackIQ4_XS(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C, SSE2
+TEXT ·unpackIQ4_XS(SB), NOSPLIT, $0-40
 	MOVQ w+24(FP), AX
-	MOVQ half+32(FP), CX
-	MOVQ q+0(FP), DX
-	MOVQ scale+8(FP), BX
-	MOVQ low+16(FP), SI
-	MOVQ blocks+40(FP), DI
+	MOVQ q+0(FP), CX
+	MOVQ scale+8(FP), DX
+	MOVQ low+16(FP), BX
+	MOVQ blocks+32(FP), SI
 
 blocks:
-	MOVL         4(AX), R8
-	MOVWLZX      2(AX), R9
-	MOVWQZX      (AX), R10
-	VBROADCASTSS (CX)(R10*4), Y0
-	MOVD         R8, X1
+	MOVL         4(AX), DI
+	MOVWLZX      2(AX), R8
+	VPBROADCASTW (AX), X0
+	VCVTPH2PS    X0, Y0
+	MOVD         DI, X1
 	VPBROADCASTD X1, Y1
-	MOVD         R9, X2
+	MOVD         R8, X2
 	VPBROADCASTD X2, Y2
 	VPSRLVD      shiftsLow4_XS<>+0(SB), Y1, Y1
 	VPAND        c0000000f<>+0(SB), Y1, Y1
@@ -1966,68 +1959,68 @@ blocks:
 	VPSUBD       c00000020<>+0(SB), Y1, Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, (BX)
+	VMOVUPS      Y1, (DX)
 	VMOVDQU      8(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
 	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
 	VMOVDQU      iq4<>+0(SB), Y1
 	VPSHUFB      Y0, Y1, Y1
-	VMOVDQU      Y1, (DX)
+	VMOVDQU      Y1, (CX)
 	VMOVDQU      24(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
 	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
 	VMOVDQU      iq4<>+0(SB), Y1
 	VPSHUFB      Y0, Y1, Y1
-	VMOVDQU      Y1, 32(DX)
+	VMOVDQU      Y1, 32(CX)
 	VMOVDQU      40(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
 	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
 	VMOVDQU      iq4<>+0(SB), Y1
 	VPSHUFB      Y0, Y1, Y1
-	VMOVDQU      Y1, 64(DX)
+	VMOVDQU      Y1, 64(CX)
 	VMOVDQU      56(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
 	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
 	VMOVDQU      iq4<>+0(SB), Y1
 	VPSHUFB      Y0, Y1, Y1
-	VMOVDQU      Y1, 96(DX)
+	VMOVDQU      Y1, 96(CX)
 	VMOVDQU      72(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
 	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
 	VMOVDQU      iq4<>+0(SB), Y1
 	VPSHUFB      Y0, Y1, Y1
-	VMOVDQU      Y1, 128(DX)
+	VMOVDQU      Y1, 128(CX)
 	VMOVDQU      88(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
 	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
 	VMOVDQU      iq4<>+0(SB), Y1
 	VPSHUFB      Y0, Y1, Y1
-	VMOVDQU      Y1, 160(DX)
+	VMOVDQU      Y1, 160(CX)
 	VMOVDQU      104(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
 	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
 	VMOVDQU      iq4<>+0(SB), Y1
 	VPSHUFB      Y0, Y1, Y1
-	VMOVDQU      Y1, 192(DX)
+	VMOVDQU      Y1, 192(CX)
 	VMOVDQU      120(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
 	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
 	VMOVDQU      iq4<>+0(SB), Y1
 	VPSHUFB      Y0, Y1, Y1
-	VMOVDQU      Y1, 224(DX)
+	VMOVDQU      Y1, 224(CX)
 	ADDQ         $0x00000088, AX
-	ADDQ         $0x00000100, DX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000020, DX
 	ADDQ         $0x00000020, BX
-	ADDQ         $0x00000020, SI
-	DECQ         DI
+	DECQ         SI
 	JNE          blocks
 	VZEROUPPER
 	RET
@@ -2106,24 +2099,23 @@ DATA c00000020<>+56(SB)/4, $0x00000020
 DATA c00000020<>+60(SB)/4, $0x00000020
 GLOBL c00000020<>(SB), RODATA|NOPTR, $64
 
-// func decodeIQ4_XSAVX2(dst *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2, SSE2
-TEXT ·decodeIQ4_XSAVX2(SB), NOSPLIT, $160-32
+// func decodeIQ4_XSAVX2(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C, SSE2
+TEXT ·decodeIQ4_XSAVX2(SB), NOSPLIT, $160-24
 	MOVQ w+8(FP), AX
-	MOVQ half+16(FP), CX
-	LEAQ (SP), DX
-	LEAQ 64(SP), BX
-	MOVQ dst+0(FP), BX
-	MOVQ blocks+24(FP), SI
+	LEAQ (SP), CX
+	LEAQ 64(SP), DX
+	MOVQ dst+0(FP), DX
+	MOVQ blocks+16(FP), BX
 
 blocks:
-	MOVL         4(AX), DI
-	MOVWLZX      2(AX), R8
-	MOVWQZX      (AX), R9
-	VBROADCASTSS (CX)(R9*4), Y0
-	MOVD         DI, X1
+	MOVL         4(AX), SI
+	MOVWLZX      2(AX), DI
+	VPBROADCASTW (AX), X0
+	VCVTPH2PS    X0, Y0
+	MOVD         SI, X1
 	VPBROADCASTD X1, Y1
-	MOVD         R8, X2
+	MOVD         DI, X2
 	VPBROADCASTD X2, Y2
 	VPSRLVD      shiftsLow4_XS<>+0(SB), Y1, Y1
 	VPAND        c0000000f<>+0(SB), Y1, Y1
@@ -2134,7 +2126,7 @@ blocks:
 	VPSUBD       c00000020<>+0(SB), Y1, Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, (DX)
+	VMOVUPS      Y1, (CX)
 	VMOVDQU      8(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
@@ -2146,19 +2138,19 @@ blocks:
 	VPMOVSXBD    128(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, (BX)
+	VMOVUPS      Y1, (DX)
 	VPMOVSXBD    136(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 32(BX)
+	VMOVUPS      Y1, 32(DX)
 	VPMOVSXBD    144(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 64(BX)
+	VMOVUPS      Y1, 64(DX)
 	VPMOVSXBD    152(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 96(BX)
+	VMOVUPS      Y1, 96(DX)
 	VMOVDQU      24(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
@@ -2170,19 +2162,19 @@ blocks:
 	VPMOVSXBD    128(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 128(BX)
+	VMOVUPS      Y1, 128(DX)
 	VPMOVSXBD    136(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 160(BX)
+	VMOVUPS      Y1, 160(DX)
 	VPMOVSXBD    144(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 192(BX)
+	VMOVUPS      Y1, 192(DX)
 	VPMOVSXBD    152(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 224(BX)
+	VMOVUPS      Y1, 224(DX)
 	VMOVDQU      40(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
@@ -2194,19 +2186,19 @@ blocks:
 	VPMOVSXBD    128(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 256(BX)
+	VMOVUPS      Y1, 256(DX)
 	VPMOVSXBD    136(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 288(BX)
+	VMOVUPS      Y1, 288(DX)
 	VPMOVSXBD    144(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 320(BX)
+	VMOVUPS      Y1, 320(DX)
 	VPMOVSXBD    152(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 352(BX)
+	VMOVUPS      Y1, 352(DX)
 	VMOVDQU      56(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
@@ -2218,19 +2210,19 @@ blocks:
 	VPMOVSXBD    128(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 384(BX)
+	VMOVUPS      Y1, 384(DX)
 	VPMOVSXBD    136(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 416(BX)
+	VMOVUPS      Y1, 416(DX)
 	VPMOVSXBD    144(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 448(BX)
+	VMOVUPS      Y1, 448(DX)
 	VPMOVSXBD    152(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 480(BX)
+	VMOVUPS      Y1, 480(DX)
 	VMOVDQU      72(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
@@ -2242,19 +2234,19 @@ blocks:
 	VPMOVSXBD    128(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 512(BX)
+	VMOVUPS      Y1, 512(DX)
 	VPMOVSXBD    136(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 544(BX)
+	VMOVUPS      Y1, 544(DX)
 	VPMOVSXBD    144(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 576(BX)
+	VMOVUPS      Y1, 576(DX)
 	VPMOVSXBD    152(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 608(BX)
+	VMOVUPS      Y1, 608(DX)
 	VMOVDQU      88(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
@@ -2266,19 +2258,19 @@ blocks:
 	VPMOVSXBD    128(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 640(BX)
+	VMOVUPS      Y1, 640(DX)
 	VPMOVSXBD    136(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 672(BX)
+	VMOVUPS      Y1, 672(DX)
 	VPMOVSXBD    144(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 704(BX)
+	VMOVUPS      Y1, 704(DX)
 	VPMOVSXBD    152(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 736(BX)
+	VMOVUPS      Y1, 736(DX)
 	VMOVDQU      104(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
@@ -2290,19 +2282,19 @@ blocks:
 	VPMOVSXBD    128(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 768(BX)
+	VMOVUPS      Y1, 768(DX)
 	VPMOVSXBD    136(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 800(BX)
+	VMOVUPS      Y1, 800(DX)
 	VPMOVSXBD    144(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 832(BX)
+	VMOVUPS      Y1, 832(DX)
 	VPMOVSXBD    152(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 864(BX)
+	VMOVUPS      Y1, 864(DX)
 	VMOVDQU      120(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
@@ -2314,35 +2306,34 @@ blocks:
 	VPMOVSXBD    128(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 896(BX)
+	VMOVUPS      Y1, 896(DX)
 	VPMOVSXBD    136(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 928(BX)
+	VMOVUPS      Y1, 928(DX)
 	VPMOVSXBD    144(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 960(BX)
+	VMOVUPS      Y1, 960(DX)
 	VPMOVSXBD    152(SP), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 992(BX)
+	VMOVUPS      Y1, 992(DX)
 	ADDQ         $0x00000088, AX
-	ADDQ         $0x00000400, BX
-	DECQ         SI
+	ADDQ         $0x00000400, DX
+	DECQ         BX
 	JNE          blocks
 	VZEROUPPER
 	RET
 
-// func unpackMXFP4(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
+// func unpackMXFP4(q *int8, scale *float32, low *float32, w *byte, blocks int)
 // Requires: AVX, AVX2, CMOV
-TEXT ·unpackMXFP4(SB), NOSPLIT, $0-48
+TEXT ·unpackMXFP4(SB), NOSPLIT, $0-40
 	MOVQ w+24(FP), AX
-	MOVQ half+32(FP), CX
 	MOVQ q+0(FP), DX
 	MOVQ scale+8(FP), BX
 	MOVQ low+16(FP), SI
-	MOVQ blocks+40(FP), DI
+	MOVQ blocks+32(FP), DI
 
 blocks:
 	MOVBLZX     (AX), CX
@@ -2404,15 +2395,14 @@ DATA fp4<>+30(SB)/1, $0xf8
 DATA fp4<>+31(SB)/1, $0xf4
 GLOBL fp4<>(SB), RODATA|NOPTR, $32
 
-// func decodeMXFP4AVX2(dst *float32, w *byte, half *float32, blocks int)
+// func decodeMXFP4AVX2(dst *float32, w *byte, blocks int)
 // Requires: AVX, AVX2, CMOV
-TEXT ·decodeMXFP4AVX2(SB), NOSPLIT, $160-32
+TEXT ·decodeMXFP4AVX2(SB), NOSPLIT, $160-24
 	MOVQ w+8(FP), AX
-	MOVQ half+16(FP), CX
 	LEAQ (SP), DX
 	LEAQ 64(SP), CX
 	MOVQ dst+0(FP), BX
-	MOVQ blocks+24(FP), SI
+	MOVQ blocks+16(FP), SI
 
 blocks:
 	MOVBLZX      (AX), CX
@@ -2596,171 +2586,172 @@ DATA packedOrder<>+24(SB)/4, $0x00000003
 DATA packedOrder<>+28(SB)/4, $0x00000007
 GLOBL packedOrder<>(SB), RODATA|NOPTR, $32
 
-// func decodeQ4_1AVX512(dst *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2, AVX512F
-TEXT ·decodeQ4_1AVX512(SB), NOSPLIT, $160-32
+// func decodeQ4_1AVX512(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, AVX512F, F16C
+TEXT ·decodeQ4_1AVX512(SB), NOSPLIT, $160-24
 	MOVQ w+8(FP), AX
-	MOVQ half+16(FP), CX
-	LEAQ (SP), DX
-	LEAQ 64(SP), BX
-	MOVQ dst+0(FP), SI
-	MOVQ blocks+24(FP), DI
+	LEAQ (SP), CX
+	LEAQ 64(SP), DX
+	MOVQ dst+0(FP), BX
+	MOVQ blocks+16(FP), SI
 
 blocks:
-	MOVWQZX      (AX), R8
-	MOVL         (CX)(R8*4), R8
-	MOVL         R8, (DX)
-	MOVWQZX      2(AX), R8
-	MOVL         (CX)(R8*4), R8
-	XORL         $0x80000000, R8
-	MOVL         R8, (BX)
-	VMOVDQU      4(AX), X0
-	VPSRLW       $0x04, X0, X1
-	VINSERTI128  $0x01, X1, Y0, Y1
-	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
-	VMOVDQU      Y1, 128(SP)
-	VBROADCASTSS (SP), Z1
+	VPBROADCASTW (AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, DI
+	MOVL         DI, (CX)
+	VPBROADCASTW 2(AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, DI
+	XORL         $0x80000000, DI
+	MOVL         DI, (DX)
+	VMOVDQU      4(AX), X1
+	VPSRLW       $0x04, X1, X0
+	VINSERTI128  $0x01, X0, Y1, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 128(SP)
+	VBROADCASTSS (SP), Z0
 	VBROADCASTSS 64(SP), Z2
 	VPMOVSXBD    128(SP), Z3
 	VCVTDQ2PS    Z3, Z3
-	VFMSUB213PS  Z2, Z1, Z3
-	VMOVUPS      Z3, (SI)
+	VFMSUB213PS  Z2, Z0, Z3
+	VMOVUPS      Z3, (BX)
 	VPMOVSXBD    144(SP), Z3
 	VCVTDQ2PS    Z3, Z3
-	VFMSUB213PS  Z2, Z1, Z3
-	VMOVUPS      Z3, 64(SI)
+	VFMSUB213PS  Z2, Z0, Z3
+	VMOVUPS      Z3, 64(BX)
 	ADDQ         $0x00000014, AX
-	ADDQ         $0x00000080, SI
-	DECQ         DI
-	JNE          blocks
-	VZEROUPPER
-	RET
-
-// func decodeQ5_0AVX512(dst *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2, AVX512F
-TEXT ·decodeQ5_0AVX512(SB), NOSPLIT, $160-32
-	MOVQ w+8(FP), AX
-	MOVQ half+16(FP), CX
-	LEAQ (SP), DX
-	LEAQ 64(SP), BX
-	MOVQ dst+0(FP), BX
-	MOVQ blocks+24(FP), SI
-
-blocks:
-	MOVWQZX      (AX), DI
-	MOVL         (CX)(DI*4), DI
-	MOVL         DI, (DX)
-	VMOVDQU      6(AX), X0
-	VPSRLW       $0x04, X0, X1
-	VINSERTI128  $0x01, X1, Y0, Y1
-	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
-	VPBROADCASTD 2(AX), Y2
-	VPSHUFB      spreadBytes<>+0(SB), Y2, Y2
-	VPAND        spreadBits<>+0(SB), Y2, Y2
-	VPCMPEQB     spreadBits<>+0(SB), Y2, Y2
-	VPAND        c10101010<>+0(SB), Y2, Y2
-	VPOR         Y2, Y1, Y1
-	VPSUBB       c10101010<>+0(SB), Y1, Y1
-	VMOVDQU      Y1, 128(SP)
-	VBROADCASTSS (SP), Z1
-	VPMOVSXBD    128(SP), Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VMOVUPS      Z2, (BX)
-	VPMOVSXBD    144(SP), Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VMOVUPS      Z2, 64(BX)
-	ADDQ         $0x00000016, AX
 	ADDQ         $0x00000080, BX
 	DECQ         SI
 	JNE          blocks
 	VZEROUPPER
 	RET
 
-// func decodeQ5_1AVX512(dst *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2, AVX512F
-TEXT ·decodeQ5_1AVX512(SB), NOSPLIT, $160-32
+// func decodeQ5_0AVX512(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, AVX512F, F16C
+TEXT ·decodeQ5_0AVX512(SB), NOSPLIT, $160-24
 	MOVQ w+8(FP), AX
-	MOVQ half+16(FP), CX
-	LEAQ (SP), DX
-	LEAQ 64(SP), BX
-	MOVQ dst+0(FP), SI
-	MOVQ blocks+24(FP), DI
+	LEAQ (SP), CX
+	LEAQ 64(SP), DX
+	MOVQ dst+0(FP), DX
+	MOVQ blocks+16(FP), BX
 
 blocks:
-	MOVWQZX      (AX), R8
-	MOVL         (CX)(R8*4), R8
-	MOVL         R8, (DX)
-	MOVWQZX      2(AX), R8
-	MOVL         (CX)(R8*4), R8
-	XORL         $0x80000000, R8
-	MOVL         R8, (BX)
-	VMOVDQU      8(AX), X0
-	VPSRLW       $0x04, X0, X1
-	VINSERTI128  $0x01, X1, Y0, Y1
-	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
+	VPBROADCASTW (AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, SI
+	MOVL         SI, (CX)
+	VMOVDQU      6(AX), X1
+	VPSRLW       $0x04, X1, X0
+	VINSERTI128  $0x01, X0, Y1, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
+	VPBROADCASTD 2(AX), Y2
+	VPSHUFB      spreadBytes<>+0(SB), Y2, Y2
+	VPAND        spreadBits<>+0(SB), Y2, Y2
+	VPCMPEQB     spreadBits<>+0(SB), Y2, Y2
+	VPAND        c10101010<>+0(SB), Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPSUBB       c10101010<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 128(SP)
+	VBROADCASTSS (SP), Z0
+	VPMOVSXBD    128(SP), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z0, Z2, Z2
+	VMOVUPS      Z2, (DX)
+	VPMOVSXBD    144(SP), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z0, Z2, Z2
+	VMOVUPS      Z2, 64(DX)
+	ADDQ         $0x00000016, AX
+	ADDQ         $0x00000080, DX
+	DECQ         BX
+	JNE          blocks
+	VZEROUPPER
+	RET
+
+// func decodeQ5_1AVX512(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, AVX512F, F16C
+TEXT ·decodeQ5_1AVX512(SB), NOSPLIT, $160-24
+	MOVQ w+8(FP), AX
+	LEAQ (SP), CX
+	LEAQ 64(SP), DX
+	MOVQ dst+0(FP), BX
+	MOVQ blocks+16(FP), SI
+
+blocks:
+	VPBROADCASTW (AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, DI
+	MOVL         DI, (CX)
+	VPBROADCASTW 2(AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, DI
+	XORL         $0x80000000, DI
+	MOVL         DI, (DX)
+	VMOVDQU      8(AX), X1
+	VPSRLW       $0x04, X1, X0
+	VINSERTI128  $0x01, X0, Y1, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
 	VPBROADCASTD 4(AX), Y2
 	VPSHUFB      spreadBytes<>+0(SB), Y2, Y2
 	VPAND        spreadBits<>+0(SB), Y2, Y2
 	VPCMPEQB     spreadBits<>+0(SB), Y2, Y2
 	VPAND        c10101010<>+0(SB), Y2, Y2
-	VPOR         Y2, Y1, Y1
-	VMOVDQU      Y1, 128(SP)
-	VBROADCASTSS (SP), Z1
+	VPOR         Y2, Y0, Y0
+	VMOVDQU      Y0, 128(SP)
+	VBROADCASTSS (SP), Z0
 	VBROADCASTSS 64(SP), Z2
 	VPMOVSXBD    128(SP), Z3
 	VCVTDQ2PS    Z3, Z3
-	VFMSUB213PS  Z2, Z1, Z3
-	VMOVUPS      Z3, (SI)
+	VFMSUB213PS  Z2, Z0, Z3
+	VMOVUPS      Z3, (BX)
 	VPMOVSXBD    144(SP), Z3
 	VCVTDQ2PS    Z3, Z3
-	VFMSUB213PS  Z2, Z1, Z3
-	VMOVUPS      Z3, 64(SI)
+	VFMSUB213PS  Z2, Z0, Z3
+	VMOVUPS      Z3, 64(BX)
 	ADDQ         $0x00000018, AX
-	ADDQ         $0x00000080, SI
-	DECQ         DI
+	ADDQ         $0x00000080, BX
+	DECQ         SI
 	JNE          blocks
 	VZEROUPPER
 	RET
 
-// func decodeQ2_KAVX512(dst *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2, AVX512F
-TEXT ·decodeQ2_KAVX512(SB), NOSPLIT, $160-32
+// func decodeQ2_KAVX512(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, AVX512F, F16C
+TEXT ·decodeQ2_KAVX512(SB), NOSPLIT, $160-24
 	MOVQ w+8(FP), AX
-	MOVQ half+16(FP), CX
-	LEAQ (SP), DX
-	LEAQ 64(SP), BX
-	MOVQ dst+0(FP), SI
-	MOVQ blocks+24(FP), DI
+	LEAQ (SP), CX
+	LEAQ 64(SP), DX
+	MOVQ dst+0(FP), BX
+	MOVQ blocks+16(FP), SI
 
 blocks:
 	VMOVDQU      (AX), X0
 	VPSRLW       $0x04, X0, X1
 	VPAND        c0f0f0f0f<>+0(SB), X0, X0
 	VPAND        c0f0f0f0f<>+0(SB), X1, X1
-	MOVWQZX      80(AX), R8
-	VBROADCASTSS (CX)(R8*4), Y2
+	VPBROADCASTW 80(AX), X2
+	VCVTPH2PS    X2, Y2
 	VPMOVSXBD    X0, Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, (DX)
+	VMOVUPS      Y3, (CX)
 	VPSRLDQ      $0x08, X0, X0
 	VPMOVSXBD    X0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y2, Y0, Y0
-	VMOVUPS      Y0, 32(DX)
-	MOVWQZX      82(AX), R8
-	VBROADCASTSS (CX)(R8*4), Y0
+	VMOVUPS      Y0, 32(CX)
+	VPBROADCASTW 82(AX), X0
+	VCVTPH2PS    X0, Y0
 	VPMOVSXBD    X1, Y2
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y0, Y2, Y2
-	VMOVUPS      Y2, (BX)
+	VMOVUPS      Y2, (DX)
 	VPSRLDQ      $0x08, X1, X1
 	VPMOVSXBD    X1, Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 32(BX)
+	VMOVUPS      Y1, 32(DX)
 	VMOVDQU      16(AX), Y0
 	VPAND        c03030303<>+0(SB), Y0, Y1
 	VMOVDQU      Y1, 128(SP)
@@ -2769,13 +2760,13 @@ blocks:
 	VPMOVSXBD    128(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VFMSUB213PS  Z2, Z1, Z3
-	VMOVUPS      Z3, (SI)
+	VMOVUPS      Z3, (BX)
 	VBROADCASTSS 4(SP), Z1
 	VBROADCASTSS 68(SP), Z2
 	VPMOVSXBD    144(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VFMSUB213PS  Z2, Z1, Z3
-	VMOVUPS      Z3, 64(SI)
+	VMOVUPS      Z3, 64(BX)
 	VPSRLW       $0x02, Y0, Y1
 	VPAND        c03030303<>+0(SB), Y1, Y1
 	VMOVDQU      Y1, 128(SP)
@@ -2784,13 +2775,13 @@ blocks:
 	VPMOVSXBD    128(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VFMSUB213PS  Z2, Z1, Z3
-	VMOVUPS      Z3, 128(SI)
+	VMOVUPS      Z3, 128(BX)
 	VBROADCASTSS 12(SP), Z1
 	VBROADCASTSS 76(SP), Z2
 	VPMOVSXBD    144(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VFMSUB213PS  Z2, Z1, Z3
-	VMOVUPS      Z3, 192(SI)
+	VMOVUPS      Z3, 192(BX)
 	VPSRLW       $0x04, Y0, Y1
 	VPAND        c03030303<>+0(SB), Y1, Y1
 	VMOVDQU      Y1, 128(SP)
@@ -2799,13 +2790,13 @@ blocks:
 	VPMOVSXBD    128(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VFMSUB213PS  Z2, Z1, Z3
-	VMOVUPS      Z3, 256(SI)
+	VMOVUPS      Z3, 256(BX)
 	VBROADCASTSS 20(SP), Z1
 	VBROADCASTSS 84(SP), Z2
 	VPMOVSXBD    144(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VFMSUB213PS  Z2, Z1, Z3
-	VMOVUPS      Z3, 320(SI)
+	VMOVUPS      Z3, 320(BX)
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        c03030303<>+0(SB), Y0, Y0
 	VMOVDQU      Y0, 128(SP)
@@ -2814,13 +2805,13 @@ blocks:
 	VPMOVSXBD    128(SP), Z2
 	VCVTDQ2PS    Z2, Z2
 	VFMSUB213PS  Z1, Z0, Z2
-	VMOVUPS      Z2, 384(SI)
+	VMOVUPS      Z2, 384(BX)
 	VBROADCASTSS 28(SP), Z0
 	VBROADCASTSS 92(SP), Z1
 	VPMOVSXBD    144(SP), Z2
 	VCVTDQ2PS    Z2, Z2
 	VFMSUB213PS  Z1, Z0, Z2
-	VMOVUPS      Z2, 448(SI)
+	VMOVUPS      Z2, 448(BX)
 	VMOVDQU      48(AX), Y0
 	VPAND        c03030303<>+0(SB), Y0, Y1
 	VMOVDQU      Y1, 128(SP)
@@ -2829,13 +2820,13 @@ blocks:
 	VPMOVSXBD    128(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VFMSUB213PS  Z2, Z1, Z3
-	VMOVUPS      Z3, 512(SI)
+	VMOVUPS      Z3, 512(BX)
 	VBROADCASTSS 36(SP), Z1
 	VBROADCASTSS 100(SP), Z2
 	VPMOVSXBD    144(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VFMSUB213PS  Z2, Z1, Z3
-	VMOVUPS      Z3, 576(SI)
+	VMOVUPS      Z3, 576(BX)
 	VPSRLW       $0x02, Y0, Y1
 	VPAND        c03030303<>+0(SB), Y1, Y1
 	VMOVDQU      Y1, 128(SP)
@@ -2844,13 +2835,13 @@ blocks:
 	VPMOVSXBD    128(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VFMSUB213PS  Z2, Z1, Z3
-	VMOVUPS      Z3, 640(SI)
+	VMOVUPS      Z3, 640(BX)
 	VBROADCASTSS 44(SP), Z1
 	VBROADCASTSS 108(SP), Z2
 	VPMOVSXBD    144(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VFMSUB213PS  Z2, Z1, Z3
-	VMOVUPS      Z3, 704(SI)
+	VMOVUPS      Z3, 704(BX)
 	VPSRLW       $0x04, Y0, Y1
 	VPAND        c03030303<>+0(SB), Y1, Y1
 	VMOVDQU      Y1, 128(SP)
@@ -2859,13 +2850,13 @@ blocks:
 	VPMOVSXBD    128(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VFMSUB213PS  Z2, Z1, Z3
-	VMOVUPS      Z3, 768(SI)
+	VMOVUPS      Z3, 768(BX)
 	VBROADCASTSS 52(SP), Z1
 	VBROADCASTSS 116(SP), Z2
 	VPMOVSXBD    144(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VFMSUB213PS  Z2, Z1, Z3
-	VMOVUPS      Z3, 832(SI)
+	VMOVUPS      Z3, 832(BX)
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        c03030303<>+0(SB), Y0, Y0
 	VMOVDQU      Y0, 128(SP)
@@ -2874,29 +2865,28 @@ blocks:
 	VPMOVSXBD    128(SP), Z2
 	VCVTDQ2PS    Z2, Z2
 	VFMSUB213PS  Z1, Z0, Z2
-	VMOVUPS      Z2, 896(SI)
+	VMOVUPS      Z2, 896(BX)
 	VBROADCASTSS 60(SP), Z0
 	VBROADCASTSS 124(SP), Z1
 	VPMOVSXBD    144(SP), Z2
 	VCVTDQ2PS    Z2, Z2
 	VFMSUB213PS  Z1, Z0, Z2
-	VMOVUPS      Z2, 960(SI)
+	VMOVUPS      Z2, 960(BX)
 	ADDQ         $0x00000054, AX
-	ADDQ         $0x00000400, SI
-	DECQ         DI
+	ADDQ         $0x00000400, BX
+	DECQ         SI
 	JNE          blocks
 	VZEROUPPER
 	RET
 
-// func decodeQ3_KAVX512(dst *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2, AVX512F
-TEXT ·decodeQ3_KAVX512(SB), NOSPLIT, $160-32
+// func decodeQ3_KAVX512(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, AVX512F, F16C
+TEXT ·decodeQ3_KAVX512(SB), NOSPLIT, $160-24
 	MOVQ w+8(FP), AX
-	MOVQ half+16(FP), CX
-	LEAQ (SP), DX
-	LEAQ 64(SP), BX
-	MOVQ dst+0(FP), BX
-	MOVQ blocks+24(FP), SI
+	LEAQ (SP), CX
+	LEAQ 64(SP), DX
+	MOVQ dst+0(FP), DX
+	MOVQ blocks+16(FP), BX
 
 blocks:
 	VMOVQ        96(AX), X0
@@ -2909,17 +2899,17 @@ blocks:
 	VPSLLW       $0x04, X1, X1
 	VPOR         X1, X0, X0
 	VPSUBB       c20202020<>+0(SB), X0, X0
-	MOVWQZX      108(AX), DI
-	VBROADCASTSS (CX)(DI*4), Y1
+	VPBROADCASTW 108(AX), X1
+	VCVTPH2PS    X1, Y1
 	VPMOVSXBD    X0, Y2
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y1, Y2, Y2
-	VMOVUPS      Y2, (DX)
+	VMOVUPS      Y2, (CX)
 	VPSRLDQ      $0x08, X0, X0
 	VPMOVSXBD    X0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y1, Y0, Y0
-	VMOVUPS      Y0, 32(DX)
+	VMOVUPS      Y0, 32(CX)
 	VMOVDQU      (AX), Y0
 	VMOVDQU      32(AX), Y1
 	VPAND        c03030303<>+0(SB), Y1, Y2
@@ -2932,12 +2922,12 @@ blocks:
 	VPMOVSXBD    128(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z2, Z3, Z3
-	VMOVUPS      Z3, (BX)
+	VMOVUPS      Z3, (DX)
 	VBROADCASTSS 4(SP), Z2
 	VPMOVSXBD    144(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z2, Z3, Z3
-	VMOVUPS      Z3, 64(BX)
+	VMOVUPS      Z3, 64(DX)
 	VPSRLW       $0x02, Y1, Y2
 	VPAND        c03030303<>+0(SB), Y2, Y2
 	VPSLLW       $0x01, Y0, Y3
@@ -2949,12 +2939,12 @@ blocks:
 	VPMOVSXBD    128(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z2, Z3, Z3
-	VMOVUPS      Z3, 128(BX)
+	VMOVUPS      Z3, 128(DX)
 	VBROADCASTSS 12(SP), Z2
 	VPMOVSXBD    144(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z2, Z3, Z3
-	VMOVUPS      Z3, 192(BX)
+	VMOVUPS      Z3, 192(DX)
 	VPSRLW       $0x04, Y1, Y2
 	VPAND        c03030303<>+0(SB), Y2, Y2
 	VPAND        c04040404<>+0(SB), Y0, Y3
@@ -2965,12 +2955,12 @@ blocks:
 	VPMOVSXBD    128(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z2, Z3, Z3
-	VMOVUPS      Z3, 256(BX)
+	VMOVUPS      Z3, 256(DX)
 	VBROADCASTSS 20(SP), Z2
 	VPMOVSXBD    144(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z2, Z3, Z3
-	VMOVUPS      Z3, 320(BX)
+	VMOVUPS      Z3, 320(DX)
 	VPSRLW       $0x06, Y1, Y1
 	VPAND        c03030303<>+0(SB), Y1, Y1
 	VPSRLW       $0x01, Y0, Y2
@@ -2982,12 +2972,12 @@ blocks:
 	VPMOVSXBD    128(SP), Z2
 	VCVTDQ2PS    Z2, Z2
 	VMULPS       Z1, Z2, Z2
-	VMOVUPS      Z2, 384(BX)
+	VMOVUPS      Z2, 384(DX)
 	VBROADCASTSS 28(SP), Z1
 	VPMOVSXBD    144(SP), Z2
 	VCVTDQ2PS    Z2, Z2
 	VMULPS       Z1, Z2, Z2
-	VMOVUPS      Z2, 448(BX)
+	VMOVUPS      Z2, 448(DX)
 	VMOVDQU      64(AX), Y1
 	VPAND        c03030303<>+0(SB), Y1, Y2
 	VPSRLW       $0x02, Y0, Y3
@@ -2999,12 +2989,12 @@ blocks:
 	VPMOVSXBD    128(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z2, Z3, Z3
-	VMOVUPS      Z3, 512(BX)
+	VMOVUPS      Z3, 512(DX)
 	VBROADCASTSS 36(SP), Z2
 	VPMOVSXBD    144(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z2, Z3, Z3
-	VMOVUPS      Z3, 576(BX)
+	VMOVUPS      Z3, 576(DX)
 	VPSRLW       $0x02, Y1, Y2
 	VPAND        c03030303<>+0(SB), Y2, Y2
 	VPSRLW       $0x03, Y0, Y3
@@ -3016,12 +3006,12 @@ blocks:
 	VPMOVSXBD    128(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z2, Z3, Z3
-	VMOVUPS      Z3, 640(BX)
+	VMOVUPS      Z3, 640(DX)
 	VBROADCASTSS 44(SP), Z2
 	VPMOVSXBD    144(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z2, Z3, Z3
-	VMOVUPS      Z3, 704(BX)
+	VMOVUPS      Z3, 704(DX)
 	VPSRLW       $0x04, Y1, Y2
 	VPAND        c03030303<>+0(SB), Y2, Y2
 	VPSRLW       $0x04, Y0, Y3
@@ -3033,12 +3023,12 @@ blocks:
 	VPMOVSXBD    128(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z2, Z3, Z3
-	VMOVUPS      Z3, 768(BX)
+	VMOVUPS      Z3, 768(DX)
 	VBROADCASTSS 52(SP), Z2
 	VPMOVSXBD    144(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z2, Z3, Z3
-	VMOVUPS      Z3, 832(BX)
+	VMOVUPS      Z3, 832(DX)
 	VPSRLW       $0x06, Y1, Y1
 	VPAND        c03030303<>+0(SB), Y1, Y1
 	VPSRLW       $0x05, Y0, Y0
@@ -3050,65 +3040,64 @@ blocks:
 	VPMOVSXBD    128(SP), Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMOVUPS      Z1, 896(BX)
+	VMOVUPS      Z1, 896(DX)
 	VBROADCASTSS 60(SP), Z0
 	VPMOVSXBD    144(SP), Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMOVUPS      Z1, 960(BX)
+	VMOVUPS      Z1, 960(DX)
 	ADDQ         $0x0000006e, AX
-	ADDQ         $0x00000400, BX
-	DECQ         SI
+	ADDQ         $0x00000400, DX
+	DECQ         BX
 	JNE          blocks
 	VZEROUPPER
 	RET
 
-// func decodeQ5_KAVX512(dst *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2, AVX512F
-TEXT ·decodeQ5_KAVX512(SB), NOSPLIT, $160-32
+// func decodeQ5_KAVX512(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, AVX512F, F16C
+TEXT ·decodeQ5_KAVX512(SB), NOSPLIT, $160-24
 	MOVQ w+8(FP), AX
-	MOVQ half+16(FP), CX
-	LEAQ (SP), DX
-	LEAQ 64(SP), BX
-	MOVQ dst+0(FP), SI
-	MOVQ blocks+24(FP), DI
+	LEAQ (SP), CX
+	LEAQ 64(SP), DX
+	MOVQ dst+0(FP), BX
+	MOVQ blocks+16(FP), SI
 
 blocks:
-	MOVL         4(AX), R8
-	MOVL         8(AX), R9
-	MOVL         12(AX), R10
-	MOVL         R8, R11
-	ANDL         $0x3f3f3f3f, R11
-	MOVL         R10, R12
-	ANDL         $0x0f0f0f0f, R12
-	SHRL         $0x02, R8
-	ANDL         $0x30303030, R8
-	ORL          R8, R12
-	SHLQ         $0x20, R12
-	ORQ          R11, R12
-	VMOVQ        R12, X0
+	MOVL         4(AX), DI
+	MOVL         8(AX), R8
+	MOVL         12(AX), R9
+	MOVL         DI, R10
+	ANDL         $0x3f3f3f3f, R10
+	MOVL         R9, R11
+	ANDL         $0x0f0f0f0f, R11
+	SHRL         $0x02, DI
+	ANDL         $0x30303030, DI
+	ORL          DI, R11
+	SHLQ         $0x20, R11
+	ORQ          R10, R11
+	VMOVQ        R11, X0
 	VPMOVZXBD    X0, Y0
 	VCVTDQ2PS    Y0, Y0
-	MOVL         R9, R8
-	ANDL         $0x3f3f3f3f, R8
-	SHRL         $0x04, R10
-	ANDL         $0x0f0f0f0f, R10
-	SHRL         $0x02, R9
-	ANDL         $0x30303030, R9
-	ORL          R9, R10
-	SHLQ         $0x20, R10
-	ORQ          R8, R10
-	VMOVQ        R10, X1
+	MOVL         R8, DI
+	ANDL         $0x3f3f3f3f, DI
+	SHRL         $0x04, R9
+	ANDL         $0x0f0f0f0f, R9
+	SHRL         $0x02, R8
+	ANDL         $0x30303030, R8
+	ORL          R8, R9
+	SHLQ         $0x20, R9
+	ORQ          DI, R9
+	VMOVQ        R9, X1
 	VPMOVZXBD    X1, Y1
 	VCVTDQ2PS    Y1, Y1
-	MOVWQZX      (AX), R8
-	VBROADCASTSS (CX)(R8*4), Y2
+	VPBROADCASTW (AX), X2
+	VCVTPH2PS    X2, Y2
 	VMULPS       Y2, Y0, Y0
-	VMOVUPS      Y0, (DX)
-	MOVWQZX      2(AX), R8
-	VBROADCASTSS (CX)(R8*4), Y0
+	VMOVUPS      Y0, (CX)
+	VPBROADCASTW 2(AX), X0
+	VCVTPH2PS    X0, Y0
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, (BX)
+	VMOVUPS      Y1, (DX)
 	VMOVDQU      16(AX), Y0
 	VMOVDQU      48(AX), Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y2
@@ -3121,11 +3110,11 @@ blocks:
 	VPMOVSXBD    128(SP), Z4
 	VCVTDQ2PS    Z4, Z4
 	VFMSUB213PS  Z3, Z2, Z4
-	VMOVUPS      Z4, (SI)
+	VMOVUPS      Z4, (BX)
 	VPMOVSXBD    144(SP), Z4
 	VCVTDQ2PS    Z4, Z4
 	VFMSUB213PS  Z3, Z2, Z4
-	VMOVUPS      Z4, 64(SI)
+	VMOVUPS      Z4, 64(BX)
 	VPSRLW       $0x04, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
 	VPSLLW       $0x03, Y0, Y2
@@ -3137,11 +3126,11 @@ blocks:
 	VPMOVSXBD    128(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VFMSUB213PS  Z2, Z1, Z3
-	VMOVUPS      Z3, 128(SI)
+	VMOVUPS      Z3, 128(BX)
 	VPMOVSXBD    144(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VFMSUB213PS  Z2, Z1, Z3
-	VMOVUPS      Z3, 192(SI)
+	VMOVUPS      Z3, 192(BX)
 	VMOVDQU      80(AX), Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y2
 	VPSLLW       $0x02, Y0, Y3
@@ -3153,11 +3142,11 @@ blocks:
 	VPMOVSXBD    128(SP), Z4
 	VCVTDQ2PS    Z4, Z4
 	VFMSUB213PS  Z3, Z2, Z4
-	VMOVUPS      Z4, 256(SI)
+	VMOVUPS      Z4, 256(BX)
 	VPMOVSXBD    144(SP), Z4
 	VCVTDQ2PS    Z4, Z4
 	VFMSUB213PS  Z3, Z2, Z4
-	VMOVUPS      Z4, 320(SI)
+	VMOVUPS      Z4, 320(BX)
 	VPSRLW       $0x04, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
 	VPSLLW       $0x01, Y0, Y2
@@ -3169,11 +3158,11 @@ blocks:
 	VPMOVSXBD    128(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VFMSUB213PS  Z2, Z1, Z3
-	VMOVUPS      Z3, 384(SI)
+	VMOVUPS      Z3, 384(BX)
 	VPMOVSXBD    144(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VFMSUB213PS  Z2, Z1, Z3
-	VMOVUPS      Z3, 448(SI)
+	VMOVUPS      Z3, 448(BX)
 	VMOVDQU      112(AX), Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y2
 	VPAND        c10101010<>+0(SB), Y0, Y3
@@ -3184,11 +3173,11 @@ blocks:
 	VPMOVSXBD    128(SP), Z4
 	VCVTDQ2PS    Z4, Z4
 	VFMSUB213PS  Z3, Z2, Z4
-	VMOVUPS      Z4, 512(SI)
+	VMOVUPS      Z4, 512(BX)
 	VPMOVSXBD    144(SP), Z4
 	VCVTDQ2PS    Z4, Z4
 	VFMSUB213PS  Z3, Z2, Z4
-	VMOVUPS      Z4, 576(SI)
+	VMOVUPS      Z4, 576(BX)
 	VPSRLW       $0x04, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
 	VPSRLW       $0x01, Y0, Y2
@@ -3200,11 +3189,11 @@ blocks:
 	VPMOVSXBD    128(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VFMSUB213PS  Z2, Z1, Z3
-	VMOVUPS      Z3, 640(SI)
+	VMOVUPS      Z3, 640(BX)
 	VPMOVSXBD    144(SP), Z3
 	VCVTDQ2PS    Z3, Z3
 	VFMSUB213PS  Z2, Z1, Z3
-	VMOVUPS      Z3, 704(SI)
+	VMOVUPS      Z3, 704(BX)
 	VMOVDQU      144(AX), Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y2
 	VPSRLW       $0x02, Y0, Y3
@@ -3216,11 +3205,11 @@ blocks:
 	VPMOVSXBD    128(SP), Z4
 	VCVTDQ2PS    Z4, Z4
 	VFMSUB213PS  Z3, Z2, Z4
-	VMOVUPS      Z4, 768(SI)
+	VMOVUPS      Z4, 768(BX)
 	VPMOVSXBD    144(SP), Z4
 	VCVTDQ2PS    Z4, Z4
 	VFMSUB213PS  Z3, Z2, Z4
-	VMOVUPS      Z4, 832(SI)
+	VMOVUPS      Z4, 832(BX)
 	VPSRLW       $0x04, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
 	VPSRLW       $0x03, Y0, Y0
@@ -3232,27 +3221,26 @@ blocks:
 	VPMOVSXBD    128(SP), Z2
 	VCVTDQ2PS    Z2, Z2
 	VFMSUB213PS  Z1, Z0, Z2
-	VMOVUPS      Z2, 896(SI)
+	VMOVUPS      Z2, 896(BX)
 	VPMOVSXBD    144(SP), Z2
 	VCVTDQ2PS    Z2, Z2
 	VFMSUB213PS  Z1, Z0, Z2
-	VMOVUPS      Z2, 960(SI)
+	VMOVUPS      Z2, 960(BX)
 	ADDQ         $0x000000b0, AX
-	ADDQ         $0x00000400, SI
-	DECQ         DI
+	ADDQ         $0x00000400, BX
+	DECQ         SI
 	JNE          blocks
 	VZEROUPPER
 	RET
 
-// func decodeQ8_KAVX512(dst *float32, w *byte, half *float32, blocks int)
+// func decodeQ8_KAVX512(dst *float32, w *byte, blocks int)
 // Requires: AVX, AVX512F
-TEXT ·decodeQ8_KAVX512(SB), NOSPLIT, $160-32
+TEXT ·decodeQ8_KAVX512(SB), NOSPLIT, $160-24
 	MOVQ w+8(FP), AX
-	MOVQ half+16(FP), CX
 	LEAQ (SP), CX
 	LEAQ 64(SP), DX
 	MOVQ dst+0(FP), DX
-	MOVQ blocks+24(FP), BX
+	MOVQ blocks+16(FP), BX
 
 blocks:
 	VBROADCASTSS (AX), Y0
@@ -3352,61 +3340,60 @@ blocks:
 	VZEROUPPER
 	RET
 
-// func decodeIQ4_NLAVX512(dst *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2, AVX512F
-TEXT ·decodeIQ4_NLAVX512(SB), NOSPLIT, $160-32
+// func decodeIQ4_NLAVX512(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, AVX512F, F16C
+TEXT ·decodeIQ4_NLAVX512(SB), NOSPLIT, $160-24
 	MOVQ w+8(FP), AX
-	MOVQ half+16(FP), CX
-	LEAQ (SP), DX
-	LEAQ 64(SP), BX
-	MOVQ dst+0(FP), BX
-	MOVQ blocks+24(FP), SI
+	LEAQ (SP), CX
+	LEAQ 64(SP), DX
+	MOVQ dst+0(FP), DX
+	MOVQ blocks+16(FP), BX
 
 blocks:
-	MOVWQZX      (AX), DI
-	MOVL         (CX)(DI*4), DI
-	MOVL         DI, (DX)
-	VMOVDQU      2(AX), X0
-	VPSRLW       $0x04, X0, X1
-	VINSERTI128  $0x01, X1, Y0, Y1
-	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
+	VPBROADCASTW (AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, SI
+	MOVL         SI, (CX)
+	VMOVDQU      2(AX), X1
+	VPSRLW       $0x04, X1, X0
+	VINSERTI128  $0x01, X0, Y1, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
 	VMOVDQU      iq4<>+0(SB), Y2
-	VPSHUFB      Y1, Y2, Y2
+	VPSHUFB      Y0, Y2, Y2
 	VMOVDQU      Y2, 128(SP)
-	VBROADCASTSS (SP), Z1
+	VBROADCASTSS (SP), Z0
 	VPMOVSXBD    128(SP), Z2
 	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VMOVUPS      Z2, (BX)
+	VMULPS       Z0, Z2, Z2
+	VMOVUPS      Z2, (DX)
 	VPMOVSXBD    144(SP), Z2
 	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VMOVUPS      Z2, 64(BX)
+	VMULPS       Z0, Z2, Z2
+	VMOVUPS      Z2, 64(DX)
 	ADDQ         $0x00000012, AX
-	ADDQ         $0x00000080, BX
-	DECQ         SI
+	ADDQ         $0x00000080, DX
+	DECQ         BX
 	JNE          blocks
 	VZEROUPPER
 	RET
 
-// func decodeIQ4_XSAVX512(dst *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2, AVX512F, SSE2
-TEXT ·decodeIQ4_XSAVX512(SB), NOSPLIT, $160-32
+// func decodeIQ4_XSAVX512(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, AVX512F, F16C, SSE2
+TEXT ·decodeIQ4_XSAVX512(SB), NOSPLIT, $160-24
 	MOVQ w+8(FP), AX
-	MOVQ half+16(FP), CX
-	LEAQ (SP), DX
-	LEAQ 64(SP), BX
-	MOVQ dst+0(FP), BX
-	MOVQ blocks+24(FP), SI
+	LEAQ (SP), CX
+	LEAQ 64(SP), DX
+	MOVQ dst+0(FP), DX
+	MOVQ blocks+16(FP), BX
 
 blocks:
-	MOVL         4(AX), DI
-	MOVWLZX      2(AX), R8
-	MOVWQZX      (AX), R9
-	VBROADCASTSS (CX)(R9*4), Y0
-	MOVD         DI, X1
+	MOVL         4(AX), SI
+	MOVWLZX      2(AX), DI
+	VPBROADCASTW (AX), X0
+	VCVTPH2PS    X0, Y0
+	MOVD         SI, X1
 	VPBROADCASTD X1, Y1
-	MOVD         R8, X2
+	MOVD         DI, X2
 	VPBROADCASTD X2, Y2
 	VPSRLVD      shiftsLow4_XS<>+0(SB), Y1, Y1
 	VPAND        c0000000f<>+0(SB), Y1, Y1
@@ -3417,7 +3404,7 @@ blocks:
 	VPSUBD       c00000020<>+0(SB), Y1, Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, (DX)
+	VMOVUPS      Y1, (CX)
 	VMOVDQU      8(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
@@ -3429,11 +3416,11 @@ blocks:
 	VPMOVSXBD    128(SP), Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMOVUPS      Z1, (BX)
+	VMOVUPS      Z1, (DX)
 	VPMOVSXBD    144(SP), Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMOVUPS      Z1, 64(BX)
+	VMOVUPS      Z1, 64(DX)
 	VMOVDQU      24(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
@@ -3445,11 +3432,11 @@ blocks:
 	VPMOVSXBD    128(SP), Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMOVUPS      Z1, 128(BX)
+	VMOVUPS      Z1, 128(DX)
 	VPMOVSXBD    144(SP), Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMOVUPS      Z1, 192(BX)
+	VMOVUPS      Z1, 192(DX)
 	VMOVDQU      40(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
@@ -3461,11 +3448,11 @@ blocks:
 	VPMOVSXBD    128(SP), Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMOVUPS      Z1, 256(BX)
+	VMOVUPS      Z1, 256(DX)
 	VPMOVSXBD    144(SP), Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMOVUPS      Z1, 320(BX)
+	VMOVUPS      Z1, 320(DX)
 	VMOVDQU      56(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
@@ -3477,11 +3464,11 @@ blocks:
 	VPMOVSXBD    128(SP), Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMOVUPS      Z1, 384(BX)
+	VMOVUPS      Z1, 384(DX)
 	VPMOVSXBD    144(SP), Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMOVUPS      Z1, 448(BX)
+	VMOVUPS      Z1, 448(DX)
 	VMOVDQU      72(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
@@ -3493,11 +3480,11 @@ blocks:
 	VPMOVSXBD    128(SP), Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMOVUPS      Z1, 512(BX)
+	VMOVUPS      Z1, 512(DX)
 	VPMOVSXBD    144(SP), Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMOVUPS      Z1, 576(BX)
+	VMOVUPS      Z1, 576(DX)
 	VMOVDQU      88(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
@@ -3509,11 +3496,11 @@ blocks:
 	VPMOVSXBD    128(SP), Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMOVUPS      Z1, 640(BX)
+	VMOVUPS      Z1, 640(DX)
 	VPMOVSXBD    144(SP), Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMOVUPS      Z1, 704(BX)
+	VMOVUPS      Z1, 704(DX)
 	VMOVDQU      104(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
@@ -3525,11 +3512,11 @@ blocks:
 	VPMOVSXBD    128(SP), Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMOVUPS      Z1, 768(BX)
+	VMOVUPS      Z1, 768(DX)
 	VPMOVSXBD    144(SP), Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMOVUPS      Z1, 832(BX)
+	VMOVUPS      Z1, 832(DX)
 	VMOVDQU      120(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
@@ -3541,27 +3528,26 @@ blocks:
 	VPMOVSXBD    128(SP), Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMOVUPS      Z1, 896(BX)
+	VMOVUPS      Z1, 896(DX)
 	VPMOVSXBD    144(SP), Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMOVUPS      Z1, 960(BX)
+	VMOVUPS      Z1, 960(DX)
 	ADDQ         $0x00000088, AX
-	ADDQ         $0x00000400, BX
-	DECQ         SI
+	ADDQ         $0x00000400, DX
+	DECQ         BX
 	JNE          blocks
 	VZEROUPPER
 	RET
 
-// func decodeMXFP4AVX512(dst *float32, w *byte, half *float32, blocks int)
+// func decodeMXFP4AVX512(dst *float32, w *byte, blocks int)
 // Requires: AVX, AVX2, AVX512F, CMOV
-TEXT ·decodeMXFP4AVX512(SB), NOSPLIT, $160-32
+TEXT ·decodeMXFP4AVX512(SB), NOSPLIT, $160-24
 	MOVQ w+8(FP), AX
-	MOVQ half+16(FP), CX
 	LEAQ (SP), DX
 	LEAQ 64(SP), CX
 	MOVQ dst+0(FP), BX
-	MOVQ blocks+24(FP), SI
+	MOVQ blocks+16(FP), SI
 
 blocks:
 	MOVBLZX      (AX), CX

@@ -6,7 +6,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-type unpackAsm = func(q *int8, scale, low *float32, w *byte, half *float32, blocks int)
+type unpackAsm = func(q *int8, scale, low *float32, w *byte, blocks int)
 
 // unpackedBy sets f.unpack.
 func (f integerFormat) unpackedBy(d dtype.DType, unpack unpackAsm) integerFormat {
@@ -18,7 +18,7 @@ func (f integerFormat) unpackedBy(d dtype.DType, unpack unpackAsm) integerFormat
 		}
 		groups := blocks * d.Values() / group
 		_, _, _ = w[blocks*d.Size()-1], scale[groups-1], low[groups-1]
-		unpack(&q[0], &scale[0], &low[0], &w[0], &f16Values()[0], blocks)
+		unpack(&q[0], &scale[0], &low[0], &w[0], blocks)
 	}
 	return f
 }
@@ -67,7 +67,7 @@ func multiplyIntegersVNNI(r groupProduct) {
 	}
 }
 
-type dotBytesAsm = func(dst *float32, lead int, w *byte, gap, stride, rows int, x *int8, dx, xs *float32, excess *int32, half *float32, blocks int)
+type dotBytesAsm = func(dst *float32, lead int, w *byte, gap, stride, rows int, x *int8, dx, xs *float32, excess *int32, blocks int)
 
 // dotBytesOf returns the byteDot of a routine. See byteDot for excess.
 func dotBytesOf(d dtype.DType, excess int32, f dotBytesAsm) byteDot {
@@ -83,7 +83,7 @@ func dotBytesOf(d dtype.DType, excess int32, f dotBytesAsm) byteDot {
 		}
 		_, _, _, _, _ = w[(len(dst)-1)*stride+blocks*d.Size()-1], x.scale[k/32-1], x.sums[k/32-1], x.excess[k/4-1], x.halves[k/16-1]
 		eachStream(len(dst), stride, func(at, lead, gap, rows int) {
-			f(&dst[at], lead, &w[at*stride], gap, stride, rows, &x.q[0], &x.scale[0], &sums[0], &x.excess[0], &f16Values()[0], blocks)
+			f(&dst[at], lead, &w[at*stride], gap, stride, rows, &x.q[0], &x.scale[0], &sums[0], &x.excess[0], blocks)
 		})
 	}}
 }

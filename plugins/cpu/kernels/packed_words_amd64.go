@@ -6,55 +6,55 @@ package kernels
 // It adds 8 to the integers. blocks > 0.
 //
 //go:noescape
-func unpackUnsignedQ4_0(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
+func unpackUnsignedQ4_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
 
 // unpackUnsignedQ5_0 unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat).
 // It adds 16 to the integers. blocks > 0.
 //
 //go:noescape
-func unpackUnsignedQ5_0(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
+func unpackUnsignedQ5_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
 
 // unpackUnsignedQ8_0 unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat).
 // An integer is split into nibbles: 32 low ones are followed by 32 high ones, to which it adds 8. blocks > 0.
 //
 //go:noescape
-func unpackUnsignedQ8_0(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
+func unpackUnsignedQ8_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
 
 // unpackUnsignedQ3_K unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat).
 // It adds 4 to the integers. blocks > 0.
 //
 //go:noescape
-func unpackUnsignedQ3_K(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
+func unpackUnsignedQ3_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
 
 // unpackUnsignedQ6_K unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat).
 // It adds 32 to the integers. blocks > 0.
 //
 //go:noescape
-func unpackUnsignedQ6_K(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
+func unpackUnsignedQ6_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
 
 // unpackUnsignedQ8_K unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat).
 // An integer is split into nibbles: 32 low ones are followed by 32 high ones, to which it adds 8. blocks > 0.
 //
 //go:noescape
-func unpackUnsignedQ8_K(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
+func unpackUnsignedQ8_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
 
 // unpackUnsignedIQ4_NL unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat).
 // An integer is split into nibbles: 32 low ones are followed by 32 high ones, to which it adds 8. blocks > 0.
 //
 //go:noescape
-func unpackUnsignedIQ4_NL(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
+func unpackUnsignedIQ4_NL(q *int8, scale *float32, low *float32, w *byte, blocks int)
 
 // unpackUnsignedIQ4_XS unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat).
 // An integer is split into nibbles: 32 low ones are followed by 32 high ones, to which it adds 8. blocks > 0.
 //
 //go:noescape
-func unpackUnsignedIQ4_XS(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
+func unpackUnsignedIQ4_XS(q *int8, scale *float32, low *float32, w *byte, blocks int)
 
 // unpackUnsignedMXFP4 unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat).
 // It adds 12 to the integers. blocks > 0.
 //
 //go:noescape
-func unpackUnsignedMXFP4(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
+func unpackUnsignedMXFP4(q *int8, scale *float32, low *float32, w *byte, blocks int)
 
 // integerWords16 sets C, of 4*fours rows and 16 columns, to the sum over groups of dx*dw*(a·b).
 // a is [groups][16 rows][16], b [groups][4][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].

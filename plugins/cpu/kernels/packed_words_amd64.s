@@ -2,33 +2,33 @@
 
 #include "textflag.h"
 
-// func unpackUnsignedQ4_0(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2
-TEXT ·unpackUnsignedQ4_0(SB), NOSPLIT, $0-48
+// func unpackUnsignedQ4_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackUnsignedQ4_0(SB), NOSPLIT, $0-40
 	MOVQ w+24(FP), AX
-	MOVQ half+32(FP), CX
-	MOVQ q+0(FP), DX
-	MOVQ scale+8(FP), BX
-	MOVQ low+16(FP), SI
-	MOVQ blocks+40(FP), DI
+	MOVQ q+0(FP), CX
+	MOVQ scale+8(FP), DX
+	MOVQ low+16(FP), BX
+	MOVQ blocks+32(FP), SI
 
 blocks:
-	MOVWQZX     (AX), R8
-	MOVL        (CX)(R8*4), R8
-	MOVL        R8, (BX)
-	VMOVDQU     2(AX), X0
-	VPSRLW      $0x04, X0, X1
-	VINSERTI128 $0x01, X1, Y0, Y1
-	VPAND       c0f0f0f0f<>+0(SB), Y1, Y1
-	VPSUBB      c08080808<>+0(SB), Y1, Y1
-	VPADDB      c08080808<>+0(SB), Y1, Y1
-	VMOVDQU     Y1, (DX)
-	ADDQ        $0x00000012, AX
-	ADDQ        $0x00000020, DX
-	ADDQ        $0x00000004, BX
-	ADDQ        $0x00000004, SI
-	DECQ        DI
-	JNE         blocks
+	VPBROADCASTW (AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, DI
+	MOVL         DI, (DX)
+	VMOVDQU      2(AX), X1
+	VPSRLW       $0x04, X1, X0
+	VINSERTI128  $0x01, X0, Y1, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
+	VPSUBB       c08080808<>+0(SB), Y0, Y0
+	VPADDB       c08080808<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, (CX)
+	ADDQ         $0x00000012, AX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000004, DX
+	ADDQ         $0x00000004, BX
+	DECQ         SI
+	JNE          blocks
 	VZEROUPPER
 	RET
 
@@ -68,38 +68,38 @@ DATA c08080808<>+56(SB)/4, $0x08080808
 DATA c08080808<>+60(SB)/4, $0x08080808
 GLOBL c08080808<>(SB), RODATA|NOPTR, $64
 
-// func unpackUnsignedQ5_0(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2
-TEXT ·unpackUnsignedQ5_0(SB), NOSPLIT, $0-48
+// func unpackUnsignedQ5_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackUnsignedQ5_0(SB), NOSPLIT, $0-40
 	MOVQ w+24(FP), AX
-	MOVQ half+32(FP), CX
-	MOVQ q+0(FP), DX
-	MOVQ scale+8(FP), BX
-	MOVQ low+16(FP), SI
-	MOVQ blocks+40(FP), DI
+	MOVQ q+0(FP), CX
+	MOVQ scale+8(FP), DX
+	MOVQ low+16(FP), BX
+	MOVQ blocks+32(FP), SI
 
 blocks:
-	MOVWQZX      (AX), R8
-	MOVL         (CX)(R8*4), R8
-	MOVL         R8, (BX)
-	VMOVDQU      6(AX), X0
-	VPSRLW       $0x04, X0, X1
-	VINSERTI128  $0x01, X1, Y0, Y1
-	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
+	VPBROADCASTW (AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, DI
+	MOVL         DI, (DX)
+	VMOVDQU      6(AX), X1
+	VPSRLW       $0x04, X1, X0
+	VINSERTI128  $0x01, X0, Y1, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
 	VPBROADCASTD 2(AX), Y2
 	VPSHUFB      spreadBytes<>+0(SB), Y2, Y2
 	VPAND        spreadBits<>+0(SB), Y2, Y2
 	VPCMPEQB     spreadBits<>+0(SB), Y2, Y2
 	VPAND        c10101010<>+0(SB), Y2, Y2
-	VPOR         Y2, Y1, Y1
-	VPSUBB       c10101010<>+0(SB), Y1, Y1
-	VPADDB       c10101010<>+0(SB), Y1, Y1
-	VMOVDQU      Y1, (DX)
+	VPOR         Y2, Y0, Y0
+	VPSUBB       c10101010<>+0(SB), Y0, Y0
+	VPADDB       c10101010<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, (CX)
 	ADDQ         $0x00000016, AX
-	ADDQ         $0x00000020, DX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000004, DX
 	ADDQ         $0x00000004, BX
-	ADDQ         $0x00000004, SI
-	DECQ         DI
+	DECQ         SI
 	JNE          blocks
 	VZEROUPPER
 	RET
@@ -142,45 +142,44 @@ DATA c10101010<>+56(SB)/4, $0x10101010
 DATA c10101010<>+60(SB)/4, $0x10101010
 GLOBL c10101010<>(SB), RODATA|NOPTR, $64
 
-// func unpackUnsignedQ8_0(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2
-TEXT ·unpackUnsignedQ8_0(SB), NOSPLIT, $0-48
+// func unpackUnsignedQ8_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackUnsignedQ8_0(SB), NOSPLIT, $0-40
 	MOVQ w+24(FP), AX
-	MOVQ half+32(FP), CX
-	MOVQ q+0(FP), DX
-	MOVQ scale+8(FP), BX
-	MOVQ low+16(FP), SI
-	MOVQ blocks+40(FP), DI
+	MOVQ q+0(FP), CX
+	MOVQ scale+8(FP), DX
+	MOVQ low+16(FP), BX
+	MOVQ blocks+32(FP), SI
 
 blocks:
-	MOVWQZX (AX), R8
-	MOVL    (CX)(R8*4), R8
-	MOVL    R8, (BX)
-	VMOVDQU 2(AX), Y0
-	VPAND   c0f0f0f0f<>+0(SB), Y0, Y1
-	VMOVDQU Y1, (DX)
-	VPSRLW  $0x04, Y0, Y0
-	VPAND   c0f0f0f0f<>+0(SB), Y0, Y0
-	VPXOR   c08080808<>+0(SB), Y0, Y0
-	VMOVDQU Y0, 32(DX)
-	ADDQ    $0x00000022, AX
-	ADDQ    $0x00000040, DX
-	ADDQ    $0x00000004, BX
-	ADDQ    $0x00000004, SI
-	DECQ    DI
-	JNE     blocks
+	VPBROADCASTW (AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, DI
+	MOVL         DI, (DX)
+	VMOVDQU      2(AX), Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y1
+	VMOVDQU      Y1, (CX)
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
+	VPXOR        c08080808<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 32(CX)
+	ADDQ         $0x00000022, AX
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000004, DX
+	ADDQ         $0x00000004, BX
+	DECQ         SI
+	JNE          blocks
 	VZEROUPPER
 	RET
 
-// func unpackUnsignedQ3_K(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2
-TEXT ·unpackUnsignedQ3_K(SB), NOSPLIT, $0-48
+// func unpackUnsignedQ3_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackUnsignedQ3_K(SB), NOSPLIT, $0-40
 	MOVQ w+24(FP), AX
-	MOVQ half+32(FP), CX
-	MOVQ q+0(FP), DX
-	MOVQ scale+8(FP), BX
-	MOVQ low+16(FP), SI
-	MOVQ blocks+40(FP), DI
+	MOVQ q+0(FP), CX
+	MOVQ scale+8(FP), DX
+	MOVQ low+16(FP), BX
+	MOVQ blocks+32(FP), SI
 
 blocks:
 	VMOVQ        96(AX), X0
@@ -193,17 +192,17 @@ blocks:
 	VPSLLW       $0x04, X1, X1
 	VPOR         X1, X0, X0
 	VPSUBB       c20202020<>+0(SB), X0, X0
-	MOVWQZX      108(AX), R8
-	VBROADCASTSS (CX)(R8*4), Y1
+	VPBROADCASTW 108(AX), X1
+	VCVTPH2PS    X1, Y1
 	VPMOVSXBD    X0, Y2
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y1, Y2, Y2
-	VMOVUPS      Y2, (BX)
+	VMOVUPS      Y2, (DX)
 	VPSRLDQ      $0x08, X0, X0
 	VPMOVSXBD    X0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y1, Y0, Y0
-	VMOVUPS      Y0, 32(BX)
+	VMOVUPS      Y0, 32(DX)
 	VMOVDQU      (AX), Y0
 	VMOVDQU      32(AX), Y1
 	VPAND        c03030303<>+0(SB), Y1, Y2
@@ -212,7 +211,7 @@ blocks:
 	VPOR         Y3, Y2, Y2
 	VPSUBB       c04040404<>+0(SB), Y2, Y2
 	VPADDB       c04040404<>+0(SB), Y2, Y2
-	VMOVDQU      Y2, (DX)
+	VMOVDQU      Y2, (CX)
 	VPSRLW       $0x02, Y1, Y2
 	VPAND        c03030303<>+0(SB), Y2, Y2
 	VPSLLW       $0x01, Y0, Y3
@@ -220,14 +219,14 @@ blocks:
 	VPOR         Y3, Y2, Y2
 	VPSUBB       c04040404<>+0(SB), Y2, Y2
 	VPADDB       c04040404<>+0(SB), Y2, Y2
-	VMOVDQU      Y2, 32(DX)
+	VMOVDQU      Y2, 32(CX)
 	VPSRLW       $0x04, Y1, Y2
 	VPAND        c03030303<>+0(SB), Y2, Y2
 	VPAND        c04040404<>+0(SB), Y0, Y3
 	VPOR         Y3, Y2, Y2
 	VPSUBB       c04040404<>+0(SB), Y2, Y2
 	VPADDB       c04040404<>+0(SB), Y2, Y2
-	VMOVDQU      Y2, 64(DX)
+	VMOVDQU      Y2, 64(CX)
 	VPSRLW       $0x06, Y1, Y1
 	VPAND        c03030303<>+0(SB), Y1, Y1
 	VPSRLW       $0x01, Y0, Y2
@@ -235,7 +234,7 @@ blocks:
 	VPOR         Y2, Y1, Y1
 	VPSUBB       c04040404<>+0(SB), Y1, Y1
 	VPADDB       c04040404<>+0(SB), Y1, Y1
-	VMOVDQU      Y1, 96(DX)
+	VMOVDQU      Y1, 96(CX)
 	VMOVDQU      64(AX), Y1
 	VPAND        c03030303<>+0(SB), Y1, Y2
 	VPSRLW       $0x02, Y0, Y3
@@ -243,7 +242,7 @@ blocks:
 	VPOR         Y3, Y2, Y2
 	VPSUBB       c04040404<>+0(SB), Y2, Y2
 	VPADDB       c04040404<>+0(SB), Y2, Y2
-	VMOVDQU      Y2, 128(DX)
+	VMOVDQU      Y2, 128(CX)
 	VPSRLW       $0x02, Y1, Y2
 	VPAND        c03030303<>+0(SB), Y2, Y2
 	VPSRLW       $0x03, Y0, Y3
@@ -251,7 +250,7 @@ blocks:
 	VPOR         Y3, Y2, Y2
 	VPSUBB       c04040404<>+0(SB), Y2, Y2
 	VPADDB       c04040404<>+0(SB), Y2, Y2
-	VMOVDQU      Y2, 160(DX)
+	VMOVDQU      Y2, 160(CX)
 	VPSRLW       $0x04, Y1, Y2
 	VPAND        c03030303<>+0(SB), Y2, Y2
 	VPSRLW       $0x04, Y0, Y3
@@ -259,7 +258,7 @@ blocks:
 	VPOR         Y3, Y2, Y2
 	VPSUBB       c04040404<>+0(SB), Y2, Y2
 	VPADDB       c04040404<>+0(SB), Y2, Y2
-	VMOVDQU      Y2, 192(DX)
+	VMOVDQU      Y2, 192(CX)
 	VPSRLW       $0x06, Y1, Y1
 	VPAND        c03030303<>+0(SB), Y1, Y1
 	VPSRLW       $0x05, Y0, Y0
@@ -267,12 +266,12 @@ blocks:
 	VPOR         Y0, Y1, Y1
 	VPSUBB       c04040404<>+0(SB), Y1, Y0
 	VPADDB       c04040404<>+0(SB), Y0, Y0
-	VMOVDQU      Y0, 224(DX)
+	VMOVDQU      Y0, 224(CX)
 	ADDQ         $0x0000006e, AX
-	ADDQ         $0x00000100, DX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000040, DX
 	ADDQ         $0x00000040, BX
-	ADDQ         $0x00000040, SI
-	DECQ         DI
+	DECQ         SI
 	JNE          blocks
 	VZEROUPPER
 	RET
@@ -337,29 +336,28 @@ DATA c04040404<>+56(SB)/4, $0x04040404
 DATA c04040404<>+60(SB)/4, $0x04040404
 GLOBL c04040404<>(SB), RODATA|NOPTR, $64
 
-// func unpackUnsignedQ6_K(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2
-TEXT ·unpackUnsignedQ6_K(SB), NOSPLIT, $0-48
+// func unpackUnsignedQ6_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackUnsignedQ6_K(SB), NOSPLIT, $0-40
 	MOVQ w+24(FP), AX
-	MOVQ half+32(FP), CX
-	MOVQ q+0(FP), DX
-	MOVQ scale+8(FP), BX
-	MOVQ low+16(FP), SI
-	MOVQ blocks+40(FP), DI
+	MOVQ q+0(FP), CX
+	MOVQ scale+8(FP), DX
+	MOVQ low+16(FP), BX
+	MOVQ blocks+32(FP), SI
 
 blocks:
 	VMOVDQU      192(AX), X0
-	MOVWQZX      208(AX), R8
-	VBROADCASTSS (CX)(R8*4), Y1
+	VPBROADCASTW 208(AX), X1
+	VCVTPH2PS    X1, Y1
 	VPMOVSXBD    X0, Y2
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y1, Y2, Y2
-	VMOVUPS      Y2, (BX)
+	VMOVUPS      Y2, (DX)
 	VPSRLDQ      $0x08, X0, X0
 	VPMOVSXBD    X0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y1, Y0, Y0
-	VMOVUPS      Y0, 32(BX)
+	VMOVUPS      Y0, 32(DX)
 	VMOVDQU      128(AX), Y0
 	VMOVDQU      (AX), Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
@@ -368,7 +366,7 @@ blocks:
 	VPOR         Y2, Y1, Y1
 	VPSUBB       c20202020<>+0(SB), Y1, Y1
 	VPADDB       c20202020<>+0(SB), Y1, Y1
-	VMOVDQU      Y1, (DX)
+	VMOVDQU      Y1, (CX)
 	VMOVDQU      32(AX), Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
 	VPSLLW       $0x02, Y0, Y2
@@ -376,7 +374,7 @@ blocks:
 	VPOR         Y2, Y1, Y1
 	VPSUBB       c20202020<>+0(SB), Y1, Y1
 	VPADDB       c20202020<>+0(SB), Y1, Y1
-	VMOVDQU      Y1, 32(DX)
+	VMOVDQU      Y1, 32(CX)
 	VMOVDQU      (AX), Y1
 	VPSRLW       $0x04, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
@@ -384,7 +382,7 @@ blocks:
 	VPOR         Y2, Y1, Y1
 	VPSUBB       c20202020<>+0(SB), Y1, Y1
 	VPADDB       c20202020<>+0(SB), Y1, Y1
-	VMOVDQU      Y1, 64(DX)
+	VMOVDQU      Y1, 64(CX)
 	VMOVDQU      32(AX), Y1
 	VPSRLW       $0x04, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
@@ -393,7 +391,7 @@ blocks:
 	VPOR         Y0, Y1, Y1
 	VPSUBB       c20202020<>+0(SB), Y1, Y0
 	VPADDB       c20202020<>+0(SB), Y0, Y0
-	VMOVDQU      Y0, 96(DX)
+	VMOVDQU      Y0, 96(CX)
 	VMOVDQU      160(AX), Y0
 	VMOVDQU      64(AX), Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
@@ -402,7 +400,7 @@ blocks:
 	VPOR         Y2, Y1, Y1
 	VPSUBB       c20202020<>+0(SB), Y1, Y1
 	VPADDB       c20202020<>+0(SB), Y1, Y1
-	VMOVDQU      Y1, 128(DX)
+	VMOVDQU      Y1, 128(CX)
 	VMOVDQU      96(AX), Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
 	VPSLLW       $0x02, Y0, Y2
@@ -410,7 +408,7 @@ blocks:
 	VPOR         Y2, Y1, Y1
 	VPSUBB       c20202020<>+0(SB), Y1, Y1
 	VPADDB       c20202020<>+0(SB), Y1, Y1
-	VMOVDQU      Y1, 160(DX)
+	VMOVDQU      Y1, 160(CX)
 	VMOVDQU      64(AX), Y1
 	VPSRLW       $0x04, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
@@ -418,7 +416,7 @@ blocks:
 	VPOR         Y2, Y1, Y1
 	VPSUBB       c20202020<>+0(SB), Y1, Y1
 	VPADDB       c20202020<>+0(SB), Y1, Y1
-	VMOVDQU      Y1, 192(DX)
+	VMOVDQU      Y1, 192(CX)
 	VMOVDQU      96(AX), Y1
 	VPSRLW       $0x04, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y1
@@ -427,12 +425,12 @@ blocks:
 	VPOR         Y0, Y1, Y1
 	VPSUBB       c20202020<>+0(SB), Y1, Y0
 	VPADDB       c20202020<>+0(SB), Y0, Y0
-	VMOVDQU      Y0, 224(DX)
+	VMOVDQU      Y0, 224(CX)
 	ADDQ         $0x000000d2, AX
-	ADDQ         $0x00000100, DX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000040, DX
 	ADDQ         $0x00000040, BX
-	ADDQ         $0x00000040, SI
-	DECQ         DI
+	DECQ         SI
 	JNE          blocks
 	VZEROUPPER
 	RET
@@ -455,15 +453,14 @@ DATA c30303030<>+56(SB)/4, $0x30303030
 DATA c30303030<>+60(SB)/4, $0x30303030
 GLOBL c30303030<>(SB), RODATA|NOPTR, $64
 
-// func unpackUnsignedQ8_K(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
+// func unpackUnsignedQ8_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
 // Requires: AVX, AVX2
-TEXT ·unpackUnsignedQ8_K(SB), NOSPLIT, $0-48
+TEXT ·unpackUnsignedQ8_K(SB), NOSPLIT, $0-40
 	MOVQ w+24(FP), AX
-	MOVQ half+32(FP), CX
 	MOVQ q+0(FP), CX
 	MOVQ scale+8(FP), DX
 	MOVQ low+16(FP), BX
-	MOVQ blocks+40(FP), SI
+	MOVQ blocks+32(FP), SI
 
 blocks:
 	VBROADCASTSS (AX), Y0
@@ -533,38 +530,38 @@ blocks:
 	VZEROUPPER
 	RET
 
-// func unpackUnsignedIQ4_NL(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2
-TEXT ·unpackUnsignedIQ4_NL(SB), NOSPLIT, $0-48
+// func unpackUnsignedIQ4_NL(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackUnsignedIQ4_NL(SB), NOSPLIT, $0-40
 	MOVQ w+24(FP), AX
-	MOVQ half+32(FP), CX
-	MOVQ q+0(FP), DX
-	MOVQ scale+8(FP), BX
-	MOVQ low+16(FP), SI
-	MOVQ blocks+40(FP), DI
+	MOVQ q+0(FP), CX
+	MOVQ scale+8(FP), DX
+	MOVQ low+16(FP), BX
+	MOVQ blocks+32(FP), SI
 
 blocks:
-	MOVWQZX     (AX), R8
-	MOVL        (CX)(R8*4), R8
-	MOVL        R8, (BX)
-	VMOVDQU     2(AX), X0
-	VPSRLW      $0x04, X0, X1
-	VINSERTI128 $0x01, X1, Y0, Y1
-	VPAND       c0f0f0f0f<>+0(SB), Y1, Y1
-	VMOVDQU     iq4<>+0(SB), Y2
-	VPSHUFB     Y1, Y2, Y2
-	VPAND       c0f0f0f0f<>+0(SB), Y2, Y1
-	VMOVDQU     Y1, (DX)
-	VPSRLW      $0x04, Y2, Y1
-	VPAND       c0f0f0f0f<>+0(SB), Y1, Y1
-	VPXOR       c08080808<>+0(SB), Y1, Y1
-	VMOVDQU     Y1, 32(DX)
-	ADDQ        $0x00000012, AX
-	ADDQ        $0x00000040, DX
-	ADDQ        $0x00000004, BX
-	ADDQ        $0x00000004, SI
-	DECQ        DI
-	JNE         blocks
+	VPBROADCASTW (AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, DI
+	MOVL         DI, (DX)
+	VMOVDQU      2(AX), X1
+	VPSRLW       $0x04, X1, X0
+	VINSERTI128  $0x01, X0, Y1, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
+	VMOVDQU      iq4<>+0(SB), Y2
+	VPSHUFB      Y0, Y2, Y2
+	VPAND        c0f0f0f0f<>+0(SB), Y2, Y0
+	VMOVDQU      Y0, (CX)
+	VPSRLW       $0x04, Y2, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
+	VPXOR        c08080808<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 32(CX)
+	ADDQ         $0x00000012, AX
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000004, DX
+	ADDQ         $0x00000004, BX
+	DECQ         SI
+	JNE          blocks
 	VZEROUPPER
 	RET
 
@@ -602,24 +599,23 @@ DATA iq4<>+30(SB)/1, $0x59
 DATA iq4<>+31(SB)/1, $0x71
 GLOBL iq4<>(SB), RODATA|NOPTR, $32
 
-// func unpackUnsignedIQ4_XS(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
-// Requires: AVX, AVX2, SSE2
-TEXT ·unpackUnsignedIQ4_XS(SB), NOSPLIT, $0-48
+// func unpackUnsignedIQ4_XS(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C, SSE2
+TEXT ·unpackUnsignedIQ4_XS(SB), NOSPLIT, $0-40
 	MOVQ w+24(FP), AX
-	MOVQ half+32(FP), CX
-	MOVQ q+0(FP), DX
-	MOVQ scale+8(FP), BX
-	MOVQ low+16(FP), SI
-	MOVQ blocks+40(FP), DI
+	MOVQ q+0(FP), CX
+	MOVQ scale+8(FP), DX
+	MOVQ low+16(FP), BX
+	MOVQ blocks+32(FP), SI
 
 blocks:
-	MOVL         4(AX), R8
-	MOVWLZX      2(AX), R9
-	MOVWQZX      (AX), R10
-	VBROADCASTSS (CX)(R10*4), Y0
-	MOVD         R8, X1
+	MOVL         4(AX), DI
+	MOVWLZX      2(AX), R8
+	VPBROADCASTW (AX), X0
+	VCVTPH2PS    X0, Y0
+	MOVD         DI, X1
 	VPBROADCASTD X1, Y1
-	MOVD         R9, X2
+	MOVD         R8, X2
 	VPBROADCASTD X2, Y2
 	VPSRLVD      shiftsLow4_XS<>+0(SB), Y1, Y1
 	VPAND        c0000000f<>+0(SB), Y1, Y1
@@ -630,7 +626,7 @@ blocks:
 	VPSUBD       c00000020<>+0(SB), Y1, Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, (BX)
+	VMOVUPS      Y1, (DX)
 	VMOVDQU      8(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
@@ -638,11 +634,11 @@ blocks:
 	VMOVDQU      iq4<>+0(SB), Y1
 	VPSHUFB      Y0, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y0
-	VMOVDQU      Y0, (DX)
+	VMOVDQU      Y0, (CX)
 	VPSRLW       $0x04, Y1, Y0
 	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
 	VPXOR        c08080808<>+0(SB), Y0, Y0
-	VMOVDQU      Y0, 32(DX)
+	VMOVDQU      Y0, 32(CX)
 	VMOVDQU      24(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
@@ -650,11 +646,11 @@ blocks:
 	VMOVDQU      iq4<>+0(SB), Y1
 	VPSHUFB      Y0, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y0
-	VMOVDQU      Y0, 64(DX)
+	VMOVDQU      Y0, 64(CX)
 	VPSRLW       $0x04, Y1, Y0
 	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
 	VPXOR        c08080808<>+0(SB), Y0, Y0
-	VMOVDQU      Y0, 96(DX)
+	VMOVDQU      Y0, 96(CX)
 	VMOVDQU      40(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
@@ -662,11 +658,11 @@ blocks:
 	VMOVDQU      iq4<>+0(SB), Y1
 	VPSHUFB      Y0, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y0
-	VMOVDQU      Y0, 128(DX)
+	VMOVDQU      Y0, 128(CX)
 	VPSRLW       $0x04, Y1, Y0
 	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
 	VPXOR        c08080808<>+0(SB), Y0, Y0
-	VMOVDQU      Y0, 160(DX)
+	VMOVDQU      Y0, 160(CX)
 	VMOVDQU      56(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
@@ -674,11 +670,11 @@ blocks:
 	VMOVDQU      iq4<>+0(SB), Y1
 	VPSHUFB      Y0, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y0
-	VMOVDQU      Y0, 192(DX)
+	VMOVDQU      Y0, 192(CX)
 	VPSRLW       $0x04, Y1, Y0
 	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
 	VPXOR        c08080808<>+0(SB), Y0, Y0
-	VMOVDQU      Y0, 224(DX)
+	VMOVDQU      Y0, 224(CX)
 	VMOVDQU      72(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
@@ -686,11 +682,11 @@ blocks:
 	VMOVDQU      iq4<>+0(SB), Y1
 	VPSHUFB      Y0, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y0
-	VMOVDQU      Y0, 256(DX)
+	VMOVDQU      Y0, 256(CX)
 	VPSRLW       $0x04, Y1, Y0
 	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
 	VPXOR        c08080808<>+0(SB), Y0, Y0
-	VMOVDQU      Y0, 288(DX)
+	VMOVDQU      Y0, 288(CX)
 	VMOVDQU      88(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
@@ -698,11 +694,11 @@ blocks:
 	VMOVDQU      iq4<>+0(SB), Y1
 	VPSHUFB      Y0, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y0
-	VMOVDQU      Y0, 320(DX)
+	VMOVDQU      Y0, 320(CX)
 	VPSRLW       $0x04, Y1, Y0
 	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
 	VPXOR        c08080808<>+0(SB), Y0, Y0
-	VMOVDQU      Y0, 352(DX)
+	VMOVDQU      Y0, 352(CX)
 	VMOVDQU      104(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
@@ -710,11 +706,11 @@ blocks:
 	VMOVDQU      iq4<>+0(SB), Y1
 	VPSHUFB      Y0, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y0
-	VMOVDQU      Y0, 384(DX)
+	VMOVDQU      Y0, 384(CX)
 	VPSRLW       $0x04, Y1, Y0
 	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
 	VPXOR        c08080808<>+0(SB), Y0, Y0
-	VMOVDQU      Y0, 416(DX)
+	VMOVDQU      Y0, 416(CX)
 	VMOVDQU      120(AX), X3
 	VPSRLW       $0x04, X3, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
@@ -722,16 +718,16 @@ blocks:
 	VMOVDQU      iq4<>+0(SB), Y1
 	VPSHUFB      Y0, Y1, Y1
 	VPAND        c0f0f0f0f<>+0(SB), Y1, Y0
-	VMOVDQU      Y0, 448(DX)
+	VMOVDQU      Y0, 448(CX)
 	VPSRLW       $0x04, Y1, Y0
 	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
 	VPXOR        c08080808<>+0(SB), Y0, Y0
-	VMOVDQU      Y0, 480(DX)
+	VMOVDQU      Y0, 480(CX)
 	ADDQ         $0x00000088, AX
-	ADDQ         $0x00000200, DX
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x00000020, DX
 	ADDQ         $0x00000020, BX
-	ADDQ         $0x00000020, SI
-	DECQ         DI
+	DECQ         SI
 	JNE          blocks
 	VZEROUPPER
 	RET
@@ -810,15 +806,14 @@ DATA c00000020<>+56(SB)/4, $0x00000020
 DATA c00000020<>+60(SB)/4, $0x00000020
 GLOBL c00000020<>(SB), RODATA|NOPTR, $64
 
-// func unpackUnsignedMXFP4(q *int8, scale *float32, low *float32, w *byte, half *float32, blocks int)
+// func unpackUnsignedMXFP4(q *int8, scale *float32, low *float32, w *byte, blocks int)
 // Requires: AVX, AVX2, CMOV
-TEXT ·unpackUnsignedMXFP4(SB), NOSPLIT, $0-48
+TEXT ·unpackUnsignedMXFP4(SB), NOSPLIT, $0-40
 	MOVQ w+24(FP), AX
-	MOVQ half+32(FP), CX
 	MOVQ q+0(FP), DX
 	MOVQ scale+8(FP), BX
 	MOVQ low+16(FP), SI
-	MOVQ blocks+40(FP), DI
+	MOVQ blocks+32(FP), DI
 
 blocks:
 	MOVBLZX     (AX), CX

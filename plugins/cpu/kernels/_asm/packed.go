@@ -45,9 +45,9 @@ type packedFormat struct {
 // packedBlock says where a block lies and what happens with its values.
 type packedBlock struct {
 	vec
-	w, half Register // pointers to the blocks, and to a table of the values of all f16
-	off     int      // offset of the block from w, in bytes
-	room    Mem      // 128 bytes of the stack: 16 scales, 16 minimums
+	w    Register // pointer to the blocks
+	off  int      // offset of the block from w, in bytes
+	room Mem      // 128 bytes of the stack: 16 scales, 16 minimums
 	// group handles the values of a group, the first of which has index i: floats that are exact before scaling. scale loads their scale. If
 	// j > 0, minimum j-1 in room is to be subtracted from the scaled values.
 	group func(i int, values []VecVirtual, scale func(dst Register), j int)
@@ -58,9 +58,14 @@ func (p *packedBlock) at(i int) Mem { return Mem{Base: p.w, Disp: p.off + i} }
 
 // halfAt broadcasts the f16 at byte i as float32.
 func (p *packedBlock) halfAt(v vec, i int, dst Register) {
-	t := GP64()
-	MOVWQZX(p.at(i), t)
-	VBROADCASTSS(Mem{Base: p.half, Index: t, Scale: 4}, dst)
+	v.broadcastHalf(p.at(i), dst)
+}
+
+// broadcastHalf sets all lanes of dst to the value of the f16 at m.
+func (v vec) broadcastHalf(m Mem, dst Register) {
+	h := v.halfReg()
+	VPBROADCASTW(m, h)
+	VCVTPH2PS(h, dst)
 }
 
 // dwords widens a vector of bytes from i on.
@@ -262,13 +267,20 @@ const packedDotDoc = "blocks is the number of blocks in a row. sums[j] is the su
 // packedDot writes the product of a matrix of packed weights and a vector, for AVX-512.
 func (v vec) packedDot(f packedFormat) {
 	name := "dot" + f.name + v.name
-	TEXT(name, NOSPLIT, "func("+fmt.Sprintf(dotArgs, "*byte")+"x, sums, half *float32, blocks int)")
+	args := "x, sums *float32, blocks int)"
+	if f.name == "Q4_0" {
+		args = "x, sums, half *float32, blocks int)"
+	}
+	TEXT(name, NOSPLIT, "func("+fmt.Sprintf(dotArgs, "*byte")+args)
 	Doc(name+dotDoc, packedDotDoc)
 	Pragma("noescape")
-	half, px, n := Load(Param("half"), GP64()), GP64(), GP64()
-	w := gp64s()
-	p := &packedBlock{vec: v, half: half, room: AllocLocal(128)}
+	px, n := GP64(), GP64()
+	ahead, w := prefetchAhead(), gp64s()
+	p := &packedBlock{vec: v, room: AllocLocal(128)}
 	wide := &wideDot{packedBlock: p, px: px, values: f.values}
+	if f.name == "Q4_0" {
+		wide.half = Load(Param("half"), GP64())
+	}
 	wide.wideConstants(f.name)
 	hasMinimums := f.name == "Q4_K"
 	var ps Register
@@ -304,7 +316,7 @@ func (v vec) packedDot(f packedFormat) {
 				f.wide(wide)
 			}
 		}
-		w.prefetch(blocks*f.bytes, f.values == 32)
+		w.prefetch(blocks*f.bytes, ahead)
 		w.advance(blocks * f.bytes)
 		ADDQ(U32(uint32(4*blocks*f.values)), px)
 		if hasMinimums {
@@ -328,11 +340,11 @@ func (v vec) packedDot(f packedFormat) {
 // packedDecode writes the decoder of a format.
 func (v vec) packedDecode(f packedFormat) {
 	name := "decode" + f.name + v.name
-	TEXT(name, NOSPLIT, "func(dst *float32, w *byte, half *float32, blocks int)")
+	TEXT(name, NOSPLIT, "func(dst *float32, w *byte, blocks int)")
 	Doc(name + " sets dst to the values of blocks, each rounded once. blocks > 0.")
 	Pragma("noescape")
-	dst, w, half, n := Load(Param("dst"), GP64()), Load(Param("w"), GP64()), Load(Param("half"), GP64()), Load(Param("blocks"), GP64())
-	p := &packedBlock{vec: v, w: w, half: half, room: AllocLocal(128)}
+	dst, w, n := Load(Param("dst"), GP64()), Load(Param("w"), GP64()), Load(Param("blocks"), GP64())
+	p := &packedBlock{vec: v, w: w, room: AllocLocal(128)}
 	p.constants(f)
 	p.group = func(i int, values []VecVirtual, scale func(Register), j int) {
 		s, m := v.reg(), v.reg()

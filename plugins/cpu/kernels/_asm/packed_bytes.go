@@ -13,11 +13,15 @@ import (
 // genPackedBytes writes products of packed weights and a vector of bytes, for AVX2 and for AVX-512 with VNNI. Both use vectors of 32 bytes,
 // because a block of most formats has no more.
 func genPackedBytes(v vec) {
-	own := map[string]func(*byteBlock){"Q8_0": bytesOf8_0, "Q4_0": (*byteBlock).highNibbles, "Q4_K": (*byteBlock).sixteenfold4_K, "Q6_K": (*byteBlock).joined6_K}
+	own := map[string]func(*byteBlock){"Q4_K": (*byteBlock).sixteenfold4_K, "Q6_K": (*byteBlock).joined6_K}
 	if !v.wide() {
 		own = acrossRows
 	}
 	for _, f := range integerFormats {
+		if v.wide() && (f.name == "Q4_0" || f.name == "Q8_0") {
+			blockPair{f, f.name == "Q4_0"}.dot()
+			continue
+		}
 		body := own[f.name]
 		if body == nil {
 			body = bytesOf(f)
@@ -39,8 +43,7 @@ type byteBlock struct {
 	rows                streams                // pointers to the rows: w is rows[row]
 	sum                 [dotStreams]VecVirtual // the acc of each row
 	scales              [dotStreams]VecVirtual // for q6_K: 16 scales of each row
-	row0                VecVirtual             // the activations of the block
-	excess, rowScale    VecVirtual             // their excess and scale. All rows share these three
+	rowScale            VecVirtual             // for q4_K and q6_K: the scales of the block's activations. All rows share them
 	across              rowsOfBlocks
 }
 
@@ -92,41 +95,9 @@ func (p *byteBlock) signedSums(w VecVirtual, i int) VecVirtual {
 	return t
 }
 
-func bytesOf8_0(p *byteBlock) {
-	p.load()
-	w := YMM()
-	VPXORD(p.at(2), Y31, w)
-	p.addBlock(w)
-}
-
-// load loads what the rows of a block share: the activations, their excess and their scale. It does so at the first row only, because loads
-// limit the speed of these products.
-func (p *byteBlock) load() {
-	if p.row > 0 {
-		return
-	}
-	p.row0, p.excess, p.rowScale = YMM(), YMM(), YMM()
-	VMOVDQU(Mem{Base: p.x, Disp: p.block * p.values}, p.row0)
-	VMOVDQU(Mem{Base: p.products, Disp: p.block * p.values}, p.excess)
-	VBROADCASTSS(Mem{Base: p.dx, Disp: 4 * p.block}, p.rowScale)
-}
-
-// addBlock adds the product of a block that has 32 unsigned integers u, and the f16 at byte 0 as their scale.
-func (p *byteBlock) addBlock(u VecVirtual) {
-	t, s, half := YMM(), YMM(), GP64()
-	VMOVDQA(p.excess, t)
-	vpdpbusd(p.row0, u, t)
-	VCVTDQ2PS(t, t)
-	MOVWQZX(p.at(0), half)
-	VMULPS_BCST(Mem{Base: p.half, Index: half, Scale: 4}, p.rowScale, s)
-	p.add(t, s)
-}
-
 // bytesConstants loads the constants of the bodies for VNNI into registers.
 func bytesConstants(f integerFormat) {
 	switch f.name {
-	case "Q8_0":
-		VPBROADCASTD(bytesConst(0x80), Y31)
 	case "Q4_K":
 		VPBROADCASTD(bytesConst(0x0f), Y31)
 		VPBROADCASTD(bytesConst(0xf0), Y30)
@@ -138,23 +109,7 @@ func bytesConstants(f integerFormat) {
 		for i, r := range []Register{Y29, Y28, Y27, Y26} {
 			VMOVDQU32(pairOrder(i), r)
 		}
-	case "Q4_0":
-		VMOVDQU32(nibbleTable("nibbleMasks", 0x0f0f0f0f, 0xf0f0f0f0), Y31)
 	}
-}
-
-// highNibbles is the body of Q4_0, without shifts. High nibbles stay in place, as 16 times their value, and the scale of their activations is
-// divided by 16.
-func (p *byteBlock) highNibbles() {
-	p.load()
-	if p.row == 0 {
-		VPSLLVD(nibbleTable("nibbleShifts", 0, 4), p.excess, p.excess)
-		VMULPS(nibbleTable("nibbleScales", math.Float32bits(1), math.Float32bits(1.0/16)), p.rowScale, p.rowScale)
-	}
-	u := YMM()
-	VBROADCASTI128(p.at(2), u)
-	VPANDD(Y31, u, u)
-	p.addBlock(u)
 }
 
 // nibbleTable returns a constant of eight dwords: low in the lower half of the vector, for low nibbles, and high in the upper half.
@@ -325,12 +280,19 @@ func bytesOf(f integerFormat) func(p *byteBlock) {
 // halfOrder returns the indices of a permutation that fills the lower half of a vector with its lane 0 and the upper half with its lane 1.
 func halfOrder() Mem { return laneOrder(6, func(l int) int { return l / 4 }) }
 
+// byteArgs are the arguments after dotArgs. byteDoc describes them.
+const byteArgs = "x *int8, dx, xs *float32, excess *int32, blocks int)"
+
+var byteDoc = []string{
+	"blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.",
+	"excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.",
+}
+
 func byteDot(f integerFormat, v vec, body func(*byteBlock)) {
 	set := map[bool]string{false: "AVX2", true: "VNNI"}[v.wide()]
 	name := "dotBytes" + f.name + set
-	TEXT(name, NOSPLIT, "func("+fmt.Sprintf(dotArgs, "*byte")+"x *int8, dx, xs *float32, excess *int32, half *float32, blocks int)")
-	Doc(name+dotDoc, "blocks is the number of blocks in a row. x has bytes, dx a scale for 32 of them, and xs the scaled sum of each group of the format.",
-		"excess is that of roundedRow. lead, gap and stride may be 0. rows and blocks > 0.")
+	TEXT(name, NOSPLIT, "func("+fmt.Sprintf(dotArgs, "*byte")+byteArgs)
+	Doc(append([]string{name + dotDoc}, byteDoc...)...)
 	Pragma("noescape")
 	across := !v.wide() && acrossRows[f.name] != nil
 	size := 128
@@ -338,8 +300,7 @@ func byteDot(f integerFormat, v vec, body func(*byteBlock)) {
 		size = 256
 	}
 	p := &byteBlock{vnni: v.wide(), exact: f.lows, values: f.values, room: AllocLocal(size)}
-	p.half = Load(Param("half"), GP64())
-	n, w := AllocLocal(8), gp64s() // the number of blocks is in memory, because some formats need all registers
+	n, ahead, w := AllocLocal(8), prefetchAhead(), gp64s() // the number of blocks is in memory, because some formats need all registers
 	p.x, p.dx, p.products = GP64(), GP64(), GP64()
 	if f.lows {
 		p.xs = GP64()
@@ -397,7 +358,7 @@ func byteDot(f integerFormat, v vec, body func(*byteBlock)) {
 				body(p)
 			}
 		}
-		w.prefetch(blocks*f.bytes, f.values == 32)
+		w.prefetch(blocks*f.bytes, ahead)
 		w.advance(blocks * f.bytes)
 		ADDQ(U32(uint32(blocks*f.values)), p.x)
 		if !f.lows {

@@ -102,7 +102,7 @@ func avx2Of4_K(p *byteBlock) {
 	dx, xs := vectorOf(Mem{Base: p.dx}), vectorOf(Mem{Base: p.xs})
 	room := func(row, i int) Mem { return p.room.Offset(32*row + 4*i) }
 	p.eachRow(func(row int) {
-		s, m := (&packedBlock{vec: vec{8, "AVX2"}, w: p.w, half: p.half}).sixes()
+		s, m := (&packedBlock{vec: vec{8, "AVX2"}, w: p.w}).sixes()
 		VMULPS(p.broadcastHalf(0), s, s)
 		VMULPS(dx, s, s)
 		VMOVUPS(s, room(row, 0))

@@ -27,11 +27,11 @@ var avx2FloatRows = map[string]func(p *floatRows){
 // dotAVX2 writes the product of a matrix of packed weights and a vector.
 func (v vec) dotAVX2(f packedFormat) {
 	name := "dot" + f.name + v.name
-	TEXT(name, NOSPLIT, "func("+fmt.Sprintf(dotArgs, "*byte")+"x, sums, half *float32, blocks int)")
+	TEXT(name, NOSPLIT, "func("+fmt.Sprintf(dotArgs, "*byte")+"x, sums *float32, blocks int)")
 	Doc(name+dotDoc, packedDotDoc)
 	Pragma("noescape")
-	n := GP64()
-	p := &floatRows{packedBlock: packedBlock{vec: v, half: Load(Param("half"), GP64())}, w: gp64s(), px: GP64(), values: f.values,
+	n, ahead := GP64(), prefetchAhead()
+	p := &floatRows{packedBlock: packedBlock{vec: v}, w: gp64s(), px: GP64(), values: f.values,
 		scales: AllocLocal(64 * dotStreams)}
 	if f.name == "Q4_K" {
 		p.ps = GP64()
@@ -54,7 +54,7 @@ func (v vec) dotAVX2(f packedFormat) {
 			p.off = p.block * f.bytes
 			avx2FloatRows[f.name](p)
 		}
-		p.w.prefetch(blocks*f.bytes, f.values == 32)
+		p.w.prefetch(blocks*f.bytes, ahead)
 		p.w.advance(blocks * f.bytes)
 		ADDQ(U32(uint32(4*blocks*f.values)), p.px)
 		if p.ps != nil {

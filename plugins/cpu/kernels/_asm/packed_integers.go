@@ -45,18 +45,17 @@ var integerFormats = []integerFormat{
 
 // integerBlock says where a block lies and where its parts go.
 type integerBlock struct {
-	w, half, q, scale, low Register                  // pointers to blocks, f16 values, integers, and a scale and a low for each group
-	off                    int                       // offset of the block from w, in bytes
-	put                    func(i int, x VecVirtual) // handles 32 integers, the first of which has index i; their scales are stored before
+	w, q, scale, low Register                  // pointers to blocks, integers, and a scale and a low for each group
+	off              int                       // offset of the block from w, in bytes
+	put              func(i int, x VecVirtual) // handles 32 integers, the first of which has index i; their scales are stored before
 }
 
 func (b *integerBlock) at(i int) Mem { return Mem{Base: b.w, Disp: b.off + i} }
 
 // halfAt returns the f16 at byte i of the block as the bits of a float32.
 func (b *integerBlock) halfAt(i int) Register {
-	t, r := GP64(), GP32()
-	MOVWQZX(b.at(i), t)
-	MOVL(Mem{Base: b.half, Index: t, Scale: 4}, r)
+	r := GP32()
+	VMOVD(b.broadcastHalf(i).AsX(), r)
 	return r
 }
 
@@ -70,9 +69,8 @@ func (b *integerBlock) putNegative(r Register) {
 
 // broadcastHalf returns the f16 at byte i of the block in all lanes.
 func (b *integerBlock) broadcastHalf(i int) VecVirtual {
-	t, y := GP64(), YMM()
-	MOVWQZX(b.at(i), t)
-	VBROADCASTSS(Mem{Base: b.half, Index: t, Scale: 4}, y)
+	y := YMM()
+	vec{8, "AVX2"}.broadcastHalf(b.at(i), y)
 	return y
 }
 
@@ -258,7 +256,7 @@ func bits3_K(b *integerBlock) {
 
 // scalesAndMinimums stores the scales and the lows of a block of q4_K or q5_K.
 func (b *integerBlock) scalesAndMinimums() {
-	p := &packedBlock{vec: vec{8, "AVX2"}, w: b.w, half: b.half}
+	p := &packedBlock{vec: vec{8, "AVX2"}, w: b.w}
 	s, m := p.sixes()
 	VMULPS(b.broadcastHalf(0), s, s)
 	VMOVUPS(s, Mem{Base: b.scale})
@@ -395,10 +393,10 @@ func unpackIntegers(f integerFormat) {
 
 // writeUnpack writes a routine that unpacks blocks. put stores 32 integers, from index i on, in width bytes each.
 func writeUnpack(f integerFormat, name string, width int, put func(b *integerBlock, i int, x VecVirtual), doc ...string) {
-	TEXT(name, NOSPLIT, "func(q *int8, scale, low *float32, w *byte, half *float32, blocks int)")
+	TEXT(name, NOSPLIT, "func(q *int8, scale, low *float32, w *byte, blocks int)")
 	Doc(doc...)
 	Pragma("noescape")
-	b := &integerBlock{w: Load(Param("w"), GP64()), half: Load(Param("half"), GP64()), q: Load(Param("q"), GP64()),
+	b := &integerBlock{w: Load(Param("w"), GP64()), q: Load(Param("q"), GP64()),
 		scale: Load(Param("scale"), GP64()), low: Load(Param("low"), GP64())}
 	b.put = func(i int, x VecVirtual) { put(b, i, x) }
 	n := Load(Param("blocks"), GP64())
@@ -417,11 +415,11 @@ func writeUnpack(f integerFormat, name string, width int, put func(b *integerBlo
 // decodeIntegers writes the decoder of a format.
 func (v vec) decodeIntegers(f integerFormat) {
 	name := "decode" + f.name + v.name
-	TEXT(name, NOSPLIT, "func(dst *float32, w *byte, half *float32, blocks int)")
+	TEXT(name, NOSPLIT, "func(dst *float32, w *byte, blocks int)")
 	Doc(name + " sets dst to the values of blocks, each rounded once. blocks > 0.")
 	Pragma("noescape")
 	room := AllocLocal(160) // 16 scales, 16 lows, 32 integers
-	b := &integerBlock{w: Load(Param("w"), GP64()), half: Load(Param("half"), GP64()), scale: GP64(), low: GP64()}
+	b := &integerBlock{w: Load(Param("w"), GP64()), scale: GP64(), low: GP64()}
 	LEAQ(room, b.scale)
 	LEAQ(room.Offset(64), b.low)
 	dst, n := Load(Param("dst"), GP64()), Load(Param("blocks"), GP64())

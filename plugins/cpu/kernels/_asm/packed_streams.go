@@ -12,40 +12,18 @@ import (
 // streams in several pages at once, but stop at the end of a page, so a single stream keeps too few reads in flight.
 const dotStreams = 4
 
-// farBytes, nearBytes and secondBytes are the distances at which weights are prefetched. Intel's processors use farBytes, because their own
-// prefetchers stop at the end of a page. On AMD's, far prefetches would push the activations out of the first-level cache. There, large blocks
-// are prefetched from nearBytes ahead to that cache, and small blocks, which take less time to multiply than to read, from secondBytes ahead to
-// the second-level cache only: more reads can be in flight there.
-const farBytes, nearBytes, secondBytes = 4096, 1024, 3072
-
-// prefetch writes prefetches of n bytes for each stream, near or far ahead of its pointer. small says that blocks have 32 values.
-func (p *streams) prefetch(n int, small bool) {
-	prefetches++
-	near, end := fmt.Sprintf("near%d", prefetches), fmt.Sprintf("prefetched%d", prefetches)
-	ifNear(near)
-	p.prefetchAt(PREFETCHT0, farBytes, n)
-	JMP(LabelRef(end))
-	Label(near)
-	if small {
-		p.prefetchAt(PREFETCHT1, secondBytes, n)
-	} else {
-		p.prefetchAt(PREFETCHT0, nearBytes, n)
-	}
-	Label(end)
+// prefetchAhead returns a register that holds prefetchAhead, the distance at which weights are prefetched.
+func prefetchAhead() Register {
+	r := GP64()
+	MOVQ(Mem{Symbol: Symbol{Name: "\u00b7prefetchAhead"}, Base: StaticBase}, r)
+	return r
 }
 
-var prefetches int // numbers the labels
-
-// ifNear writes a jump to label that is taken if prefetchesFar is 0.
-func ifNear(label string) {
-	CMPB(Mem{Symbol: Symbol{Name: "\u00b7prefetchesFar"}, Base: StaticBase}, Imm(0))
-	JEQ(LabelRef(label))
-}
-
-func (p *streams) prefetchAt(prefetch func(Op), ahead, n int) {
+// prefetch writes prefetches of n bytes for each stream, ahead of its pointer.
+func (p *streams) prefetch(n int, ahead Register) {
 	for _, w := range p {
 		for i := 0; i < n; i += 64 {
-			prefetch(Mem{Base: w, Disp: ahead + i})
+			PREFETCHT0(Mem{Base: w, Index: ahead, Scale: 1, Disp: i})
 		}
 	}
 }
@@ -120,7 +98,7 @@ func (v vec) dotHalves(name string, widen func(Mem, Register)) {
 	Doc(name+dotDoc, "A row has vectors*lanes elements. lead, gap and stride may be 0. rows and vectors > 0.")
 	Pragma("noescape")
 	x, px, n := Load(Param("x"), GP64()), GP64(), GP64()
-	p := gp64s()
+	ahead, p := prefetchAhead(), gp64s()
 	var acc [dotStreams][2]VecVirtual
 	for i := range acc {
 		acc[i] = [2]VecVirtual{v.reg(), v.reg()}
@@ -133,10 +111,8 @@ func (v vec) dotHalves(name string, widen func(Mem, Register)) {
 				VFMADD231PS(Mem{Base: px, Disp: i * v.bytes()}, t, acc[j][i%2])
 			}
 		}
-		if count > 1 { // only on Intel: these loops do little but read, which AMD's processors do faster without prefetches
-			ifNear("near")
-			p.prefetchAt(PREFETCHT0, farBytes, count*v.bytes()/2)
-			Label("near")
+		if count > 1 {
+			p.prefetch(count*v.bytes()/2, ahead)
 		}
 		p.advance(count * v.bytes() / 2)
 		ADDQ(U32(uint32(count*v.bytes())), px)

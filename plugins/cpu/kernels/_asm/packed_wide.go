@@ -13,6 +13,7 @@ import (
 // groups. High nibbles are not shifted down: they count as 16 times their value.
 type wideDot struct {
 	*packedBlock
+	half       Register // for q4_0: pointer to a table of the values of all f16
 	row, block int
 	values     int           // in a block
 	px, ps     Register      // pointers to the activations and their sums
@@ -74,11 +75,11 @@ func (p *wideDot) activations(i int) Mem { return Mem{Base: p.px, Disp: 4 * (p.b
 
 // add adds the product of 32 values with x, scaled by the f16 at byte 0, to the sums.
 func (p *wideDot) add(values [2]VecVirtual) {
-	t, half := values[0], GP64()
+	t, scale := values[0], p.reg()
 	VMULPS(p.x[0], t, t)
 	VFMADD231PS(p.x[1], values[1], t)
-	MOVWQZX(p.at(0), half)
-	VFMADD231PS_BCST(Mem{Base: p.half, Index: half, Scale: 4}, t, p.acc)
+	p.halfAt(p.vec, 0, scale)
+	VFMADD231PS(scale, t, p.acc)
 }
 
 func (p *wideDot) q8_0() {
@@ -98,7 +99,7 @@ func (p *wideDot) nibbles(i int) (low, high VecVirtual) {
 //
 //	16*(x0*(l-8) + x1*(h-8)) = b*x1 - 136*x1 + 16*(l-8) * (x0 - x1/16)
 //
-// The rows share -136*x1 and x0 - x1/16.
+// The rows share -136*x1 and x0 - x1/16. Scales come from a table: the processor is busy with arithmetic, and to convert them takes longer.
 func (p *wideDot) q4_0() {
 	if p.load(); p.row == 0 {
 		p.start = p.reg()
@@ -132,9 +133,8 @@ func (p *wideDot) q4_K() {
 // float without moving it, so the activations are divided by the factors of the bytes: 1, 256, 65536, and 65536 again, because the last byte is
 // shifted by one (see arrangeQuads in package kernels).
 func (p *wideDot) q6_K() {
-	s, d, half := p.reg(), p.reg(), GP64()
-	MOVWQZX(p.at(208), half)
-	VBROADCASTSS(Mem{Base: p.half, Index: half, Scale: 4}, d)
+	s, d := p.reg(), p.reg()
+	p.halfAt(p.vec, 208, d)
 	VPMOVSXBD(p.at(192), s)
 	VCVTDQ2PS(s, s)
 	VMULPS(d, s, s)
