@@ -5,24 +5,21 @@ import (
 	"time"
 )
 
-// peakSampler measures the peak memory of a process after runs. A measurement takes about 20 us, which is longer than some runs. So after
-// a run shorter than peakRun, it measures only if the last measurement is older than peakEvery.
+// peakSampler measures the peak memory of a process after runs, unless the last measurement is younger than peakEvery. A measurement takes
+// 20 us, and up to 80 us if a run has emptied the processor's caches, which is longer than some runs.
 type peakSampler struct {
 	mu   sync.Mutex
 	at   time.Time // of the last measurement
 	last int64     // the last measurement, in bytes
 }
 
-const (
-	peakRun   = 2 * time.Millisecond
-	peakEvery = 100 * time.Millisecond
-)
+const peakEvery = 100 * time.Millisecond
 
-// after returns the peak memory in bytes after a run of the given duration. It calls measure only if a measurement is due.
-func (p *peakSampler) after(run time.Duration, measure func() int64) int64 {
+// after returns the peak memory in bytes after a run. It calls measure only if a measurement is due.
+func (p *peakSampler) after(measure func() int64) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now := time.Now(); run > peakRun || now.Sub(p.at) > peakEvery {
+	if now := time.Now(); now.Sub(p.at) > peakEvery {
 		p.at, p.last = now, measure()
 	}
 	return p.last

@@ -64,7 +64,7 @@ func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*bindin
 		}
 		return st, err
 	}
-	if rss := s.peak.after(x.stats.Total, s.PeakRSS); rss > 0 {
+	if rss := s.peak.after(s.PeakRSS); rss > 0 {
 		x.stats.PeakRSS = rss
 	}
 	return x.stats, nil

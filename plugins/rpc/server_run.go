@@ -272,6 +272,6 @@ func (x *backendRun) summary(stats device.Stats) (*rlxv1.Done, error) {
 	}
 	x.l.stats, x.l.statsOf = stats.Steps, x.h.Generation
 	return &rlxv1.Done{Generation: x.h.Generation,
-		TotalNs: int64(stats.Total), PeakRss: x.s.peak.after(stats.Total, OwnPeakRSS), FirstNan: -1, Steps: int32(len(stats.Steps)),
+		TotalNs: int64(stats.Total), PeakRss: x.s.peak.after(OwnPeakRSS), FirstNan: -1, Steps: int32(len(stats.Steps)),
 		DeviceClock: stats.Clock == device.DeviceClock, DeviceMemory: stats.DeviceMemory}, nil
 }
