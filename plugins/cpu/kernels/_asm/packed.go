@@ -268,7 +268,7 @@ const packedDotDoc = "blocks is the number of blocks in a row. sums[j] is the su
 func (v vec) packedDot(f packedFormat) {
 	name := "dot" + f.name + v.name
 	args := "x, sums *float32, blocks int)"
-	if f.name == "Q4_0" {
+	if f.name == "Q4_0" { // half is a table of the values of all f16
 		args = "x, sums, half *float32, blocks int)"
 	}
 	TEXT(name, NOSPLIT, "func("+fmt.Sprintf(dotArgs, "*byte")+args)

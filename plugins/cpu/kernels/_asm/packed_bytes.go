@@ -11,7 +11,7 @@ import (
 )
 
 // genPackedBytes writes products of packed weights and a vector of bytes, for AVX2 and for AVX-512 with VNNI. Both use vectors of 32 bytes,
-// because a block of most formats has no more.
+// because a block of most formats has no more, but for those of blockPair.
 func genPackedBytes(v vec) {
 	own := map[string]func(*byteBlock){"Q4_K": (*byteBlock).sixteenfold4_K, "Q6_K": (*byteBlock).joined6_K}
 	if !v.wide() {
