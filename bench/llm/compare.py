@@ -100,10 +100,10 @@ for name in args.formats.split(","):
         for precision in args.precisions.split(","):
             ways[f"{activations} {precision}"] = (artifact, ["--precision", precision])
     rounds = []
-    for i in range(args.rounds):  # every other round begins with RLX, because memory can be faster for a while after it was idle
-        own = {way: ours(*a) for way, a in ways.items()} if i % 2 else None
-        peer = llama(path)
-        rounds.append((peer, own or {way: ours(*a) for way, a in ways.items()}))
+    both = {"llama": lambda: llama(path), "ours": lambda: {way: ours(*a) for way, a in ways.items()}}
+    for i in range(args.rounds):  # the order alternates, so that neither program always runs after the other
+        r = {k: both[k]() for k in sorted(both, reverse=i % 2 == 1)}
+        rounds.append((r["llama"], r["ours"]))
     peer = {k: statistics.median(r[0][k] for r in rounds) for k in ("prompt", "decode")}
     for way in ways:
         own = {k: statistics.median(r[1][way][k] for r in rounds) for k in ("prompt", "decode", "share", "read", "band")}
