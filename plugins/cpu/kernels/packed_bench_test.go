@@ -9,7 +9,6 @@ import (
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/quant"
-	"github.com/rlx-go/rlx/core/tensor"
 )
 
 // BenchmarkPackedCached measures products of packed weights on one thread, for all sets. Weights stay in the second-level cache. f32 and q8 have
@@ -69,32 +68,21 @@ func BenchmarkPackedCached(b *testing.B) {
 // BenchmarkMatrixVector measures products of a row of activations and weights that are read from memory, on all processors. floor% is the time
 // for only reading the weights, in percent of the product's time. Both are medians of alternating runs.
 func BenchmarkMatrixVector(b *testing.B) {
-	const k, n, size = 2048, 8192, 256 << 20
+	const k, n, bytes = 2048, 8192, 256 << 20
 	p, err := NewPool(0)
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer p.Close()
-	memory := make([]byte, size)
 	x, dst := make([]float32, k), make([]float32, n)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range x {
 		x[i] = rng.Float32() - 0.5
 	}
 	for _, d := range []dtype.DType{dtype.F16, dtype.Q8_0, dtype.Q4_0, dtype.Q4_K, dtype.Q6_K} {
-		of := func(w []byte) Weights { return Packed(d, w) }
-		stride := k * 2
-		if d == dtype.F16 {
-			of = func(w []byte) Weights { return F16(tensor.View[uint16](w)) }
-			clear(memory)
-		} else {
-			stride = k / d.Values() * d.Size()
-			quant.Random(memory[:n*stride], d, rng.Uint32)
-		}
+		stride := k / d.Values() * d.Size()
 		one := n * stride // bytes of a matrix
-		for at := one; at+one <= size; at += one {
-			copy(memory[at:], memory[:one])
-		}
+		memory := equalMatrices(rng, d, n*k, bytes/one)
 		for _, way := range []string{"f32", "q8"} {
 			product := func(g *GemmArgs) { Gemm(p, g) }
 			if way == "q8" {
@@ -106,8 +94,8 @@ func BenchmarkMatrixVector(b *testing.B) {
 			}
 			each := func(f func(w []byte)) float64 {
 				start := time.Now()
-				for at := 0; at+one <= size; at += one {
-					f(memory[at : at+one])
+				for w := range slices.Chunk(memory, one) {
+					f(w)
 				}
 				return time.Since(start).Seconds()
 			}
@@ -115,7 +103,7 @@ func BenchmarkMatrixVector(b *testing.B) {
 				var products, reads []float64
 				for range b.N {
 					products = append(products, each(func(w []byte) {
-						product(&GemmArgs{M: 1, N: n, K: k, A: x, LDA: k, B: of(w), LDB: k, TransB: true, C: dst, LDC: n})
+						product(&GemmArgs{M: 1, N: n, K: k, A: x, LDA: k, B: weightsIn(d, w), LDB: k, TransB: true, C: dst, LDC: n})
 					}))
 					reads = append(reads, each(func(w []byte) {
 						p.split(n, gemvStrip, func(lo, hi, _ int) { dst[lo] = readLines(w[lo*stride : hi*stride]) })
@@ -123,7 +111,7 @@ func BenchmarkMatrixVector(b *testing.B) {
 				}
 				slices.Sort(products)
 				slices.Sort(reads)
-				b.ReportMetric(float64(size/one*one)/products[b.N/2]/1e9, "GB/s")
+				b.ReportMetric(float64(len(memory))/products[b.N/2]/1e9, "GB/s")
 				b.ReportMetric(100*reads[b.N/2]/products[b.N/2], "floor%")
 			})
 		}

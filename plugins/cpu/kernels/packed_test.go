@@ -90,6 +90,34 @@ func TestPackedTiny(t *testing.T) {
 	}
 }
 
+// equalMatrices returns equal matrices of values weights, one behind the other.
+func equalMatrices(rng *rand.Rand, d dtype.DType, values, copies int) []byte {
+	size := values / d.Values() * d.Size()
+	b := tensor.AlignedBytes(copies * size)
+	if d.IsPacked() {
+		quant.Random(b[:size], d, rng.Uint32)
+	} else {
+		for i := range size {
+			b[i] = byte(rng.Uint32())&3 | 0x3c // about 0.01 in f32 and bf16, 1 in f16: denormals are slow
+		}
+	}
+	for i := 1; i < copies; i++ {
+		copy(b[i*size:], b[:size])
+	}
+	return b
+}
+
+// weightsIn returns the matrix of type d that b holds.
+func weightsIn(d dtype.DType, b []byte) Weights {
+	switch d {
+	case dtype.F32:
+		return F32(tensor.View[float32](b))
+	case dtype.F16, dtype.BF16:
+		return Weights{half: tensor.View[uint16](b), kind: d}
+	}
+	return Packed(d, b)
+}
+
 // BenchmarkPackedVector measures generating one token: products with weights of a model of 1e9 parameters, which come from memory. The rate
 // is that of bytes of weights. Weights stored as floats are measured too.
 func BenchmarkPackedVector(b *testing.B) {
@@ -111,21 +139,9 @@ func BenchmarkPackedVector(b *testing.B) {
 				}
 				b.Run(fmt.Sprintf("%v/%d/%s", d, m, map[bool]string{false: "f32", true: "q8"}[rounds]), func(b *testing.B) {
 					var product PackedProduct
-					size := n * k / d.Values() * d.Size()
-					data := make([]float32, copies*size/4)
-					bytes := tensor.Bytes(data)
 					rng := rand.New(rand.NewPCG(1, 2))
-					switch {
-					case d.IsPacked():
-						quant.Random(bytes[:size], d, rng.Uint32)
-						for i := 1; i < copies; i++ {
-							copy(bytes[i*size:], bytes[:size])
-						}
-					default:
-						for i := range bytes {
-							bytes[i] = byte(rng.Uint32())&3 | 0x3c // about 0.01 in f32 and bf16, 1 in f16: denormals are slow
-						}
-					}
+					memory := equalMatrices(rng, d, n*k, copies)
+					size := len(memory) / copies
 					x, c := make([]float32, m*k), make([]float32, m*n)
 					for i := range x {
 						x[i] = rng.Float32()
@@ -133,16 +149,8 @@ func BenchmarkPackedVector(b *testing.B) {
 					b.SetBytes(int64(size))
 					b.ResetTimer()
 					for i := range b.N {
-						at := i % copies * size
 						g := GemmArgs{M: m, N: n, K: k, A: x, LDA: k, LDB: k, LDC: n, C: c, TransB: true}
-						switch d {
-						case dtype.F32:
-							g.B = F32(data[at/4:][:n*k])
-						case dtype.F16, dtype.BF16:
-							g.B = Weights{half: tensor.View[uint16](tensor.Bytes(data))[at/2:][:n*k], kind: d}
-						default:
-							g.B = Packed(d, bytes[at:][:size])
-						}
+						g.B = weightsIn(d, memory[i%copies*size:][:size])
 						if rounds {
 							product.Multiply(p, &g)
 						} else {

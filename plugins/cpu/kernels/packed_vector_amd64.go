@@ -51,8 +51,8 @@ func decodedBy(d dtype.DType, decode packedDecodeAsm) packedRoutines {
 
 // prefetchAhead is the distance in bytes at which products of few rows prefetch each of dotStreams streams of weights. Assembly reads it.
 // Intel's own prefetchers stop at the end of a page, so the distance is a page. AMD's go on if they see reads early, so a short distance is
-// enough: 24 cache lines in all, which is how many reads the first-level cache of Zen 4 can wait for. There, greater distances take 2 to 25
-// percent longer.
+// enough: 24 cache lines in all, which is how many reads the first-level cache of Zen 4 can wait for. BenchmarkMatrixVector is slower there with
+// greater distances.
 var prefetchAhead uint64 = 4096
 
 func init() {

@@ -32,6 +32,7 @@ func byPart(name string, low, high uint32) Mem {
 	return lanesConst(name, 16, func(l int) uint32 { return []uint32{low, high}[l/4%2] })
 }
 
+// constants loads the constants into registers.
 func (f blockPair) constants() {
 	VMOVDQU32(lanesConst("pairOrder8", 16, func(l int) uint32 { return uint32(l / 8) }), pairOrder8)
 	if f.nibbles {
@@ -100,6 +101,7 @@ func (f blockPair) activations(px, products, dx Register, blocks int) (x, excess
 	return x, excess, scale
 }
 
+// dot writes the routine.
 func (f blockPair) dot() {
 	name := "dotBytes" + f.name + "VNNI"
 	TEXT(name, NOSPLIT, "func("+fmt.Sprintf(dotArgs, "*byte")+byteArgs)
