@@ -6794,202 +6794,306 @@ DATA fp4<>+31(SB)/1, $0xf4
 GLOBL fp4<>(SB), RODATA|NOPTR, $32
 
 // func dotBytesQ4_0VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, MMX+
 TEXT ·dotBytesQ4_0VNNI(SB), NOSPLIT, $0-88
-	MOVQ      ·prefetchAhead+0(SB), CX
-	VMOVDQU32 pairOrder8<>+0(SB), Z30
-	VMOVDQU32 pairMasks<>+0(SB), Z31
-	VMOVDQU32 pairShifts<>+0(SB), Z29
-	VMOVUPS   pairScales<>+0(SB), Z28
-	MOVL      $0x000000ff, AX
-	KMOVW     AX, K1
-	MOVL      $0x0000ff00, AX
-	KMOVW     AX, K2
+	MOVQ         ·prefetchAhead+0(SB), CX
+	VPBROADCASTD c0f0f0f0f<>+0(SB), Z31
+	VPBROADCASTD c08080808<>+0(SB), Z30
+	VMOVDQU32    quadBytes<>+0(SB), Z29
+	VMOVDQU32    quadWords<>+0(SB), Z28
+	VMOVDQU32    fourfold0<>+0(SB), Z27
+	VPXORD       Z26, Z26, Z26
+	MOVL         $0x000000ff, AX
+	KMOVW        AX, K1
+	MOVL         $0x0000ff00, AX
+	KMOVW        AX, K2
+	MOVL         $0x0003ffff, AX
+	KMOVD        AX, K3
 
 row:
-	MOVQ   w+16(FP), DX
-	MOVQ   gap+24(FP), R8
-	LEAQ   (DX)(R8*1), BX
-	LEAQ   (BX)(R8*1), SI
-	LEAQ   (SI)(R8*1), DI
-	MOVQ   blocks+80(FP), AX
-	MOVQ   x+48(FP), R8
-	MOVQ   dx+56(FP), R10
-	MOVQ   excess+72(FP), R9
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	SUBQ   $0x02, AX
-	JLT    rest
+	MOVQ      w+16(FP), DX
+	MOVQ      gap+24(FP), R8
+	LEAQ      (DX)(R8*1), BX
+	LEAQ      (BX)(R8*1), SI
+	LEAQ      (SI)(R8*1), DI
+	MOVQ      blocks+80(FP), AX
+	MOVQ      x+48(FP), R8
+	MOVQ      dx+56(FP), R9
+	VMOVDQA32 Z26, Z0
+	VMOVDQA32 Z26, Z1
+	VMOVDQA32 Z26, Z2
+	VMOVDQA32 Z26, Z3
+	SUBQ      $0x08, AX
+	JLT       rest
 
 blocks:
-	VMOVDQU32       (R8), Z4
-	VMOVDQU32       (R9), Z5
-	VBROADCASTSD    (R10), Z6
-	VPERMPS         Z6, Z30, Z6
-	VPSLLVD         Z29, Z5, Z5
-	VMULPS          Z28, Z6, Z6
-	VBROADCASTI32X4 2(DX), Z7
-	VBROADCASTI32X4 20(DX), K2, Z7
-	VPANDD          Z31, Z7, Z7
-	VPBROADCASTW    (DX), Y8
-	VPBROADCASTW    18(DX), K2, Y8
-	VCVTPH2PS       Y8, Z8
-	VMOVDQA32       Z5, Z9
-	VPDPBUSD        Z4, Z7, Z9
-	VCVTDQ2PS       Z9, Z9
-	VMULPS          Z8, Z6, Z8
-	VFMADD231PS     Z8, Z9, Z0
-	VBROADCASTI32X4 2(BX), Z7
-	VBROADCASTI32X4 20(BX), K2, Z7
-	VPANDD          Z31, Z7, Z7
-	VPBROADCASTW    (BX), Y8
-	VPBROADCASTW    18(BX), K2, Y8
-	VCVTPH2PS       Y8, Z8
-	VMOVDQA32       Z5, Z9
-	VPDPBUSD        Z4, Z7, Z9
-	VCVTDQ2PS       Z9, Z9
-	VMULPS          Z8, Z6, Z8
-	VFMADD231PS     Z8, Z9, Z1
-	VBROADCASTI32X4 2(SI), Z7
-	VBROADCASTI32X4 20(SI), K2, Z7
-	VPANDD          Z31, Z7, Z7
-	VPBROADCASTW    (SI), Y8
-	VPBROADCASTW    18(SI), K2, Y8
-	VCVTPH2PS       Y8, Z8
-	VMOVDQA32       Z5, Z9
-	VPDPBUSD        Z4, Z7, Z9
-	VCVTDQ2PS       Z9, Z9
-	VMULPS          Z8, Z6, Z8
-	VFMADD231PS     Z8, Z9, Z2
-	VBROADCASTI32X4 2(DI), Z7
-	VBROADCASTI32X4 20(DI), K2, Z7
-	VPANDD          Z31, Z7, Z7
-	VPBROADCASTW    (DI), Y8
-	VPBROADCASTW    18(DI), K2, Y8
-	VCVTPH2PS       Y8, Z8
-	VMOVDQA32       Z5, Z5
-	VPDPBUSD        Z4, Z7, Z5
-	VCVTDQ2PS       Z5, Z5
-	VMULPS          Z8, Z6, Z8
-	VFMADD231PS     Z8, Z5, Z3
+	VMOVDQU32       (R8), Z5
+	VMOVDQU32       64(R8), Z6
+	VSHUFI64X2      $0x88, Z6, Z5, Z4
+	VSHUFI64X2      $0xdd, Z6, Z5, Z5
+	VMOVDQA32       Z26, Z6
+	VPDPBUSD        Z4, Z30, Z6
+	VPDPBUSD        Z5, Z30, Z6
+	VPSUBD          Z6, Z26, Z6
+	VBROADCASTF32X4 (R9), Z8
+	VPERMPS         Z8, Z27, Z8
+	VMOVDQU32       (DX), Z9
+	VPERMW          Z9, Z28, Z10
+	VCVTPH2PS       Y10, Z11
+	VMULPS          Z8, Z11, Z11
+	VPERMT2B        8(DX), Z29, Z9
+	VPSRLW          $0x04, Z9, Z10
+	VPANDD          Z31, Z9, Z9
+	VPANDD          Z31, Z10, Z10
+	VMOVDQA32       Z6, Z12
+	VPDPBUSD        Z4, Z9, Z12
+	VPDPBUSD        Z5, Z10, Z12
+	VCVTDQ2PS       Z12, Z12
+	VFMADD231PS     Z11, Z12, Z0
+	VMOVDQU32       (BX), Z9
+	VPERMW          Z9, Z28, Z10
+	VCVTPH2PS       Y10, Z11
+	VMULPS          Z8, Z11, Z11
+	VPERMT2B        8(BX), Z29, Z9
+	VPSRLW          $0x04, Z9, Z10
+	VPANDD          Z31, Z9, Z9
+	VPANDD          Z31, Z10, Z10
+	VMOVDQA32       Z6, Z12
+	VPDPBUSD        Z4, Z9, Z12
+	VPDPBUSD        Z5, Z10, Z12
+	VCVTDQ2PS       Z12, Z12
+	VFMADD231PS     Z11, Z12, Z1
+	VMOVDQU32       (SI), Z9
+	VPERMW          Z9, Z28, Z10
+	VCVTPH2PS       Y10, Z11
+	VMULPS          Z8, Z11, Z11
+	VPERMT2B        8(SI), Z29, Z9
+	VPSRLW          $0x04, Z9, Z10
+	VPANDD          Z31, Z9, Z9
+	VPANDD          Z31, Z10, Z10
+	VMOVDQA32       Z6, Z12
+	VPDPBUSD        Z4, Z9, Z12
+	VPDPBUSD        Z5, Z10, Z12
+	VCVTDQ2PS       Z12, Z12
+	VFMADD231PS     Z11, Z12, Z2
+	VMOVDQU32       (DI), Z9
+	VPERMW          Z9, Z28, Z10
+	VCVTPH2PS       Y10, Z10
+	VMULPS          Z8, Z10, Z10
+	VPERMT2B        8(DI), Z29, Z9
+	VPSRLW          $0x04, Z9, Z8
+	VPANDD          Z31, Z9, Z9
+	VPANDD          Z31, Z8, Z8
+	VMOVDQA32       Z6, Z6
+	VPDPBUSD        Z4, Z9, Z6
+	VPDPBUSD        Z5, Z8, Z6
+	VCVTDQ2PS       Z6, Z6
+	VFMADD231PS     Z10, Z6, Z3
+	VMOVDQU32       128(R8), Z5
+	VMOVDQU32       192(R8), Z6
+	VSHUFI64X2      $0x88, Z6, Z5, Z4
+	VSHUFI64X2      $0xdd, Z6, Z5, Z5
+	VMOVDQA32       Z26, Z6
+	VPDPBUSD        Z4, Z30, Z6
+	VPDPBUSD        Z5, Z30, Z6
+	VPSUBD          Z6, Z26, Z6
+	VBROADCASTF32X4 16(R9), Z8
+	VPERMPS         Z8, Z27, Z8
+	VMOVDQU32       72(DX), Z9
+	VPERMW          Z9, Z28, Z10
+	VCVTPH2PS       Y10, Z11
+	VMULPS          Z8, Z11, Z11
+	VPERMT2B        80(DX), Z29, Z9
+	VPSRLW          $0x04, Z9, Z10
+	VPANDD          Z31, Z9, Z9
+	VPANDD          Z31, Z10, Z10
+	VMOVDQA32       Z6, Z12
+	VPDPBUSD        Z4, Z9, Z12
+	VPDPBUSD        Z5, Z10, Z12
+	VCVTDQ2PS       Z12, Z12
+	VFMADD231PS     Z11, Z12, Z0
+	VMOVDQU32       72(BX), Z9
+	VPERMW          Z9, Z28, Z10
+	VCVTPH2PS       Y10, Z11
+	VMULPS          Z8, Z11, Z11
+	VPERMT2B        80(BX), Z29, Z9
+	VPSRLW          $0x04, Z9, Z10
+	VPANDD          Z31, Z9, Z9
+	VPANDD          Z31, Z10, Z10
+	VMOVDQA32       Z6, Z12
+	VPDPBUSD        Z4, Z9, Z12
+	VPDPBUSD        Z5, Z10, Z12
+	VCVTDQ2PS       Z12, Z12
+	VFMADD231PS     Z11, Z12, Z1
+	VMOVDQU32       72(SI), Z9
+	VPERMW          Z9, Z28, Z10
+	VCVTPH2PS       Y10, Z11
+	VMULPS          Z8, Z11, Z11
+	VPERMT2B        80(SI), Z29, Z9
+	VPSRLW          $0x04, Z9, Z10
+	VPANDD          Z31, Z9, Z9
+	VPANDD          Z31, Z10, Z10
+	VMOVDQA32       Z6, Z12
+	VPDPBUSD        Z4, Z9, Z12
+	VPDPBUSD        Z5, Z10, Z12
+	VCVTDQ2PS       Z12, Z12
+	VFMADD231PS     Z11, Z12, Z2
+	VMOVDQU32       72(DI), Z9
+	VPERMW          Z9, Z28, Z10
+	VCVTPH2PS       Y10, Z10
+	VMULPS          Z8, Z10, Z10
+	VPERMT2B        80(DI), Z29, Z9
+	VPSRLW          $0x04, Z9, Z8
+	VPANDD          Z31, Z9, Z9
+	VPANDD          Z31, Z8, Z8
+	VMOVDQA32       Z6, Z6
+	VPDPBUSD        Z4, Z9, Z6
+	VPDPBUSD        Z5, Z8, Z6
+	VCVTDQ2PS       Z6, Z6
+	VFMADD231PS     Z10, Z6, Z3
 	PREFETCHT0      (DX)(CX*1)
+	PREFETCHT0      64(DX)(CX*1)
+	PREFETCHT0      128(DX)(CX*1)
 	PREFETCHT0      (BX)(CX*1)
+	PREFETCHT0      64(BX)(CX*1)
+	PREFETCHT0      128(BX)(CX*1)
 	PREFETCHT0      (SI)(CX*1)
+	PREFETCHT0      64(SI)(CX*1)
+	PREFETCHT0      128(SI)(CX*1)
 	PREFETCHT0      (DI)(CX*1)
-	ADDQ            $0x00000024, DX
-	ADDQ            $0x00000024, BX
-	ADDQ            $0x00000024, SI
-	ADDQ            $0x00000024, DI
-	ADDQ            $0x00000040, R8
-	ADDQ            $0x00000040, R9
-	ADDQ            $0x00000008, R10
-	SUBQ            $0x02, AX
+	PREFETCHT0      64(DI)(CX*1)
+	PREFETCHT0      128(DI)(CX*1)
+	ADDQ            $0x00000090, DX
+	ADDQ            $0x00000090, BX
+	ADDQ            $0x00000090, SI
+	ADDQ            $0x00000090, DI
+	ADDQ            $0x00000100, R8
+	ADDQ            $0x00000020, R9
+	SUBQ            $0x08, AX
 	JGE             blocks
 
 rest:
-	ADDQ $0x02, AX
+	ADDQ $0x08, AX
 	JEQ  end
 
 each:
-	VMOVDQU32.Z     (R8), K1, Z4
-	VMOVDQU32.Z     (R9), K1, Z5
-	VBROADCASTSS.Z  (R10), K1, Z6
-	VPSLLVD         Z29, Z5, Z5
-	VMULPS          Z28, Z6, Z6
-	VBROADCASTI32X4 2(DX), Z7
-	VPANDD          Z31, Z7, Z7
-	VPBROADCASTW.Z  (DX), K1, Y8
-	VCVTPH2PS       Y8, Z8
-	VMOVDQA32       Z5, Z9
-	VPDPBUSD        Z4, Z7, Z9
-	VCVTDQ2PS       Z9, Z9
-	VMULPS          Z8, Z6, Z8
-	VFMADD231PS     Z8, Z9, Z0
-	VBROADCASTI32X4 2(BX), Z7
-	VPANDD          Z31, Z7, Z7
-	VPBROADCASTW.Z  (BX), K1, Y8
-	VCVTPH2PS       Y8, Z8
-	VMOVDQA32       Z5, Z9
-	VPDPBUSD        Z4, Z7, Z9
-	VCVTDQ2PS       Z9, Z9
-	VMULPS          Z8, Z6, Z8
-	VFMADD231PS     Z8, Z9, Z1
-	VBROADCASTI32X4 2(SI), Z7
-	VPANDD          Z31, Z7, Z7
-	VPBROADCASTW.Z  (SI), K1, Y8
-	VCVTPH2PS       Y8, Z8
-	VMOVDQA32       Z5, Z9
-	VPDPBUSD        Z4, Z7, Z9
-	VCVTDQ2PS       Z9, Z9
-	VMULPS          Z8, Z6, Z8
-	VFMADD231PS     Z8, Z9, Z2
-	VBROADCASTI32X4 2(DI), Z7
-	VPANDD          Z31, Z7, Z7
-	VPBROADCASTW.Z  (DI), K1, Y8
-	VCVTPH2PS       Y8, Z8
-	VMOVDQA32       Z5, Z5
-	VPDPBUSD        Z4, Z7, Z5
-	VCVTDQ2PS       Z5, Z5
-	VMULPS          Z8, Z6, Z8
-	VFMADD231PS     Z8, Z5, Z3
-	PREFETCHT0      (DX)(CX*1)
-	PREFETCHT0      (BX)(CX*1)
-	PREFETCHT0      (SI)(CX*1)
-	PREFETCHT0      (DI)(CX*1)
-	ADDQ            $0x00000012, DX
-	ADDQ            $0x00000012, BX
-	ADDQ            $0x00000012, SI
-	ADDQ            $0x00000012, DI
-	ADDQ            $0x00000020, R8
-	ADDQ            $0x00000020, R9
-	ADDQ            $0x00000004, R10
-	DECQ            AX
-	JNE             each
+	VMOVDQU32.Z (R8), K1, Z5
+	VMOVDQA32   Z26, Z6
+	VSHUFI64X2  $0x88, Z6, Z5, Z4
+	VSHUFI64X2  $0xdd, Z6, Z5, Z5
+	VMOVDQA32   Z26, Z6
+	VPDPBUSD    Z4, Z30, Z6
+	VPDPBUSD    Z5, Z30, Z6
+	VPSUBD      Z6, Z26, Z6
+	VMOVSS      (R9), X7
+	VPERMPS     Z7, Z27, Z7
+	VMOVDQU8.Z  (DX), K3, Z8
+	VPERMW      Z8, Z28, Z9
+	VCVTPH2PS   Y9, Z10
+	VMULPS      Z7, Z10, Z10
+	VPERMT2B    Z26, Z29, Z8
+	VPSRLW      $0x04, Z8, Z9
+	VPANDD      Z31, Z8, Z8
+	VPANDD      Z31, Z9, Z9
+	VMOVDQA32   Z6, Z11
+	VPDPBUSD    Z4, Z8, Z11
+	VPDPBUSD    Z5, Z9, Z11
+	VCVTDQ2PS   Z11, Z11
+	VFMADD231PS Z10, Z11, Z0
+	VMOVDQU8.Z  (BX), K3, Z8
+	VPERMW      Z8, Z28, Z9
+	VCVTPH2PS   Y9, Z10
+	VMULPS      Z7, Z10, Z10
+	VPERMT2B    Z26, Z29, Z8
+	VPSRLW      $0x04, Z8, Z9
+	VPANDD      Z31, Z8, Z8
+	VPANDD      Z31, Z9, Z9
+	VMOVDQA32   Z6, Z11
+	VPDPBUSD    Z4, Z8, Z11
+	VPDPBUSD    Z5, Z9, Z11
+	VCVTDQ2PS   Z11, Z11
+	VFMADD231PS Z10, Z11, Z1
+	VMOVDQU8.Z  (SI), K3, Z8
+	VPERMW      Z8, Z28, Z9
+	VCVTPH2PS   Y9, Z10
+	VMULPS      Z7, Z10, Z10
+	VPERMT2B    Z26, Z29, Z8
+	VPSRLW      $0x04, Z8, Z9
+	VPANDD      Z31, Z8, Z8
+	VPANDD      Z31, Z9, Z9
+	VMOVDQA32   Z6, Z11
+	VPDPBUSD    Z4, Z8, Z11
+	VPDPBUSD    Z5, Z9, Z11
+	VCVTDQ2PS   Z11, Z11
+	VFMADD231PS Z10, Z11, Z2
+	VMOVDQU8.Z  (DI), K3, Z8
+	VPERMW      Z8, Z28, Z9
+	VCVTPH2PS   Y9, Z10
+	VMULPS      Z7, Z10, Z10
+	VPERMT2B    Z26, Z29, Z8
+	VPSRLW      $0x04, Z8, Z9
+	VPANDD      Z31, Z8, Z8
+	VPANDD      Z31, Z9, Z9
+	VMOVDQA32   Z6, Z6
+	VPDPBUSD    Z4, Z8, Z6
+	VPDPBUSD    Z5, Z9, Z6
+	VCVTDQ2PS   Z6, Z6
+	VFMADD231PS Z10, Z6, Z3
+	PREFETCHT0  (DX)(CX*1)
+	PREFETCHT0  (BX)(CX*1)
+	PREFETCHT0  (SI)(CX*1)
+	PREFETCHT0  (DI)(CX*1)
+	ADDQ        $0x00000012, DX
+	ADDQ        $0x00000012, BX
+	ADDQ        $0x00000012, SI
+	ADDQ        $0x00000012, DI
+	ADDQ        $0x00000020, R8
+	ADDQ        $0x00000004, R9
+	DECQ        AX
+	JNE         each
 
 end:
 	VEXTRACTF64X4 $0x01, Z0, Y4
 	VADDPS        Y4, Y0, Y4
-	VEXTRACTF128  $0x01, Y4, X5
-	VADDPS        X5, X4, X5
-	VPERMILPS     $0x0e, X5, X4
-	VADDPS        X4, X5, X5
-	VPERMILPS     $0x01, X5, X4
-	VADDSS        X4, X5, X5
+	VEXTRACTF128  $0x01, Y4, X0
+	VADDPS        X0, X4, X0
+	VPERMILPS     $0x0e, X0, X4
+	VADDPS        X4, X0, X0
+	VPERMILPS     $0x01, X0, X4
+	VADDSS        X4, X0, X0
 	VEXTRACTF64X4 $0x01, Z1, Y4
 	VADDPS        Y4, Y1, Y4
-	VEXTRACTF128  $0x01, Y4, X6
-	VADDPS        X6, X4, X6
-	VPERMILPS     $0x0e, X6, X4
-	VADDPS        X4, X6, X6
-	VPERMILPS     $0x01, X6, X4
-	VADDSS        X4, X6, X6
+	VEXTRACTF128  $0x01, Y4, X1
+	VADDPS        X1, X4, X1
+	VPERMILPS     $0x0e, X1, X4
+	VADDPS        X4, X1, X1
+	VPERMILPS     $0x01, X1, X4
+	VADDSS        X4, X1, X1
 	VEXTRACTF64X4 $0x01, Z2, Y4
 	VADDPS        Y4, Y2, Y4
-	VEXTRACTF128  $0x01, Y4, X7
-	VADDPS        X7, X4, X7
-	VPERMILPS     $0x0e, X7, X4
-	VADDPS        X4, X7, X7
-	VPERMILPS     $0x01, X7, X4
-	VADDSS        X4, X7, X7
+	VEXTRACTF128  $0x01, Y4, X2
+	VADDPS        X2, X4, X2
+	VPERMILPS     $0x0e, X2, X4
+	VADDPS        X4, X2, X2
+	VPERMILPS     $0x01, X2, X4
+	VADDSS        X4, X2, X2
 	VEXTRACTF64X4 $0x01, Z3, Y4
 	VADDPS        Y4, Y3, Y4
-	VEXTRACTF128  $0x01, Y4, X8
-	VADDPS        X8, X4, X8
-	VPERMILPS     $0x0e, X8, X4
-	VADDPS        X4, X8, X8
-	VPERMILPS     $0x01, X8, X4
-	VADDSS        X4, X8, X8
-	MOVQ          dst+0(FP), R10
+	VEXTRACTF128  $0x01, Y4, X3
+	VADDPS        X3, X4, X3
+	VPERMILPS     $0x0e, X3, X4
+	VADDPS        X4, X3, X3
+	VPERMILPS     $0x01, X3, X4
+	VADDSS        X4, X3, X3
+	MOVQ          dst+0(FP), R9
 	MOVQ          lead+8(FP), R8
-	VMOVSS        X5, (R10)
-	LEAQ          (R10)(R8*4), R10
-	VMOVSS        X6, (R10)
-	LEAQ          (R10)(R8*4), R10
-	VMOVSS        X7, (R10)
-	LEAQ          (R10)(R8*4), R10
-	VMOVSS        X8, (R10)
+	VMOVSS        X0, (R9)
+	LEAQ          (R9)(R8*4), R9
+	VMOVSS        X1, (R9)
+	LEAQ          (R9)(R8*4), R9
+	VMOVSS        X2, (R9)
+	LEAQ          (R9)(R8*4), R9
+	VMOVSS        X3, (R9)
 	ADDQ          $0x04, dst+0(FP)
 	MOVQ          stride+32(FP), R8
 	ADDQ          R8, w+16(FP)
@@ -6998,77 +7102,77 @@ end:
 	VZEROUPPER
 	RET
 
-DATA pairOrder8<>+0(SB)/4, $0x00000000
-DATA pairOrder8<>+4(SB)/4, $0x00000000
-DATA pairOrder8<>+8(SB)/4, $0x00000000
-DATA pairOrder8<>+12(SB)/4, $0x00000000
-DATA pairOrder8<>+16(SB)/4, $0x00000000
-DATA pairOrder8<>+20(SB)/4, $0x00000000
-DATA pairOrder8<>+24(SB)/4, $0x00000000
-DATA pairOrder8<>+28(SB)/4, $0x00000000
-DATA pairOrder8<>+32(SB)/4, $0x00000001
-DATA pairOrder8<>+36(SB)/4, $0x00000001
-DATA pairOrder8<>+40(SB)/4, $0x00000001
-DATA pairOrder8<>+44(SB)/4, $0x00000001
-DATA pairOrder8<>+48(SB)/4, $0x00000001
-DATA pairOrder8<>+52(SB)/4, $0x00000001
-DATA pairOrder8<>+56(SB)/4, $0x00000001
-DATA pairOrder8<>+60(SB)/4, $0x00000001
-GLOBL pairOrder8<>(SB), RODATA|NOPTR, $64
+DATA c08080808<>+0(SB)/4, $0x08080808
+DATA c08080808<>+4(SB)/4, $0x08080808
+DATA c08080808<>+8(SB)/4, $0x08080808
+DATA c08080808<>+12(SB)/4, $0x08080808
+DATA c08080808<>+16(SB)/4, $0x08080808
+DATA c08080808<>+20(SB)/4, $0x08080808
+DATA c08080808<>+24(SB)/4, $0x08080808
+DATA c08080808<>+28(SB)/4, $0x08080808
+DATA c08080808<>+32(SB)/4, $0x08080808
+DATA c08080808<>+36(SB)/4, $0x08080808
+DATA c08080808<>+40(SB)/4, $0x08080808
+DATA c08080808<>+44(SB)/4, $0x08080808
+DATA c08080808<>+48(SB)/4, $0x08080808
+DATA c08080808<>+52(SB)/4, $0x08080808
+DATA c08080808<>+56(SB)/4, $0x08080808
+DATA c08080808<>+60(SB)/4, $0x08080808
+GLOBL c08080808<>(SB), RODATA|NOPTR, $64
 
-DATA pairMasks<>+0(SB)/4, $0x0f0f0f0f
-DATA pairMasks<>+4(SB)/4, $0x0f0f0f0f
-DATA pairMasks<>+8(SB)/4, $0x0f0f0f0f
-DATA pairMasks<>+12(SB)/4, $0x0f0f0f0f
-DATA pairMasks<>+16(SB)/4, $0xf0f0f0f0
-DATA pairMasks<>+20(SB)/4, $0xf0f0f0f0
-DATA pairMasks<>+24(SB)/4, $0xf0f0f0f0
-DATA pairMasks<>+28(SB)/4, $0xf0f0f0f0
-DATA pairMasks<>+32(SB)/4, $0x0f0f0f0f
-DATA pairMasks<>+36(SB)/4, $0x0f0f0f0f
-DATA pairMasks<>+40(SB)/4, $0x0f0f0f0f
-DATA pairMasks<>+44(SB)/4, $0x0f0f0f0f
-DATA pairMasks<>+48(SB)/4, $0xf0f0f0f0
-DATA pairMasks<>+52(SB)/4, $0xf0f0f0f0
-DATA pairMasks<>+56(SB)/4, $0xf0f0f0f0
-DATA pairMasks<>+60(SB)/4, $0xf0f0f0f0
-GLOBL pairMasks<>(SB), RODATA|NOPTR, $64
+DATA quadBytes<>+0(SB)/4, $0x05040302
+DATA quadBytes<>+4(SB)/4, $0x09080706
+DATA quadBytes<>+8(SB)/4, $0x0d0c0b0a
+DATA quadBytes<>+12(SB)/4, $0x11100f0e
+DATA quadBytes<>+16(SB)/4, $0x17161514
+DATA quadBytes<>+20(SB)/4, $0x1b1a1918
+DATA quadBytes<>+24(SB)/4, $0x1f1e1d1c
+DATA quadBytes<>+28(SB)/4, $0x23222120
+DATA quadBytes<>+32(SB)/4, $0x29282726
+DATA quadBytes<>+36(SB)/4, $0x2d2c2b2a
+DATA quadBytes<>+40(SB)/4, $0x31302f2e
+DATA quadBytes<>+44(SB)/4, $0x35343332
+DATA quadBytes<>+48(SB)/4, $0x3b3a3938
+DATA quadBytes<>+52(SB)/4, $0x3f3e3d3c
+DATA quadBytes<>+56(SB)/4, $0x7b7a7978
+DATA quadBytes<>+60(SB)/4, $0x7f7e7d7c
+GLOBL quadBytes<>(SB), RODATA|NOPTR, $64
 
-DATA pairShifts<>+0(SB)/4, $0x00000000
-DATA pairShifts<>+4(SB)/4, $0x00000000
-DATA pairShifts<>+8(SB)/4, $0x00000000
-DATA pairShifts<>+12(SB)/4, $0x00000000
-DATA pairShifts<>+16(SB)/4, $0x00000004
-DATA pairShifts<>+20(SB)/4, $0x00000004
-DATA pairShifts<>+24(SB)/4, $0x00000004
-DATA pairShifts<>+28(SB)/4, $0x00000004
-DATA pairShifts<>+32(SB)/4, $0x00000000
-DATA pairShifts<>+36(SB)/4, $0x00000000
-DATA pairShifts<>+40(SB)/4, $0x00000000
-DATA pairShifts<>+44(SB)/4, $0x00000000
-DATA pairShifts<>+48(SB)/4, $0x00000004
-DATA pairShifts<>+52(SB)/4, $0x00000004
-DATA pairShifts<>+56(SB)/4, $0x00000004
-DATA pairShifts<>+60(SB)/4, $0x00000004
-GLOBL pairShifts<>(SB), RODATA|NOPTR, $64
+DATA quadWords<>+0(SB)/4, $0x00000000
+DATA quadWords<>+4(SB)/4, $0x00000000
+DATA quadWords<>+8(SB)/4, $0x00090009
+DATA quadWords<>+12(SB)/4, $0x00090009
+DATA quadWords<>+16(SB)/4, $0x00120012
+DATA quadWords<>+20(SB)/4, $0x00120012
+DATA quadWords<>+24(SB)/4, $0x001b001b
+DATA quadWords<>+28(SB)/4, $0x001b001b
+DATA quadWords<>+32(SB)/4, $0x00000000
+DATA quadWords<>+36(SB)/4, $0x00000000
+DATA quadWords<>+40(SB)/4, $0x00090009
+DATA quadWords<>+44(SB)/4, $0x00090009
+DATA quadWords<>+48(SB)/4, $0x00120012
+DATA quadWords<>+52(SB)/4, $0x00120012
+DATA quadWords<>+56(SB)/4, $0x001b001b
+DATA quadWords<>+60(SB)/4, $0x001b001b
+GLOBL quadWords<>(SB), RODATA|NOPTR, $64
 
-DATA pairScales<>+0(SB)/4, $0x3f800000
-DATA pairScales<>+4(SB)/4, $0x3f800000
-DATA pairScales<>+8(SB)/4, $0x3f800000
-DATA pairScales<>+12(SB)/4, $0x3f800000
-DATA pairScales<>+16(SB)/4, $0x3d800000
-DATA pairScales<>+20(SB)/4, $0x3d800000
-DATA pairScales<>+24(SB)/4, $0x3d800000
-DATA pairScales<>+28(SB)/4, $0x3d800000
-DATA pairScales<>+32(SB)/4, $0x3f800000
-DATA pairScales<>+36(SB)/4, $0x3f800000
-DATA pairScales<>+40(SB)/4, $0x3f800000
-DATA pairScales<>+44(SB)/4, $0x3f800000
-DATA pairScales<>+48(SB)/4, $0x3d800000
-DATA pairScales<>+52(SB)/4, $0x3d800000
-DATA pairScales<>+56(SB)/4, $0x3d800000
-DATA pairScales<>+60(SB)/4, $0x3d800000
-GLOBL pairScales<>(SB), RODATA|NOPTR, $64
+DATA fourfold0<>+0(SB)/4, $0x00000000
+DATA fourfold0<>+4(SB)/4, $0x00000000
+DATA fourfold0<>+8(SB)/4, $0x00000000
+DATA fourfold0<>+12(SB)/4, $0x00000000
+DATA fourfold0<>+16(SB)/4, $0x00000001
+DATA fourfold0<>+20(SB)/4, $0x00000001
+DATA fourfold0<>+24(SB)/4, $0x00000001
+DATA fourfold0<>+28(SB)/4, $0x00000001
+DATA fourfold0<>+32(SB)/4, $0x00000002
+DATA fourfold0<>+36(SB)/4, $0x00000002
+DATA fourfold0<>+40(SB)/4, $0x00000002
+DATA fourfold0<>+44(SB)/4, $0x00000002
+DATA fourfold0<>+48(SB)/4, $0x00000003
+DATA fourfold0<>+52(SB)/4, $0x00000003
+DATA fourfold0<>+56(SB)/4, $0x00000003
+DATA fourfold0<>+60(SB)/4, $0x00000003
+GLOBL fourfold0<>(SB), RODATA|NOPTR, $64
 
 // func dotBytesQ4_1VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
@@ -8289,6 +8393,7 @@ TEXT ·dotBytesQ8_0VNNI(SB), NOSPLIT, $0-88
 	MOVQ         ·prefetchAhead+0(SB), CX
 	VMOVDQU32    pairOrder8<>+0(SB), Z30
 	VPBROADCASTD c80808080<>+0(SB), Z31
+	VPXORD       Z26, Z26, Z26
 	MOVL         $0x000000ff, AX
 	KMOVW        AX, K1
 	MOVL         $0x0000ff00, AX
@@ -8302,8 +8407,7 @@ row:
 	LEAQ   (SI)(R8*1), DI
 	MOVQ   blocks+80(FP), AX
 	MOVQ   x+48(FP), R8
-	MOVQ   dx+56(FP), R10
-	MOVQ   excess+72(FP), R9
+	MOVQ   dx+56(FP), R9
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -8313,9 +8417,11 @@ row:
 
 blocks:
 	VMOVDQU32    (R8), Z4
-	VMOVDQU32    (R9), Z5
-	VBROADCASTSD (R10), Z6
+	VBROADCASTSD (R9), Z6
 	VPERMPS      Z6, Z30, Z6
+	VMOVDQA32    Z26, Z5
+	VPDPBUSD     Z4, Z31, Z5
+	VPSUBD       Z5, Z26, Z5
 	VMOVDQU32    2(DX), Y7
 	VINSERTI32X8 $0x01, 36(DX), Z7, Z7
 	VPXORD       Z31, Z7, Z7
@@ -8373,8 +8479,7 @@ blocks:
 	ADDQ         $0x00000044, SI
 	ADDQ         $0x00000044, DI
 	ADDQ         $0x00000040, R8
-	ADDQ         $0x00000040, R9
-	ADDQ         $0x00000008, R10
+	ADDQ         $0x00000008, R9
 	SUBQ         $0x02, AX
 	JGE          blocks
 
@@ -8384,8 +8489,10 @@ rest:
 
 each:
 	VMOVDQU32.Z    (R8), K1, Z4
-	VMOVDQU32.Z    (R9), K1, Z5
-	VBROADCASTSS.Z (R10), K1, Z6
+	VBROADCASTSS.Z (R9), K1, Z6
+	VMOVDQA32      Z26, Z5
+	VPDPBUSD       Z4, Z31, Z5
+	VPSUBD         Z5, Z26, Z5
 	VMOVDQU32      2(DX), Y13
 	VPXORD         Z31, Z13, Z13
 	VPBROADCASTW.Z (DX), K1, Y7
@@ -8431,8 +8538,7 @@ each:
 	ADDQ           $0x00000022, SI
 	ADDQ           $0x00000022, DI
 	ADDQ           $0x00000020, R8
-	ADDQ           $0x00000020, R9
-	ADDQ           $0x00000004, R10
+	ADDQ           $0x00000004, R9
 	DECQ           AX
 	JNE            each
 
@@ -8469,15 +8575,15 @@ end:
 	VADDPS        X4, X8, X8
 	VPERMILPS     $0x01, X8, X4
 	VADDSS        X4, X8, X8
-	MOVQ          dst+0(FP), R10
+	MOVQ          dst+0(FP), R9
 	MOVQ          lead+8(FP), R8
-	VMOVSS        X5, (R10)
-	LEAQ          (R10)(R8*4), R10
-	VMOVSS        X6, (R10)
-	LEAQ          (R10)(R8*4), R10
-	VMOVSS        X7, (R10)
-	LEAQ          (R10)(R8*4), R10
-	VMOVSS        X8, (R10)
+	VMOVSS        X5, (R9)
+	LEAQ          (R9)(R8*4), R9
+	VMOVSS        X6, (R9)
+	LEAQ          (R9)(R8*4), R9
+	VMOVSS        X7, (R9)
+	LEAQ          (R9)(R8*4), R9
+	VMOVSS        X8, (R9)
 	ADDQ          $0x04, dst+0(FP)
 	MOVQ          stride+32(FP), R8
 	ADDQ          R8, w+16(FP)
@@ -8485,6 +8591,24 @@ end:
 	JNE           row
 	VZEROUPPER
 	RET
+
+DATA pairOrder8<>+0(SB)/4, $0x00000000
+DATA pairOrder8<>+4(SB)/4, $0x00000000
+DATA pairOrder8<>+8(SB)/4, $0x00000000
+DATA pairOrder8<>+12(SB)/4, $0x00000000
+DATA pairOrder8<>+16(SB)/4, $0x00000000
+DATA pairOrder8<>+20(SB)/4, $0x00000000
+DATA pairOrder8<>+24(SB)/4, $0x00000000
+DATA pairOrder8<>+28(SB)/4, $0x00000000
+DATA pairOrder8<>+32(SB)/4, $0x00000001
+DATA pairOrder8<>+36(SB)/4, $0x00000001
+DATA pairOrder8<>+40(SB)/4, $0x00000001
+DATA pairOrder8<>+44(SB)/4, $0x00000001
+DATA pairOrder8<>+48(SB)/4, $0x00000001
+DATA pairOrder8<>+52(SB)/4, $0x00000001
+DATA pairOrder8<>+56(SB)/4, $0x00000001
+DATA pairOrder8<>+60(SB)/4, $0x00000001
+GLOBL pairOrder8<>(SB), RODATA|NOPTR, $64
 
 // func dotBytesQ2_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
@@ -9663,371 +9787,286 @@ each:
 	RET
 
 // func dotBytesQ4_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
-TEXT ·dotBytesQ4_KVNNI(SB), NOSPLIT, $136-88
-	MOVQ         ·prefetchAhead+0(SB), AX
-	LEAQ         (SP), CX
-	LEAQ         64(SP), CX
-	VPBROADCASTD c0f0f0f0f<>+0(SB), Y31
-	VPBROADCASTD cf0f0f0f0<>+0(SB), Y30
-	VMOVDQU32    sixesShifts<>+0(SB), X25
-	VMOVDQU32    sixesLow<>+0(SB), X26
-	VMOVDQU32    sixesHigh<>+0(SB), X27
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, F16C, MMX+
+TEXT ·dotBytesQ4_KVNNI(SB), NOSPLIT, $0-88
+	MOVQ         ·prefetchAhead+0(SB), CX
+	VPBROADCASTD c0f0f0f0f<>+0(SB), Z31
+	VPBROADCASTD cf0f0f0f0<>+0(SB), Z30
 	VMOVUPS      sixteenthOdd<>+0(SB), Y29
+	VMOVDQU32    sixesShifts<>+0(SB), X28
+	VMOVDQU32    sixesLow<>+0(SB), X27
+	VMOVDQU32    sixesHigh<>+0(SB), X25
+	VMOVUPS      groupOrder0<>+0(SB), Z21
+	VMOVUPS      groupOrder1<>+0(SB), Z20
+	VMOVUPS      groupOrder2<>+0(SB), Z19
+	VMOVUPS      groupOrder3<>+0(SB), Z18
+	MOVL         $0x000000ff, AX
+	KMOVW        AX, K1
+	MOVL         $0x0000ff00, AX
+	KMOVW        AX, K2
+	VPXORD       Z26, Z26, Z26
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y2, Y2, Y2
-	VXORPS Y4, Y4, Y4
-	VXORPS Y6, Y6, Y6
-	MOVQ   xs+64(FP), R9
-	VXORPS Y1, Y1, Y1
-	VXORPS Y3, Y3, Y3
-	VXORPS Y5, Y5, Y5
-	VXORPS Y7, Y7, Y7
+	MOVQ   w+16(FP), DX
+	MOVQ   gap+24(FP), R8
+	LEAQ   (DX)(R8*1), BX
+	LEAQ   (BX)(R8*1), SI
+	LEAQ   (SI)(R8*1), DI
+	MOVQ   blocks+80(FP), AX
+	MOVQ   x+48(FP), R8
+	MOVQ   dx+56(FP), R9
+	MOVQ   xs+64(FP), R10
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
 
 each:
-	VMULPS           (R8), Y29, Y8
-	VMOVDQU32        (CX), X9
-	VPSHUFD          $0xed, X9, X10
-	VPSRLVD          X25, X10, X10
-	VPANDD           X26, X10, X10
-	VPSHUFD          $0x84, X9, X11
-	VPSRLD           $0x02, X11, X11
-	VPTERNLOGD       $0xf8, X27, X11, X10
-	VPMOVZXBD        X10, Y11
-	VPSRLDQ          $0x08, X10, X10
-	VPMOVZXBD        X10, Y12
-	VCVTDQ2PS        Y11, Y11
-	VCVTDQ2PS        Y12, Y12
-	VCVTPH2PS        X9, X9
-	VBROADCASTSS     X9, Y10
-	VPSRLDQ          $0x04, X9, X9
-	VBROADCASTSS     X9, Y9
-	VMULPS           Y10, Y11, Y11
-	VMULPS           Y9, Y12, Y12
-	VMULPS           Y8, Y11, Y11
-	VMOVUPS          Y11, (SP)
-	VFMADD231PS      (R9), Y12, Y1
-	VMOVDQU32        (DX), X9
-	VPSHUFD          $0xed, X9, X10
-	VPSRLVD          X25, X10, X10
-	VPANDD           X26, X10, X10
-	VPSHUFD          $0x84, X9, X11
-	VPSRLD           $0x02, X11, X11
-	VPTERNLOGD       $0xf8, X27, X11, X10
-	VPMOVZXBD        X10, Y11
-	VPSRLDQ          $0x08, X10, X10
-	VPMOVZXBD        X10, Y12
-	VCVTDQ2PS        Y11, Y11
-	VCVTDQ2PS        Y12, Y12
-	VCVTPH2PS        X9, X9
-	VBROADCASTSS     X9, Y10
-	VPSRLDQ          $0x04, X9, X9
-	VBROADCASTSS     X9, Y9
-	VMULPS           Y10, Y11, Y11
-	VMULPS           Y9, Y12, Y12
-	VMULPS           Y8, Y11, Y11
-	VMOVUPS          Y11, 32(SP)
-	VFMADD231PS      (R9), Y12, Y3
-	VMOVDQU32        (BX), X9
-	VPSHUFD          $0xed, X9, X10
-	VPSRLVD          X25, X10, X10
-	VPANDD           X26, X10, X10
-	VPSHUFD          $0x84, X9, X11
-	VPSRLD           $0x02, X11, X11
-	VPTERNLOGD       $0xf8, X27, X11, X10
-	VPMOVZXBD        X10, Y11
-	VPSRLDQ          $0x08, X10, X10
-	VPMOVZXBD        X10, Y12
-	VCVTDQ2PS        Y11, Y11
-	VCVTDQ2PS        Y12, Y12
-	VCVTPH2PS        X9, X9
-	VBROADCASTSS     X9, Y10
-	VPSRLDQ          $0x04, X9, X9
-	VBROADCASTSS     X9, Y9
-	VMULPS           Y10, Y11, Y11
-	VMULPS           Y9, Y12, Y12
-	VMULPS           Y8, Y11, Y11
-	VMOVUPS          Y11, 64(SP)
-	VFMADD231PS      (R9), Y12, Y5
-	VMOVDQU32        (SI), X9
-	VPSHUFD          $0xed, X9, X10
-	VPSRLVD          X25, X10, X10
-	VPANDD           X26, X10, X10
-	VPSHUFD          $0x84, X9, X11
-	VPSRLD           $0x02, X11, X11
-	VPTERNLOGD       $0xf8, X27, X11, X10
-	VPMOVZXBD        X10, Y11
-	VPSRLDQ          $0x08, X10, X10
-	VPMOVZXBD        X10, Y12
-	VCVTDQ2PS        Y11, Y11
-	VCVTDQ2PS        Y12, Y12
-	VCVTPH2PS        X9, X9
-	VBROADCASTSS     X9, Y10
-	VPSRLDQ          $0x04, X9, X9
-	VBROADCASTSS     X9, Y9
-	VMULPS           Y10, Y11, Y11
-	VMULPS           Y9, Y12, Y12
-	VMULPS           Y8, Y11, Y11
-	VMOVUPS          Y11, 96(SP)
-	VFMADD231PS      (R9), Y12, Y7
-	VMOVDQU          (DI), Y8
-	VMOVDQU          32(DI), Y9
-	VMOVDQU          16(CX), Y10
-	VPANDD           Y31, Y10, Y11
-	VPXOR            Y12, Y12, Y12
-	VPDPBUSD         Y8, Y11, Y12
-	VCVTDQ2PS        Y12, Y12
-	VFMADD231PS.BCST (SP), Y12, Y0
-	VPANDD           Y30, Y10, Y10
-	VPXOR            Y11, Y11, Y11
-	VPDPBUSD         Y9, Y10, Y11
-	VCVTDQ2PS        Y11, Y11
-	VFMADD231PS.BCST 4(SP), Y11, Y0
-	VMOVDQU          16(DX), Y10
-	VPANDD           Y31, Y10, Y11
-	VPXOR            Y12, Y12, Y12
-	VPDPBUSD         Y8, Y11, Y12
-	VCVTDQ2PS        Y12, Y12
-	VFMADD231PS.BCST 32(SP), Y12, Y2
-	VPANDD           Y30, Y10, Y10
-	VPXOR            Y11, Y11, Y11
-	VPDPBUSD         Y9, Y10, Y11
-	VCVTDQ2PS        Y11, Y11
-	VFMADD231PS.BCST 36(SP), Y11, Y2
-	VMOVDQU          16(BX), Y10
-	VPANDD           Y31, Y10, Y11
-	VPXOR            Y12, Y12, Y12
-	VPDPBUSD         Y8, Y11, Y12
-	VCVTDQ2PS        Y12, Y12
-	VFMADD231PS.BCST 64(SP), Y12, Y4
-	VPANDD           Y30, Y10, Y10
-	VPXOR            Y11, Y11, Y11
-	VPDPBUSD         Y9, Y10, Y11
-	VCVTDQ2PS        Y11, Y11
-	VFMADD231PS.BCST 68(SP), Y11, Y4
-	VMOVDQU          16(SI), Y10
-	VPANDD           Y31, Y10, Y11
-	VPXOR            Y12, Y12, Y12
-	VPDPBUSD         Y8, Y11, Y12
-	VCVTDQ2PS        Y12, Y12
-	VFMADD231PS.BCST 96(SP), Y12, Y6
-	VPANDD           Y30, Y10, Y8
-	VPXOR            Y10, Y10, Y10
-	VPDPBUSD         Y9, Y8, Y10
-	VCVTDQ2PS        Y10, Y10
-	VFMADD231PS.BCST 100(SP), Y10, Y6
-	VMOVDQU          64(DI), Y8
-	VMOVDQU          96(DI), Y9
-	VMOVDQU          48(CX), Y10
-	VPANDD           Y31, Y10, Y11
-	VPXOR            Y12, Y12, Y12
-	VPDPBUSD         Y8, Y11, Y12
-	VCVTDQ2PS        Y12, Y12
-	VFMADD231PS.BCST 8(SP), Y12, Y0
-	VPANDD           Y30, Y10, Y10
-	VPXOR            Y11, Y11, Y11
-	VPDPBUSD         Y9, Y10, Y11
-	VCVTDQ2PS        Y11, Y11
-	VFMADD231PS.BCST 12(SP), Y11, Y0
-	VMOVDQU          48(DX), Y10
-	VPANDD           Y31, Y10, Y11
-	VPXOR            Y12, Y12, Y12
-	VPDPBUSD         Y8, Y11, Y12
-	VCVTDQ2PS        Y12, Y12
-	VFMADD231PS.BCST 40(SP), Y12, Y2
-	VPANDD           Y30, Y10, Y10
-	VPXOR            Y11, Y11, Y11
-	VPDPBUSD         Y9, Y10, Y11
-	VCVTDQ2PS        Y11, Y11
-	VFMADD231PS.BCST 44(SP), Y11, Y2
-	VMOVDQU          48(BX), Y10
-	VPANDD           Y31, Y10, Y11
-	VPXOR            Y12, Y12, Y12
-	VPDPBUSD         Y8, Y11, Y12
-	VCVTDQ2PS        Y12, Y12
-	VFMADD231PS.BCST 72(SP), Y12, Y4
-	VPANDD           Y30, Y10, Y10
-	VPXOR            Y11, Y11, Y11
-	VPDPBUSD         Y9, Y10, Y11
-	VCVTDQ2PS        Y11, Y11
-	VFMADD231PS.BCST 76(SP), Y11, Y4
-	VMOVDQU          48(SI), Y10
-	VPANDD           Y31, Y10, Y11
-	VPXOR            Y12, Y12, Y12
-	VPDPBUSD         Y8, Y11, Y12
-	VCVTDQ2PS        Y12, Y12
-	VFMADD231PS.BCST 104(SP), Y12, Y6
-	VPANDD           Y30, Y10, Y8
-	VPXOR            Y10, Y10, Y10
-	VPDPBUSD         Y9, Y8, Y10
-	VCVTDQ2PS        Y10, Y10
-	VFMADD231PS.BCST 108(SP), Y10, Y6
-	VMOVDQU          128(DI), Y8
-	VMOVDQU          160(DI), Y9
-	VMOVDQU          80(CX), Y10
-	VPANDD           Y31, Y10, Y11
-	VPXOR            Y12, Y12, Y12
-	VPDPBUSD         Y8, Y11, Y12
-	VCVTDQ2PS        Y12, Y12
-	VFMADD231PS.BCST 16(SP), Y12, Y0
-	VPANDD           Y30, Y10, Y10
-	VPXOR            Y11, Y11, Y11
-	VPDPBUSD         Y9, Y10, Y11
-	VCVTDQ2PS        Y11, Y11
-	VFMADD231PS.BCST 20(SP), Y11, Y0
-	VMOVDQU          80(DX), Y10
-	VPANDD           Y31, Y10, Y11
-	VPXOR            Y12, Y12, Y12
-	VPDPBUSD         Y8, Y11, Y12
-	VCVTDQ2PS        Y12, Y12
-	VFMADD231PS.BCST 48(SP), Y12, Y2
-	VPANDD           Y30, Y10, Y10
-	VPXOR            Y11, Y11, Y11
-	VPDPBUSD         Y9, Y10, Y11
-	VCVTDQ2PS        Y11, Y11
-	VFMADD231PS.BCST 52(SP), Y11, Y2
-	VMOVDQU          80(BX), Y10
-	VPANDD           Y31, Y10, Y11
-	VPXOR            Y12, Y12, Y12
-	VPDPBUSD         Y8, Y11, Y12
-	VCVTDQ2PS        Y12, Y12
-	VFMADD231PS.BCST 80(SP), Y12, Y4
-	VPANDD           Y30, Y10, Y10
-	VPXOR            Y11, Y11, Y11
-	VPDPBUSD         Y9, Y10, Y11
-	VCVTDQ2PS        Y11, Y11
-	VFMADD231PS.BCST 84(SP), Y11, Y4
-	VMOVDQU          80(SI), Y10
-	VPANDD           Y31, Y10, Y11
-	VPXOR            Y12, Y12, Y12
-	VPDPBUSD         Y8, Y11, Y12
-	VCVTDQ2PS        Y12, Y12
-	VFMADD231PS.BCST 112(SP), Y12, Y6
-	VPANDD           Y30, Y10, Y8
-	VPXOR            Y10, Y10, Y10
-	VPDPBUSD         Y9, Y8, Y10
-	VCVTDQ2PS        Y10, Y10
-	VFMADD231PS.BCST 116(SP), Y10, Y6
-	VMOVDQU          192(DI), Y8
-	VMOVDQU          224(DI), Y9
-	VMOVDQU          112(CX), Y10
-	VPANDD           Y31, Y10, Y11
-	VPXOR            Y12, Y12, Y12
-	VPDPBUSD         Y8, Y11, Y12
-	VCVTDQ2PS        Y12, Y12
-	VFMADD231PS.BCST 24(SP), Y12, Y0
-	VPANDD           Y30, Y10, Y10
-	VPXOR            Y11, Y11, Y11
-	VPDPBUSD         Y9, Y10, Y11
-	VCVTDQ2PS        Y11, Y11
-	VFMADD231PS.BCST 28(SP), Y11, Y0
-	VMOVDQU          112(DX), Y10
-	VPANDD           Y31, Y10, Y11
-	VPXOR            Y12, Y12, Y12
-	VPDPBUSD         Y8, Y11, Y12
-	VCVTDQ2PS        Y12, Y12
-	VFMADD231PS.BCST 56(SP), Y12, Y2
-	VPANDD           Y30, Y10, Y10
-	VPXOR            Y11, Y11, Y11
-	VPDPBUSD         Y9, Y10, Y11
-	VCVTDQ2PS        Y11, Y11
-	VFMADD231PS.BCST 60(SP), Y11, Y2
-	VMOVDQU          112(BX), Y10
-	VPANDD           Y31, Y10, Y11
-	VPXOR            Y12, Y12, Y12
-	VPDPBUSD         Y8, Y11, Y12
-	VCVTDQ2PS        Y12, Y12
-	VFMADD231PS.BCST 88(SP), Y12, Y4
-	VPANDD           Y30, Y10, Y10
-	VPXOR            Y11, Y11, Y11
-	VPDPBUSD         Y9, Y10, Y11
-	VCVTDQ2PS        Y11, Y11
-	VFMADD231PS.BCST 92(SP), Y11, Y4
-	VMOVDQU          112(SI), Y10
-	VPANDD           Y31, Y10, Y11
-	VPXOR            Y12, Y12, Y12
-	VPDPBUSD         Y8, Y11, Y12
-	VCVTDQ2PS        Y12, Y12
-	VFMADD231PS.BCST 120(SP), Y12, Y6
-	VPANDD           Y30, Y10, Y8
-	VPXOR            Y10, Y10, Y10
-	VPDPBUSD         Y9, Y8, Y10
-	VCVTDQ2PS        Y10, Y10
-	VFMADD231PS.BCST 124(SP), Y10, Y6
-	PREFETCHT0       (CX)(AX*1)
-	PREFETCHT0       64(CX)(AX*1)
-	PREFETCHT0       128(CX)(AX*1)
-	PREFETCHT0       (DX)(AX*1)
-	PREFETCHT0       64(DX)(AX*1)
-	PREFETCHT0       128(DX)(AX*1)
-	PREFETCHT0       (BX)(AX*1)
-	PREFETCHT0       64(BX)(AX*1)
-	PREFETCHT0       128(BX)(AX*1)
-	PREFETCHT0       (SI)(AX*1)
-	PREFETCHT0       64(SI)(AX*1)
-	PREFETCHT0       128(SI)(AX*1)
-	ADDQ             $0x00000090, CX
-	ADDQ             $0x00000090, DX
-	ADDQ             $0x00000090, BX
-	ADDQ             $0x00000090, SI
-	ADDQ             $0x00000100, DI
-	ADDQ             $0x00000020, R8
-	ADDQ             $0x00000020, R9
-	DECQ             128(SP)
-	JNE              each
-	VSUBPS           Y1, Y0, Y0
-	VEXTRACTF128     $0x01, Y0, X1
-	VADDPS           X1, X0, X1
-	VPERMILPS        $0x0e, X1, X0
-	VADDPS           X0, X1, X1
-	VPERMILPS        $0x01, X1, X0
-	VADDSS           X0, X1, X1
-	VSUBPS           Y3, Y2, Y2
-	VEXTRACTF128     $0x01, Y2, X0
-	VADDPS           X0, X2, X0
-	VPERMILPS        $0x0e, X0, X2
-	VADDPS           X2, X0, X0
-	VPERMILPS        $0x01, X0, X2
-	VADDSS           X2, X0, X0
-	VSUBPS           Y5, Y4, Y4
-	VEXTRACTF128     $0x01, Y4, X2
-	VADDPS           X2, X4, X2
-	VPERMILPS        $0x0e, X2, X3
-	VADDPS           X3, X2, X2
-	VPERMILPS        $0x01, X2, X3
-	VADDSS           X3, X2, X2
-	VSUBPS           Y7, Y6, Y6
-	VEXTRACTF128     $0x01, Y6, X3
-	VADDPS           X3, X6, X3
-	VPERMILPS        $0x0e, X3, X4
-	VADDPS           X4, X3, X3
-	VPERMILPS        $0x01, X3, X4
-	VADDSS           X4, X3, X3
-	MOVQ             dst+0(FP), R8
-	MOVQ             lead+8(FP), DI
-	VMOVSS           X1, (R8)
-	LEAQ             (R8)(DI*4), R8
-	VMOVSS           X0, (R8)
-	LEAQ             (R8)(DI*4), R8
-	VMOVSS           X2, (R8)
-	LEAQ             (R8)(DI*4), R8
-	VMOVSS           X3, (R8)
-	ADDQ             $0x04, dst+0(FP)
-	MOVQ             stride+32(FP), DI
-	ADDQ             DI, w+16(FP)
-	DECQ             rows+40(FP)
-	JNE              row
+	VMOVUPS.Z     -32(R10), K2, Z4
+	VMULPS        (R9), Z29, K1, Z4
+	VMOVDQU32     (DX), X5
+	VPSHUFD       $0xed, X5, X6
+	VPSRLVD       X28, X6, X6
+	VPANDD        X27, X6, X6
+	VPSHUFD       $0x84, X5, X7
+	VPSRLD        $0x02, X7, X7
+	VPTERNLOGD    $0xf8, X25, X7, X6
+	VPMOVZXBD     X6, Z7
+	VCVTDQ2PS     Z7, Z7
+	VCVTPH2PS     X5, X5
+	VBROADCASTSS  X5, Z6
+	VPSRLDQ       $0x04, X5, X5
+	VBROADCASTSS  X5, K2, Z6
+	VMULPS        Z6, Z7, Z7
+	VMULPS        Z4, Z7, Z7
+	VSUBPS        Z7, Z0, K2, Z0
+	VMOVDQU32     (BX), X5
+	VPSHUFD       $0xed, X5, X6
+	VPSRLVD       X28, X6, X6
+	VPANDD        X27, X6, X6
+	VPSHUFD       $0x84, X5, X8
+	VPSRLD        $0x02, X8, X8
+	VPTERNLOGD    $0xf8, X25, X8, X6
+	VPMOVZXBD     X6, Z8
+	VCVTDQ2PS     Z8, Z8
+	VCVTPH2PS     X5, X5
+	VBROADCASTSS  X5, Z6
+	VPSRLDQ       $0x04, X5, X5
+	VBROADCASTSS  X5, K2, Z6
+	VMULPS        Z6, Z8, Z8
+	VMULPS        Z4, Z8, Z8
+	VSUBPS        Z8, Z1, K2, Z1
+	VMOVDQU32     (SI), X5
+	VPSHUFD       $0xed, X5, X6
+	VPSRLVD       X28, X6, X6
+	VPANDD        X27, X6, X6
+	VPSHUFD       $0x84, X5, X9
+	VPSRLD        $0x02, X9, X9
+	VPTERNLOGD    $0xf8, X25, X9, X6
+	VPMOVZXBD     X6, Z9
+	VCVTDQ2PS     Z9, Z9
+	VCVTPH2PS     X5, X5
+	VBROADCASTSS  X5, Z6
+	VPSRLDQ       $0x04, X5, X5
+	VBROADCASTSS  X5, K2, Z6
+	VMULPS        Z6, Z9, Z9
+	VMULPS        Z4, Z9, Z9
+	VSUBPS        Z9, Z2, K2, Z2
+	VMOVDQU32     (DI), X5
+	VPSHUFD       $0xed, X5, X6
+	VPSRLVD       X28, X6, X6
+	VPANDD        X27, X6, X6
+	VPSHUFD       $0x84, X5, X10
+	VPSRLD        $0x02, X10, X10
+	VPTERNLOGD    $0xf8, X25, X10, X6
+	VPMOVZXBD     X6, Z10
+	VCVTDQ2PS     Z10, Z10
+	VCVTPH2PS     X5, X5
+	VBROADCASTSS  X5, Z6
+	VPSRLDQ       $0x04, X5, X5
+	VBROADCASTSS  X5, K2, Z6
+	VMULPS        Z6, Z10, Z10
+	VMULPS        Z4, Z10, Z10
+	VSUBPS        Z10, Z3, K2, Z3
+	VMOVDQU32     (R8), Z5
+	VMOVDQU32     64(R8), Z6
+	VSHUFI64X2    $0x44, Z6, Z5, Z4
+	VSHUFI64X2    $0xee, Z6, Z5, Z5
+	VMOVDQU32     16(DX), Z6
+	VPANDD        Z31, Z6, Z11
+	VMOVDQA32     Z26, Z12
+	VPDPBUSD      Z4, Z11, Z12
+	VCVTDQ2PS     Z12, Z12
+	VPERMPS       Z7, Z21, Z11
+	VFMADD231PS   Z11, Z12, Z0
+	VPANDD        Z30, Z6, Z6
+	VMOVDQA32     Z26, Z11
+	VPDPBUSD      Z5, Z6, Z11
+	VCVTDQ2PS     Z11, Z11
+	VPERMPS       Z7, Z20, Z6
+	VFMADD231PS   Z6, Z11, Z0
+	VMOVDQU32     16(BX), Z6
+	VPANDD        Z31, Z6, Z11
+	VMOVDQA32     Z26, Z12
+	VPDPBUSD      Z4, Z11, Z12
+	VCVTDQ2PS     Z12, Z12
+	VPERMPS       Z8, Z21, Z11
+	VFMADD231PS   Z11, Z12, Z1
+	VPANDD        Z30, Z6, Z6
+	VMOVDQA32     Z26, Z11
+	VPDPBUSD      Z5, Z6, Z11
+	VCVTDQ2PS     Z11, Z11
+	VPERMPS       Z8, Z20, Z6
+	VFMADD231PS   Z6, Z11, Z1
+	VMOVDQU32     16(SI), Z6
+	VPANDD        Z31, Z6, Z11
+	VMOVDQA32     Z26, Z12
+	VPDPBUSD      Z4, Z11, Z12
+	VCVTDQ2PS     Z12, Z12
+	VPERMPS       Z9, Z21, Z11
+	VFMADD231PS   Z11, Z12, Z2
+	VPANDD        Z30, Z6, Z6
+	VMOVDQA32     Z26, Z11
+	VPDPBUSD      Z5, Z6, Z11
+	VCVTDQ2PS     Z11, Z11
+	VPERMPS       Z9, Z20, Z6
+	VFMADD231PS   Z6, Z11, Z2
+	VMOVDQU32     16(DI), Z6
+	VPANDD        Z31, Z6, Z11
+	VMOVDQA32     Z26, Z12
+	VPDPBUSD      Z4, Z11, Z12
+	VCVTDQ2PS     Z12, Z12
+	VPERMPS       Z10, Z21, Z4
+	VFMADD231PS   Z4, Z12, Z3
+	VPANDD        Z30, Z6, Z4
+	VMOVDQA32     Z26, Z6
+	VPDPBUSD      Z5, Z4, Z6
+	VCVTDQ2PS     Z6, Z6
+	VPERMPS       Z10, Z20, Z4
+	VFMADD231PS   Z4, Z6, Z3
+	VMOVDQU32     128(R8), Z5
+	VMOVDQU32     192(R8), Z6
+	VSHUFI64X2    $0x44, Z6, Z5, Z4
+	VSHUFI64X2    $0xee, Z6, Z5, Z5
+	VMOVDQU32     80(DX), Z6
+	VPANDD        Z31, Z6, Z11
+	VMOVDQA32     Z26, Z12
+	VPDPBUSD      Z4, Z11, Z12
+	VCVTDQ2PS     Z12, Z12
+	VPERMPS       Z7, Z19, Z11
+	VFMADD231PS   Z11, Z12, Z0
+	VPANDD        Z30, Z6, Z6
+	VMOVDQA32     Z26, Z11
+	VPDPBUSD      Z5, Z6, Z11
+	VCVTDQ2PS     Z11, Z11
+	VPERMPS       Z7, Z18, Z6
+	VFMADD231PS   Z6, Z11, Z0
+	VMOVDQU32     80(BX), Z6
+	VPANDD        Z31, Z6, Z7
+	VMOVDQA32     Z26, Z11
+	VPDPBUSD      Z4, Z7, Z11
+	VCVTDQ2PS     Z11, Z11
+	VPERMPS       Z8, Z19, Z7
+	VFMADD231PS   Z7, Z11, Z1
+	VPANDD        Z30, Z6, Z6
+	VMOVDQA32     Z26, Z7
+	VPDPBUSD      Z5, Z6, Z7
+	VCVTDQ2PS     Z7, Z7
+	VPERMPS       Z8, Z18, Z6
+	VFMADD231PS   Z6, Z7, Z1
+	VMOVDQU32     80(SI), Z6
+	VPANDD        Z31, Z6, Z7
+	VMOVDQA32     Z26, Z8
+	VPDPBUSD      Z4, Z7, Z8
+	VCVTDQ2PS     Z8, Z8
+	VPERMPS       Z9, Z19, Z7
+	VFMADD231PS   Z7, Z8, Z2
+	VPANDD        Z30, Z6, Z6
+	VMOVDQA32     Z26, Z7
+	VPDPBUSD      Z5, Z6, Z7
+	VCVTDQ2PS     Z7, Z7
+	VPERMPS       Z9, Z18, Z6
+	VFMADD231PS   Z6, Z7, Z2
+	VMOVDQU32     80(DI), Z6
+	VPANDD        Z31, Z6, Z7
+	VMOVDQA32     Z26, Z8
+	VPDPBUSD      Z4, Z7, Z8
+	VCVTDQ2PS     Z8, Z8
+	VPERMPS       Z10, Z19, Z4
+	VFMADD231PS   Z4, Z8, Z3
+	VPANDD        Z30, Z6, Z4
+	VMOVDQA32     Z26, Z6
+	VPDPBUSD      Z5, Z4, Z6
+	VCVTDQ2PS     Z6, Z6
+	VPERMPS       Z10, Z18, Z4
+	VFMADD231PS   Z4, Z6, Z3
+	PREFETCHT0    (DX)(CX*1)
+	PREFETCHT0    64(DX)(CX*1)
+	PREFETCHT0    128(DX)(CX*1)
+	PREFETCHT0    (BX)(CX*1)
+	PREFETCHT0    64(BX)(CX*1)
+	PREFETCHT0    128(BX)(CX*1)
+	PREFETCHT0    (SI)(CX*1)
+	PREFETCHT0    64(SI)(CX*1)
+	PREFETCHT0    128(SI)(CX*1)
+	PREFETCHT0    (DI)(CX*1)
+	PREFETCHT0    64(DI)(CX*1)
+	PREFETCHT0    128(DI)(CX*1)
+	ADDQ          $0x00000090, DX
+	ADDQ          $0x00000090, BX
+	ADDQ          $0x00000090, SI
+	ADDQ          $0x00000090, DI
+	ADDQ          $0x00000100, R8
+	ADDQ          $0x00000020, R9
+	ADDQ          $0x00000020, R10
+	DECQ          AX
+	JNE           each
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	VADDPS        Y4, Y0, Y4
+	VEXTRACTF128  $0x01, Y4, X5
+	VADDPS        X5, X4, X5
+	VPERMILPS     $0x0e, X5, X4
+	VADDPS        X4, X5, X5
+	VPERMILPS     $0x01, X5, X4
+	VADDSS        X4, X5, X5
+	VEXTRACTF64X4 $0x01, Z1, Y4
+	VADDPS        Y4, Y1, Y4
+	VEXTRACTF128  $0x01, Y4, X6
+	VADDPS        X6, X4, X6
+	VPERMILPS     $0x0e, X6, X4
+	VADDPS        X4, X6, X6
+	VPERMILPS     $0x01, X6, X4
+	VADDSS        X4, X6, X6
+	VEXTRACTF64X4 $0x01, Z2, Y4
+	VADDPS        Y4, Y2, Y4
+	VEXTRACTF128  $0x01, Y4, X7
+	VADDPS        X7, X4, X7
+	VPERMILPS     $0x0e, X7, X4
+	VADDPS        X4, X7, X7
+	VPERMILPS     $0x01, X7, X4
+	VADDSS        X4, X7, X7
+	VEXTRACTF64X4 $0x01, Z3, Y4
+	VADDPS        Y4, Y3, Y4
+	VEXTRACTF128  $0x01, Y4, X8
+	VADDPS        X8, X4, X8
+	VPERMILPS     $0x0e, X8, X4
+	VADDPS        X4, X8, X8
+	VPERMILPS     $0x01, X8, X4
+	VADDSS        X4, X8, X8
+	MOVQ          dst+0(FP), R9
+	MOVQ          lead+8(FP), R8
+	VMOVSS        X5, (R9)
+	LEAQ          (R9)(R8*4), R9
+	VMOVSS        X6, (R9)
+	LEAQ          (R9)(R8*4), R9
+	VMOVSS        X7, (R9)
+	LEAQ          (R9)(R8*4), R9
+	VMOVSS        X8, (R9)
+	ADDQ          $0x04, dst+0(FP)
+	MOVQ          stride+32(FP), R8
+	ADDQ          R8, w+16(FP)
+	DECQ          rows+40(FP)
+	JNE           row
 	VZEROUPPER
 	RET
 
@@ -10048,6 +10087,16 @@ DATA cf0f0f0f0<>+52(SB)/4, $0xf0f0f0f0
 DATA cf0f0f0f0<>+56(SB)/4, $0xf0f0f0f0
 DATA cf0f0f0f0<>+60(SB)/4, $0xf0f0f0f0
 GLOBL cf0f0f0f0<>(SB), RODATA|NOPTR, $64
+
+DATA sixteenthOdd<>+0(SB)/4, $0x3f800000
+DATA sixteenthOdd<>+4(SB)/4, $0x3d800000
+DATA sixteenthOdd<>+8(SB)/4, $0x3f800000
+DATA sixteenthOdd<>+12(SB)/4, $0x3d800000
+DATA sixteenthOdd<>+16(SB)/4, $0x3f800000
+DATA sixteenthOdd<>+20(SB)/4, $0x3d800000
+DATA sixteenthOdd<>+24(SB)/4, $0x3f800000
+DATA sixteenthOdd<>+28(SB)/4, $0x3d800000
+GLOBL sixteenthOdd<>(SB), RODATA|NOPTR, $32
 
 DATA sixesShifts<>+0(SB)/4, $0x00000000
 DATA sixesShifts<>+4(SB)/4, $0x00000000
@@ -10079,15 +10128,77 @@ DATA sixesHigh<>+24(SB)/4, $0x00000000
 DATA sixesHigh<>+28(SB)/4, $0x30303030
 GLOBL sixesHigh<>(SB), RODATA|NOPTR, $32
 
-DATA sixteenthOdd<>+0(SB)/4, $0x3f800000
-DATA sixteenthOdd<>+4(SB)/4, $0x3d800000
-DATA sixteenthOdd<>+8(SB)/4, $0x3f800000
-DATA sixteenthOdd<>+12(SB)/4, $0x3d800000
-DATA sixteenthOdd<>+16(SB)/4, $0x3f800000
-DATA sixteenthOdd<>+20(SB)/4, $0x3d800000
-DATA sixteenthOdd<>+24(SB)/4, $0x3f800000
-DATA sixteenthOdd<>+28(SB)/4, $0x3d800000
-GLOBL sixteenthOdd<>(SB), RODATA|NOPTR, $32
+DATA groupOrder0<>+0(SB)/4, $0x00000000
+DATA groupOrder0<>+4(SB)/4, $0x00000000
+DATA groupOrder0<>+8(SB)/4, $0x00000000
+DATA groupOrder0<>+12(SB)/4, $0x00000000
+DATA groupOrder0<>+16(SB)/4, $0x00000000
+DATA groupOrder0<>+20(SB)/4, $0x00000000
+DATA groupOrder0<>+24(SB)/4, $0x00000000
+DATA groupOrder0<>+28(SB)/4, $0x00000000
+DATA groupOrder0<>+32(SB)/4, $0x00000002
+DATA groupOrder0<>+36(SB)/4, $0x00000002
+DATA groupOrder0<>+40(SB)/4, $0x00000002
+DATA groupOrder0<>+44(SB)/4, $0x00000002
+DATA groupOrder0<>+48(SB)/4, $0x00000002
+DATA groupOrder0<>+52(SB)/4, $0x00000002
+DATA groupOrder0<>+56(SB)/4, $0x00000002
+DATA groupOrder0<>+60(SB)/4, $0x00000002
+GLOBL groupOrder0<>(SB), RODATA|NOPTR, $64
+
+DATA groupOrder1<>+0(SB)/4, $0x00000001
+DATA groupOrder1<>+4(SB)/4, $0x00000001
+DATA groupOrder1<>+8(SB)/4, $0x00000001
+DATA groupOrder1<>+12(SB)/4, $0x00000001
+DATA groupOrder1<>+16(SB)/4, $0x00000001
+DATA groupOrder1<>+20(SB)/4, $0x00000001
+DATA groupOrder1<>+24(SB)/4, $0x00000001
+DATA groupOrder1<>+28(SB)/4, $0x00000001
+DATA groupOrder1<>+32(SB)/4, $0x00000003
+DATA groupOrder1<>+36(SB)/4, $0x00000003
+DATA groupOrder1<>+40(SB)/4, $0x00000003
+DATA groupOrder1<>+44(SB)/4, $0x00000003
+DATA groupOrder1<>+48(SB)/4, $0x00000003
+DATA groupOrder1<>+52(SB)/4, $0x00000003
+DATA groupOrder1<>+56(SB)/4, $0x00000003
+DATA groupOrder1<>+60(SB)/4, $0x00000003
+GLOBL groupOrder1<>(SB), RODATA|NOPTR, $64
+
+DATA groupOrder2<>+0(SB)/4, $0x00000004
+DATA groupOrder2<>+4(SB)/4, $0x00000004
+DATA groupOrder2<>+8(SB)/4, $0x00000004
+DATA groupOrder2<>+12(SB)/4, $0x00000004
+DATA groupOrder2<>+16(SB)/4, $0x00000004
+DATA groupOrder2<>+20(SB)/4, $0x00000004
+DATA groupOrder2<>+24(SB)/4, $0x00000004
+DATA groupOrder2<>+28(SB)/4, $0x00000004
+DATA groupOrder2<>+32(SB)/4, $0x00000006
+DATA groupOrder2<>+36(SB)/4, $0x00000006
+DATA groupOrder2<>+40(SB)/4, $0x00000006
+DATA groupOrder2<>+44(SB)/4, $0x00000006
+DATA groupOrder2<>+48(SB)/4, $0x00000006
+DATA groupOrder2<>+52(SB)/4, $0x00000006
+DATA groupOrder2<>+56(SB)/4, $0x00000006
+DATA groupOrder2<>+60(SB)/4, $0x00000006
+GLOBL groupOrder2<>(SB), RODATA|NOPTR, $64
+
+DATA groupOrder3<>+0(SB)/4, $0x00000005
+DATA groupOrder3<>+4(SB)/4, $0x00000005
+DATA groupOrder3<>+8(SB)/4, $0x00000005
+DATA groupOrder3<>+12(SB)/4, $0x00000005
+DATA groupOrder3<>+16(SB)/4, $0x00000005
+DATA groupOrder3<>+20(SB)/4, $0x00000005
+DATA groupOrder3<>+24(SB)/4, $0x00000005
+DATA groupOrder3<>+28(SB)/4, $0x00000005
+DATA groupOrder3<>+32(SB)/4, $0x00000007
+DATA groupOrder3<>+36(SB)/4, $0x00000007
+DATA groupOrder3<>+40(SB)/4, $0x00000007
+DATA groupOrder3<>+44(SB)/4, $0x00000007
+DATA groupOrder3<>+48(SB)/4, $0x00000007
+DATA groupOrder3<>+52(SB)/4, $0x00000007
+DATA groupOrder3<>+56(SB)/4, $0x00000007
+DATA groupOrder3<>+60(SB)/4, $0x00000007
+GLOBL groupOrder3<>(SB), RODATA|NOPTR, $64
 
 // func dotBytesQ5_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
@@ -10716,448 +10827,299 @@ each:
 	RET
 
 // func dotBytesQ6_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
-// Requires: AVX, AVX2, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ6_KVNNI(SB), NOSPLIT, $136-88
-	MOVQ         ·prefetchAhead+0(SB), AX
-	LEAQ         (SP), CX
-	LEAQ         64(SP), CX
-	VPBROADCASTD c0f0f0f0f<>+0(SB), Y31
-	VPBROADCASTD c3f3f3f3f<>+0(SB), Y30
-	VMOVDQU32    laneOrder0<>+0(SB), Y29
-	VMOVDQU32    laneOrder1<>+0(SB), Y28
-	VMOVDQU32    laneOrder2<>+0(SB), Y27
-	VMOVDQU32    laneOrder3<>+0(SB), Y26
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, MMX+
+TEXT ·dotBytesQ6_KVNNI(SB), NOSPLIT, $0-88
+	MOVQ         ·prefetchAhead+0(SB), CX
+	VPBROADCASTD c0f0f0f0f<>+0(SB), Z31
+	VPBROADCASTD c3f3f3f3f<>+0(SB), Z30
+	VPBROADCASTD c20202020<>+0(SB), Z29
+	VMOVUPS      leftShifts<>+0(SB), Z28
+	VMOVUPS      rightShifts<>+0(SB), Z27
+	VMOVUPS      fourfold0<>+0(SB), Z21
+	VMOVUPS      fourfold1<>+0(SB), Z20
+	VMOVUPS      fourfold2<>+0(SB), Z19
+	VMOVUPS      fourfold3<>+0(SB), Z18
+	VPXORD       Z26, Z26, Z26
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
+	MOVQ   w+16(FP), DX
+	MOVQ   gap+24(FP), R8
+	LEAQ   (DX)(R8*1), BX
+	LEAQ   (BX)(R8*1), SI
+	LEAQ   (SI)(R8*1), DI
+	MOVQ   blocks+80(FP), AX
+	MOVQ   x+48(FP), R8
+	MOVQ   dx+56(FP), R9
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
 
 each:
-	VPMOVZXDQ     (R8), Z4
-	VMOVSLDUP     Z4, Z4
-	VPBROADCASTW  208(CX), Y6
-	VCVTPH2PS     Y6, Z6
-	VPMOVSXBD     192(CX), Z5
-	VCVTDQ2PS     Z5, Z5
-	VMULPS        Z6, Z5, Z5
-	VMULPS        Z4, Z5, Z5
-	VPBROADCASTW  208(DX), Y7
-	VCVTPH2PS     Y7, Z7
-	VPMOVSXBD     192(DX), Z6
-	VCVTDQ2PS     Z6, Z6
-	VMULPS        Z7, Z6, Z6
-	VMULPS        Z4, Z6, Z6
-	VPBROADCASTW  208(BX), Y8
-	VCVTPH2PS     Y8, Z8
-	VPMOVSXBD     192(BX), Z7
-	VCVTDQ2PS     Z7, Z7
-	VMULPS        Z8, Z7, Z7
-	VMULPS        Z4, Z7, Z7
-	VPBROADCASTW  208(SI), Y9
-	VCVTPH2PS     Y9, Z9
-	VPMOVSXBD     192(SI), Z8
-	VCVTDQ2PS     Z8, Z8
-	VMULPS        Z9, Z8, Z8
-	VMULPS        Z4, Z8, Z8
-	VEXTRACTF32X8 $0x01, Z5, Y4
-	VEXTRACTF32X8 $0x01, Z6, Y9
-	VEXTRACTF32X8 $0x01, Z7, Y10
-	VEXTRACTF32X8 $0x01, Z8, Y11
-	VMOVUPS       (DI), Y12
-	VMOVUPS       (R9), Y13
-	VMOVUPS       64(DI), Y14
-	VMOVUPS       64(R9), Y15
-	VMOVUPS       128(CX), Y16
-	VMOVUPS       (CX), Y17
-	VPSLLW        $0x04, Y16, Y19
-	VPTERNLOGD    $0xd8, Y31, Y17, Y19
-	VPANDD        Y30, Y19, Y19
-	VMOVAPS       Y13, Y18
-	VPDPBUSD      Y12, Y19, Y18
-	VCVTDQ2PS     Y18, Y18
-	VPERMPS       Y5, Y29, Y19
-	VFMADD231PS   Y19, Y18, Y0
-	VMOVAPS       Y16, Y16
-	VPSRLW        $0x04, Y17, Y17
-	VPTERNLOGD    $0xd8, Y31, Y17, Y16
-	VPANDD        Y30, Y16, Y16
-	VMOVAPS       Y15, Y17
-	VPDPBUSD      Y14, Y16, Y17
-	VCVTDQ2PS     Y17, Y17
-	VPERMPS       Y5, Y27, Y16
-	VFMADD231PS   Y16, Y17, Y0
-	VMOVUPS       128(DX), Y16
-	VMOVUPS       (DX), Y17
-	VPSLLW        $0x04, Y16, Y19
-	VPTERNLOGD    $0xd8, Y31, Y17, Y19
-	VPANDD        Y30, Y19, Y19
-	VMOVAPS       Y13, Y18
-	VPDPBUSD      Y12, Y19, Y18
-	VCVTDQ2PS     Y18, Y18
-	VPERMPS       Y6, Y29, Y19
-	VFMADD231PS   Y19, Y18, Y1
-	VMOVAPS       Y16, Y16
-	VPSRLW        $0x04, Y17, Y17
-	VPTERNLOGD    $0xd8, Y31, Y17, Y16
-	VPANDD        Y30, Y16, Y16
-	VMOVAPS       Y15, Y17
-	VPDPBUSD      Y14, Y16, Y17
-	VCVTDQ2PS     Y17, Y17
-	VPERMPS       Y6, Y27, Y16
-	VFMADD231PS   Y16, Y17, Y1
-	VMOVUPS       128(BX), Y16
-	VMOVUPS       (BX), Y17
-	VPSLLW        $0x04, Y16, Y19
-	VPTERNLOGD    $0xd8, Y31, Y17, Y19
-	VPANDD        Y30, Y19, Y19
-	VMOVAPS       Y13, Y18
-	VPDPBUSD      Y12, Y19, Y18
-	VCVTDQ2PS     Y18, Y18
-	VPERMPS       Y7, Y29, Y19
-	VFMADD231PS   Y19, Y18, Y2
-	VMOVAPS       Y16, Y16
-	VPSRLW        $0x04, Y17, Y17
-	VPTERNLOGD    $0xd8, Y31, Y17, Y16
-	VPANDD        Y30, Y16, Y16
-	VMOVAPS       Y15, Y17
-	VPDPBUSD      Y14, Y16, Y17
-	VCVTDQ2PS     Y17, Y17
-	VPERMPS       Y7, Y27, Y16
-	VFMADD231PS   Y16, Y17, Y2
-	VMOVUPS       128(SI), Y16
-	VMOVUPS       (SI), Y17
-	VPSLLW        $0x04, Y16, Y18
-	VPTERNLOGD    $0xd8, Y31, Y17, Y18
-	VPANDD        Y30, Y18, Y18
-	VMOVAPS       Y13, Y13
-	VPDPBUSD      Y12, Y18, Y13
-	VCVTDQ2PS     Y13, Y13
-	VPERMPS       Y8, Y29, Y12
-	VFMADD231PS   Y12, Y13, Y3
-	VMOVAPS       Y16, Y12
-	VPSRLW        $0x04, Y17, Y17
-	VPTERNLOGD    $0xd8, Y31, Y17, Y12
-	VPANDD        Y30, Y12, Y12
-	VMOVAPS       Y15, Y13
-	VPDPBUSD      Y14, Y12, Y13
-	VCVTDQ2PS     Y13, Y13
-	VPERMPS       Y8, Y27, Y12
-	VFMADD231PS   Y12, Y13, Y3
-	VMOVUPS       32(DI), Y12
-	VMOVUPS       32(R9), Y13
-	VMOVUPS       96(DI), Y14
-	VMOVUPS       96(R9), Y15
-	VMOVUPS       128(CX), Y16
-	VMOVUPS       32(CX), Y17
-	VPSLLW        $0x02, Y16, Y19
-	VPTERNLOGD    $0xd8, Y31, Y17, Y19
-	VPANDD        Y30, Y19, Y19
-	VMOVAPS       Y13, Y18
-	VPDPBUSD      Y12, Y19, Y18
-	VCVTDQ2PS     Y18, Y18
-	VPERMPS       Y5, Y28, Y19
-	VFMADD231PS   Y19, Y18, Y0
-	VPSRLW        $0x02, Y16, Y16
-	VPSRLW        $0x04, Y17, Y17
-	VPTERNLOGD    $0xd8, Y31, Y17, Y16
-	VPANDD        Y30, Y16, Y16
-	VMOVAPS       Y15, Y17
-	VPDPBUSD      Y14, Y16, Y17
-	VCVTDQ2PS     Y17, Y17
-	VPERMPS       Y5, Y26, Y5
-	VFMADD231PS   Y5, Y17, Y0
-	VMOVUPS       128(DX), Y5
-	VMOVUPS       32(DX), Y16
-	VPSLLW        $0x02, Y5, Y18
-	VPTERNLOGD    $0xd8, Y31, Y16, Y18
-	VPANDD        Y30, Y18, Y18
-	VMOVAPS       Y13, Y17
-	VPDPBUSD      Y12, Y18, Y17
-	VCVTDQ2PS     Y17, Y17
-	VPERMPS       Y6, Y28, Y18
-	VFMADD231PS   Y18, Y17, Y1
-	VPSRLW        $0x02, Y5, Y5
-	VPSRLW        $0x04, Y16, Y16
-	VPTERNLOGD    $0xd8, Y31, Y16, Y5
-	VPANDD        Y30, Y5, Y5
-	VMOVAPS       Y15, Y16
-	VPDPBUSD      Y14, Y5, Y16
-	VCVTDQ2PS     Y16, Y16
-	VPERMPS       Y6, Y26, Y5
-	VFMADD231PS   Y5, Y16, Y1
-	VMOVUPS       128(BX), Y5
-	VMOVUPS       32(BX), Y6
-	VPSLLW        $0x02, Y5, Y17
-	VPTERNLOGD    $0xd8, Y31, Y6, Y17
-	VPANDD        Y30, Y17, Y17
-	VMOVAPS       Y13, Y16
-	VPDPBUSD      Y12, Y17, Y16
-	VCVTDQ2PS     Y16, Y16
-	VPERMPS       Y7, Y28, Y17
-	VFMADD231PS   Y17, Y16, Y2
-	VPSRLW        $0x02, Y5, Y5
-	VPSRLW        $0x04, Y6, Y6
-	VPTERNLOGD    $0xd8, Y31, Y6, Y5
-	VPANDD        Y30, Y5, Y5
-	VMOVAPS       Y15, Y6
-	VPDPBUSD      Y14, Y5, Y6
-	VCVTDQ2PS     Y6, Y6
-	VPERMPS       Y7, Y26, Y5
-	VFMADD231PS   Y5, Y6, Y2
-	VMOVUPS       128(SI), Y5
-	VMOVUPS       32(SI), Y6
-	VPSLLW        $0x02, Y5, Y7
-	VPTERNLOGD    $0xd8, Y31, Y6, Y7
-	VPANDD        Y30, Y7, Y7
-	VMOVAPS       Y13, Y13
-	VPDPBUSD      Y12, Y7, Y13
-	VCVTDQ2PS     Y13, Y13
-	VPERMPS       Y8, Y28, Y7
-	VFMADD231PS   Y7, Y13, Y3
-	VPSRLW        $0x02, Y5, Y5
-	VPSRLW        $0x04, Y6, Y6
-	VPTERNLOGD    $0xd8, Y31, Y6, Y5
-	VPANDD        Y30, Y5, Y5
-	VMOVAPS       Y15, Y6
-	VPDPBUSD      Y14, Y5, Y6
-	VCVTDQ2PS     Y6, Y6
-	VPERMPS       Y8, Y26, Y5
-	VFMADD231PS   Y5, Y6, Y3
-	VMOVUPS       128(DI), Y5
-	VMOVUPS       128(R9), Y6
-	VMOVUPS       192(DI), Y7
-	VMOVUPS       192(R9), Y8
-	VMOVUPS       160(CX), Y12
-	VMOVUPS       64(CX), Y13
-	VPSLLW        $0x04, Y12, Y15
-	VPTERNLOGD    $0xd8, Y31, Y13, Y15
-	VPANDD        Y30, Y15, Y15
-	VMOVAPS       Y6, Y14
-	VPDPBUSD      Y5, Y15, Y14
-	VCVTDQ2PS     Y14, Y14
-	VPERMPS       Y4, Y29, Y15
-	VFMADD231PS   Y15, Y14, Y0
-	VMOVAPS       Y12, Y12
-	VPSRLW        $0x04, Y13, Y13
-	VPTERNLOGD    $0xd8, Y31, Y13, Y12
-	VPANDD        Y30, Y12, Y12
-	VMOVAPS       Y8, Y13
-	VPDPBUSD      Y7, Y12, Y13
-	VCVTDQ2PS     Y13, Y13
-	VPERMPS       Y4, Y27, Y12
-	VFMADD231PS   Y12, Y13, Y0
-	VMOVUPS       160(DX), Y12
-	VMOVUPS       64(DX), Y13
-	VPSLLW        $0x04, Y12, Y15
-	VPTERNLOGD    $0xd8, Y31, Y13, Y15
-	VPANDD        Y30, Y15, Y15
-	VMOVAPS       Y6, Y14
-	VPDPBUSD      Y5, Y15, Y14
-	VCVTDQ2PS     Y14, Y14
-	VPERMPS       Y9, Y29, Y15
-	VFMADD231PS   Y15, Y14, Y1
-	VMOVAPS       Y12, Y12
-	VPSRLW        $0x04, Y13, Y13
-	VPTERNLOGD    $0xd8, Y31, Y13, Y12
-	VPANDD        Y30, Y12, Y12
-	VMOVAPS       Y8, Y13
-	VPDPBUSD      Y7, Y12, Y13
-	VCVTDQ2PS     Y13, Y13
-	VPERMPS       Y9, Y27, Y12
-	VFMADD231PS   Y12, Y13, Y1
-	VMOVUPS       160(BX), Y12
-	VMOVUPS       64(BX), Y13
-	VPSLLW        $0x04, Y12, Y15
-	VPTERNLOGD    $0xd8, Y31, Y13, Y15
-	VPANDD        Y30, Y15, Y15
-	VMOVAPS       Y6, Y14
-	VPDPBUSD      Y5, Y15, Y14
-	VCVTDQ2PS     Y14, Y14
-	VPERMPS       Y10, Y29, Y15
-	VFMADD231PS   Y15, Y14, Y2
-	VMOVAPS       Y12, Y12
-	VPSRLW        $0x04, Y13, Y13
-	VPTERNLOGD    $0xd8, Y31, Y13, Y12
-	VPANDD        Y30, Y12, Y12
-	VMOVAPS       Y8, Y13
-	VPDPBUSD      Y7, Y12, Y13
-	VCVTDQ2PS     Y13, Y13
-	VPERMPS       Y10, Y27, Y12
-	VFMADD231PS   Y12, Y13, Y2
-	VMOVUPS       160(SI), Y12
-	VMOVUPS       64(SI), Y13
-	VPSLLW        $0x04, Y12, Y14
-	VPTERNLOGD    $0xd8, Y31, Y13, Y14
-	VPANDD        Y30, Y14, Y14
-	VMOVAPS       Y6, Y6
-	VPDPBUSD      Y5, Y14, Y6
-	VCVTDQ2PS     Y6, Y6
-	VPERMPS       Y11, Y29, Y5
-	VFMADD231PS   Y5, Y6, Y3
-	VMOVAPS       Y12, Y5
-	VPSRLW        $0x04, Y13, Y13
-	VPTERNLOGD    $0xd8, Y31, Y13, Y5
-	VPANDD        Y30, Y5, Y5
-	VMOVAPS       Y8, Y6
-	VPDPBUSD      Y7, Y5, Y6
-	VCVTDQ2PS     Y6, Y6
-	VPERMPS       Y11, Y27, Y5
-	VFMADD231PS   Y5, Y6, Y3
-	VMOVUPS       160(DI), Y5
-	VMOVUPS       160(R9), Y6
-	VMOVUPS       224(DI), Y7
-	VMOVUPS       224(R9), Y8
-	VMOVUPS       160(CX), Y12
-	VMOVUPS       96(CX), Y13
-	VPSLLW        $0x02, Y12, Y15
-	VPTERNLOGD    $0xd8, Y31, Y13, Y15
-	VPANDD        Y30, Y15, Y15
-	VMOVAPS       Y6, Y14
-	VPDPBUSD      Y5, Y15, Y14
-	VCVTDQ2PS     Y14, Y14
-	VPERMPS       Y4, Y28, Y15
-	VFMADD231PS   Y15, Y14, Y0
-	VPSRLW        $0x02, Y12, Y12
-	VPSRLW        $0x04, Y13, Y13
-	VPTERNLOGD    $0xd8, Y31, Y13, Y12
-	VPANDD        Y30, Y12, Y12
-	VMOVAPS       Y8, Y13
-	VPDPBUSD      Y7, Y12, Y13
-	VCVTDQ2PS     Y13, Y13
-	VPERMPS       Y4, Y26, Y4
-	VFMADD231PS   Y4, Y13, Y0
-	VMOVUPS       160(DX), Y4
-	VMOVUPS       96(DX), Y12
-	VPSLLW        $0x02, Y4, Y14
-	VPTERNLOGD    $0xd8, Y31, Y12, Y14
-	VPANDD        Y30, Y14, Y14
-	VMOVAPS       Y6, Y13
-	VPDPBUSD      Y5, Y14, Y13
-	VCVTDQ2PS     Y13, Y13
-	VPERMPS       Y9, Y28, Y14
-	VFMADD231PS   Y14, Y13, Y1
-	VPSRLW        $0x02, Y4, Y4
-	VPSRLW        $0x04, Y12, Y12
-	VPTERNLOGD    $0xd8, Y31, Y12, Y4
-	VPANDD        Y30, Y4, Y4
-	VMOVAPS       Y8, Y12
-	VPDPBUSD      Y7, Y4, Y12
-	VCVTDQ2PS     Y12, Y12
-	VPERMPS       Y9, Y26, Y4
-	VFMADD231PS   Y4, Y12, Y1
-	VMOVUPS       160(BX), Y4
-	VMOVUPS       96(BX), Y9
-	VPSLLW        $0x02, Y4, Y13
-	VPTERNLOGD    $0xd8, Y31, Y9, Y13
-	VPANDD        Y30, Y13, Y13
-	VMOVAPS       Y6, Y12
-	VPDPBUSD      Y5, Y13, Y12
-	VCVTDQ2PS     Y12, Y12
-	VPERMPS       Y10, Y28, Y13
-	VFMADD231PS   Y13, Y12, Y2
-	VPSRLW        $0x02, Y4, Y4
-	VPSRLW        $0x04, Y9, Y9
-	VPTERNLOGD    $0xd8, Y31, Y9, Y4
-	VPANDD        Y30, Y4, Y4
-	VMOVAPS       Y8, Y9
-	VPDPBUSD      Y7, Y4, Y9
-	VCVTDQ2PS     Y9, Y9
-	VPERMPS       Y10, Y26, Y4
-	VFMADD231PS   Y4, Y9, Y2
-	VMOVUPS       160(SI), Y4
-	VMOVUPS       96(SI), Y9
-	VPSLLW        $0x02, Y4, Y10
-	VPTERNLOGD    $0xd8, Y31, Y9, Y10
-	VPANDD        Y30, Y10, Y10
-	VMOVAPS       Y6, Y6
-	VPDPBUSD      Y5, Y10, Y6
-	VCVTDQ2PS     Y6, Y6
-	VPERMPS       Y11, Y28, Y5
-	VFMADD231PS   Y5, Y6, Y3
-	VPSRLW        $0x02, Y4, Y4
-	VPSRLW        $0x04, Y9, Y9
-	VPTERNLOGD    $0xd8, Y31, Y9, Y4
-	VPANDD        Y30, Y4, Y4
-	VMOVAPS       Y8, Y5
-	VPDPBUSD      Y7, Y4, Y5
-	VCVTDQ2PS     Y5, Y5
-	VPERMPS       Y11, Y26, Y4
-	VFMADD231PS   Y4, Y5, Y3
-	PREFETCHT0    (CX)(AX*1)
-	PREFETCHT0    64(CX)(AX*1)
-	PREFETCHT0    128(CX)(AX*1)
-	PREFETCHT0    192(CX)(AX*1)
-	PREFETCHT0    (DX)(AX*1)
-	PREFETCHT0    64(DX)(AX*1)
-	PREFETCHT0    128(DX)(AX*1)
-	PREFETCHT0    192(DX)(AX*1)
-	PREFETCHT0    (BX)(AX*1)
-	PREFETCHT0    64(BX)(AX*1)
-	PREFETCHT0    128(BX)(AX*1)
-	PREFETCHT0    192(BX)(AX*1)
-	PREFETCHT0    (SI)(AX*1)
-	PREFETCHT0    64(SI)(AX*1)
-	PREFETCHT0    128(SI)(AX*1)
-	PREFETCHT0    192(SI)(AX*1)
-	ADDQ          $0x000000d2, CX
-	ADDQ          $0x000000d2, DX
-	ADDQ          $0x000000d2, BX
-	ADDQ          $0x000000d2, SI
-	ADDQ          $0x00000100, DI
-	ADDQ          $0x00000100, R9
-	ADDQ          $0x00000020, R8
-	DECQ          128(SP)
-	JNE           each
-	VEXTRACTF128  $0x01, Y0, X4
-	VADDPS        X4, X0, X4
-	VPERMILPS     $0x0e, X4, X0
-	VADDPS        X0, X4, X4
-	VPERMILPS     $0x01, X4, X0
-	VADDSS        X0, X4, X4
-	VEXTRACTF128  $0x01, Y1, X0
-	VADDPS        X0, X1, X0
-	VPERMILPS     $0x0e, X0, X1
-	VADDPS        X1, X0, X0
-	VPERMILPS     $0x01, X0, X1
-	VADDSS        X1, X0, X0
-	VEXTRACTF128  $0x01, Y2, X1
-	VADDPS        X1, X2, X1
-	VPERMILPS     $0x0e, X1, X2
-	VADDPS        X2, X1, X1
-	VPERMILPS     $0x01, X1, X2
-	VADDSS        X2, X1, X1
-	VEXTRACTF128  $0x01, Y3, X2
-	VADDPS        X2, X3, X2
-	VPERMILPS     $0x0e, X2, X3
-	VADDPS        X3, X2, X2
-	VPERMILPS     $0x01, X2, X3
-	VADDSS        X3, X2, X2
-	MOVQ          dst+0(FP), R8
-	MOVQ          lead+8(FP), DI
-	VMOVSS        X4, (R8)
-	LEAQ          (R8)(DI*4), R8
-	VMOVSS        X0, (R8)
-	LEAQ          (R8)(DI*4), R8
-	VMOVSS        X1, (R8)
-	LEAQ          (R8)(DI*4), R8
-	VMOVSS        X2, (R8)
-	ADDQ          $0x04, dst+0(FP)
-	MOVQ          stride+32(FP), DI
-	ADDQ          DI, w+16(FP)
-	DECQ          rows+40(FP)
-	JNE           row
+	VPMOVZXDQ       (R9), Z4
+	VMOVSLDUP       Z4, Z4
+	VPBROADCASTW    208(DX), Y6
+	VCVTPH2PS       Y6, Z6
+	VPMOVSXBD       192(DX), Z5
+	VCVTDQ2PS       Z5, Z5
+	VMULPS          Z6, Z5, Z5
+	VMULPS          Z4, Z5, Z5
+	VPBROADCASTW    208(BX), Y7
+	VCVTPH2PS       Y7, Z7
+	VPMOVSXBD       192(BX), Z6
+	VCVTDQ2PS       Z6, Z6
+	VMULPS          Z7, Z6, Z6
+	VMULPS          Z4, Z6, Z6
+	VPBROADCASTW    208(SI), Y8
+	VCVTPH2PS       Y8, Z8
+	VPMOVSXBD       192(SI), Z7
+	VCVTDQ2PS       Z7, Z7
+	VMULPS          Z8, Z7, Z7
+	VMULPS          Z4, Z7, Z7
+	VPBROADCASTW    208(DI), Y9
+	VCVTPH2PS       Y9, Z9
+	VPMOVSXBD       192(DI), Z8
+	VCVTDQ2PS       Z8, Z8
+	VMULPS          Z9, Z8, Z8
+	VMULPS          Z4, Z8, Z8
+	VMOVDQU32       (R8), Z4
+	VMOVDQA32       Z26, Z9
+	VPDPBUSD        Z4, Z29, Z9
+	VPSUBD          Z9, Z26, Z9
+	VMOVDQU32       64(R8), Z10
+	VMOVDQA32       Z26, Z11
+	VPDPBUSD        Z10, Z29, Z11
+	VPSUBD          Z11, Z26, Z11
+	VBROADCASTI64X4 128(DX), Z12
+	VMOVDQU32       (DX), Z13
+	VPSLLVW         Z28, Z12, Z14
+	VPTERNLOGD      $0xd8, Z31, Z13, Z14
+	VPANDD          Z30, Z14, Z14
+	VMOVDQA32       Z9, Z15
+	VPDPBUSD        Z4, Z14, Z15
+	VCVTDQ2PS       Z15, Z15
+	VPERMPS         Z5, Z21, Z14
+	VFMADD231PS     Z14, Z15, Z0
+	VPSRLVW         Z27, Z12, Z12
+	VPSRLW          $0x04, Z13, Z13
+	VPTERNLOGD      $0xd8, Z31, Z13, Z12
+	VPANDD          Z30, Z12, Z12
+	VMOVDQA32       Z11, Z13
+	VPDPBUSD        Z10, Z12, Z13
+	VCVTDQ2PS       Z13, Z13
+	VPERMPS         Z5, Z20, Z12
+	VFMADD231PS     Z12, Z13, Z0
+	VBROADCASTI64X4 128(BX), Z12
+	VMOVDQU32       (BX), Z13
+	VPSLLVW         Z28, Z12, Z14
+	VPTERNLOGD      $0xd8, Z31, Z13, Z14
+	VPANDD          Z30, Z14, Z14
+	VMOVDQA32       Z9, Z15
+	VPDPBUSD        Z4, Z14, Z15
+	VCVTDQ2PS       Z15, Z15
+	VPERMPS         Z6, Z21, Z14
+	VFMADD231PS     Z14, Z15, Z1
+	VPSRLVW         Z27, Z12, Z12
+	VPSRLW          $0x04, Z13, Z13
+	VPTERNLOGD      $0xd8, Z31, Z13, Z12
+	VPANDD          Z30, Z12, Z12
+	VMOVDQA32       Z11, Z13
+	VPDPBUSD        Z10, Z12, Z13
+	VCVTDQ2PS       Z13, Z13
+	VPERMPS         Z6, Z20, Z12
+	VFMADD231PS     Z12, Z13, Z1
+	VBROADCASTI64X4 128(SI), Z12
+	VMOVDQU32       (SI), Z13
+	VPSLLVW         Z28, Z12, Z14
+	VPTERNLOGD      $0xd8, Z31, Z13, Z14
+	VPANDD          Z30, Z14, Z14
+	VMOVDQA32       Z9, Z15
+	VPDPBUSD        Z4, Z14, Z15
+	VCVTDQ2PS       Z15, Z15
+	VPERMPS         Z7, Z21, Z14
+	VFMADD231PS     Z14, Z15, Z2
+	VPSRLVW         Z27, Z12, Z12
+	VPSRLW          $0x04, Z13, Z13
+	VPTERNLOGD      $0xd8, Z31, Z13, Z12
+	VPANDD          Z30, Z12, Z12
+	VMOVDQA32       Z11, Z13
+	VPDPBUSD        Z10, Z12, Z13
+	VCVTDQ2PS       Z13, Z13
+	VPERMPS         Z7, Z20, Z12
+	VFMADD231PS     Z12, Z13, Z2
+	VBROADCASTI64X4 128(DI), Z12
+	VMOVDQU32       (DI), Z13
+	VPSLLVW         Z28, Z12, Z14
+	VPTERNLOGD      $0xd8, Z31, Z13, Z14
+	VPANDD          Z30, Z14, Z14
+	VMOVDQA32       Z9, Z9
+	VPDPBUSD        Z4, Z14, Z9
+	VCVTDQ2PS       Z9, Z9
+	VPERMPS         Z8, Z21, Z4
+	VFMADD231PS     Z4, Z9, Z3
+	VPSRLVW         Z27, Z12, Z4
+	VPSRLW          $0x04, Z13, Z13
+	VPTERNLOGD      $0xd8, Z31, Z13, Z4
+	VPANDD          Z30, Z4, Z4
+	VMOVDQA32       Z11, Z9
+	VPDPBUSD        Z10, Z4, Z9
+	VCVTDQ2PS       Z9, Z9
+	VPERMPS         Z8, Z20, Z4
+	VFMADD231PS     Z4, Z9, Z3
+	VMOVDQU32       128(R8), Z4
+	VMOVDQA32       Z26, Z9
+	VPDPBUSD        Z4, Z29, Z9
+	VPSUBD          Z9, Z26, Z9
+	VMOVDQU32       192(R8), Z10
+	VMOVDQA32       Z26, Z11
+	VPDPBUSD        Z10, Z29, Z11
+	VPSUBD          Z11, Z26, Z11
+	VBROADCASTI64X4 160(DX), Z12
+	VMOVDQU32       64(DX), Z13
+	VPSLLVW         Z28, Z12, Z14
+	VPTERNLOGD      $0xd8, Z31, Z13, Z14
+	VPANDD          Z30, Z14, Z14
+	VMOVDQA32       Z9, Z15
+	VPDPBUSD        Z4, Z14, Z15
+	VCVTDQ2PS       Z15, Z15
+	VPERMPS         Z5, Z19, Z14
+	VFMADD231PS     Z14, Z15, Z0
+	VPSRLVW         Z27, Z12, Z12
+	VPSRLW          $0x04, Z13, Z13
+	VPTERNLOGD      $0xd8, Z31, Z13, Z12
+	VPANDD          Z30, Z12, Z12
+	VMOVDQA32       Z11, Z13
+	VPDPBUSD        Z10, Z12, Z13
+	VCVTDQ2PS       Z13, Z13
+	VPERMPS         Z5, Z18, Z5
+	VFMADD231PS     Z5, Z13, Z0
+	VBROADCASTI64X4 160(BX), Z5
+	VMOVDQU32       64(BX), Z12
+	VPSLLVW         Z28, Z5, Z13
+	VPTERNLOGD      $0xd8, Z31, Z12, Z13
+	VPANDD          Z30, Z13, Z13
+	VMOVDQA32       Z9, Z14
+	VPDPBUSD        Z4, Z13, Z14
+	VCVTDQ2PS       Z14, Z14
+	VPERMPS         Z6, Z19, Z13
+	VFMADD231PS     Z13, Z14, Z1
+	VPSRLVW         Z27, Z5, Z5
+	VPSRLW          $0x04, Z12, Z12
+	VPTERNLOGD      $0xd8, Z31, Z12, Z5
+	VPANDD          Z30, Z5, Z5
+	VMOVDQA32       Z11, Z12
+	VPDPBUSD        Z10, Z5, Z12
+	VCVTDQ2PS       Z12, Z12
+	VPERMPS         Z6, Z18, Z5
+	VFMADD231PS     Z5, Z12, Z1
+	VBROADCASTI64X4 160(SI), Z5
+	VMOVDQU32       64(SI), Z6
+	VPSLLVW         Z28, Z5, Z12
+	VPTERNLOGD      $0xd8, Z31, Z6, Z12
+	VPANDD          Z30, Z12, Z12
+	VMOVDQA32       Z9, Z13
+	VPDPBUSD        Z4, Z12, Z13
+	VCVTDQ2PS       Z13, Z13
+	VPERMPS         Z7, Z19, Z12
+	VFMADD231PS     Z12, Z13, Z2
+	VPSRLVW         Z27, Z5, Z5
+	VPSRLW          $0x04, Z6, Z6
+	VPTERNLOGD      $0xd8, Z31, Z6, Z5
+	VPANDD          Z30, Z5, Z5
+	VMOVDQA32       Z11, Z6
+	VPDPBUSD        Z10, Z5, Z6
+	VCVTDQ2PS       Z6, Z6
+	VPERMPS         Z7, Z18, Z5
+	VFMADD231PS     Z5, Z6, Z2
+	VBROADCASTI64X4 160(DI), Z5
+	VMOVDQU32       64(DI), Z6
+	VPSLLVW         Z28, Z5, Z7
+	VPTERNLOGD      $0xd8, Z31, Z6, Z7
+	VPANDD          Z30, Z7, Z7
+	VMOVDQA32       Z9, Z9
+	VPDPBUSD        Z4, Z7, Z9
+	VCVTDQ2PS       Z9, Z9
+	VPERMPS         Z8, Z19, Z4
+	VFMADD231PS     Z4, Z9, Z3
+	VPSRLVW         Z27, Z5, Z4
+	VPSRLW          $0x04, Z6, Z6
+	VPTERNLOGD      $0xd8, Z31, Z6, Z4
+	VPANDD          Z30, Z4, Z4
+	VMOVDQA32       Z11, Z5
+	VPDPBUSD        Z10, Z4, Z5
+	VCVTDQ2PS       Z5, Z5
+	VPERMPS         Z8, Z18, Z4
+	VFMADD231PS     Z4, Z5, Z3
+	PREFETCHT0      (DX)(CX*1)
+	PREFETCHT0      64(DX)(CX*1)
+	PREFETCHT0      128(DX)(CX*1)
+	PREFETCHT0      192(DX)(CX*1)
+	PREFETCHT0      (BX)(CX*1)
+	PREFETCHT0      64(BX)(CX*1)
+	PREFETCHT0      128(BX)(CX*1)
+	PREFETCHT0      192(BX)(CX*1)
+	PREFETCHT0      (SI)(CX*1)
+	PREFETCHT0      64(SI)(CX*1)
+	PREFETCHT0      128(SI)(CX*1)
+	PREFETCHT0      192(SI)(CX*1)
+	PREFETCHT0      (DI)(CX*1)
+	PREFETCHT0      64(DI)(CX*1)
+	PREFETCHT0      128(DI)(CX*1)
+	PREFETCHT0      192(DI)(CX*1)
+	ADDQ            $0x000000d2, DX
+	ADDQ            $0x000000d2, BX
+	ADDQ            $0x000000d2, SI
+	ADDQ            $0x000000d2, DI
+	ADDQ            $0x00000100, R8
+	ADDQ            $0x00000020, R9
+	DECQ            AX
+	JNE             each
+	VEXTRACTF64X4   $0x01, Z0, Y4
+	VADDPS          Y4, Y0, Y4
+	VEXTRACTF128    $0x01, Y4, X5
+	VADDPS          X5, X4, X5
+	VPERMILPS       $0x0e, X5, X4
+	VADDPS          X4, X5, X5
+	VPERMILPS       $0x01, X5, X4
+	VADDSS          X4, X5, X5
+	VEXTRACTF64X4   $0x01, Z1, Y4
+	VADDPS          Y4, Y1, Y4
+	VEXTRACTF128    $0x01, Y4, X6
+	VADDPS          X6, X4, X6
+	VPERMILPS       $0x0e, X6, X4
+	VADDPS          X4, X6, X6
+	VPERMILPS       $0x01, X6, X4
+	VADDSS          X4, X6, X6
+	VEXTRACTF64X4   $0x01, Z2, Y4
+	VADDPS          Y4, Y2, Y4
+	VEXTRACTF128    $0x01, Y4, X7
+	VADDPS          X7, X4, X7
+	VPERMILPS       $0x0e, X7, X4
+	VADDPS          X4, X7, X7
+	VPERMILPS       $0x01, X7, X4
+	VADDSS          X4, X7, X7
+	VEXTRACTF64X4   $0x01, Z3, Y4
+	VADDPS          Y4, Y3, Y4
+	VEXTRACTF128    $0x01, Y4, X8
+	VADDPS          X8, X4, X8
+	VPERMILPS       $0x0e, X8, X4
+	VADDPS          X4, X8, X8
+	VPERMILPS       $0x01, X8, X4
+	VADDSS          X4, X8, X8
+	MOVQ            dst+0(FP), R9
+	MOVQ            lead+8(FP), R8
+	VMOVSS          X5, (R9)
+	LEAQ            (R9)(R8*4), R9
+	VMOVSS          X6, (R9)
+	LEAQ            (R9)(R8*4), R9
+	VMOVSS          X7, (R9)
+	LEAQ            (R9)(R8*4), R9
+	VMOVSS          X8, (R9)
+	ADDQ            $0x04, dst+0(FP)
+	MOVQ            stride+32(FP), R8
+	ADDQ            R8, w+16(FP)
+	DECQ            rows+40(FP)
+	JNE             row
 	VZEROUPPER
 	RET
 
@@ -11179,45 +11141,95 @@ DATA c3f3f3f3f<>+56(SB)/4, $0x3f3f3f3f
 DATA c3f3f3f3f<>+60(SB)/4, $0x3f3f3f3f
 GLOBL c3f3f3f3f<>(SB), RODATA|NOPTR, $64
 
-DATA laneOrder0<>+0(SB)/4, $0x00000000
-DATA laneOrder0<>+4(SB)/4, $0x00000000
-DATA laneOrder0<>+8(SB)/4, $0x00000000
-DATA laneOrder0<>+12(SB)/4, $0x00000000
-DATA laneOrder0<>+16(SB)/4, $0x00000001
-DATA laneOrder0<>+20(SB)/4, $0x00000001
-DATA laneOrder0<>+24(SB)/4, $0x00000001
-DATA laneOrder0<>+28(SB)/4, $0x00000001
-GLOBL laneOrder0<>(SB), RODATA|NOPTR, $32
+DATA leftShifts<>+0(SB)/4, $0x00040004
+DATA leftShifts<>+4(SB)/4, $0x00040004
+DATA leftShifts<>+8(SB)/4, $0x00040004
+DATA leftShifts<>+12(SB)/4, $0x00040004
+DATA leftShifts<>+16(SB)/4, $0x00040004
+DATA leftShifts<>+20(SB)/4, $0x00040004
+DATA leftShifts<>+24(SB)/4, $0x00040004
+DATA leftShifts<>+28(SB)/4, $0x00040004
+DATA leftShifts<>+32(SB)/4, $0x00020002
+DATA leftShifts<>+36(SB)/4, $0x00020002
+DATA leftShifts<>+40(SB)/4, $0x00020002
+DATA leftShifts<>+44(SB)/4, $0x00020002
+DATA leftShifts<>+48(SB)/4, $0x00020002
+DATA leftShifts<>+52(SB)/4, $0x00020002
+DATA leftShifts<>+56(SB)/4, $0x00020002
+DATA leftShifts<>+60(SB)/4, $0x00020002
+GLOBL leftShifts<>(SB), RODATA|NOPTR, $64
 
-DATA laneOrder1<>+0(SB)/4, $0x00000002
-DATA laneOrder1<>+4(SB)/4, $0x00000002
-DATA laneOrder1<>+8(SB)/4, $0x00000002
-DATA laneOrder1<>+12(SB)/4, $0x00000002
-DATA laneOrder1<>+16(SB)/4, $0x00000003
-DATA laneOrder1<>+20(SB)/4, $0x00000003
-DATA laneOrder1<>+24(SB)/4, $0x00000003
-DATA laneOrder1<>+28(SB)/4, $0x00000003
-GLOBL laneOrder1<>(SB), RODATA|NOPTR, $32
+DATA rightShifts<>+0(SB)/4, $0x00000000
+DATA rightShifts<>+4(SB)/4, $0x00000000
+DATA rightShifts<>+8(SB)/4, $0x00000000
+DATA rightShifts<>+12(SB)/4, $0x00000000
+DATA rightShifts<>+16(SB)/4, $0x00000000
+DATA rightShifts<>+20(SB)/4, $0x00000000
+DATA rightShifts<>+24(SB)/4, $0x00000000
+DATA rightShifts<>+28(SB)/4, $0x00000000
+DATA rightShifts<>+32(SB)/4, $0x00020002
+DATA rightShifts<>+36(SB)/4, $0x00020002
+DATA rightShifts<>+40(SB)/4, $0x00020002
+DATA rightShifts<>+44(SB)/4, $0x00020002
+DATA rightShifts<>+48(SB)/4, $0x00020002
+DATA rightShifts<>+52(SB)/4, $0x00020002
+DATA rightShifts<>+56(SB)/4, $0x00020002
+DATA rightShifts<>+60(SB)/4, $0x00020002
+GLOBL rightShifts<>(SB), RODATA|NOPTR, $64
 
-DATA laneOrder2<>+0(SB)/4, $0x00000004
-DATA laneOrder2<>+4(SB)/4, $0x00000004
-DATA laneOrder2<>+8(SB)/4, $0x00000004
-DATA laneOrder2<>+12(SB)/4, $0x00000004
-DATA laneOrder2<>+16(SB)/4, $0x00000005
-DATA laneOrder2<>+20(SB)/4, $0x00000005
-DATA laneOrder2<>+24(SB)/4, $0x00000005
-DATA laneOrder2<>+28(SB)/4, $0x00000005
-GLOBL laneOrder2<>(SB), RODATA|NOPTR, $32
+DATA fourfold1<>+0(SB)/4, $0x00000004
+DATA fourfold1<>+4(SB)/4, $0x00000004
+DATA fourfold1<>+8(SB)/4, $0x00000004
+DATA fourfold1<>+12(SB)/4, $0x00000004
+DATA fourfold1<>+16(SB)/4, $0x00000005
+DATA fourfold1<>+20(SB)/4, $0x00000005
+DATA fourfold1<>+24(SB)/4, $0x00000005
+DATA fourfold1<>+28(SB)/4, $0x00000005
+DATA fourfold1<>+32(SB)/4, $0x00000006
+DATA fourfold1<>+36(SB)/4, $0x00000006
+DATA fourfold1<>+40(SB)/4, $0x00000006
+DATA fourfold1<>+44(SB)/4, $0x00000006
+DATA fourfold1<>+48(SB)/4, $0x00000007
+DATA fourfold1<>+52(SB)/4, $0x00000007
+DATA fourfold1<>+56(SB)/4, $0x00000007
+DATA fourfold1<>+60(SB)/4, $0x00000007
+GLOBL fourfold1<>(SB), RODATA|NOPTR, $64
 
-DATA laneOrder3<>+0(SB)/4, $0x00000006
-DATA laneOrder3<>+4(SB)/4, $0x00000006
-DATA laneOrder3<>+8(SB)/4, $0x00000006
-DATA laneOrder3<>+12(SB)/4, $0x00000006
-DATA laneOrder3<>+16(SB)/4, $0x00000007
-DATA laneOrder3<>+20(SB)/4, $0x00000007
-DATA laneOrder3<>+24(SB)/4, $0x00000007
-DATA laneOrder3<>+28(SB)/4, $0x00000007
-GLOBL laneOrder3<>(SB), RODATA|NOPTR, $32
+DATA fourfold2<>+0(SB)/4, $0x00000008
+DATA fourfold2<>+4(SB)/4, $0x00000008
+DATA fourfold2<>+8(SB)/4, $0x00000008
+DATA fourfold2<>+12(SB)/4, $0x00000008
+DATA fourfold2<>+16(SB)/4, $0x00000009
+DATA fourfold2<>+20(SB)/4, $0x00000009
+DATA fourfold2<>+24(SB)/4, $0x00000009
+DATA fourfold2<>+28(SB)/4, $0x00000009
+DATA fourfold2<>+32(SB)/4, $0x0000000a
+DATA fourfold2<>+36(SB)/4, $0x0000000a
+DATA fourfold2<>+40(SB)/4, $0x0000000a
+DATA fourfold2<>+44(SB)/4, $0x0000000a
+DATA fourfold2<>+48(SB)/4, $0x0000000b
+DATA fourfold2<>+52(SB)/4, $0x0000000b
+DATA fourfold2<>+56(SB)/4, $0x0000000b
+DATA fourfold2<>+60(SB)/4, $0x0000000b
+GLOBL fourfold2<>(SB), RODATA|NOPTR, $64
+
+DATA fourfold3<>+0(SB)/4, $0x0000000c
+DATA fourfold3<>+4(SB)/4, $0x0000000c
+DATA fourfold3<>+8(SB)/4, $0x0000000c
+DATA fourfold3<>+12(SB)/4, $0x0000000c
+DATA fourfold3<>+16(SB)/4, $0x0000000d
+DATA fourfold3<>+20(SB)/4, $0x0000000d
+DATA fourfold3<>+24(SB)/4, $0x0000000d
+DATA fourfold3<>+28(SB)/4, $0x0000000d
+DATA fourfold3<>+32(SB)/4, $0x0000000e
+DATA fourfold3<>+36(SB)/4, $0x0000000e
+DATA fourfold3<>+40(SB)/4, $0x0000000e
+DATA fourfold3<>+44(SB)/4, $0x0000000e
+DATA fourfold3<>+48(SB)/4, $0x0000000f
+DATA fourfold3<>+52(SB)/4, $0x0000000f
+DATA fourfold3<>+56(SB)/4, $0x0000000f
+DATA fourfold3<>+60(SB)/4, $0x0000000f
+GLOBL fourfold3<>(SB), RODATA|NOPTR, $64
 
 // func dotBytesQ8_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+

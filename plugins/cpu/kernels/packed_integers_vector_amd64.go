@@ -101,14 +101,15 @@ func dotBytesAVX2Set() map[dtype.DType]byteDot {
 	}
 }
 
-// dotBytesVNNISet returns the routines for VNNI. They add 128 to signed weights, because VPDPBUSD takes one unsigned operand.
+// dotBytesVNNISet returns the routines for VNNI and VBMI. They add 128 to signed weights, because VPDPBUSD takes one unsigned operand. Those without an
+// excess make up for that themselves.
 func dotBytesVNNISet() map[dtype.DType]byteDot {
 	return map[dtype.DType]byteDot{
-		dtype.Q8_0: dotBytesOf(dtype.Q8_0, 128, dotBytesQ8_0VNNI), dtype.Q4_0: dotBytesOf(dtype.Q4_0, 8, dotBytesQ4_0VNNI),
+		dtype.Q8_0: dotBytesOf(dtype.Q8_0, 0, dotBytesQ8_0VNNI), dtype.Q4_0: dotBytesOf(dtype.Q4_0, 0, dotBytesQ4_0VNNI),
 		dtype.Q4_1: dotBytesOf(dtype.Q4_1, 0, dotBytesQ4_1VNNI), dtype.Q5_0: dotBytesOf(dtype.Q5_0, 128, dotBytesQ5_0VNNI),
 		dtype.Q5_1: dotBytesOf(dtype.Q5_1, 0, dotBytesQ5_1VNNI), dtype.Q2_K: dotBytesOf(dtype.Q2_K, 0, dotBytesQ2_KVNNI),
 		dtype.Q3_K: dotBytesOf(dtype.Q3_K, 128, dotBytesQ3_KVNNI), dtype.Q4_K: dotBytesOf(dtype.Q4_K, 0, dotBytesQ4_KVNNI),
-		dtype.Q5_K: dotBytesOf(dtype.Q5_K, 0, dotBytesQ5_KVNNI), dtype.Q6_K: dotBytesOf(dtype.Q6_K, 32, dotBytesQ6_KVNNI),
+		dtype.Q5_K: dotBytesOf(dtype.Q5_K, 0, dotBytesQ5_KVNNI), dtype.Q6_K: dotBytesOf(dtype.Q6_K, 0, dotBytesQ6_KVNNI),
 		dtype.Q8_K: dotBytesOf(dtype.Q8_K, 128, dotBytesQ8_KVNNI), dtype.IQ4_NL: dotBytesOf(dtype.IQ4_NL, 128, dotBytesIQ4_NLVNNI),
 		dtype.IQ4_XS: dotBytesOf(dtype.IQ4_XS, 128, dotBytesIQ4_XSVNNI), dtype.MXFP4: dotBytesOf(dtype.MXFP4, 128, dotBytesMXFP4VNNI),
 	}

@@ -113,7 +113,10 @@ func avx512bf16() *isa {
 	s.pair = pairOf(s.lanes, pairBF16)
 	s.halfLoop = pairsPeak
 	if cpu.X86.HasAVX512VNNI {
-		s.integerFormats, s.dotBytes = signedIntegers(multiplyIntegersVNNI), dotBytesVNNISet()
+		s.integerFormats = signedIntegers(multiplyIntegersVNNI)
+		if cpu.X86.HasAVX512VBMI {
+			s.dotBytes = dotBytesVNNISet()
+		}
 	}
 	return s
 }

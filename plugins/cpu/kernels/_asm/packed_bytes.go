@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 
 	. "github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/ir"
@@ -11,22 +10,22 @@ import (
 )
 
 // genPackedBytes writes products of packed weights and a vector of bytes, for AVX2 and for AVX-512 with VNNI. Both use vectors of 32 bytes,
-// because a block of most formats has no more, but for those of blockPair.
+// because a block of most formats has no more, but for those of blockPair, blockQuad and wideBlock.
 func genPackedBytes(v vec) {
-	own := map[string]func(*byteBlock){"Q4_K": (*byteBlock).sixteenfold4_K, "Q6_K": (*byteBlock).joined6_K}
-	if !v.wide() {
-		own = acrossRows
-	}
 	for _, f := range integerFormats {
-		if v.wide() && (f.name == "Q4_0" || f.name == "Q8_0") {
-			blockPair{f, f.name == "Q4_0"}.dot()
-			continue
+		_, wide := wideBlocks[f.name]
+		switch {
+		case v.wide() && wide:
+			(&wideBlock{integerFormat: f}).dot()
+		case v.wide() && f.name == "Q8_0":
+			blockPair{f}.dot()
+		case v.wide() && f.name == "Q4_0":
+			blockQuad{f}.dot()
+		case !v.wide() && acrossRows[f.name] != nil:
+			byteDot(f, v, acrossRows[f.name])
+		default:
+			byteDot(f, v, bytesOf(f))
 		}
-		body := own[f.name]
-		if body == nil {
-			body = bytesOf(f)
-		}
-		byteDot(f, v, body)
 	}
 }
 
@@ -42,8 +41,6 @@ type byteBlock struct {
 	row                 int
 	rows                streams                // pointers to the rows: w is rows[row]
 	sum                 [dotStreams]VecVirtual // the acc of each row
-	scales              [dotStreams]VecVirtual // for q6_K: 16 scales of each row
-	rowScale            VecVirtual             // for q4_K and q6_K: the scales of the block's activations. All rows share them
 	across              rowsOfBlocks
 }
 
@@ -95,65 +92,13 @@ func (p *byteBlock) signedSums(w VecVirtual, i int) VecVirtual {
 	return t
 }
 
-// bytesConstants loads the constants of the bodies for VNNI into registers.
-func bytesConstants(f integerFormat) {
-	switch f.name {
-	case "Q4_K":
-		VPBROADCASTD(bytesConst(0x0f), Y31)
-		VPBROADCASTD(bytesConst(0xf0), Y30)
-		sixesConstants()
-		VMOVUPS(dwords("sixteenthOdd", math.Float32bits(1), math.Float32bits(1.0/16)), Y29)
-	case "Q6_K":
-		VPBROADCASTD(bytesConst(0x0f), Y31)
-		VPBROADCASTD(bytesConst(0x3f), Y30)
-		for i, r := range []Register{Y29, Y28, Y27, Y26} {
-			VMOVDQU32(pairOrder(i), r)
-		}
-	}
-}
-
 // nibbleTable returns a constant of eight dwords: low in the lower half of the vector, for low nibbles, and high in the upper half.
 func nibbleTable(name string, low, high uint32) Mem {
 	return lanesConst(name, 8, func(l int) uint32 { return []uint32{low, high}[l/4] })
 }
 
-func vpdpbusd(x Op, u, t VecVirtual) {
+func vpdpbusd(x Op, u, t Register) {
 	Instruction(&ir.Instruction{Opcode: "VPDPBUSD", Operands: []Op{x, u, t}, Inputs: []Op{x, u, t}, Outputs: []Op{t}, ISA: []string{"AVX512VNNI", "AVX512VL"}})
-}
-
-// sixteenfold4_K is the body of Q4_K, without shifts of nibbles. High nibbles stay in place, as 16 times their value, and the scale of their
-// activations is divided by 16. It unpacks the scales row by row. At the last row, it multiplies all rows, which share loaded activations.
-func (p *byteBlock) sixteenfold4_K() {
-	if p.row == 0 {
-		p.rowScale = YMM()
-		VMULPS(Mem{Base: p.dx}, Y29, p.rowScale)
-	}
-	s, m := unpackSixes(p.at)
-	VMULPS(p.rowScale, s, s)
-	VMOVUPS(s, p.room.Offset(32*p.row))
-	VFMADD231PS(Mem{Base: p.xs}, m, p.lows)
-	if p.row < dotStreams-1 {
-		return
-	}
-	for c := range 4 {
-		var in [2]VecVirtual
-		for h := range in {
-			in[h] = YMM()
-			VMOVDQU(Mem{Base: p.x, Disp: 64*c + 32*h}, in[h])
-		}
-		for row, w := range p.rows {
-			x := YMM()
-			VMOVDQU(Mem{Base: w, Disp: p.off + 16 + 32*c}, x)
-			for h, mask := range []Register{Y31, Y30} {
-				u, t := YMM(), YMM()
-				VPANDD(mask, x, u)
-				VPXOR(t, t, t)
-				vpdpbusd(in[h], u, t)
-				VCVTDQ2PS(t, t)
-				VFMADD231PS_BCST(p.room.Offset(32*row+4*(2*c+h)), t, p.sum[row])
-			}
-		}
-	}
 }
 
 // dwords returns a constant of eight dwords, in which the numbers repeat.
@@ -161,83 +106,13 @@ func dwords(name string, numbers ...uint32) Mem {
 	return lanesConst(name, 8, func(l int) uint32 { return numbers[l%len(numbers)] })
 }
 
-// pairOrder returns the indices of a permutation that repeats lanes 2i and 2i+1 four times each. That of doubled repeats each lane of a half
-// twice.
-func pairOrder(i int) Mem {
-	return laneOrder(i, func(l int) int { return 2*i + l/4 })
-}
-
+// doubled returns the indices of a permutation that repeats each lane of a half twice.
 func doubled(half int) Mem {
 	return laneOrder(4+half, func(l int) int { return 4*half + l/2 })
 }
 
 func laneOrder(n int, lane func(l int) int) Mem {
 	return lanesConst(fmt.Sprint("laneOrder", n), 8, func(l int) uint32 { return uint32(lane(l)) })
-}
-
-// joined6_K is the body of Q6_K. It computes the scales row by row. At the last row, it multiplies all rows, which share loaded activations.
-func (p *byteBlock) joined6_K() {
-	if p.row == 0 {
-		p.rowScale = ZMM()
-		VPMOVZXDQ(Mem{Base: p.dx}, p.rowScale) // each scale twice: the activations have one for 32 values
-		VMOVSLDUP(p.rowScale, p.rowScale)
-	}
-	s, d := ZMM(), ZMM()
-	VPBROADCASTW(p.at(208), d.AsY())
-	VCVTPH2PS(d.AsY(), d)
-	VPMOVSXBD(p.at(192), s)
-	VCVTDQ2PS(s, s)
-	VMULPS(d, s, s)
-	VMULPS(p.rowScale, s, s)
-	p.scales[p.row] = s
-	if p.row < dotStreams-1 {
-		return
-	}
-	var upperScales [dotStreams]VecVirtual
-	for row := range upperScales {
-		upperScales[row] = YMM()
-		VEXTRACTF32X8(Imm(1), p.scales[row], upperScales[row])
-	}
-	order := []Register{Y29, Y28, Y27, Y26}
-	for h := range 2 {
-		for part := range 2 { // values j = part have low nibbles, those of j = part+2 the high nibbles of the same bytes
-			var in, excess [2]VecVirtual
-			for k := range in {
-				in[k], excess[k] = YMM(), YMM()
-				at := 128*h + 32*(part+2*k)
-				VMOVUPS(Mem{Base: p.x, Disp: at}, in[k])
-				VMOVUPS(Mem{Base: p.products, Disp: at}, excess[k])
-			}
-			for row, w := range p.rows {
-				high, nibbles := YMM(), YMM()
-				VMOVUPS(Mem{Base: w, Disp: p.off + 128 + 32*h}, high)
-				VMOVUPS(Mem{Base: w, Disp: p.off + 64*h + 32*part}, nibbles)
-				for k := range in {
-					j := part + 2*k
-					q, t, s := YMM(), YMM(), YMM()
-					if shift := 4 - 2*j; shift == 0 {
-						VMOVAPS(high, q)
-					} else {
-						q = shiftRight(high, -shift)
-					}
-					if k == 1 {
-						VPSRLW(Imm(4), nibbles, nibbles)
-					}
-					VPTERNLOGD(Imm(0xd8), Y31, nibbles, q) // bits of Y31 from nibbles, others from q
-					VPANDD(Y30, q, q)
-					VMOVAPS(excess[k], t)
-					vpdpbusd(in[k], q, t)
-					VCVTDQ2PS(t, t)
-					scales := p.scales[row].AsY()
-					if h == 1 {
-						scales = upperScales[row]
-					}
-					VPERMPS(scales, order[j], s)
-					VFMADD231PS(s, t, p.sum[row])
-				}
-			}
-		}
-	}
 }
 
 // bytesOf returns a body for formats that have none of their own. It multiplies the integers that integerFormat.body unpacks. body stores the
@@ -320,9 +195,6 @@ func byteDot(f integerFormat, v vec, body func(*byteBlock)) {
 		unroll = 2
 	}
 	p.rows, p.sum = w, acc
-	if p.vnni {
-		bytesConstants(f)
-	}
 	if across {
 		p.across = newRowsOfBlocks(f)
 	}

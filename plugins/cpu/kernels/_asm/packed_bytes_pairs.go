@@ -2,46 +2,36 @@ package main
 
 import (
 	"fmt"
-	"math"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// blockPair writes the product of a matrix of weights in blocks of 32 values and a vector of bytes, for AVX-512 with VNNI. A vector holds two
-// blocks. The product is as fast as memory can be read, if enough reads are in flight. Two things help: few instructions for a block, since a
-// processor looks only a few hundred of them ahead, and no reads from tables, since these take the place of weights in the first-level cache.
-type blockPair struct {
-	integerFormat
-	nibbles bool // the integers have four bits: a byte has that of value i and that of value i+16. Otherwise they are signed bytes
-}
+// blockPair writes the product of blocks of q8_0 and a vector of bytes, for AVX-512 with VNNI. A vector holds two blocks. The product is as fast as
+// memory can be read, if enough reads are in flight. Two things help: few instructions for a block, since a processor looks only a few hundred of
+// them ahead, and no reads from tables, since these take the place of weights in the first-level cache.
+type blockPair struct{ integerFormat }
 
 // The constants of a product, and the masks for half a vector.
 var (
-	pairBits   = Z31 // nibbles: masks of the low and the high nibbles; otherwise 0x80 for each byte
+	pairExcess = Z31 // 0x80 for each byte: turns signed bytes into unsigned ones that are too large by this
 	pairOrder8 = Z30 // repeats each of two floats eight times
-	pairShifts = Z29
-	pairScales = Z28
+	zero       = Z26
 
 	lowerHalf, upperHalf = K1, K2
 )
 
-// byPart returns a constant of 16 dwords: low for the values 0 to 15 of each block, and high for the others.
-func byPart(name string, low, high uint32) Mem {
-	return lanesConst(name, 16, func(l int) uint32 { return []uint32{low, high}[l/4%2] })
-}
-
 // constants loads the constants into registers.
 func (f blockPair) constants() {
 	VMOVDQU32(lanesConst("pairOrder8", 16, func(l int) uint32 { return uint32(l / 8) }), pairOrder8)
-	if f.nibbles {
-		VMOVDQU32(byPart("pairMasks", 0x0f0f0f0f, 0xf0f0f0f0), pairBits)
-		VMOVDQU32(byPart("pairShifts", 0, 4), pairShifts)
-		VMOVUPS(byPart("pairScales", math.Float32bits(1), math.Float32bits(1.0/16)), pairScales)
-	} else {
-		VPBROADCASTD(bytesConst(0x80), pairBits)
-	}
+	VPBROADCASTD(bytesConst(0x80), pairExcess)
+	VPXORD(zero, zero, zero)
+	halfMasks()
+}
+
+// halfMasks sets lowerHalf and upperHalf.
+func halfMasks() {
 	t := GP32()
 	for k, bits := range [2]uint32{0x00ff, 0xff00} {
 		MOVL(U32(bits), t)
@@ -51,20 +41,12 @@ func (f blockPair) constants() {
 
 // integers loads one block, or two, as unsigned bytes.
 func (f blockPair) integers(w Register, blocks int) VecVirtual {
-	u, second := ZMM(), Mem{Base: w, Disp: 2 + f.bytes}
-	if f.nibbles { // high nibbles stay in place, as 16 times their value
-		VBROADCASTI32X4(Mem{Base: w, Disp: 2}, u)
-		if blocks == 2 {
-			VBROADCASTI32X4(second, upperHalf, u)
-		}
-		VPANDD(pairBits, u, u)
-		return u
-	}
+	u := ZMM()
 	VMOVDQU32(Mem{Base: w, Disp: 2}, u.AsY())
 	if blocks == 2 {
-		VINSERTI32X8(Imm(1), second, u, u)
+		VINSERTI32X8(Imm(1), Mem{Base: w, Disp: 2 + f.bytes}, u, u)
 	}
-	VPXORD(pairBits, u, u)
+	VPXORD(pairExcess, u, u)
 	return u
 }
 
@@ -81,24 +63,20 @@ func (f blockPair) scales(w Register, blocks int) VecVirtual {
 	return d
 }
 
-// activations loads the activations of one block, or two, their excess and their scales. With one block, the upper halves are 0.
-func (f blockPair) activations(px, products, dx Register, blocks int) (x, excess, scale VecVirtual) {
-	x, excess, scale = ZMM(), ZMM(), ZMM()
+// activations loads the activations of one block, or two, and their scales. With one block, the upper halves are 0. Sums of products start with
+// start, because the integers are too large.
+func (f blockPair) activations(px, dx Register, blocks int) (x, start, scale VecVirtual) {
+	x, start, scale = ZMM(), ZMM(), ZMM()
 	if blocks == 2 {
 		VMOVDQU32(Mem{Base: px}, x)
-		VMOVDQU32(Mem{Base: products}, excess)
 		VBROADCASTSD(Mem{Base: dx}, scale)
 		VPERMPS(scale, pairOrder8, scale)
 	} else {
 		VMOVDQU32_Z(Mem{Base: px}, lowerHalf, x)
-		VMOVDQU32_Z(Mem{Base: products}, lowerHalf, excess)
 		VBROADCASTSS_Z(Mem{Base: dx}, lowerHalf, scale)
 	}
-	if f.nibbles { // for high nibbles, excess is multiplied by 16 and the scale divided by 16
-		VPSLLVD(pairShifts, excess, excess)
-		VMULPS(pairScales, scale, scale)
-	}
-	return x, excess, scale
+	negativeSums(pairExcess, start, x)
+	return x, start, scale
 }
 
 // dot writes the routine.
@@ -108,7 +86,7 @@ func (f blockPair) dot() {
 	Doc(append([]string{name + dotDoc}, byteDoc...)...)
 	Pragma("noescape")
 	n, ahead, w := GP64(), prefetchAhead(), gp64s()
-	px, products, dx := GP64(), GP64(), GP64()
+	px, dx := GP64(), GP64()
 	var acc [dotStreams]VecVirtual
 	for i := range acc {
 		acc[i] = ZMM()
@@ -119,15 +97,14 @@ func (f blockPair) dot() {
 	MOVQ(arg("blocks"), n)
 	MOVQ(arg("x"), px)
 	MOVQ(arg("dx"), dx)
-	MOVQ(arg("excess"), products)
 	for _, a := range acc {
 		VPXORD(a, a, a)
 	}
 	unrolled(n, 2, func(blocks int) {
-		x, excess, scale := f.activations(px, products, dx, blocks)
+		x, start, scale := f.activations(px, dx, blocks)
 		for i, r := range w {
 			u, d, t := f.integers(r, blocks), f.scales(r, blocks), ZMM()
-			VMOVDQA32(excess, t)
+			VMOVDQA32(start, t)
 			vpdpbusd(x, u, t)
 			VCVTDQ2PS(t, t)
 			VMULPS(d, scale, d)
@@ -136,7 +113,6 @@ func (f blockPair) dot() {
 		w.prefetch(blocks*f.bytes, ahead)
 		w.advance(blocks * f.bytes)
 		ADDQ(U32(uint32(blocks*f.values)), px)
-		ADDQ(U32(uint32(blocks*f.values)), products)
 		ADDQ(U32(uint32(blocks*4)), dx)
 	})
 	var sums [dotStreams]Register

@@ -175,40 +175,6 @@ func (p *wideDot) q6_K() {
 	}
 }
 
-// sixesConstants loads the constants of unpackSixes into X25, X26 and X27.
-func sixesConstants() {
-	VMOVDQU32(dwords("sixesShifts", 0, 0, 0, 4), X25)
-	VMOVDQU32(dwords("sixesLow", 0x3f3f3f3f, 0x0f0f0f0f), X26)
-	VMOVDQU32(dwords("sixesHigh", 0, 0x30303030), X27)
-}
-
-// unpackSixes returns the scales and the minimums of a block of q4_K. at returns the address of a byte of the block. Dwords 1 to 3 hold eight
-// scales and eight minimums of 6 bits (see packedBlock.sixes), dword 0 the factors of both, as f16. The factors are converted in registers:
-// loads from a table of all f16 would displace the activations from the first-level cache.
-func unpackSixes(at func(i int) Mem) (s, m VecVirtual) {
-	raw, bits, upper, d, low := XMM(), XMM(), XMM(), YMM(), YMM()
-	s, m = YMM(), YMM()
-	VMOVDQU32(at(0), raw)
-	VPSHUFD(Imm(0xed), raw, bits) // dwords 1 3 2 3
-	VPSRLVD(X25, bits, bits)
-	VPANDD(X26, bits, bits)
-	VPSHUFD(Imm(0x84), raw, upper) // dwords 0 1 0 2
-	VPSRLD(Imm(2), upper, upper)
-	VPTERNLOGD(Imm(0xf8), X27, upper, bits) // bits | upper & X27
-	VPMOVZXBD(bits, s)
-	VPSRLDQ(Imm(8), bits, bits)
-	VPMOVZXBD(bits, m)
-	VCVTDQ2PS(s, s)
-	VCVTDQ2PS(m, m)
-	VCVTPH2PS(raw, raw)
-	VBROADCASTSS(raw, d)
-	VPSRLDQ(Imm(4), raw, raw)
-	VBROADCASTSS(raw, low)
-	VMULPS(d, s, s)
-	VMULPS(low, m, m)
-	return s, m
-}
-
 // halfTable returns a constant of 16 dwords: low in the lower half of the vector and high in the upper half.
 func halfTable(name string, low, high uint32) Mem {
 	return lanesConst(name, 16, func(l int) uint32 { return []uint32{low, high}[l/8] })
