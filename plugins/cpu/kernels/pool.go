@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"sync/atomic"
@@ -21,6 +22,7 @@ type Pool struct {
 	busy        atomic.Bool
 	work        part
 	items, size int // items of the run, and of each task
+	oneIn       int // see taskRange.first
 	panic       atomic.Pointer[workerPanic]
 
 	spinTime time.Duration // how long workers and the caller of Run spin before they sleep
@@ -83,7 +85,10 @@ func (f taskFunc) do(lo, hi, worker int) {
 }
 
 // each runs work over items [0, items) in tasks of size items.
-func (p *Pool) each(items, size int, work part) {
+func (p *Pool) each(items, size int, work part) { p.run(items, size, math.MaxInt32, work) }
+
+// run runs work over items [0, items) in tasks of size items. A worker runs one in oneIn of its remaining tasks at a time, and at least one.
+func (p *Pool) run(items, size, oneIn int, work part) {
 	if items <= 0 {
 		return
 	}
@@ -93,11 +98,13 @@ func (p *Pool) each(items, size int, work part) {
 		panic("BUG: kernels.Pool.Run called while the pool is running")
 	}
 	defer p.busy.Store(false)
-	p.work, p.items, p.size = work, items, size
+	p.work, p.items, p.size, p.oneIn = work, items, size, oneIn
 	helpers := min(len(p.workers), tasks) - 1
 	if helpers == 0 {
-		for t := range tasks {
-			p.do(t, 0)
+		own := &p.workers[0].tasks
+		own.set(0, tasks)
+		for lo, hi := own.first(oneIn); lo < hi; lo, hi = own.first(oneIn) {
+			p.do(lo, hi, 0)
 		}
 		p.work = nil
 		return
@@ -128,20 +135,22 @@ func (p *Pool) take(i int) {
 			p.panic.CompareAndSwap(nil, &workerPanic{v, debug.Stack()})
 		}
 	}()
-	for t, ok := p.workers[i].tasks.first(); ok; t, ok = p.workers[i].tasks.first() {
-		p.do(t, i)
+	own := &p.workers[i].tasks
+	for lo, hi := own.first(p.oneIn); lo < hi; lo, hi = own.first(p.oneIn) {
+		p.do(lo, hi, i)
 	}
 	for j := 1; j < len(p.workers); j++ {
 		other := &p.workers[(i+j)%len(p.workers)].tasks
-		for t, ok := other.last(); ok; t, ok = other.last() {
-			p.do(t, i)
+		for lo, hi := other.last(p.oneIn); lo < hi; lo, hi = other.last(p.oneIn) {
+			p.do(lo, hi, i)
 		}
 	}
 }
 
-func (p *Pool) do(task, worker int) {
+// do runs tasks [lo, hi).
+func (p *Pool) do(lo, hi, worker int) {
 	p.workers[worker].scratch.reset()
-	p.work.do(task*p.size, min(p.items, (task+1)*p.size), worker)
+	p.work.do(lo*p.size, min(p.items, hi*p.size), worker)
 }
 
 // scratch allocates slices from one block that it keeps between uses. After the first few tasks the block is large enough, and nothing
@@ -225,8 +234,8 @@ func keep[A any](p *Pool) *A {
 	return a
 }
 
-// split divides n items into tasks of at least grain items and runs args.do on them. The tasks depend on the number of threads, so the
-// result of an item must not depend on the task that it is in.
+// split divides n items among the workers and runs args.do on pieces of at least grain items. The pieces depend on the number of threads and
+// on time, so the result of an item must not depend on the piece that it is in.
 func split[A any, P interface {
 	*A
 	part
@@ -236,9 +245,13 @@ func split[A any, P interface {
 	p.share(n, grain, P(a))
 }
 
+// shareOneIn: a worker takes a quarter of its remaining items at a time. Long pieces read memory in long streams. The last pieces are short, so
+// all workers end at about the same time.
+const shareOneIn = 4
+
 // share is split for a part that is already kept.
 func (p *Pool) share(n, grain int, work part) {
-	p.each(n, max(grain, 1, (n+8*len(p.workers)-1)/(8*len(p.workers))), work)
+	p.run(n, max(grain, 1), shareOneIn, work)
 }
 
 // split is share for a closure, which is allocated at each call.

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"errors"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -24,6 +25,42 @@ func TestPoolRunsEveryTaskOnce(t *testing.T) {
 			for i := range count {
 				if c := count[i].Load(); c != 1 {
 					t.Fatalf("task %d of %d ran %d times", i, tasks, c)
+				}
+			}
+		}
+	}
+}
+
+// TestPoolShares checks that share runs every item once, in pieces that begin at multiples of the grain, and that other workers take the items
+// of one that is slow.
+func TestPoolShares(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 7} {
+		p := newPool(t, n, "")
+		for _, c := range []struct{ items, grain int }{{1, 1}, {5, 8}, {100, 1}, {1000, 7}, {100_000, 32}} {
+			count := make([]atomic.Int32, c.items)
+			var others atomic.Int64 // items of the other workers
+			p.split(c.items, c.grain, func(lo, hi, worker int) {
+				if lo%c.grain != 0 || hi%c.grain != 0 && hi != c.items {
+					t.Errorf("%d items, grain %d: a piece from %d to %d", c.items, c.grain, lo, hi)
+				}
+				for i := lo; i < hi; i++ {
+					count[i].Add(1)
+				}
+				if worker > 0 {
+					others.Add(int64(hi - lo))
+				} else if n > 1 {
+					rest := int64(c.items - (hi - lo))
+					for start := time.Now(); others.Load() < rest; runtime.Gosched() {
+						if time.Since(start) > 10*time.Second {
+							t.Errorf("%d threads: the others took %d of the %d items that worker 0 did not begin", n, others.Load(), rest)
+							return
+						}
+					}
+				}
+			})
+			for i := range count {
+				if got := count[i].Load(); got != 1 {
+					t.Fatalf("%d threads: item %d of %d ran %d times", n, i, c.items, got)
 				}
 			}
 		}

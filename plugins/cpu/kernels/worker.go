@@ -24,30 +24,32 @@ type taskRange struct{ bounds atomic.Uint64 }
 
 func (r *taskRange) set(first, end int) { r.bounds.Store(uint64(end)<<32 | uint64(first)) }
 
-// first removes the first task. It returns false if there is none.
-func (r *taskRange) first() (task int, ok bool) {
+// first removes tasks from the front: one in so many of those that are left, and at least one. If none is left, lo is hi.
+func (r *taskRange) first(oneIn int) (lo, hi int) {
 	for {
 		b := r.bounds.Load()
 		first, end := uint32(b), uint32(b>>32)
 		if first >= end {
-			return 0, false
+			return 0, 0
 		}
-		if r.bounds.CompareAndSwap(b, b+1) {
-			return int(first), true
+		n := max(1, (end-first)/uint32(oneIn))
+		if r.bounds.CompareAndSwap(b, b+uint64(n)) {
+			return int(first), int(first + n)
 		}
 	}
 }
 
-// last removes the last task. It returns false if there is none.
-func (r *taskRange) last() (task int, ok bool) {
+// last is first for tasks from the back.
+func (r *taskRange) last(oneIn int) (lo, hi int) {
 	for {
 		b := r.bounds.Load()
 		first, end := uint32(b), uint32(b>>32)
 		if first >= end {
-			return 0, false
+			return 0, 0
 		}
-		if r.bounds.CompareAndSwap(b, b-1<<32) {
-			return int(end) - 1, true
+		n := max(1, (end-first)/uint32(oneIn))
+		if r.bounds.CompareAndSwap(b, b-uint64(n)<<32) {
+			return int(end - n), int(end)
 		}
 	}
 }
