@@ -25,7 +25,7 @@ type debugFlags struct {
 
 func (d *debugFlags) declare(fs *cli.FlagSet) {
 	fs.Group("Looking inside")
-	fs.BoolVar(&d.profile, "profile", false, "print the time per kind of op, with GFLOP/s and GB/s")
+	fs.BoolVar(&d.profile, "profile", false, "print the time per kind of op, with GFLOP/s and GB/s; on cpu each step then runs by itself, which takes a little longer")
 	fs.StringVar(&d.trace, "trace", "", "`FILE` write a trace of load and steps, for ui.perfetto.dev or chrome://tracing")
 	fs.BoolVar(&d.checkNaN, "check-nan", false, "stop at the first step whose result has a NaN, and name it")
 	fs.BoolVar(&d.check, "check", false, "compare each step with the reference definition of its op (very slow)")

@@ -35,6 +35,8 @@ type kernel struct {
 	run   func(c *call) error
 	// prepare replaces run. It is called for each node when a program is loaded and returns the function that runs the node.
 	prepare func(n *ir.Node) func(c *call) error
+	// joins is set if the op can be a product that runs jointly with others; see joint.go. ok is false if the node is none.
+	joins func(n *ir.Node) (s jointStep, ok bool)
 	// scratch returns how much memory the kernel needs beside its operands, at the upper bounds of the node's symbolic sizes. Nil
 	// means that the need does not grow with the sizes.
 	scratch func(p *kernels.Pool, n *ir.Node, precision kernels.Precision) kernels.ScratchSize
@@ -185,6 +187,7 @@ func (x *executable) prepare() error {
 			scratch = scratch.With(k.scratch(x.pool, n, x.precision))
 		}
 	}
+	scratch = scratch.With(x.join())
 	for _, name := range slices.SortedFunc(maps.Keys(native), strings.Compare) {
 		x.kernels = append(x.kernels, device.Kernel{Op: name, Native: native[name]})
 	}

@@ -13,25 +13,23 @@ var (
 		if n.Attrs.(op.DequantMatMulAttrs).Scheme != op.SchemePacked {
 			return schemeProduct(n)
 		}
-		kept, rounds := &kernels.PackedProduct{}, n.Attrs.(op.DequantMatMulAttrs).Activations == op.ActivationsQ8
+		rounds := n.Attrs.(op.DequantMatMulAttrs).Activations == op.ActivationsQ8
 		return func(c *call) error {
-			rows, n := rowsOf(c.out)
-			x := c.in[0].Shape
-			g := kernels.GemmArgs{M: rows, N: n, K: x[len(x)-1], A: f32(c.in[0]), B: weights(c.in[1]), TransB: true, C: f32(c.out), Precision: c.forRows(rows)}
-			g.LDA, g.LDB, g.LDC = g.K, g.K, g.N
-			if rounds {
-				kept.Multiply(c.pool, &g)
+			if g := packedProduct(c); rounds {
+				kernels.GemmRounded(c.pool, &g)
 			} else {
 				kernels.Gemm(c.pool, &g)
 			}
 			return nil
 		}
+	}, joins: func(n *ir.Node) (s jointStep, ok bool) {
+		a := n.Attrs.(op.DequantMatMulAttrs)
+		return jointStep{func(c *call) (kernels.GemmArgs, bool) { return packedProduct(c), true }, a.Activations == op.ActivationsQ8}, a.Scheme == op.SchemePacked
 	}})
 	_ = register(kernel{op: "dequant_grouped_matmul", takes: "(f32, any, i32|i64|u32)", scratch: dequantScratch, prepare: func(n *ir.Node) func(*call) error {
-		kept, rounds := &kernels.PackedProduct{}, n.Attrs.(op.DequantGroupedMatMulAttrs).Activations == op.ActivationsQ8
 		group := &kernels.Grouped{}
-		if rounds {
-			group.Multiply = kept.Multiply
+		if n.Attrs.(op.DequantGroupedMatMulAttrs).Activations == op.ActivationsQ8 {
+			group.Multiply = kernels.GemmRounded
 		}
 		return func(c *call) error {
 			x, w := c.in[0], c.in[1]
@@ -69,6 +67,14 @@ var (
 		}
 	}})
 )
+
+// packedProduct returns the product of a dequant_matmul with packed weights.
+func packedProduct(c *call) kernels.GemmArgs {
+	rows, n := rowsOf(c.out)
+	x := c.in[0].Shape
+	k := x[len(x)-1]
+	return kernels.GemmArgs{M: rows, N: n, K: k, LDA: k, LDB: k, LDC: n, TransB: true, A: f32(c.in[0]), B: weights(c.in[1]), C: f32(c.out), Precision: c.forRows(rows)}
+}
 
 // schemeProduct multiplies by weights [k,n] whose scales are separate operands (every scheme but "packed").
 func schemeProduct(n *ir.Node) func(*call) error {

@@ -25,6 +25,7 @@ type executable struct {
 	pool           *kernels.Pool
 	run            []func(*call) error // by step
 	native         []bool              // by step; see call.native
+	joints         []joint             // by step
 	kernels        []device.Kernel
 	memory         int64 // see Memory
 	precision      kernels.Precision
@@ -192,11 +193,12 @@ func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 	if r.Opts.Profile {
 		stats.Steps = make([]device.Step, 0, len(x.calls))
 	}
-	for i := range x.calls {
+	alone := r.Opts.Profile || x.bound.plain // each step runs by itself
+	for i, done := 0, 1; i < len(x.calls); i += done {
 		if ctx.Err() != nil {
 			return stats, context.Cause(ctx)
 		}
-		if steps != nil && !steps[i] {
+		if done = 1; steps != nil && !steps[i] {
 			continue
 		}
 		if r.Progress != nil {
@@ -206,7 +208,8 @@ func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 		if r.Opts.Profile {
 			begin = time.Since(start)
 		}
-		if err := x.step(i); err != nil {
+		var err error
+		if done, err = x.step(i, alone, steps); err != nil {
 			return stats, err
 		}
 		if r.Opts.Profile {
@@ -247,21 +250,27 @@ func (x *executable) inspect(i int, o device.RunOptions, stats *device.Stats) er
 	return nil
 }
 
-// step runs step i. Errors, and panics of a kernel, name the node and the op. The host adds the step's number.
-func (x *executable) step(i int) (err error) {
+// step runs step i and, unless it is to run alone, the steps after it that run jointly with it. needed is that of Program.Needed. step returns the
+// number of steps. Errors, and panics of a kernel, name the node and the op. The host adds the step's number.
+func (x *executable) step(i int, alone bool, needed []bool) (done int, err error) {
 	c := &x.calls[i]
 	defer func() {
 		if r := recover(); r != nil {
 			err = diag.New(diag.Internal, c.node.Label(), "%s panicked: %v\n%s", c.node.Op.Name, r, bytes.TrimSpace(debug.Stack()))
 		}
 	}()
+	if !alone {
+		if done = x.runJoint(i, needed); done > 0 {
+			return done, nil
+		}
+	}
 	if err = x.run[i](c); err == nil {
-		return nil
+		return 1, nil
 	}
 	code := device.ErrInput // kernels fail only for bad values: an index out of range, a division by zero
 	var coded *diag.Error
 	if errors.As(err, &coded) && coded.Code.Exit() != code.Exit() {
 		code = coded.Code // more precise codes for bad input stay wrapped, since callers and the protocol test for device.ErrInput
 	}
-	return diag.New(code, c.node.Label(), "%s: %w", c.node.Op.Name, err)
+	return 0, diag.New(code, c.node.Label(), "%s: %w", c.node.Op.Name, err)
 }

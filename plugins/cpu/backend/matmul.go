@@ -15,8 +15,8 @@ import (
 )
 
 var (
-	_ = register(kernel{op: "matmul", takes: "(f32, f32|f16|bf16)", also: "(f64...)", scratch: matmulScratch(plainAttrs), prepare: multiplies(plainAttrs)})
-	_ = register(kernel{op: "fused_matmul", takes: takesF32 + " if act = " + acts(), scratch: matmulScratch(fusedAttrs), prepare: multiplies(fusedAttrs), takesBlocked: matmulTakesBlocked, makesBlocked: matmulMakesBlocked})
+	_ = register(kernel{op: "matmul", takes: "(f32, f32|f16|bf16)", also: "(f64...)", scratch: matmulScratch(plainAttrs), prepare: multiplies(plainAttrs), joins: joinsOf(plainAttrs)})
+	_ = register(kernel{op: "fused_matmul", takes: takesF32 + " if act = " + acts(), scratch: matmulScratch(fusedAttrs), prepare: multiplies(fusedAttrs), joins: joinsOf(fusedAttrs), takesBlocked: matmulTakesBlocked, makesBlocked: matmulMakesBlocked})
 )
 
 func plainAttrs(n *ir.Node) op.FusedMatMulAttrs {
@@ -171,26 +171,8 @@ func matmulMakesBlocked(c *call) bool {
 // matmul runs a product. act is the function that a.Act names. pack returns the packed weights of a single product, or nil.
 func matmul(c *call, a op.FusedMatMulAttrs, act kernels.UnaryOp, pack func(g kernels.GemmArgs) *kernels.PackedWeights) error {
 	x, w, out := c.in[0], c.in[1], c.out
-	r := len(out.Shape)
-	g := kernels.GemmArgs{
-		M: out.Shape[r-2], N: out.Shape[r-1], K: x.Shape[len(x.Shape)-1],
-		A: f32(x), TransA: a.TransA, B: weights(w), TransB: a.TransB, C: f32(out),
-		Bias: optional(c, a.Bias()), Act: act, Residual: optional(c, a.Residual()),
-		Precision: c.forRows(productRows(c)),
-	}
-	if a.TransA {
-		g.K = x.Shape[len(x.Shape)-2]
-	}
-	g.LDA, g.LDB = x.Shape[len(x.Shape)-1], w.Shape[len(w.Shape)-1]
-	g.LDC, g.LDR = g.N, g.N
-	if rows, _, ok := single(c, a); ok {
-		g.M = rows
-		if c.inBlocked {
-			g.A, g.ABlocked = nil, g.A
-		}
-		if c.outBlocked {
-			g.C, g.CBlocked = nil, g.C
-		}
+	g, ok := gemmArgs(c, a, act)
+	if ok {
 		g.Packed = pack(g)
 		kernels.Gemm(c.pool, &g)
 		return nil
@@ -209,6 +191,43 @@ func matmul(c *call, a op.FusedMatMulAttrs, act kernels.UnaryOp, pack func(g ker
 		kernels.Gemm(c.pool, &b)
 	})
 	return nil
+}
+
+// gemmArgs returns the product of a call. one is false if the call is a batch of products, whose first this is.
+func gemmArgs(c *call, a op.FusedMatMulAttrs, act kernels.UnaryOp) (g kernels.GemmArgs, one bool) {
+	x, w, out := c.in[0], c.in[1], c.out
+	r := len(out.Shape)
+	g = kernels.GemmArgs{
+		M: out.Shape[r-2], N: out.Shape[r-1], K: x.Shape[len(x.Shape)-1],
+		A: f32(x), TransA: a.TransA, B: weights(w), TransB: a.TransB, C: f32(out),
+		Bias: optional(c, a.Bias()), Act: act, Residual: optional(c, a.Residual()),
+		Precision: c.forRows(productRows(c)),
+	}
+	if a.TransA {
+		g.K = x.Shape[len(x.Shape)-2]
+	}
+	g.LDA, g.LDB = x.Shape[len(x.Shape)-1], w.Shape[len(w.Shape)-1]
+	g.LDC, g.LDR = g.N, g.N
+	rows, _, one := single(c, a)
+	if one {
+		g.M = rows
+		if c.inBlocked {
+			g.A, g.ABlocked = nil, g.A
+		}
+		if c.outBlocked {
+			g.C, g.CBlocked = nil, g.C
+		}
+	}
+	return g, one
+}
+
+// joinsOf returns the joins function (see kernel) of a matrix product.
+func joinsOf(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(n *ir.Node) (jointStep, bool) {
+	return func(n *ir.Node) (jointStep, bool) {
+		a := attrs(n)
+		act, ok := activation(a.Act)
+		return jointStep{args: func(c *call) (kernels.GemmArgs, bool) { return gemmArgs(c, a, act) }}, ok
+	}
 }
 
 // batches walks the leading axes of a broadcast product. It calls f for groups of n products, which begin at matrix xi of x, wi of w

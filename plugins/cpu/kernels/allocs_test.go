@@ -40,7 +40,6 @@ func TestKernelsAllocateNothing(t *testing.T) {
 		rope := RopeArgs{B: 2, S: 9, Heads: 3, Dim: 8, Half: 4, Kind: dtype.F32, X: x, Out: dst, XStride: Strides{216, 24, 8}, Stride: Strides{216, 24, 8},
 			Angles: func(int, int, []float32) (cos, sin []float32) { return x, y }}
 		att := *randomAttention(rng(3), 1, 2, 1, 40, 300, 16, 16, MaskCausal)
-		var packed PackedProduct
 		for what, f := range map[string]func(){
 			"sin":        func() { UnaryF32(p, Sin, dst, x) },
 			"gelu":       func() { UnaryF32(p, Gelu, dst, x) },
@@ -95,7 +94,7 @@ func TestKernelsAllocateNothing(t *testing.T) {
 				Gemm(p, &GemmArgs{M: 40, N: 70, K: 64, A: x, LDA: 64, B: Packed(dtype.Q8_0, octets), LDB: 64, TransB: true, C: dst, LDC: 70})
 			},
 			"packed, rounded": func() {
-				packed.Multiply(p, &GemmArgs{M: 40, N: 70, K: 64, A: x, LDA: 64, B: Packed(dtype.Q8_0, octets), LDB: 64, TransB: true, C: dst, LDC: 70})
+				GemmRounded(p, &GemmArgs{M: 40, N: 70, K: 64, A: x, LDA: 64, B: Packed(dtype.Q8_0, octets), LDB: 64, TransB: true, C: dst, LDC: 70})
 			},
 			"cast":      func() { Cast(p, dtype.I32, integers, dtype.F32, floats) },
 			"widen":     func() { Cast(p, dtype.F32, floats, dtype.F16, narrow) },

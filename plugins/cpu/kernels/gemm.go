@@ -52,7 +52,7 @@ func Gemm(p *Pool, args *GemmArgs) {
 	switch {
 	case g.dotsPacked(p.isa, batch) && gemvPacked(p, g):
 	case g.splitsPacked(p.isa, batch) && gemmSplit(p, g):
-	case g.M <= 2 && g.TransB && !g.TransA && g.K > 0 && g.Precision == Float32:
+	case g.dots():
 		gemv(p, g, batch)
 	case batch == 1 && g.M <= 4*p.isa.mr && g.Packed == nil && g.ABlocked == nil && g.CBlocked == nil:
 		gemmSkinny(p, g)
@@ -488,31 +488,42 @@ func (x *skinnyPanels) do(lo, hi, w int) {
 	}
 }
 
-// gemv computes a product of one or two rows and a B stored as [N, K]. It takes dot products and packs nothing.
+// dots reports whether gemv computes a product: one or two rows, and a B stored as [N, K].
+func (g *GemmArgs) dots() bool {
+	return g.M <= 2 && g.TransB && !g.TransA && g.K > 0 && g.Precision == Float32
+}
+
+// gemv computes a product that dots accepts. It takes dot products and packs nothing.
 func gemv(p *Pool, g *GemmArgs, batch int) {
-	strips := (g.N + gemvStrip - 1) / gemvStrip
-	split(p, batch*strips, 1+(1<<15)/(gemvStrip*g.K), gemvStrips{p, g, strips})
+	x, strip := gemvStripsOf(p, g), g.dotStrip()
+	split(p, batch*x.strips, 1+(1<<15)/(strip*g.K), x)
+}
+
+func gemvStripsOf(p *Pool, g *GemmArgs) gemvStrips {
+	strip := g.dotStrip()
+	return gemvStrips{p, g, strip, (g.N + strip - 1) / strip}
 }
 
 type gemvStrips struct {
 	p      *Pool
 	g      *GemmArgs
+	strip  int // columns
 	strips int // in a row of C
 }
 
-const gemvStrip = 32 // columns
+const gemvStrip = 32 // the largest number of columns in a strip; see dotStrip
 
 func (x *gemvStrips) do(lo, hi, w int) {
 	s, sc, g := x.p.isa, x.p.scratch(w), x.g
-	buf, dots := sc.floats(g.K), sc.floats(gemvStrip)
+	buf, dots := sc.floats(g.K), sc.floats(x.strip)
 	for t := lo; t < hi; {
-		i, j, count := t/x.strips, t%x.strips*gemvStrip, 1
+		i, j, count := t/x.strips, t%x.strips*x.strip, 1
 		direct := g.M == 1 && g.Residual == nil // the residual may be C itself
 		if direct {                             // all strips in one call, which reads B in the longest streams
 			count = min(hi-t, x.strips-t%x.strips)
 		}
 		t += count
-		n := min(count*gemvStrip, g.N-j)
+		n := min(count*x.strip, g.N-j)
 		b := g.B.from(i*g.StrideB + j*g.LDB)
 		for m := range g.M {
 			a := g.A[i*g.StrideA+m*g.LDA:][:g.K]

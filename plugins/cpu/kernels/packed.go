@@ -37,29 +37,37 @@ func (g *GemmArgs) dotsPacked(s *isa, batch int) bool {
 // d*sum(x*q) - m*sum(x). Below the limit neither sum overflows. (Pool.packedLimit is something else: a limit on memory.)
 const packedLimit = 0x1p100
 
-// gemvPacked computes a product that dotsPacked accepts. It returns false, and leaves C as it is, if groupSums or arrange returns false for a
-// row of A.
+// gemvPacked computes a product that dotsPacked accepts. It returns false, and leaves C as it is, if packedStripsOf does.
 func gemvPacked(p *Pool, g *GemmArgs) bool {
-	groups := g.K / 32
 	p.shared.reset()
+	strips, ok := packedStripsOf(p, g)
+	if ok {
+		split(p, g.N, g.dotStrip(), strips)
+	}
+	return ok
+}
+
+// packedStripsOf prepares the activations of a product that dotsPacked accepts, in the pool's shared memory. It returns false if groupSums or
+// arrange returns false for a row of A.
+func packedStripsOf(p *Pool, g *GemmArgs) (strips packedStrips, ok bool) {
+	groups := g.K / 32
 	sums := p.shared.floats(g.M * groups)
 	for m := range g.M {
 		if !groupSums(sums[m*groups:][:groups], g.A[m*g.LDA:][:g.K]) {
-			return false
+			return strips, false
 		}
 	}
-	strips := packedStrips{p, *g, sums}
+	strips = packedStrips{p, *g, sums}
 	if arrange := p.isa.packed[g.B.kind].arrange; arrange != nil {
 		x := p.shared.floats(g.M * g.K)
 		for m := range g.M {
 			if !arrange(x[m*g.K:][:g.K], g.A[m*g.LDA:][:g.K]) {
-				return false
+				return strips, false
 			}
 		}
 		strips.g.A, strips.g.LDA = x, g.K
 	}
-	split(p, g.N, gemvStrip, strips)
-	return true
+	return strips, true
 }
 
 // groupSums sets sums[i] to the sum of x[32*i : 32*i+32]. It returns false if an element is NaN or its magnitude is packedLimit/32 or more:
@@ -119,7 +127,7 @@ func (g *GemmArgs) eachStrip(lo, hi int, dot func(m int, dst []float32, w []byte
 	values, size := b.kind.Values(), b.kind.Size()
 	row, stride := g.K/values*size, g.LDB/values*size
 	rows := b.byte[b.start/values*size:]
-	strip := gemvStrip
+	strip := g.dotStrip()
 	if g.M == 1 {
 		strip = hi - lo
 	}
@@ -154,9 +162,8 @@ func (w Weights) decode(s *isa, dst []float32, i int) {
 	}
 }
 
-// PackedProduct computes products of packed weights with activations that it rounds to 8 bits (see quant.RoundActivations). It keeps its
-// memory from call to call.
-type PackedProduct struct {
+// rounding is the state of GemmRounded. It keeps its memory from call to call.
+type rounding struct {
 	x     []float32 // for products of floats: the rounded activations
 	q     []int8
 	scale []float32
@@ -168,26 +175,25 @@ type PackedProduct struct {
 	rows []roundedRow // for products of at most packedDotRows rows
 }
 
-// PackedScratch returns the memory that a PackedProduct needs for at most m rows of k values and weights of type d, in addition to what Gemm
-// needs.
+// PackedScratch returns the memory that GemmRounded needs for at most m rows of k values and weights of type d, in addition to what Gemm needs.
 func PackedScratch(p *Pool, d dtype.DType, m, k int) ScratchSize {
 	rows, groups := min(m+integerSide, integerBatch), k/integerSide
 	floats := sizeOf[float32](m*k) + int64(m*k)*5/4
-	integers := int64(rows*k) + sizeOf[float32](3*rows*groups) + packedDotRows*(int64(2*k)+sizeOf[float32](3*groups))
+	integers := int64(rows*k) + sizeOf[float32](3*rows*groups) + roundedRowBytes(packedDotRows, k)
 	return ScratchSize{Other: max(floats, integers), Worker: p.isa.integerFormats[d].scratch(k, groups)}
 }
 
-// Multiply computes the product g.
-func (x *PackedProduct) Multiply(p *Pool, g *GemmArgs) {
-	if g.Precision == Float32 && g.K > 0 {
-		switch {
-		case g.M <= packedDotRows && p.isa.dotBytes[g.B.kind].dot != nil:
-			x.multiplyRows(p, g)
-			return
-		case p.isa.multipliesPacked(g.B.kind):
-			x.multiplyIntegers(p, g)
-			return
-		}
+// GemmRounded computes a product of packed weights with activations that it rounds to 8 bits (see quant.RoundActivations).
+func GemmRounded(p *Pool, g *GemmArgs) { keep[rounding](p).multiply(p, g) }
+
+func (x *rounding) multiply(p *Pool, g *GemmArgs) {
+	switch {
+	case g.dotsRounded(p.isa):
+		x.multiplyRows(p, g)
+		return
+	case g.Precision == Float32 && g.K > 0 && p.isa.multipliesPacked(g.B.kind):
+		x.multiplyIntegers(p, g)
+		return
 	}
 	rounded := *g
 	x.round(p, &rounded)
@@ -195,7 +201,7 @@ func (x *PackedProduct) Multiply(p *Pool, g *GemmArgs) {
 }
 
 // round replaces g.A, which has M rows of K values, by the rounded activations as float32.
-func (x *PackedProduct) round(p *Pool, g *GemmArgs) {
+func (x *rounding) round(p *Pool, g *GemmArgs) {
 	groups := (g.K + quant.Group - 1) / quant.Group
 	x.x, x.q, x.scale = grown(x.x, g.M*g.K), grown(x.q, g.M*g.K), grown(x.scale, g.M*groups)
 	from := g.A
@@ -207,7 +213,7 @@ func (x *PackedProduct) round(p *Pool, g *GemmArgs) {
 
 type roundingRows struct {
 	s         *isa
-	x         *PackedProduct
+	x         *rounding
 	from      []float32
 	k, groups int
 }

@@ -72,7 +72,7 @@ func (s *isa) multipliesPacked(d dtype.DType) bool {
 }
 
 // multiplyIntegers computes g in integers, with activations rounded to 8 bits.
-func (x *PackedProduct) multiplyIntegers(p *Pool, g *GemmArgs) {
+func (x *rounding) multiplyIntegers(p *Pool, g *GemmArgs) {
 	f := p.isa.integerFormats[g.B.kind]
 	rows, c := g.M, g.C
 	one := *g
@@ -101,7 +101,7 @@ func (f integerFormat) scratch(k, groups int) int64 {
 
 // integerPacking rounds blocks of 16 rows.
 type integerPacking struct {
-	x *PackedProduct
+	x *rounding
 	p *Pool
 	g GemmArgs
 	f integerFormat
@@ -144,7 +144,7 @@ func (x *integerPacking) do(lo, hi, w int) {
 
 // integerStrips multiplies all rows by strips of columns.
 type integerStrips struct {
-	x     *PackedProduct
+	x     *rounding
 	p     *Pool
 	g     GemmArgs
 	f     integerFormat

@@ -20,8 +20,24 @@ type roundedRow struct {
 	excess []int32   // -byteDot.excess times the sum of 4 integers: the 32-bit sums of products start with these
 }
 
-// multiplyRows computes g, which has at most packedDotRows rows, with the byteDot of the weights' type.
-func (x *PackedProduct) multiplyRows(p *Pool, g *GemmArgs) {
+// roundedRowBytes returns the memory of so many rounded rows.
+func roundedRowBytes(rows, k int) int64 {
+	return int64(rows) * (int64(2*k) + sizeOf[float32](3*k/integerSide))
+}
+
+// dotsRounded reports whether a product multiplies rows of rounded activations by packed weights as they are stored.
+func (g *GemmArgs) dotsRounded(s *isa) bool {
+	return g.M <= packedDotRows && g.K > 0 && g.Precision == Float32 && s.dotBytes[g.B.kind].dot != nil
+}
+
+// multiplyRows computes a product that dotsRounded accepts.
+func (x *rounding) multiplyRows(p *Pool, g *GemmArgs) {
+	x.roundRows(p, g)
+	split(p, g.N, g.dotStrip(), byteStrips{p, *g, x.rows})
+}
+
+// roundRows rounds the rows of g.A for the byteDot of the weights' type.
+func (x *rounding) roundRows(p *Pool, g *GemmArgs) {
 	s, k := p.isa, g.K
 	if x.rows == nil {
 		x.rows = make([]roundedRow, packedDotRows)
@@ -45,7 +61,6 @@ func (x *PackedProduct) multiplyRows(p *Pool, g *GemmArgs) {
 			clear(r.excess)
 		}
 	}
-	split(p, g.N, gemvStrip, byteStrips{p, *g, x.rows})
 }
 
 type byteStrips struct {

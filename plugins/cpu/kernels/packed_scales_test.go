@@ -65,8 +65,7 @@ func TestPackedScales(t *testing.T) {
 					}
 					Gemm(p, &g)
 					check("activations", func(i int) float64 { return float64(x[i]) })
-					var product PackedProduct
-					product.Multiply(p, &g)
+					GemmRounded(p, &g)
 					q, scale := make([]int8, k), make([]float32, k/quant.Group)
 					quant.RoundActivations(q, scale, x)
 					check("rounded activations", func(i int) float64 { return float64(q[i]) * float64(scale[i/quant.Group]) })

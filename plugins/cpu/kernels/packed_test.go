@@ -138,7 +138,6 @@ func BenchmarkPackedVector(b *testing.B) {
 					continue
 				}
 				b.Run(fmt.Sprintf("%v/%d/%s", d, m, map[bool]string{false: "f32", true: "q8"}[rounds]), func(b *testing.B) {
-					var product PackedProduct
 					rng := rand.New(rand.NewPCG(1, 2))
 					memory := equalMatrices(rng, d, n*k, copies)
 					size := len(memory) / copies
@@ -152,7 +151,7 @@ func BenchmarkPackedVector(b *testing.B) {
 						g := GemmArgs{M: m, N: n, K: k, A: x, LDA: k, LDB: k, LDC: n, C: c, TransB: true}
 						g.B = weightsIn(d, memory[i%copies*size:][:size])
 						if rounds {
-							product.Multiply(p, &g)
+							GemmRounded(p, &g)
 						} else {
 							Gemm(p, &g)
 						}
@@ -300,8 +299,7 @@ func TestIntegerProducts(t *testing.T) {
 				values, q, scale := make([]float32, n*k), make([]int8, k), make([]float32, k/quant.Group)
 				quant.Decode(values, d, w)
 				g := GemmArgs{M: m, N: n, K: k, A: x, LDA: k, B: Packed(d, w), LDB: k, TransB: true, C: c, LDC: n}
-				var product PackedProduct
-				product.Multiply(p, &g)
+				GemmRounded(p, &g)
 				for i := range m {
 					quant.RoundActivations(q, scale, x[i*k:(i+1)*k])
 					for j := range n {

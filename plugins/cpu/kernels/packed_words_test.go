@@ -141,8 +141,7 @@ func roundedProductOn(t *testing.T, p *Pool, d dtype.DType, m, n, k int) []float
 	g := GemmArgs{M: m, N: n, K: k, A: x, LDA: k, B: Packed(d, w), LDB: k, TransB: true, C: c, LDC: n}
 	need := PackedScratch(p, d, m, k).With(g.ScratchSize(p, false))
 	reserve(t, p, need)
-	var product PackedProduct
-	product.Multiply(p, &g)
+	GemmRounded(p, &g)
 	fits(t, p, need, fmt.Sprintf("%s, %v, %d rows", p.isa.name, d, m))
 	return c
 }

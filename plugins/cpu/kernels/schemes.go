@@ -153,8 +153,7 @@ func (w *SchemeWeights) blocks(s *isa, sc *scratch, first, end, j, cols int, f f
 type SchemeProduct struct {
 	Rounds bool // round activations to 8 bits first; see quant.RoundActivations
 
-	rounding PackedProduct
-	widened  []float32 // some columns of the weights
+	widened []float32 // some columns of the weights
 }
 
 // SchemeScratch returns what a SchemeProduct needs for up to m rows of k activations and n columns.
@@ -175,7 +174,7 @@ func (x *SchemeProduct) Multiply(p *Pool, g *GemmArgs, w *SchemeWeights) {
 		return
 	}
 	if x.Rounds && one.K > 0 {
-		x.rounding.round(p, &one)
+		keep[rounding](p).round(p, &one)
 	}
 	if one.M <= packedDotRows || one.K == 0 {
 		strip := one.N / (4 * len(p.workers)) / 128 * 128 // several tasks per worker, unless they become too narrow
