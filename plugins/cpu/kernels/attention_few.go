@@ -1,6 +1,9 @@
 package kernels
 
-import "math"
+import (
+	"math"
+	"unsafe"
+)
 
 // Attention with few queries and many keys, as in text generation. The time goes into reading keys and values, so each is read once for
 // all query heads that share it, and threads share the keys: each takes blocks of keys. A block results in a partial result for each
@@ -60,12 +63,54 @@ func attentionFew(p *Pool, g *AttentionArgs) {
 func (x *attendingFew) do(lo, hi, worker int) {
 	w := &x.state[worker]
 	w.init(x, x.p.scratch(worker))
+	if !x.combine {
+		x.prefetch(x.first(lo), x.V, x.VStride, x.DV, 0, 1) // while the first keys are read
+	}
 	for t := lo; t < hi; t++ {
 		if x.combine {
 			x.finish(w, t/x.SQ/x.Heads, t/x.SQ%x.Heads, t%x.SQ)
 		} else {
-			x.block(w, t/x.blocks/x.KVHeads, t/x.blocks%x.KVHeads, t%x.blocks)
+			x.block(w, t)
 		}
+	}
+}
+
+// fewPlace is a tile: keys [lo, hi) of a head. end is the end of the task's keys.
+type fewPlace struct{ task, b, kv, block, lo, hi, end int }
+
+// first returns the first tile of a task. If that has no keys, hi <= lo.
+func (x *attendingFew) first(task int) fewPlace {
+	b, kv, block := task/x.blocks/x.KVHeads, task/x.blocks%x.KVHeads, task%x.blocks
+	keys, offset := x.span(b)
+	lo, hi := x.visible(keys, offset, 0, x.SQ)
+	lo, hi = max(lo, block*fewBlock), min(hi, (block+1)*fewBlock)
+	return fewPlace{task, b, kv, block, lo, min(lo+fewTile, hi), hi}
+}
+
+// after returns the tile after t. It may be the first one of the next task, which most likely the same worker runs.
+func (x *attendingFew) after(t fewPlace) fewPlace {
+	switch {
+	case t.hi < t.end:
+		t.lo, t.hi = t.hi, min(t.hi+fewTile, t.end)
+		return t
+	case t.task+1 < x.B*x.KVHeads*x.blocks:
+		return x.first(t.task + 1)
+	}
+	return fewPlace{task: t.task + 1}
+}
+
+// prefetch brings one of so many parts of the rows of a tile into the cache. m holds K or V, with rows of d elements.
+func (x *attendingFew) prefetch(t fewPlace, m Weights, s Strides, d, part, parts int) {
+	if x.p.isa.prefetchRows == nil || t.hi <= t.lo {
+		return
+	}
+	base, size := uintptr(unsafe.Pointer(unsafe.SliceData(m.f32))), 4
+	if m.f32 == nil {
+		base, size = uintptr(unsafe.Pointer(unsafe.SliceData(m.half))), 2
+	}
+	lines := ceilDiv(d*size, 64)
+	for l := part * lines / parts; l < (part+1)*lines/parts; l++ {
+		x.p.isa.prefetchRows(base+uintptr((t.b*s.Batch+t.kv*s.Head+t.lo*s.Seq)*size+64*l), uintptr(s.Seq*size), t.hi-t.lo)
 	}
 }
 
@@ -115,22 +160,26 @@ func tileOf(s *isa, m Weights, at, stride, n, d int, buf []float32) (rows []floa
 	return buf, d
 }
 
-func (x *attendingFew) block(w *fewRows, b, kv, block int) {
+// block computes the partial result of a task. While it computes a tile, it prefetches the next one: the rows of a head lie too far apart for the
+// processor to foresee them.
+func (x *attendingFew) block(w *fewRows, task int) {
 	s, nr, lanes := x.p.isa, x.p.isa.nr, x.p.isa.lanes
+	t := x.first(task)
+	b, kv, block := t.b, t.kv, t.block
 	for r := range x.rows {
 		clear(x.part(b, kv, block, r))
 	}
 	for i := range w.most {
 		w.most[i], w.total[i] = float32(math.Inf(-1)), 0
 	}
-	keys, offset := x.span(b)
-	lo, hi := x.visible(keys, offset, 0, x.SQ)
-	lo, hi = max(lo, block*fewBlock), min(hi, (block+1)*fewBlock)
+	_, offset := x.span(b)
 	group := x.rows / x.SQ
-	for k0 := lo; k0 < hi; k0 += fewTile {
-		n := min(fewTile, hi-k0)
+	for next := t; t.task == task && t.lo < t.hi; t = next {
+		next = x.after(t)
+		k0, n := t.lo, t.hi-t.lo
 		mat, ld := tileOf(s, x.K, b*x.KStride.Batch+kv*x.KStride.Head+k0*x.KStride.Seq, x.KStride.Seq, n, x.DK, w.k)
 		for r := range x.rows {
+			x.prefetch(next, x.K, x.KStride, x.DK, r, x.rows)
 			q := x.Q[b*x.QStride.Batch+(kv*group+r/x.SQ)*x.QStride.Head+r%x.SQ*x.QStride.Seq:][:x.DK]
 			s.dotRows(w.score[r/lanes*fewTile*lanes+r%lanes:], lanes, mat, ld, n, q)
 		}
@@ -145,6 +194,7 @@ func (x *attendingFew) block(w *fewRows, b, kv, block int) {
 		}
 		x.eachProduct(func(r, h int) { s.copyRows(w.power[r*fewTile:], h, w.score[r/lanes*fewTile*lanes+r%lanes:], lanes, n) })
 		for d := 0; d < x.DV; d += nr {
+			x.prefetch(next, x.V, x.VStride, x.DV, d/nr, ceilDiv(x.DV, nr))
 			if x.DV-d >= nr {
 				for e := 0; e < nr; e += lanes {
 					s.copyRows(w.panel[e:], nr, values[d+e:], vld, n)

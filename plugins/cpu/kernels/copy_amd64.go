@@ -49,6 +49,11 @@ func reverseAVX2(dst *float32, src *float32, blocks int)
 //go:noescape
 func streamAVX2(dst *uint8, src *uint8, next uintptr, after uintptr, lines int)
 
+// prefetchRows brings the cache lines at the addresses at+i*stride for i < rows into the L2 cache, whether or not there is memory. rows > 0.
+//
+//go:noescape
+func prefetchRows(at uintptr, stride uintptr, rows int)
+
 // transposeAVX512 copies dst[j*ldd+i] = src[i*lds+j] for i < rows <= lanes and j < blocks*lanes. It stores whole
 // vectors in ascending j: up to lanes-rows floats past each row of dst are overwritten with rubbish.
 //

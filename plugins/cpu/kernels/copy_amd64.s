@@ -384,6 +384,20 @@ loop:
 	VZEROUPPER
 	RET
 
+// func prefetchRows(at uintptr, stride uintptr, rows int)
+// Requires: MMX+
+TEXT ·prefetchRows(SB), NOSPLIT, $0-24
+	MOVQ at+0(FP), AX
+	MOVQ stride+8(FP), CX
+	MOVQ rows+16(FP), DX
+
+loop:
+	PREFETCHT1 (AX)
+	ADDQ       CX, AX
+	DECQ       DX
+	JNE        loop
+	RET
+
 // func transposeAVX512(dst *float32, ldd int, src *float32, lds int, rows int, blocks int)
 // Requires: AVX, AVX512F, CMOV
 TEXT ·transposeAVX512(SB), NOSPLIT, $0-48

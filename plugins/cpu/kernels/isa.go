@@ -135,6 +135,9 @@ type isa struct {
 	// to 64 bytes.
 	stream     func(dst, src *uint8, next, after uintptr, lines int)
 	storeFence func() // makes the stores that bypass the caches visible before later ones
+	// prefetchRows brings the cache lines at the addresses at+i*stride for i < rows into the L2 cache, whether or not there is memory. rows > 0.
+	// nil if the set has no such routine.
+	prefetchRows func(at, stride uintptr, rows int)
 
 	// attend computes attention for one panel of queries in tiles, see attendPanel. nil if the set has no tiles; so are the next five.
 	attend func(a *attendPanel)

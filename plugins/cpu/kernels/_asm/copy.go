@@ -8,7 +8,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genCopy writes the routines that transpose, reverse, copy and stream, the conversions from and to f16 and bf16, and the matrix-vector product.
+// genCopy writes the routines that transpose, reverse, copy, stream and prefetch, the conversions from and to f16 and bf16, and the matrix-vector product.
 func genCopy(v vec) {
 	transpose(v)
 	widen(v)
@@ -17,6 +17,23 @@ func genCopy(v vec) {
 	copyRows(v)
 	reverse(v)
 	stream(v)
+	if !v.wide() {
+		prefetchRows()
+	}
+}
+
+// prefetchRows prefetches one cache line of each row.
+func prefetchRows() {
+	TEXT("prefetchRows", NOSPLIT, "func(at, stride uintptr, rows int)")
+	Doc("prefetchRows brings the cache lines at the addresses at+i*stride for i < rows into the L2 cache, whether or not there is memory. rows > 0.")
+	Pragma("noescape")
+	at, stride, n := Load(Param("at"), GP64()), Load(Param("stride"), GP64()), Load(Param("rows"), GP64())
+	Label("loop")
+	PREFETCHT1(Mem{Base: at})
+	ADDQ(stride, at)
+	DECQ(n)
+	JNE(LabelRef("loop"))
+	RET()
 }
 
 // stream copies cache lines by stores that bypass the caches.
