@@ -511,16 +511,22 @@ type gemvStrips struct {
 	strips int // in a row of C
 }
 
-const gemvStrip = 32 // the largest number of columns in a strip; see dotStrip
+const (
+	gemvStrip = 32  // the largest number of columns in a strip; see dotStrip
+	gemvRun   = 512 // the largest number of columns that wait for the residual to be added
+)
 
 func (x *gemvStrips) do(lo, hi, w int) {
 	s, sc, g := x.p.isa, x.p.scratch(w), x.g
-	buf, dots := sc.floats(g.K), sc.floats(x.strip)
+	buf, dots := sc.floats(g.K), sc.floats(gemvRun)
 	for t := lo; t < hi; {
 		i, j, count := t/x.strips, t%x.strips*x.strip, 1
 		direct := g.M == 1 && g.Residual == nil // the residual may be C itself
-		if direct {                             // all strips in one call, which reads B in the longest streams
+		if g.M == 1 {                           // many strips in one call, which reads B in long streams
 			count = min(hi-t, x.strips-t%x.strips)
+		}
+		if !direct {
+			count = min(count, gemvRun/x.strip)
 		}
 		t += count
 		n := min(count*x.strip, g.N-j)
