@@ -13,7 +13,7 @@ type peakSampler struct {
 	last int64     // the last measurement, in bytes
 }
 
-const peakEvery = 100 * time.Millisecond
+const peakEvery = time.Second
 
 // after returns the peak memory in bytes after a run. It calls measure only if a measurement is due.
 func (p *peakSampler) after(measure func() int64) int64 {
