@@ -5,7 +5,7 @@ import "github.com/rlx-go/rlx/core/quant"
 // byteDot multiplies packed weights, as they are stored, by one row of activations that are rounded to 8 bits.
 type byteDot struct {
 	// excess is added to every integer q of a block where dot reads unsigned bytes, q + excess. That leaves the sum of products too large by
-	// excess times the sum of the activations, for which roundedRow.excess makes up.
+	// excess times the sum of the activations, for which roundedRow.excess makes up. It is 0 if dot does not read roundedRow.excess.
 	excess int32
 	// dot sets dst[r] to the dot product of x and row r of w. Rows start stride bytes apart.
 	dot func(dst []float32, w []byte, stride int, x *roundedRow)
@@ -17,7 +17,7 @@ type roundedRow struct {
 	scale  []float32 // one for 32 activations
 	sums   []float32 // sums of 32 activations, scale*sum(q)
 	halves []float32 // sums of 16 activations
-	excess []int32   // -byteDot.excess times the sum of 4 integers: the 32-bit sums of products start with these
+	excess []int32   // -byteDot.excess times the sum of 4 integers: the 32-bit sums of products start with these. Arbitrary if that is 0
 }
 
 // roundedRowBytes returns the memory of so many rounded rows.
@@ -52,13 +52,9 @@ func (x *rounding) roundRows(p *Pool, g *GemmArgs) {
 			r.sums[i] = d * (h[0] + h[1])
 			h[0], h[1] = d*h[0], d*h[1]
 		}
-		if excess != 0 {
-			for i := range r.excess {
-				q := (*[4]int8)(r.q[4*i:])
-				r.excess[i] = -excess * (int32(q[0]) + int32(q[1]) + int32(q[2]) + int32(q[3]))
-			}
-		} else {
-			clear(r.excess)
+		for i := 0; excess != 0 && i < len(r.excess); i++ {
+			q := (*[4]int8)(r.q[4*i:])
+			r.excess[i] = -excess * (int32(q[0]) + int32(q[1]) + int32(q[2]) + int32(q[3]))
 		}
 	}
 }
