@@ -53,9 +53,11 @@ def output(*command):
 
 
 def llama(path):
-    rows = json.loads(output(f"{args.llama}/llama-bench", "-m", path, "-t", str(args.threads), "-p", str(args.prompt), "-n", str(args.tokens),
-                             "-r", str(args.runs), "-o", "json"))
-    return {"prompt" if r["n_prompt"] else "decode": r["avg_ts"] for r in rows}
+    def bench(*test):
+        return json.loads(output(f"{args.llama}/llama-bench", "-m", path, "-t", str(args.threads), *test, "-r", str(args.runs), "-o", "json"))[0]["avg_ts"]
+
+    # -d: decode after a prompt of that length, as rlxrun bench does, and not from an empty context
+    return {"prompt": bench("-p", str(args.prompt), "-n", "0"), "decode": bench("-p", "0", "-n", str(args.tokens), "-d", str(args.prompt))}
 
 
 def ours(path, flags):
