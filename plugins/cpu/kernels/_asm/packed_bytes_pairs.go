@@ -81,43 +81,57 @@ func (f blockPair) activations(px, dx Register, blocks int) (x, start, scale Vec
 
 // dot writes the routine.
 func (f blockPair) dot() {
-	name := "dotBytes" + f.name + "VNNI"
-	TEXT(name, NOSPLIT, "func("+fmt.Sprintf(dotArgs, "*byte")+byteArgs)
-	Doc(append([]string{name + dotDoc}, byteDoc...)...)
-	Pragma("noescape")
-	n, ahead, w := GP64(), prefetchAhead(), gp64s()
-	px, dx := GP64(), GP64()
-	var acc [dotStreams]VecVirtual
-	for i := range acc {
-		acc[i] = ZMM()
-	}
-	f.constants()
-	Label("row")
-	w.start(px)
-	MOVQ(arg("blocks"), n)
-	MOVQ(arg("x"), px)
-	MOVQ(arg("dx"), dx)
-	for _, a := range acc {
-		VPXORD(a, a, a)
-	}
-	unrolled(n, 2, func(blocks int) {
-		x, start, scale := f.activations(px, dx, blocks)
-		for i, r := range w {
-			u, d, t := f.integers(r, blocks), f.scales(r, blocks), ZMM()
+	f.blocksOf32(2, f.constants, func(r *byteRoutine, blocks int) {
+		x, start, scale := f.activations(r.x, r.dx, blocks)
+		for i, w := range r.w {
+			u, d, t := f.integers(w, blocks), f.scales(w, blocks), ZMM()
 			VMOVDQA32(start, t)
 			vpdpbusd(x, u, t)
 			VCVTDQ2PS(t, t)
 			VMULPS(d, scale, d)
-			VFMADD231PS(d, t, acc[i])
+			VFMADD231PS(d, t, r.acc[i])
 		}
-		w.prefetch(blocks*f.bytes, ahead)
-		w.advance(blocks * f.bytes)
-		ADDQ(U32(uint32(blocks*f.values)), px)
-		ADDQ(U32(uint32(blocks*4)), dx)
+	})
+}
+
+// byteRoutine holds what a loop over blocks reads and adds to.
+type byteRoutine struct {
+	w     streams
+	x, dx Register               // the activations of the blocks, and their scales
+	acc   [dotStreams]VecVirtual // the sum of each row
+}
+
+// blocksOf32 writes the product of blocks of 32 values and a vector of bytes, for AVX-512 with VNNI. step writes the code for `unroll` blocks, or for
+// one of those that are left over at the end of a row.
+func (f integerFormat) blocksOf32(unroll int, constants func(), step func(r *byteRoutine, blocks int)) {
+	name := "dotBytes" + f.name + "VNNI"
+	TEXT(name, NOSPLIT, "func("+fmt.Sprintf(dotArgs, "*byte")+byteArgs)
+	Doc(append([]string{name + dotDoc}, byteDoc...)...)
+	Pragma("noescape")
+	n, ahead := GP64(), prefetchAhead()
+	r := &byteRoutine{w: gp64s(), x: GP64(), dx: GP64()}
+	for i := range r.acc {
+		r.acc[i] = ZMM()
+	}
+	constants()
+	Label("row")
+	r.w.start(r.x)
+	MOVQ(arg("blocks"), n)
+	MOVQ(arg("x"), r.x)
+	MOVQ(arg("dx"), r.dx)
+	for _, a := range r.acc {
+		VMOVDQA32(zero, a)
+	}
+	unrolled(n, unroll, func(blocks int) {
+		step(r, blocks)
+		r.w.prefetch(blocks*f.bytes, ahead)
+		r.w.advance(blocks * f.bytes)
+		ADDQ(U32(uint32(blocks*f.values)), r.x)
+		ADDQ(U32(uint32(blocks*4)), r.dx)
 	})
 	var sums [dotStreams]Register
-	for i, a := range acc {
+	for i, a := range r.acc {
 		sums[i] = vec{16, "AVX512"}.lane(a).AsX()
 	}
-	w.end(sums, dx, px)
+	r.w.end(sums, r.dx, r.x)
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -97,40 +95,12 @@ func (f blockQuad) add(w Register, at, blocks int, x [2]VecVirtual, start, scale
 
 // dot writes the routine.
 func (f blockQuad) dot() {
-	name := "dotBytes" + f.name + "VNNI"
-	TEXT(name, NOSPLIT, "func("+fmt.Sprintf(dotArgs, "*byte")+byteArgs)
-	Doc(append([]string{name + dotDoc}, byteDoc...)...)
-	Pragma("noescape")
-	n, ahead, w := GP64(), prefetchAhead(), gp64s()
-	px, dx := GP64(), GP64()
-	var acc [dotStreams]VecVirtual
-	for i := range acc {
-		acc[i] = ZMM()
-	}
-	f.constants()
-	Label("row")
-	w.start(px)
-	MOVQ(arg("blocks"), n)
-	MOVQ(arg("x"), px)
-	MOVQ(arg("dx"), dx)
-	for _, a := range acc {
-		VMOVDQA32(zero, a)
-	}
-	unrolled(n, 8, func(blocks int) {
+	f.blocksOf32(8, f.constants, func(r *byteRoutine, blocks int) {
 		for at := 0; at < blocks; at += 4 {
-			x, start, scale := f.activations(px, dx, at, min(blocks, 4))
-			for i, r := range w {
-				f.add(r, at, min(blocks, 4), x, start, scale, acc[i])
+			x, start, scale := f.activations(r.x, r.dx, at, min(blocks, 4))
+			for i, w := range r.w {
+				f.add(w, at, min(blocks, 4), x, start, scale, r.acc[i])
 			}
 		}
-		w.prefetch(blocks*f.bytes, ahead)
-		w.advance(blocks * f.bytes)
-		ADDQ(U32(uint32(blocks*f.values)), px)
-		ADDQ(U32(uint32(blocks*4)), dx)
 	})
-	var sums [dotStreams]Register
-	for i, a := range acc {
-		sums[i] = vec{16, "AVX512"}.lane(a).AsX()
-	}
-	w.end(sums, dx, px)
 }
