@@ -495,8 +495,8 @@ func (g *GemmArgs) dots() bool {
 
 // gemv computes a product that dots accepts. It takes dot products and packs nothing.
 func gemv(p *Pool, g *GemmArgs, batch int) {
-	x, strip := gemvStripsOf(p, g), g.dotStrip()
-	split(p, batch*x.strips, 1+(1<<15)/(strip*g.K), x)
+	x := gemvStripsOf(p, g)
+	split(p, batch*x.strips, 1+(1<<15)/(x.strip*g.K), x)
 }
 
 func gemvStripsOf(p *Pool, g *GemmArgs) gemvStrips {

@@ -6802,13 +6802,13 @@ TEXT ·dotBytesQ4_0VNNI(SB), NOSPLIT, $0-88
 	VMOVDQU32    quadBytes<>+0(SB), Z29
 	VMOVDQU32    quadWords<>+0(SB), Z28
 	VMOVDQU32    fourfold0<>+0(SB), Z27
-	VPXORD       Z26, Z26, Z26
 	MOVL         $0x000000ff, AX
 	KMOVW        AX, K1
 	MOVL         $0x0000ff00, AX
 	KMOVW        AX, K2
 	MOVL         $0x0003ffff, AX
 	KMOVD        AX, K3
+	VPXORD       Z26, Z26, Z26
 
 row:
 	MOVQ      w+16(FP), DX
@@ -8393,11 +8393,11 @@ TEXT ·dotBytesQ8_0VNNI(SB), NOSPLIT, $0-88
 	MOVQ         ·prefetchAhead+0(SB), CX
 	VMOVDQU32    pairOrder8<>+0(SB), Z30
 	VPBROADCASTD c80808080<>+0(SB), Z31
-	VPXORD       Z26, Z26, Z26
 	MOVL         $0x000000ff, AX
 	KMOVW        AX, K1
 	MOVL         $0x0000ff00, AX
 	KMOVW        AX, K2
+	VPXORD       Z26, Z26, Z26
 
 row:
 	MOVQ      w+16(FP), DX
@@ -9807,19 +9807,19 @@ TEXT ·dotBytesQ4_KVNNI(SB), NOSPLIT, $0-88
 	VPXORD       Z26, Z26, Z26
 
 row:
-	MOVQ   w+16(FP), DX
-	MOVQ   gap+24(FP), R8
-	LEAQ   (DX)(R8*1), BX
-	LEAQ   (BX)(R8*1), SI
-	LEAQ   (SI)(R8*1), DI
-	MOVQ   blocks+80(FP), AX
-	MOVQ   x+48(FP), R8
-	MOVQ   dx+56(FP), R9
-	MOVQ   xs+64(FP), R10
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
+	MOVQ      w+16(FP), DX
+	MOVQ      gap+24(FP), R8
+	LEAQ      (DX)(R8*1), BX
+	LEAQ      (BX)(R8*1), SI
+	LEAQ      (SI)(R8*1), DI
+	MOVQ      blocks+80(FP), AX
+	MOVQ      x+48(FP), R8
+	MOVQ      dx+56(FP), R9
+	MOVQ      xs+64(FP), R10
+	VMOVDQA32 Z26, Z0
+	VMOVDQA32 Z26, Z1
+	VMOVDQA32 Z26, Z2
+	VMOVDQA32 Z26, Z3
 
 each:
 	VMOVUPS.Z     -32(R10), K2, Z4
@@ -10023,45 +10023,45 @@ each:
 	JNE           each
 	VEXTRACTF64X4 $0x01, Z0, Y4
 	VADDPS        Y4, Y0, Y4
-	VEXTRACTF128  $0x01, Y4, X5
-	VADDPS        X5, X4, X5
-	VPERMILPS     $0x0e, X5, X4
-	VADDPS        X4, X5, X5
-	VPERMILPS     $0x01, X5, X4
-	VADDSS        X4, X5, X5
+	VEXTRACTF128  $0x01, Y4, X0
+	VADDPS        X0, X4, X0
+	VPERMILPS     $0x0e, X0, X4
+	VADDPS        X4, X0, X0
+	VPERMILPS     $0x01, X0, X4
+	VADDSS        X4, X0, X0
 	VEXTRACTF64X4 $0x01, Z1, Y4
 	VADDPS        Y4, Y1, Y4
-	VEXTRACTF128  $0x01, Y4, X6
-	VADDPS        X6, X4, X6
-	VPERMILPS     $0x0e, X6, X4
-	VADDPS        X4, X6, X6
-	VPERMILPS     $0x01, X6, X4
-	VADDSS        X4, X6, X6
+	VEXTRACTF128  $0x01, Y4, X1
+	VADDPS        X1, X4, X1
+	VPERMILPS     $0x0e, X1, X4
+	VADDPS        X4, X1, X1
+	VPERMILPS     $0x01, X1, X4
+	VADDSS        X4, X1, X1
 	VEXTRACTF64X4 $0x01, Z2, Y4
 	VADDPS        Y4, Y2, Y4
-	VEXTRACTF128  $0x01, Y4, X7
-	VADDPS        X7, X4, X7
-	VPERMILPS     $0x0e, X7, X4
-	VADDPS        X4, X7, X7
-	VPERMILPS     $0x01, X7, X4
-	VADDSS        X4, X7, X7
+	VEXTRACTF128  $0x01, Y4, X2
+	VADDPS        X2, X4, X2
+	VPERMILPS     $0x0e, X2, X4
+	VADDPS        X4, X2, X2
+	VPERMILPS     $0x01, X2, X4
+	VADDSS        X4, X2, X2
 	VEXTRACTF64X4 $0x01, Z3, Y4
 	VADDPS        Y4, Y3, Y4
-	VEXTRACTF128  $0x01, Y4, X8
-	VADDPS        X8, X4, X8
-	VPERMILPS     $0x0e, X8, X4
-	VADDPS        X4, X8, X8
-	VPERMILPS     $0x01, X8, X4
-	VADDSS        X4, X8, X8
+	VEXTRACTF128  $0x01, Y4, X3
+	VADDPS        X3, X4, X3
+	VPERMILPS     $0x0e, X3, X4
+	VADDPS        X4, X3, X3
+	VPERMILPS     $0x01, X3, X4
+	VADDSS        X4, X3, X3
 	MOVQ          dst+0(FP), R9
 	MOVQ          lead+8(FP), R8
-	VMOVSS        X5, (R9)
+	VMOVSS        X0, (R9)
 	LEAQ          (R9)(R8*4), R9
-	VMOVSS        X6, (R9)
+	VMOVSS        X1, (R9)
 	LEAQ          (R9)(R8*4), R9
-	VMOVSS        X7, (R9)
+	VMOVSS        X2, (R9)
 	LEAQ          (R9)(R8*4), R9
-	VMOVSS        X8, (R9)
+	VMOVSS        X3, (R9)
 	ADDQ          $0x04, dst+0(FP)
 	MOVQ          stride+32(FP), R8
 	ADDQ          R8, w+16(FP)
@@ -10842,18 +10842,18 @@ TEXT ·dotBytesQ6_KVNNI(SB), NOSPLIT, $0-88
 	VPXORD       Z26, Z26, Z26
 
 row:
-	MOVQ   w+16(FP), DX
-	MOVQ   gap+24(FP), R8
-	LEAQ   (DX)(R8*1), BX
-	LEAQ   (BX)(R8*1), SI
-	LEAQ   (SI)(R8*1), DI
-	MOVQ   blocks+80(FP), AX
-	MOVQ   x+48(FP), R8
-	MOVQ   dx+56(FP), R9
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
+	MOVQ      w+16(FP), DX
+	MOVQ      gap+24(FP), R8
+	LEAQ      (DX)(R8*1), BX
+	LEAQ      (BX)(R8*1), SI
+	LEAQ      (SI)(R8*1), DI
+	MOVQ      blocks+80(FP), AX
+	MOVQ      x+48(FP), R8
+	MOVQ      dx+56(FP), R9
+	VMOVDQA32 Z26, Z0
+	VMOVDQA32 Z26, Z1
+	VMOVDQA32 Z26, Z2
+	VMOVDQA32 Z26, Z3
 
 each:
 	VPMOVZXDQ       (R9), Z4
@@ -11076,45 +11076,45 @@ each:
 	JNE             each
 	VEXTRACTF64X4   $0x01, Z0, Y4
 	VADDPS          Y4, Y0, Y4
-	VEXTRACTF128    $0x01, Y4, X5
-	VADDPS          X5, X4, X5
-	VPERMILPS       $0x0e, X5, X4
-	VADDPS          X4, X5, X5
-	VPERMILPS       $0x01, X5, X4
-	VADDSS          X4, X5, X5
+	VEXTRACTF128    $0x01, Y4, X0
+	VADDPS          X0, X4, X0
+	VPERMILPS       $0x0e, X0, X4
+	VADDPS          X4, X0, X0
+	VPERMILPS       $0x01, X0, X4
+	VADDSS          X4, X0, X0
 	VEXTRACTF64X4   $0x01, Z1, Y4
 	VADDPS          Y4, Y1, Y4
-	VEXTRACTF128    $0x01, Y4, X6
-	VADDPS          X6, X4, X6
-	VPERMILPS       $0x0e, X6, X4
-	VADDPS          X4, X6, X6
-	VPERMILPS       $0x01, X6, X4
-	VADDSS          X4, X6, X6
+	VEXTRACTF128    $0x01, Y4, X1
+	VADDPS          X1, X4, X1
+	VPERMILPS       $0x0e, X1, X4
+	VADDPS          X4, X1, X1
+	VPERMILPS       $0x01, X1, X4
+	VADDSS          X4, X1, X1
 	VEXTRACTF64X4   $0x01, Z2, Y4
 	VADDPS          Y4, Y2, Y4
-	VEXTRACTF128    $0x01, Y4, X7
-	VADDPS          X7, X4, X7
-	VPERMILPS       $0x0e, X7, X4
-	VADDPS          X4, X7, X7
-	VPERMILPS       $0x01, X7, X4
-	VADDSS          X4, X7, X7
+	VEXTRACTF128    $0x01, Y4, X2
+	VADDPS          X2, X4, X2
+	VPERMILPS       $0x0e, X2, X4
+	VADDPS          X4, X2, X2
+	VPERMILPS       $0x01, X2, X4
+	VADDSS          X4, X2, X2
 	VEXTRACTF64X4   $0x01, Z3, Y4
 	VADDPS          Y4, Y3, Y4
-	VEXTRACTF128    $0x01, Y4, X8
-	VADDPS          X8, X4, X8
-	VPERMILPS       $0x0e, X8, X4
-	VADDPS          X4, X8, X8
-	VPERMILPS       $0x01, X8, X4
-	VADDSS          X4, X8, X8
+	VEXTRACTF128    $0x01, Y4, X3
+	VADDPS          X3, X4, X3
+	VPERMILPS       $0x0e, X3, X4
+	VADDPS          X4, X3, X3
+	VPERMILPS       $0x01, X3, X4
+	VADDSS          X4, X3, X3
 	MOVQ            dst+0(FP), R9
 	MOVQ            lead+8(FP), R8
-	VMOVSS          X5, (R9)
+	VMOVSS          X0, (R9)
 	LEAQ            (R9)(R8*4), R9
-	VMOVSS          X6, (R9)
+	VMOVSS          X1, (R9)
 	LEAQ            (R9)(R8*4), R9
-	VMOVSS          X7, (R9)
+	VMOVSS          X2, (R9)
 	LEAQ            (R9)(R8*4), R9
-	VMOVSS          X8, (R9)
+	VMOVSS          X3, (R9)
 	ADDQ            $0x04, dst+0(FP)
 	MOVQ            stride+32(FP), R8
 	ADDQ            R8, w+16(FP)

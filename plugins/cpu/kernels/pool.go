@@ -101,11 +101,8 @@ func (p *Pool) run(items, size, oneIn int, work part) {
 	p.work, p.items, p.size, p.oneIn = work, items, size, oneIn
 	helpers := min(len(p.workers), tasks) - 1
 	if helpers == 0 {
-		own := &p.workers[0].tasks
-		own.set(0, tasks)
-		for lo, hi := own.first(oneIn); lo < hi; lo, hi = own.first(oneIn) {
-			p.do(lo, hi, 0)
-		}
+		p.workers[0].tasks.set(0, tasks)
+		p.takeOwn(0)
 		p.work = nil
 		return
 	}
@@ -135,15 +132,20 @@ func (p *Pool) take(i int) {
 			p.panic.CompareAndSwap(nil, &workerPanic{v, debug.Stack()})
 		}
 	}()
-	own := &p.workers[i].tasks
-	for lo, hi := own.first(p.oneIn); lo < hi; lo, hi = own.first(p.oneIn) {
-		p.do(lo, hi, i)
-	}
+	p.takeOwn(i)
 	for j := 1; j < len(p.workers); j++ {
 		other := &p.workers[(i+j)%len(p.workers)].tasks
 		for lo, hi := other.last(p.oneIn); lo < hi; lo, hi = other.last(p.oneIn) {
 			p.do(lo, hi, i)
 		}
+	}
+}
+
+// takeOwn runs worker i's own tasks.
+func (p *Pool) takeOwn(i int) {
+	own := &p.workers[i].tasks
+	for lo, hi := own.first(p.oneIn); lo < hi; lo, hi = own.first(p.oneIn) {
+		p.do(lo, hi, i)
 	}
 }
 

@@ -32,13 +32,12 @@ func genPackedBytes(v vec) {
 // byteBlock writes the product of a block of weights and its activations, for one of the rows of weights that are read at once.
 type byteBlock struct {
 	integerBlock
-	vnni, exact         bool       // exact: nothing is added to the integers of the weights, so there is no excess (see byteDot)
-	block               int        // index in the iteration of the loop
-	values              int        // in a block
-	x, dx, xs, products Register   // arguments of the routine, advanced by iterations; products is excess
-	room                Mem        // 128 bytes of the stack
-	acc, lows           VecVirtual // of the row: sums of scaled products; sums of what is subtracted from them
-	row                 int
+	vnni, exact         bool                   // exact: nothing is added to the integers of the weights, so there is no excess (see byteDot)
+	block               int                    // index in the iteration of the loop
+	values              int                    // in a block
+	x, dx, xs, products Register               // arguments of the routine, advanced by iterations; products is excess
+	room                Mem                    // 128 bytes of the stack
+	acc, lows           VecVirtual             // of the row: sums of scaled products; sums of what is subtracted from them
 	rows                streams                // pointers to the rows: w is rows[row]
 	sum                 [dotStreams]VecVirtual // the acc of each row
 	across              rowsOfBlocks
@@ -226,7 +225,7 @@ func byteDot(f integerFormat, v vec, body func(*byteBlock)) {
 				continue
 			}
 			for i := range w {
-				p.row, p.w, p.acc, p.lows = i, w[i], acc[i], lows[i]
+				p.w, p.acc, p.lows = w[i], acc[i], lows[i]
 				body(p)
 			}
 		}

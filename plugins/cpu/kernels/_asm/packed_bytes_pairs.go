@@ -26,7 +26,6 @@ var (
 func (f blockPair) constants() {
 	VMOVDQU32(lanesConst("pairOrder8", 16, func(l int) uint32 { return uint32(l / 8) }), pairOrder8)
 	VPBROADCASTD(bytesConst(0x80), pairExcess)
-	VPXORD(zero, zero, zero)
 	halfMasks()
 }
 
@@ -81,7 +80,7 @@ func (f blockPair) activations(px, dx Register, blocks int) (x, start, scale Vec
 
 // dot writes the routine.
 func (f blockPair) dot() {
-	f.blocksOf32(2, f.constants, func(r *byteRoutine, blocks int) {
+	f.routineVNNI(2, f.constants, func(r *byteRoutine, blocks int) {
 		x, start, scale := f.activations(r.x, r.dx, blocks)
 		for i, w := range r.w {
 			u, d, t := f.integers(w, blocks), f.scales(w, blocks), ZMM()
@@ -96,29 +95,33 @@ func (f blockPair) dot() {
 
 // byteRoutine holds what a loop over blocks reads and adds to.
 type byteRoutine struct {
-	w     streams
-	x, dx Register               // the activations of the blocks, and their scales
-	acc   [dotStreams]VecVirtual // the sum of each row
+	w         streams
+	x, dx, xs Register               // the activations of the blocks, their scales and, for formats with lows, their sums
+	acc       [dotStreams]VecVirtual // the sum of each row
 }
 
-// blocksOf32 writes the product of blocks of 32 values and a vector of bytes, for AVX-512 with VNNI. step writes the code for `unroll` blocks, or for
-// one of those that are left over at the end of a row.
-func (f integerFormat) blocksOf32(unroll int, constants func(), step func(r *byteRoutine, blocks int)) {
+// routineVNNI writes the product of a matrix of weights and a vector of bytes, for AVX-512 with VNNI. constants loads registers. step writes the code
+// for `unroll` blocks, or for one of those that are left over at the end of a row.
+func (f integerFormat) routineVNNI(unroll int, constants func(), step func(r *byteRoutine, blocks int)) {
 	name := "dotBytes" + f.name + "VNNI"
 	TEXT(name, NOSPLIT, "func("+fmt.Sprintf(dotArgs, "*byte")+byteArgs)
 	Doc(append([]string{name + dotDoc}, byteDoc...)...)
 	Pragma("noescape")
 	n, ahead := GP64(), prefetchAhead()
-	r := &byteRoutine{w: gp64s(), x: GP64(), dx: GP64()}
+	r := &byteRoutine{w: gp64s(), x: GP64(), dx: GP64(), xs: GP64()}
 	for i := range r.acc {
 		r.acc[i] = ZMM()
 	}
 	constants()
+	VPXORD(zero, zero, zero)
 	Label("row")
 	r.w.start(r.x)
 	MOVQ(arg("blocks"), n)
 	MOVQ(arg("x"), r.x)
 	MOVQ(arg("dx"), r.dx)
+	if f.lows {
+		MOVQ(arg("xs"), r.xs)
+	}
 	for _, a := range r.acc {
 		VMOVDQA32(zero, a)
 	}
@@ -127,7 +130,10 @@ func (f integerFormat) blocksOf32(unroll int, constants func(), step func(r *byt
 		r.w.prefetch(blocks*f.bytes, ahead)
 		r.w.advance(blocks * f.bytes)
 		ADDQ(U32(uint32(blocks*f.values)), r.x)
-		ADDQ(U32(uint32(blocks*4)), r.dx)
+		ADDQ(U32(uint32(blocks*f.values/8)), r.dx)
+		if f.lows {
+			ADDQ(U32(uint32(blocks*f.values/f.group*4)), r.xs)
+		}
 	})
 	var sums [dotStreams]Register
 	for i, a := range r.acc {

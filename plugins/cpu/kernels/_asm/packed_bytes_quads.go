@@ -36,7 +36,6 @@ func (f blockQuad) constants() {
 	VMOVDQU32(lanesConst("quadBytes", 16, func(l int) uint32 { return at(4*l) | at(4*l+1)<<8 | at(4*l+2)<<16 | at(4*l+3)<<24 }), quadBytes)
 	VMOVDQU32(lanesConst("quadWords", 16, func(l int) uint32 { return uint32(f.bytes/2*(l/2%4)) * 0x10001 }), quadWords)
 	VMOVDQU32(fourfold(0), quadOrder)
-	VPXORD(zero, zero, zero)
 	halfMasks()
 	t := GP32()
 	MOVL(U32(1<<f.bytes-1), t)
@@ -95,7 +94,7 @@ func (f blockQuad) add(w Register, at, blocks int, x [2]VecVirtual, start, scale
 
 // dot writes the routine.
 func (f blockQuad) dot() {
-	f.blocksOf32(8, f.constants, func(r *byteRoutine, blocks int) {
+	f.routineVNNI(8, f.constants, func(r *byteRoutine, blocks int) {
 		for at := 0; at < blocks; at += 4 {
 			x, start, scale := f.activations(r.x, r.dx, at, min(blocks, 4))
 			for i, w := range r.w {

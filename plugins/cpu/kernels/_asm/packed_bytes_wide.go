@@ -13,10 +13,8 @@ import (
 // the number of instructions matters more than what they do.
 type wideBlock struct {
 	integerFormat
-	rows      streams
-	x, dx, xs Register               // the activations of the block
-	acc       [dotStreams]VecVirtual // the sum of each row
-	scales    [dotStreams]VecVirtual // of each row, multiplied by those of the activations
+	*byteRoutine
+	scales [dotStreams]VecVirtual // of each row, multiplied by those of the activations
 }
 
 // wideBlocks holds the formats, with the function that loads constants into registers and the one that writes the product of a block.
@@ -27,43 +25,11 @@ var wideBlocks = map[string]struct{ constants, body func(*wideBlock) }{
 
 // dot writes the routine.
 func (b *wideBlock) dot() {
-	name := "dotBytes" + b.name + "VNNI"
-	TEXT(name, NOSPLIT, "func("+fmt.Sprintf(dotArgs, "*byte")+byteArgs)
-	Doc(append([]string{name + dotDoc}, byteDoc...)...)
-	Pragma("noescape")
-	n, ahead := GP64(), prefetchAhead()
-	b.rows, b.x, b.dx, b.xs = gp64s(), GP64(), GP64(), GP64()
-	for i := range b.acc {
-		b.acc[i] = ZMM()
-	}
-	wideBlocks[b.name].constants(b)
-	VPXORD(zero, zero, zero)
-	Label("row")
-	b.rows.start(b.x)
-	MOVQ(arg("blocks"), n)
-	MOVQ(arg("x"), b.x)
-	MOVQ(arg("dx"), b.dx)
-	if b.lows {
-		MOVQ(arg("xs"), b.xs)
-	}
-	for i := range b.acc {
-		VPXORD(b.acc[i], b.acc[i], b.acc[i])
-	}
-	unrolled(n, 1, func(int) {
-		wideBlocks[b.name].body(b)
-		b.rows.prefetch(b.bytes, ahead)
-		b.rows.advance(b.bytes)
-		ADDQ(U32(uint32(b.values)), b.x)
-		ADDQ(U32(uint32(b.values/8)), b.dx)
-		if b.lows {
-			ADDQ(U32(uint32(b.values/b.group*4)), b.xs)
-		}
+	own := wideBlocks[b.name]
+	b.routineVNNI(1, func() { own.constants(b) }, func(r *byteRoutine, _ int) {
+		b.byteRoutine = r
+		own.body(b)
 	})
-	var sums [dotStreams]Register
-	for i, a := range b.acc {
-		sums[i] = vec{16, "AVX512"}.lane(a).AsX()
-	}
-	b.rows.end(sums, b.dx, b.x)
 }
 
 // add adds the products of the unsigned bytes u and the activations x, plus start, to the sum of a row. order picks the scales.
@@ -118,7 +84,7 @@ func (b *wideBlock) body4_K() {
 	x := ZMM() // the scales of the activations, and in the upper half their sums
 	VMOVUPS_Z(Mem{Base: b.xs, Disp: -32}, upperHalf, x)
 	VMULPS(Mem{Base: b.dx}, Z29, lowerHalf, x)
-	for row, w := range b.rows {
+	for row, w := range b.w {
 		s := b.sixes(w)
 		VMULPS(x, s, s)
 		VSUBPS(s, b.acc[row], upperHalf, b.acc[row])
@@ -132,7 +98,7 @@ func (b *wideBlock) body4_K() {
 		}
 		VSHUFI64X2(Imm(0x44), pair[1], pair[0], x[0]) // the lower halves
 		VSHUFI64X2(Imm(0xee), pair[1], pair[0], x[1]) // the upper halves
-		for row, w := range b.rows {
+		for row, w := range b.w {
 			q := ZMM()
 			VMOVDQU32(Mem{Base: w, Disp: 16 + 64*half}, q)
 			for i, mask := range []Register{Z31, Z30} {
@@ -161,7 +127,7 @@ func (b *wideBlock) body6_K() {
 	dx := ZMM()
 	VPMOVZXDQ(Mem{Base: b.dx}, dx) // each scale twice: the activations have one for 32 values
 	VMOVSLDUP(dx, dx)
-	for row, w := range b.rows {
+	for row, w := range b.w {
 		s, d := ZMM(), ZMM()
 		VPBROADCASTW(Mem{Base: w, Disp: 208}, d.AsY())
 		VCVTPH2PS(d.AsY(), d)
@@ -178,7 +144,7 @@ func (b *wideBlock) body6_K() {
 			VMOVDQU32(Mem{Base: b.x, Disp: 128*half + 64*i}, x[i])
 			negativeSums(Z29, start[i], x[i])
 		}
-		for row, w := range b.rows {
+		for row, w := range b.w {
 			upper, nibbles := ZMM(), ZMM()
 			VBROADCASTI64X4(Mem{Base: w, Disp: 128 + 32*half}, upper)
 			VMOVDQU32(Mem{Base: w, Disp: 64 * half}, nibbles)
