@@ -92,7 +92,7 @@ func (x *executable) add(d dispatch) {
 		x.statuses++
 	}
 	d.stateful = x.isStateful(d.shader, &d)
-	d.at, d.size = x.paramBytes, max(4, 4*int64(fieldWords(d.shader.Fields)))
+	d.at, d.size = x.paramBytes, max(4, 4*int64(d.shader.ParamWords()))
 	x.paramBytes += program.AlignUp(d.size)
 	x.dispatches = append(x.dispatches, d)
 }
@@ -274,17 +274,4 @@ func (d *dispatch) operand(b kernels.Binding) *ir.Node {
 		return results[i]
 	}
 	return nil
-}
-
-// fieldWords returns the size of a parameter struct in words of 4 bytes.
-func fieldWords(fields []string) int {
-	n := 0
-	for _, f := range fields {
-		count := 1
-		if _, typ, ok := strings.Cut(f, ":"); ok && typ != "f32" {
-			fmt.Sscan(typ, &count)
-		}
-		n += count
-	}
-	return n
 }

@@ -90,7 +90,7 @@ func (x *executable) sizesOf(syms map[string]int64) (*sizes, error) {
 
 // appendParams appends the bytes of a parameter struct, whose declaration in WGSL is made from the shader's fields.
 func appendParams(to []byte, s kernels.Shader, values []uint32) []byte {
-	if n := fieldWords(s.Fields); len(values) != n {
+	if n := s.ParamWords(); len(values) != n {
 		panic(fmt.Sprintf("BUG: shader %s has %d values for %d words of parameters %v", s.Name, len(values), n, s.Fields))
 	}
 	for _, v := range values {

@@ -92,8 +92,9 @@ func (t *typ) fitsBuffer() bool {
 		return t.n > 0 && t.elem.fitsBuffer()
 	case structure:
 		for _, f := range t.fields {
-			if s := f.typ; !s.fitsBuffer() || s.kind == vector || s.kind == structure || s.kind == array && s.elem.kind != scalar {
-				return false // the layout may differ unless all members are aligned to four bytes
+			// Both languages align numbers, vectors and arrays of these alike. Nested structs are left out because no kernel has them.
+			if s := f.typ; !s.fitsBuffer() || s.kind == structure || s.kind == array && s.elem.kind == structure {
+				return false
 			}
 		}
 		return true

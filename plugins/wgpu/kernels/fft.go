@@ -113,8 +113,12 @@ func passesOf(m int, l Limits) []int {
 	}
 }
 
-// fftStage is a stage of a pass. Left and Done are the products of the radices of later and earlier stages.
-type fftStage struct{ Radix, Left, Done, In, Out int }
+// fftStage is a stage of a pass. Left and Done are the products of the radices of later and earlier stages, In and Out the tiles that it reads and
+// writes.
+type fftStage struct {
+	Radix, Left, Done, In, Out int
+	First, Last                bool
+}
 
 // shaders returns the passes (for Bluestein's convolution forward and backward) and the shader that handles values that are not finite.
 func (f fourier) shaders(l Limits) []Shader {
@@ -145,21 +149,40 @@ func (f fourier) shaders(l Limits) []Shader {
 	return append(all, f.finish())
 }
 
+// pass returns a shader that does transforms of r numbers.
 func (f fourier) pass(c map[string]any, r int, l Limits) Shader {
-	columns := max(1, min(l.WorkgroupStorage/16/r, 64))
-	if r != f.m {
+	const most = 2048 // numbers of a workgroup; more would leave too few workgroups per processor
+	factors, _ := smallFactors(r)
+	if len(factors) == 0 {
+		factors = []int{1}
+	}
+	whole := r == f.m // the pass transforms whole rows
+	// Where the results of a transform are adjacent but its workgroup has adjacent transforms, they are written from a tile.
+	direct := whole || c["Done"].(int) > 1
+	exchanges := len(factors)
+	if direct {
+		exchanges--
+	}
+	tiles := min(exchanges, 2)
+	columns := max(1, min(l.WorkgroupStorage/16/r, most/r, 64))
+	if !whole {
 		columns = min(columns, 16)
 	}
 	lanes := 64
 	if columns*r >= 1024 {
 		lanes = 256
 	}
-	factors, _ := smallFactors(r)
+	// In a tile of whole rows, adjacent invocations of the first stage would write 64 bytes apart, to the same banks of workgroup memory.
+	tileSize := columns * r
+	padded := whole && 8*tiles*(tileSize+tileSize/8) <= l.WorkgroupStorage
+	if padded {
+		tileSize += tileSize / 8
+	}
 	var stages []fftStage
 	radices := map[int]bool{}
-	in, done := 0, 1
-	for _, q := range factors {
-		stages = append(stages, fftStage{q, r / done / q, done, in, 1 - in})
+	in, done := 1, 1
+	for i, q := range factors {
+		stages = append(stages, fftStage{Radix: q, Left: r / done / q, Done: done, In: in, Out: 1 - in, First: i == 0, Last: i == len(factors)-1})
 		in, done, radices[q] = 1-in, done*q, true
 	}
 	type radix struct {
@@ -167,7 +190,7 @@ func (f fourier) pass(c map[string]any, r int, l Limits) Shader {
 		Body string
 	}
 	var bodies []radix
-	for _, q := range []int{2, 3, 4, 5, 7, 8} {
+	for _, q := range []int{1, 2, 3, 4, 5, 7, 8} {
 		if radices[q] {
 			bodies = append(bodies, radix{q, dftBody(q)})
 		}
@@ -178,19 +201,22 @@ func (f fourier) pass(c map[string]any, r int, l Limits) Shader {
 		low = 1024
 		high = ceilDiv(f.m, low)
 	}
-	c["Columns"], c["Lanes"], c["Stages"], c["Radices"], c["Low"], c["High"], c["Result"] = columns, lanes, stages, bodies, low, high, in
-	s := Shader{Name: "fft", Body: fftWGSL, Consts: c, Fields: []string{"rows", "scale:f32", fmt.Sprint("low:", 2*low)}}
+	for k, v := range map[string]any{"Columns": columns, "Lanes": lanes, "Stages": stages, "Radices": bodies, "Low": low, "High": high, "Result": in,
+		"Whole": whole, "Direct": direct, "Tiles": downTo(tiles-1, 0), "TileSize": tileSize, "Padded": padded} {
+		c[k] = v
+	}
+	s := Shader{Name: "fft", Body: fftWGSL, Consts: c, Fields: []string{"rows", "scale:f32", fmt.Sprint("low:2x", low)}}
 	tables := [][]uint32{f.roots(low, 1)}
 	if high > 0 {
-		s.Fields = append(s.Fields, fmt.Sprint("high:", 2*high))
+		s.Fields = append(s.Fields, fmt.Sprint("high:2x", high))
 		tables = append(tables, f.roots(high, low))
 	}
 	if c["Chirp"] == true {
-		s.Fields = append(s.Fields, fmt.Sprint("chirp:", 2*f.n))
+		s.Fields = append(s.Fields, fmt.Sprint("chirp:2x", f.n))
 		tables = append(tables, f.chirp())
 	}
 	if c["Filter"] == true {
-		s.Fields = append(s.Fields, fmt.Sprint("filters:", 2*f.m))
+		s.Fields = append(s.Fields, fmt.Sprint("filters:2x", f.m))
 		tables = append(tables, f.filter())
 	}
 	if c["From"] == "scratch" || c["To"] == "scratch" {
@@ -212,7 +238,10 @@ func (f fourier) pass(c map[string]any, r int, l Limits) Shader {
 	}
 	s.Groups = func(c *Call) int { return ceilDiv(rows(c)*(f.m/r), columns) }
 	s.Loops = func(*Call) int {
-		n := 2 * loop(ceilDiv(columns*r, lanes), 0)
+		n := 0
+		if !direct {
+			n = loop(ceilDiv(columns*r, lanes), 0)
+		}
 		for _, q := range stages {
 			n += loop(ceilDiv(columns*r/q.Radix, lanes), 0)
 		}

@@ -34,26 +34,12 @@ fn cmul(a: vec2<f32>, b: vec2<f32>) -> vec2<f32> {
 
 // e^(-2 pi i k/{{.C.M}}) for k < {{.C.M}}. If one table would be long, it is the product of entries of two.
 fn root(k: u32) -> vec2<f32> {
-  let l = 2u * (k % {{.C.Low}}u);
-  let low = vec2<f32>(bitcast<f32>(P.low[l]), bitcast<f32>(P.low[l + 1u]));
 {{- if eq .C.High 0}}
-  return low;
+  return P.low[k];
 {{- else}}
-  let h = 2u * (k / {{.C.Low}}u);
-  return cmul(vec2<f32>(bitcast<f32>(P.high[h]), bitcast<f32>(P.high[h + 1u])), low);
+  return cmul(P.high[k / {{.C.Low}}u], P.low[k % {{.C.Low}}u]);
 {{- end}}
 }
-
-{{- if .C.Chirp}}
-fn chirp(i: u32) -> vec2<f32> {
-  return vec2<f32>(bitcast<f32>(P.chirp[2u * i]), bitcast<f32>(P.chirp[2u * i + 1u]));
-}
-{{- end}}
-{{- if .C.Filter}}
-fn filter_at(i: u32) -> vec2<f32> {
-  return vec2<f32>(bitcast<f32>(P.filters[2u * i]), bitcast<f32>(P.filters[2u * i + 1u]));
-}
-{{- end}}
 
 // Number i of a row of the operand, or of the result of the previous pass.
 fn read(row: u32, i: u32) -> vec2<f32> {
@@ -64,7 +50,7 @@ fn read(row: u32, i: u32) -> vec2<f32> {
   if (i >= {{.C.N}}u) {
     return vec2<f32>(0.0, 0.0);
   }
-  return cmul(number(row, i), chirp(i));
+  return cmul(number(row, i), P.chirp[i]);
 {{- else}}
 {{- template "read" .}}
 {{- end}}
@@ -80,7 +66,7 @@ fn write(row: u32, i: u32, value: vec2<f32>) {
   var v = value;
 {{- if eq .C.To "scratch"}}
 {{- if .C.Filter}}
-  v = cmul(v, filter_at(i));
+  v = cmul(v, P.filters[i]);
 {{- end}}
   let at = {{.C.Target}}u * P.rows * {{mul 2 .C.M}}u + row * {{mul 2 .C.M}}u + i;
   work_put(at, work_encode(v.x));
@@ -90,7 +76,7 @@ fn write(row: u32, i: u32, value: vec2<f32>) {
   if (i >= {{.C.N}}u) {
     return;
   }
-  v = cmul(v.yx, chirp(i)); // inverse transform
+  v = cmul(v.yx, P.chirp[i]); // inverse transform
 {{- end}}
 {{- template "write" .}}
 {{- end}}
@@ -103,11 +89,40 @@ fn dft{{.R}}(a: array<vec2<f32>, {{.R}}>) -> array<vec2<f32>, {{.R}}> {
 
 const columns = {{.C.Columns}}u;
 const size = {{.C.R}}u;
-var<workgroup> tile0: array<vec2<f32>, {{mul .C.Columns .C.R}}>;
-var<workgroup> tile1: array<vec2<f32>, {{mul .C.Columns .C.R}}>;
+{{- range .C.Tiles}}
+var<workgroup> tile{{.}}: array<vec2<f32>, {{$.C.TileSize}}>;
+{{- end}}
+{{- if .C.Tiles}}
+
+// The place of number q of transform c in a tile.
+fn place(q: u32, c: u32) -> u32 {
+{{- if .C.Whole}}
+  let i = c * size + q;
+  return i{{if .C.Padded}} + i / 8u{{end}};
+{{- else}}
+  return q * columns + c;
+{{- end}}
+}
+{{- end}}
+
+// Number q of transform g of the pass.
+fn input(g: u32, q: u32) -> vec2<f32> {
+  let j = g % {{div .C.M .C.R}}u;
+{{- if gt .C.Done 1}}
+  return cmul(read(g / {{div .C.M .C.R}}u, j + q * {{div .C.M .C.R}}u), root((j % {{.C.Done}}u) * q * {{div .C.M (mul .C.Done .C.R)}}u));
+{{- else}}
+  return read(g / {{div .C.M .C.R}}u, j + q * {{div .C.M .C.R}}u);
+{{- end}}
+}
+
+fn output(g: u32, q: u32, v: vec2<f32>) {
+  let j = g % {{div .C.M .C.R}}u;
+  write(g / {{div .C.M .C.R}}u, (j / {{.C.Done}}u) * {{mul .C.Done .C.R}}u + j % {{.C.Done}}u + q * {{.C.Done}}u, v);
+}
 
 // A pass of Stockham's algorithm with radix {{.C.R}}: number q of transform j is number j + q {{div .C.M .C.R}} of the row. A workgroup does
-// {{.C.Columns}} transforms in stages of small radices.
+// {{.C.Columns}} transforms in stages of small radices. The first stage reads the numbers from device memory.
+{{- if .C.Direct}} The last one writes its results there.{{end}}
 @compute @workgroup_size({{.C.Lanes}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) lane: u32) {
@@ -116,57 +131,56 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   if (first >= count) {
     return;
   }
-  for (var t = lane; t < columns * size; t = t + {{.C.Lanes}}u) {
-{{- if eq .C.R .C.M}}
-    let q = t % size; // adjacent invocations read adjacent numbers of a row
-    let c = t / size;
-{{- else}}
-    let c = t % columns; // adjacent invocations read adjacent transforms
-    let q = t / columns;
-{{- end}}
-    let g = min(first + c, count - 1u);
-    let j = g % {{div .C.M .C.R}}u;
-    var v = read(g / {{div .C.M .C.R}}u, j + q * {{div .C.M .C.R}}u);
-{{- if gt .C.Done 1}}
-    v = cmul(v, root((j % {{.C.Done}}u) * q * {{div .C.M (mul .C.Done .C.R)}}u));
-{{- end}}
-    tile0[q * columns + c] = v;
-  }
-  workgroupBarrier();
 {{- range .C.Stages}}
-  for (var t = lane; t < columns * {{div $.C.R .Radix}}u; t = t + {{$.C.Lanes}}u) {
-    let c = t % columns;
-    let at = t / columns;
-    let p = at / {{.Done}}u;
-    var a: array<vec2<f32>, {{.Radix}}>;
 {{- $s := .}}
+  for (var t = lane; t < columns * {{div $.C.R .Radix}}u; t = t + {{$.C.Lanes}}u) {
+{{- if $.C.Whole}}
+    let at = t % {{div $.C.R .Radix}}u; // adjacent invocations have adjacent numbers of a row
+    let c = t / {{div $.C.R .Radix}}u;
+{{- else}}
+    let c = t % columns; // adjacent invocations have adjacent transforms
+    let at = t / columns;
+{{- end}}
+    let p = at / {{.Done}}u;
+{{- if .First}}
+    let g = min(first + c, count - 1u);
+{{- end}}
+    var a: array<vec2<f32>, {{.Radix}}>;
 {{- range seq .Radix}}
-    a[{{.}}] = tile{{$s.In}}[(at + {{mul . (mul $s.Left $s.Done)}}u) * columns + c];
+{{- if $s.First}}
+    a[{{.}}] = input(g, at + {{mul . $s.Left}}u);
+{{- else}}
+    a[{{.}}] = tile{{$s.In}}[place(at + {{mul . (mul $s.Left $s.Done)}}u, c)];
+{{- end}}
 {{- end}}
     let b = dft{{.Radix}}(a);
-    let to = ({{.Radix}}u * p * {{.Done}}u + at % {{.Done}}u) * columns + c;
+    let to = {{.Radix}}u * p * {{.Done}}u + at % {{.Done}}u;
+{{- if and .Last $.C.Direct}}
+    if (first + c < count) {
+{{- range seq .Radix}}
+      output(first + c, to + {{mul . $s.Done}}u, b[{{.}}]);
+{{- end}}
+    }
+  }
+{{- else}}
 {{- range seq .Radix}}
 {{- if or (eq . 0) (eq $s.Left 1)}}
-    tile{{$s.Out}}[to + {{mul . $s.Done}}u * columns] = b[{{.}}];
+    tile{{$s.Out}}[place(to + {{mul . $s.Done}}u, c)] = b[{{.}}];
 {{- else}}
-    tile{{$s.Out}}[to + {{mul . $s.Done}}u * columns] = cmul(b[{{.}}], root(p * {{mul . (mul $s.Done (div $.C.M $.C.R))}}u));
+    tile{{$s.Out}}[place(to + {{mul . $s.Done}}u, c)] = cmul(b[{{.}}], root(p * {{mul . (mul $s.Done (div $.C.M $.C.R))}}u));
 {{- end}}
 {{- end}}
   }
   workgroupBarrier();
 {{- end}}
-  for (var t = lane; t < columns * size; t = t + {{.C.Lanes}}u) {
-{{- if eq .C.Done 1}}
-    let q = t % size;
-    let c = t / size;
-{{- else}}
-    let c = t % columns;
-    let q = t / columns;
 {{- end}}
-    let g = first + c;
-    if (g < count) {
-      let j = g % {{div .C.M .C.R}}u;
-      write(g / {{div .C.M .C.R}}u, (j / {{.C.Done}}u) * {{mul .C.Done .C.R}}u + j % {{.C.Done}}u + q * {{.C.Done}}u, tile{{.C.Result}}[q * columns + c]);
+{{- if not .C.Direct}}
+  for (var t = lane; t < columns * size; t = t + {{.C.Lanes}}u) {
+    let q = t % size; // adjacent invocations write adjacent results
+    let c = t / size;
+    if (first + c < count) {
+      output(first + c, q, tile{{.C.Result}}[place(q, c)]);
     }
   }
+{{- end}}
 }

@@ -75,7 +75,8 @@ type Shader struct {
 	Body     string // template text; see shader.go
 	Bindings []Binding
 	Consts   any // template data, read as .C
-	// Fields declare the members of the parameter struct P: "name" is a u32, "name:f32" an f32, "name:8" an array of 8 u32.
+	// Fields declare the members of the parameter struct P: "name" is a u32, "name:f32" an f32, "name:8" an array of 8 u32,
+	// "name:2x8" an array of 8 vec2<f32>, which must follow an even number of words.
 	Fields []string
 	// Params returns the values of Fields, flattened. It returns nil if there is nothing to do for these sizes.
 	Params func(c *Call) []uint32
@@ -91,8 +92,8 @@ type Binding struct {
 	Name    string
 	Operand int
 	Of      int // in a group: the step that the operand belongs to
-	// Vec is the number of elements per access: 0 for single elements, 4 for vectors of four f32 or u32, or of four f16 or bf16, which are
-	// converted to f32 and back.
+	// Vec is the number of elements per access: 0 for single elements, 4 for vectors of four f32, u32 or bools, or of four f16 or bf16, which
+	// are converted to f32 and back.
 	Vec int
 	// DType is the element type in the shader: that of the operand, or u32 to move its bits as words.
 	DType dtype.DType

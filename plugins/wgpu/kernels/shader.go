@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"text/template"
@@ -38,14 +39,7 @@ func (s Shader) Text(views []View) (string, error) {
 	}
 	b.WriteString("struct Params {\n")
 	for _, f := range s.Fields {
-		name, typ, _ := strings.Cut(f, ":")
-		switch typ {
-		case "":
-			typ = "u32"
-		case "f32":
-		default:
-			typ = "array<u32, " + typ + ">"
-		}
+		name, typ, _ := field(f)
 		fmt.Fprintf(&b, "  %s: %s,\n", name, typ)
 	}
 	fmt.Fprintf(&b, "}\n@group(0) @binding(%d) var<storage, read> P: Params;\n", next)
@@ -57,6 +51,31 @@ func (s Shader) Text(views []View) (string, error) {
 		return "", fmt.Errorf("shader %s: %w", s.Name, err)
 	}
 	return withLibrary(b.String()), nil
+}
+
+// field reads an entry of Fields: a member's name and type in WGSL, and its size in words.
+func field(f string) (name, typ string, words int) {
+	name, size, _ := strings.Cut(f, ":")
+	switch pairs, isPairs := strings.CutPrefix(size, "2x"); {
+	case size == "":
+		return name, "u32", 1
+	case size == "f32":
+		return name, "f32", 1
+	case isPairs:
+		n, _ := strconv.Atoi(pairs)
+		return name, "array<vec2<f32>, " + pairs + ">", 2 * n
+	}
+	words, _ = strconv.Atoi(size)
+	return name, "array<u32, " + size + ">", words
+}
+
+// ParamWords returns the size of the parameter struct, in words.
+func (s Shader) ParamWords() (n int) {
+	for _, f := range s.Fields {
+		_, _, words := field(f)
+		n += words
+	}
+	return n
 }
 
 var functions = template.FuncMap{
@@ -123,6 +142,8 @@ func elementType(d dtype.DType) string {
 //	NAME4(i)        elements 4i to 4i+3 as vec4<f32>, or vec4<u32> for u32; of packed weights the values
 //	NAME4_put(i, v) writes these elements
 //	NAME4_bits(i)   of f16: the bits of these elements
+//
+// Bools with Vec 4 have only NAME4(i), a vec4<bool>.
 func (bind Binding) declare(first int, v View) string {
 	var b strings.Builder
 	name, unit, typ := bind.Name, int64(4), "u32"
@@ -132,6 +153,7 @@ func (bind Binding) declare(first int, v View) string {
 		unit, typ = 8, "vec2<u32>"
 	case bind.Vec == 4 && bind.DType == dtype.U32:
 		unit, typ = 16, "vec4<u32>"
+	case bind.Vec == 4 && bind.DType == dtype.Bool:
 	case bind.Vec == 4:
 		unit, typ = 16, "vec4<f32>"
 	}
@@ -146,6 +168,9 @@ func (bind Binding) declare(first int, v View) string {
 		}
 		fmt.Fprintf(&b, "fn %s_unit(i: u32) -> %s {\n%s}\n", name, typ, read)
 		switch bind.DType {
+		case dtype.Bool:
+			fmt.Fprintf(&b, "fn %s4(i: u32) -> vec4<bool> {\n  let w = %s_unit(i%s);\n"+
+				"  return vec4<bool>((w & 0xffu) != 0u, (w & 0xff00u) != 0u, (w & 0xff0000u) != 0u, (w & 0xff000000u) != 0u);\n}\n", name, name, skip)
 		case dtype.F16:
 			fmt.Fprintf(&b, "fn %s4(i: u32) -> vec4<f32> {\n  let u = %s_unit(i%s);\n  return vec4<f32>(unpack2x16float(u.x), unpack2x16float(u.y));\n}\n", name, name, skip)
 			fmt.Fprintf(&b, "fn %s4_bits(i: u32) -> vec2<u32> { return %s_unit(i%s); }\n", name, name, skip)
