@@ -105,6 +105,16 @@ func init() {
 var (
 	_ = register(Kernel{Op: "where", Takes: "(any, any, any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		// Copies the bits of the chosen operand, whatever its type.
+		condition, holds4 := "u32", "a0 != 0u"
+		switch d := n.In[0].Type.DType; {
+		case d == dtype.Bool:
+			condition, holds4 = "bool", "a0"
+		case d.IsFloat():
+			holds4 = "(a0 & 0x7fffffffu) != 0u"
+		}
+		if s, ok := quads(n, "u32", "fn compute(a0: "+condition+", a1: u32, a2: u32) -> u32 {\n  return select(a2, a1, "+holds4+");\n}\n"); ok {
+			return []Shader{s}
+		}
 		return []Shader{broadcasting(coarsened, n, "  if ("+holds(n.In[0].Type.DType, "x0", "at0(i)")+") {\n    return x1_bits(at1(i));\n  }\n  return x2_bits(at2(i));")}
 	}})
 	_ = register(Kernel{Op: "elementwise_region", Takes: "(f32|bool...) -> f32|bool if parts = run", Shaders: func(n *ir.Node, _ Limits) []Shader {
@@ -181,39 +191,58 @@ func computing(n *ir.Node, body string) Shader {
 		params[k], args[k] = fmt.Sprintf("a%d: %s", k, elementType(x.Type.DType)), fmt.Sprintf("x%d(at%d(i))", k, k)
 	}
 	function := fmt.Sprintf("fn compute(%s) -> %s {\n%s\n}\n", strings.Join(params, ", "), elementType(n.Type.DType), body)
-	if s, ok := quads(n, function); ok {
-		return s
+	other := func(x *ir.Node) bool { return x.Type.DType != dtype.F32 && x.Type.DType != dtype.Bool }
+	if n.Type.DType == dtype.F32 && !slices.ContainsFunc(n.In, other) {
+		if s, ok := quads(n, "f32", function); ok {
+			return s
+		}
 	}
 	s := broadcasting(coarsened, n, "  return y_encode(compute("+strings.Join(args, ", ")+"));")
 	s.Body = function + s.Body
 	return s
 }
 
-// quads makes a shader that computes four neighbouring f32 elements at once, because one access of 16 bytes is faster than four of 4 bytes. Each
-// operand must be read in the order of the result (as a whole, or repeatedly) or have one element.
-func quads(n *ir.Node, function string) (s Shader, ok bool) {
-	var vectors, mods []int
+// quads makes a shader that computes four neighbouring elements of 4 bytes at once, because one access of 16 bytes is faster than four of 4 bytes.
+// function defines compute, whose parameters and result are of type typ, or bool for operands of bools. Each operand must be read in the order of the
+// result (as a whole, or repeatedly) or have one element.
+func quads(n *ir.Node, typ, function string) (s Shader, ok bool) {
+	var vectors, masks, mods []int
+	var from []*ir.Node
 	whole := []int{commonDivisor(n.Type.Shape)}
 	load := ""
 	for k, x := range n.In {
+		mask, at, shape := x.Type.DType == dtype.Bool, "i", "bitcast<vec4<"+typ+">>(x%d4(%s))"
+		if mask {
+			shape = "x%d4(%s)"
+		} else if x.Type.DType.Size() != 4 {
+			return s, false
+		}
 		switch howBroadcast(x.Type.Shape, n.Type.Shape) {
 		case "same":
-			vectors, load = append(vectors, k), load+fmt.Sprintf("  let q%d = bitcast<vec4<f32>>(x%d4(i));\n", k, k)
-		case "one":
-			load += fmt.Sprintf("  let q%d = vec4<f32>(x%d(0u));\n", k, k)
 		case "suffix":
-			vectors, mods, whole = append(vectors, k), append(mods, k), append(whole, commonDivisor(x.Type.Shape))
-			load += fmt.Sprintf("  let q%d = bitcast<vec4<f32>>(x%d4(i %% P.mod%d));\n", k, k, k)
+			mods, whole, at = append(mods, k), append(whole, commonDivisor(x.Type.Shape)), fmt.Sprintf("i %% P.mod%d", k)
+		case "one":
+			one := fmt.Sprintf("vec4<%s>(bitcast<%[1]s>(x%d_bits(0u)))", typ, k)
+			if mask {
+				one = fmt.Sprintf("vec4<bool>(x%d(0u))", k)
+			}
+			load += fmt.Sprintf("  let q%d = %s;\n", k, one)
+			continue
 		default:
 			return s, false
 		}
-	}
-	from := make([]*ir.Node, len(vectors))
-	for i, k := range vectors {
-		from[i] = n.In[k]
+		load += fmt.Sprintf("  let q%d = "+shape+";\n", k, k, at)
+		if mask {
+			masks = append(masks, k)
+			if !beginsAt(x, 4) {
+				return s, false
+			}
+		} else {
+			vectors, from = append(vectors, k), append(from, x)
+		}
 	}
 	u := units(n.Type.DType, whole, from...)
-	if !allF32(n) || u.words != 4 || len(vectors) == 0 {
+	if n.Type.DType.Size() != 4 || u.words != 4 || len(vectors)+len(masks) == 0 {
 		return s, false
 	}
 	calls, fields := make([]string, 4), []string{}
@@ -227,13 +256,19 @@ func quads(n *ir.Node, function string) (s Shader, ok bool) {
 	for _, k := range mods {
 		fields = append(fields, fmt.Sprint("mod", k))
 	}
-	body := function + "fn value(i: u32) -> vec4<u32> {\n" + load + "  return bitcast<vec4<u32>>(vec4<f32>(" + strings.Join(calls, ", ") + "));\n}\n"
-	return moved(n, u, vectors, n.Op.Name, body, nil, fields, func(c *Call) (p []uint32) {
+	body := function + "fn value(i: u32) -> vec4<u32> {\n" + load + "  return bitcast<vec4<u32>>(vec4<" + typ + ">(" + strings.Join(calls, ", ") + "));\n}\n"
+	s = moved(n, u, vectors, n.Op.Name, body, nil, fields, func(c *Call) (p []uint32) {
 		for _, k := range mods {
 			p = append(p, uint32(numel(c.In[k].Shape)/4))
 		}
 		return p
-	}), true
+	})
+	for i := range s.Bindings {
+		if slices.Contains(masks, s.Bindings[i].Operand) {
+			s.Bindings[i].Vec = 4
+		}
+	}
+	return s, true
 }
 
 // integerDivision truncates toward zero, wraps on overflow, and reports a divisor of 0.

@@ -56,7 +56,8 @@ var (
 		x := n.In[0]
 		axis := positive(n.Attrs.(op.GatherAttrs).Axis, x.Type.Rank())
 		u := units(n.Type.DType, []int{commonDivisor(x.Type.Shape[axis+1:])}, x)
-		return []Shader{moved(n, u, []int{0}, "gather", part(layoutWGSL, "gather"), nil, []string{"inner", "count", "size"}, func(c *Call) []uint32 {
+		// A unit waits for its index before it is read. Several units in an invocation wait at the same time.
+		return []Shader{movedSeveral(n, u, largeEach, []int{0}, "gather", part(layoutWGSL, "gather"), nil, []string{"inner", "count", "size"}, func(c *Call) []uint32 {
 			_, size, inner := around(c.In[0].Shape, axis)
 			return []uint32{uint32(inner / u.per()), uint32(numel(c.In[1].Shape)), uint32(size)}
 		}).withStatus()}

@@ -43,13 +43,18 @@ func coarsened(n *ir.Node, name, body string, consts any, fields []string, param
 // moved makes a shader that moves bits from the operands in data to the result, in units u. body must define value(i), which returns unit i of the
 // result as a .C.T. It reads unit k of operand x as x.C.Read(k). params counts in units.
 func moved(n *ir.Node, u unit, data []int, name, body string, consts map[string]any, fields []string, params func(c *Call) []uint32) Shader {
-	all := map[string]any{"T": u.typ(), "Read": u.read()}
-	for k, v := range consts {
-		all[k] = v
-	}
 	each := largeEach
 	if u.words == 4 { // a vector has as much data as four words
 		each = 1
+	}
+	return movedSeveral(n, u, each, data, name, body, consts, fields, params)
+}
+
+// movedSeveral is like moved. If the result is large, an invocation moves several units.
+func movedSeveral(n *ir.Node, u unit, each int, data []int, name, body string, consts map[string]any, fields []string, params func(c *Call) []uint32) Shader {
+	all := map[string]any{"T": u.typ(), "Read": u.read()}
+	for k, v := range consts {
+		all[k] = v
 	}
 	s := harnessed(n, name, body, all, fields, params, u, each)
 	if u.words > 0 {

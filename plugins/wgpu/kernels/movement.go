@@ -70,7 +70,7 @@ var (
 	_ = register(Kernel{Op: "gather_batched", Takes: "(any, i32|i64|u32)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		x, b := n.In[0], n.Attrs.(op.GatherBatchedAttrs).BatchDims
 		u := units(n.Type.DType, []int{commonDivisor(x.Type.Shape[b+1:])}, x)
-		return []Shader{moved(n, u, []int{0}, "gather_batched", part(movementWGSL, "gather_batched"), nil, []string{"inner", "count", "size"}, func(c *Call) []uint32 {
+		return []Shader{movedSeveral(n, u, largeEach, []int{0}, "gather_batched", part(movementWGSL, "gather_batched"), nil, []string{"inner", "count", "size"}, func(c *Call) []uint32 {
 			return []uint32{uint32(numel(c.In[0].Shape[b+1:]) / u.per()), uint32(numel(c.In[1].Shape[b:])), uint32(c.In[0].Shape[b])}
 		}).withStatus()}
 	}})
