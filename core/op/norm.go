@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
 )
@@ -136,11 +137,13 @@ func normIn(x ir.Type, residual bool) []ir.Type {
 	return []ir.Type{x, v, v}
 }
 
-// plus returns the sum of x and res, in float64.
+// plus returns the sum of x and res, rounded to single precision unless it is f64.
 func plus(x, res *tensor.Array) []float64 {
 	sum := make([]float64, len(x.F))
 	for i := range sum {
-		sum[i] = x.F[i] + res.F[i]
+		if sum[i] = x.F[i] + res.F[i]; x.DType != dtype.F64 {
+			sum[i] = float64(float32(sum[i]))
+		}
 	}
 	return sum
 }
