@@ -66,6 +66,6 @@ func LayerNormBlocked(p *Pool, dst, x, gamma, beta []float32, rows, n int, eps f
 
 // normRow normalizes one row. d may be x.
 func normRow(s *isa, d, x, gamma, beta []float32, eps float32, center bool) {
-	mean, scale := s.moments(x, eps, center)
-	s.normalize(d, x, gamma, beta, mean, scale)
+	mean, scale, shift := s.moments(x, eps, center)
+	s.normalize(d, x, gamma, beta, mean, scale, shift)
 }

@@ -89,8 +89,8 @@ func TestOperandsEndWithMemory(t *testing.T) {
 				s.narrowF16(edge[uint16](t, n), f(n))
 				s.narrowBF16(edge[uint16](t, n), f(n))
 				s.sum(f(n))
-				s.sumSquares(f(n), 1)
-				s.normalize(f(n), f(n), f(n), f(n), 1, 2)
+				s.deviations(f(n), 1)
+				s.normalize(f(n), f(n), f(n), f(n), 1, 2, 3)
 			}
 		})
 	}

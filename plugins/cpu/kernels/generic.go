@@ -43,17 +43,18 @@ func genericISA() *isa {
 			}
 			return float32(s)
 		},
-		sumSquares: func(x []float32, mean float32) float32 {
-			s := 0.0
+		deviations: func(x []float32, mean float32) (distance, squares float32) {
+			s, t := 0.0, 0.0
 			for _, v := range x {
-				d := float64(v) - float64(mean)
-				s += d * d
+				d := float64(mean) - float64(v)
+				s += d
+				t += d * d
 			}
-			return float32(s)
+			return float32(s), float32(t)
 		},
-		normalize: func(dst, x, gamma, beta []float32, mean, scale float32) {
+		normalize: func(dst, x, gamma, beta []float32, mean, scale, shift float32) {
 			for i, v := range x {
-				dst[i] = (v-mean)*scale*gamma[i] + beta[i]
+				dst[i] = ((v-mean)*scale+shift)*gamma[i] + beta[i]
 			}
 		},
 	}

@@ -91,8 +91,8 @@ type isa struct {
 	softmax    *softmaxRoutines // nil: see softmaxRowByParts
 
 	sum        func(x []float32) float32
-	sumSquares func(x []float32, mean float32) float32 // sum of (x-mean)^2
-	normalize  func(dst, x, gamma, beta []float32, mean, scale float32)
+	deviations func(x []float32, mean float32) (distance, squares float32)     // sums of mean-x and of its square
+	normalize  func(dst, x, gamma, beta []float32, mean, scale, shift float32) // ((x-mean)*scale + shift)*gamma + beta
 
 	strips strips // one token of each recurrence
 

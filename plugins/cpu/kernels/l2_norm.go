@@ -41,7 +41,8 @@ func (g *l2Norm) do(lo, hi, worker int) {
 func (s *isa) length(x []float32) float32 {
 	sum := 0.0
 	for i := 0; i < len(x); i += reduceBlock {
-		sum += float64(s.sumSquares(x[i:min(len(x), i+reduceBlock)], 0))
+		_, squares := s.deviations(x[i:min(len(x), i+reduceBlock)], 0)
+		sum += float64(squares)
 	}
 	if !(sum > 1e-30 && sum < math.MaxFloat32) { // out of the range of f32, or NaN: sum in float64
 		sum = 0

@@ -22,8 +22,8 @@ DATA expNEONConstants<>+128(SB)/8, $0x3f0000003f000000
 DATA expNEONConstants<>+136(SB)/8, $0x3f0000003f000000
 DATA expNEONConstants<>+144(SB)/8, $0x3f0000003f000000
 DATA expNEONConstants<>+152(SB)/8, $0x3f0000003f000000
-DATA expNEONConstants<>+160(SB)/8, $0xc2d00000c2d00000
-DATA expNEONConstants<>+168(SB)/8, $0xc2d00000c2d00000
+DATA expNEONConstants<>+160(SB)/8, $0xc3020000c3020000
+DATA expNEONConstants<>+168(SB)/8, $0xc3020000c3020000
 DATA expNEONConstants<>+176(SB)/8, $0x42b2000042b20000
 DATA expNEONConstants<>+184(SB)/8, $0x42b2000042b20000
 DATA expNEONConstants<>+192(SB)/8, $0x3fb8aa3b3fb8aa3b
@@ -135,8 +135,8 @@ DATA sigmoidNEONConstants<>+144(SB)/8, $0x3f0000003f000000
 DATA sigmoidNEONConstants<>+152(SB)/8, $0x3f0000003f000000
 DATA sigmoidNEONConstants<>+160(SB)/8, $0x8000000080000000
 DATA sigmoidNEONConstants<>+168(SB)/8, $0x8000000080000000
-DATA sigmoidNEONConstants<>+176(SB)/8, $0xc2d00000c2d00000
-DATA sigmoidNEONConstants<>+184(SB)/8, $0xc2d00000c2d00000
+DATA sigmoidNEONConstants<>+176(SB)/8, $0xc3020000c3020000
+DATA sigmoidNEONConstants<>+184(SB)/8, $0xc3020000c3020000
 DATA sigmoidNEONConstants<>+192(SB)/8, $0x42b2000042b20000
 DATA sigmoidNEONConstants<>+200(SB)/8, $0x42b2000042b20000
 DATA sigmoidNEONConstants<>+208(SB)/8, $0x3fb8aa3b3fb8aa3b
@@ -261,8 +261,8 @@ DATA siluNEONConstants<>+144(SB)/8, $0x3f0000003f000000
 DATA siluNEONConstants<>+152(SB)/8, $0x3f0000003f000000
 DATA siluNEONConstants<>+160(SB)/8, $0x8000000080000000
 DATA siluNEONConstants<>+168(SB)/8, $0x8000000080000000
-DATA siluNEONConstants<>+176(SB)/8, $0xc2d00000c2d00000
-DATA siluNEONConstants<>+184(SB)/8, $0xc2d00000c2d00000
+DATA siluNEONConstants<>+176(SB)/8, $0xc3020000c3020000
+DATA siluNEONConstants<>+184(SB)/8, $0xc3020000c3020000
 DATA siluNEONConstants<>+192(SB)/8, $0x42b2000042b20000
 DATA siluNEONConstants<>+200(SB)/8, $0x42b2000042b20000
 DATA siluNEONConstants<>+208(SB)/8, $0x3fb8aa3b3fb8aa3b
@@ -346,20 +346,38 @@ loop:
 	VADD V8.S4, V5.S4, V5.S4
 	VSHL $23, V4.S4, V4.S4
 	VSHL $23, V5.S4, V5.S4
-	WORD $0x6e24dc63 // fmul v3.4s, v3.4s, v4.4s
-	WORD $0x6e25dc42 // fmul v2.4s, v2.4s, v5.4s
-	FMOVQ 272(R3), F4
-	WORD $0x4e24d465 // fadd v5.4s, v3.4s, v4.4s
-	WORD $0x4e24d446 // fadd v6.4s, v2.4s, v4.4s
-	VEOR V7.B16, V7.B16, V7.B16
-	WORD $0x6ea0e4e8 // fcmgt v8.4s, v7.4s, v0.4s
-	WORD $0x6ea1e4e7 // fcmgt v7.4s, v7.4s, v1.4s
-	VBSL V4.B16, V3.B16, V8.B16
-	VBSL V4.B16, V2.B16, V7.B16
-	WORD $0x6e25fd02 // fdiv v2.4s, v8.4s, v5.4s
-	WORD $0x6e26fce3 // fdiv v3.4s, v7.4s, v6.4s
-	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	WORD $0x6e23dc21 // fmul v1.4s, v1.4s, v3.4s
+	WORD $0x6e24dc66 // fmul v6.4s, v3.4s, v4.4s
+	WORD $0x6e25dc47 // fmul v7.4s, v2.4s, v5.4s
+	FMOVQ 272(R3), F8
+	WORD $0x4e28d4c6 // fadd v6.4s, v6.4s, v8.4s
+	WORD $0x4e28d4e7 // fadd v7.4s, v7.4s, v8.4s
+	VEOR V8.B16, V8.B16, V8.B16
+	WORD $0x6ea0e509 // fcmgt v9.4s, v8.4s, v0.4s
+	WORD $0x6ea1e508 // fcmgt v8.4s, v8.4s, v1.4s
+	FMOVQ 176(R3), F10
+	WORD $0x4e2af40b // fmax v11.4s, v0.4s, v10.4s
+	WORD $0x4e2af42a // fmax v10.4s, v1.4s, v10.4s
+	WORD $0x6e23dd63 // fmul v3.4s, v11.4s, v3.4s
+	WORD $0x6e22dd42 // fmul v2.4s, v10.4s, v2.4s
+	VORR V9.B16, V9.B16, V10.B16
+	VORR V8.B16, V8.B16, V11.B16
+	FMOVQ 272(R3), F12
+	VBSL V12.B16, V4.B16, V10.B16
+	VBSL V12.B16, V5.B16, V11.B16
+	VORR V9.B16, V9.B16, V4.B16
+	VORR V8.B16, V8.B16, V5.B16
+	VBSL V0.B16, V3.B16, V4.B16
+	VBSL V1.B16, V2.B16, V5.B16
+	WORD $0x6e26fc82 // fdiv v2.4s, v4.4s, v6.4s
+	WORD $0x6e27fca3 // fdiv v3.4s, v5.4s, v7.4s
+	WORD $0x6e2adc42 // fmul v2.4s, v2.4s, v10.4s
+	WORD $0x6e2bdc63 // fmul v3.4s, v3.4s, v11.4s
+	WORD $0x4ea0d400 // fsub v0.4s, v0.4s, v0.4s
+	WORD $0x4ea1d421 // fsub v1.4s, v1.4s, v1.4s
+	VAND V9.B16, V0.B16, V0.B16
+	VAND V8.B16, V1.B16, V1.B16
+	WORD $0x4ea0d440 // fsub v0.4s, v2.4s, v0.4s
+	WORD $0x4ea1d461 // fsub v1.4s, v3.4s, v1.4s
 	FSTPQ (F0, F1), 0(R0)
 	ADD $32, R1, R1
 	ADD $32, R0, R0
@@ -411,8 +429,8 @@ DATA tanhNEONConstants<>+320(SB)/8, $0xbeaaaaabbeaaaaab
 DATA tanhNEONConstants<>+328(SB)/8, $0xbeaaaaabbeaaaaab
 DATA tanhNEONConstants<>+336(SB)/8, $0xbeaaaaabbeaaaaab
 DATA tanhNEONConstants<>+344(SB)/8, $0xbeaaaaabbeaaaaab
-DATA tanhNEONConstants<>+352(SB)/8, $0xc2d00000c2d00000
-DATA tanhNEONConstants<>+360(SB)/8, $0xc2d00000c2d00000
+DATA tanhNEONConstants<>+352(SB)/8, $0xc3020000c3020000
+DATA tanhNEONConstants<>+360(SB)/8, $0xc3020000c3020000
 DATA tanhNEONConstants<>+368(SB)/8, $0x42b2000042b20000
 DATA tanhNEONConstants<>+376(SB)/8, $0x42b2000042b20000
 DATA tanhNEONConstants<>+384(SB)/8, $0x3fb8aa3b3fb8aa3b
@@ -611,8 +629,8 @@ DATA geluNEONConstants<>+448(SB)/8, $0x41f0000041f00000
 DATA geluNEONConstants<>+456(SB)/8, $0x41f0000041f00000
 DATA geluNEONConstants<>+464(SB)/8, $0xbf000000bf000000
 DATA geluNEONConstants<>+472(SB)/8, $0xbf000000bf000000
-DATA geluNEONConstants<>+480(SB)/8, $0xc2d00000c2d00000
-DATA geluNEONConstants<>+488(SB)/8, $0xc2d00000c2d00000
+DATA geluNEONConstants<>+480(SB)/8, $0xc3020000c3020000
+DATA geluNEONConstants<>+488(SB)/8, $0xc3020000c3020000
 DATA geluNEONConstants<>+496(SB)/8, $0x42b2000042b20000
 DATA geluNEONConstants<>+504(SB)/8, $0x42b2000042b20000
 DATA geluNEONConstants<>+512(SB)/8, $0x3fb8aa3b3fb8aa3b
@@ -633,7 +651,9 @@ DATA geluNEONConstants<>+624(SB)/8, $0x4060000040600000
 DATA geluNEONConstants<>+632(SB)/8, $0x4060000040600000
 DATA geluNEONConstants<>+640(SB)/8, $0x3793699b3793699b
 DATA geluNEONConstants<>+648(SB)/8, $0x3793699b3793699b
-GLOBL geluNEONConstants<>(SB), RODATA|NOPTR, $656
+DATA geluNEONConstants<>+656(SB)/8, $0x41a0000041a00000
+DATA geluNEONConstants<>+664(SB)/8, $0x41a0000041a00000
+GLOBL geluNEONConstants<>(SB), RODATA|NOPTR, $672
 
 // func geluNEON(dst *float32, src *float32, blocks int)
 TEXT ·geluNEON(SB), NOSPLIT, $0-24
@@ -646,180 +666,195 @@ loop:
 	WORD $0x4ea0f802 // fabs v2.4s, v0.4s
 	WORD $0x4ea0f823 // fabs v3.4s, v1.4s
 	FMOVQ 448(R3), F4
-	WORD $0x4ea4f442 // fmin v2.4s, v2.4s, v4.4s
-	WORD $0x4ea4f463 // fmin v3.4s, v3.4s, v4.4s
-	FMOVQ 464(R3), F4
-	WORD $0x6e24dc45 // fmul v5.4s, v2.4s, v4.4s
-	WORD $0x6e24dc64 // fmul v4.4s, v3.4s, v4.4s
-	WORD $0x6e25dc46 // fmul v6.4s, v2.4s, v5.4s
-	WORD $0x6e24dc67 // fmul v7.4s, v3.4s, v4.4s
-	WORD $0x6ea0f8c8 // fneg v8.4s, v6.4s
-	WORD $0x6ea0f8e9 // fneg v9.4s, v7.4s
-	VFMLA V5.S4, V2.S4, V8.S4
-	VFMLA V4.S4, V3.S4, V9.S4
-	FMOVQ 480(R3), F4
-	WORD $0x4e24f4c5 // fmax v5.4s, v6.4s, v4.4s
-	WORD $0x4e24f4e4 // fmax v4.4s, v7.4s, v4.4s
-	FMOVQ 496(R3), F6
-	WORD $0x4ea6f4a5 // fmin v5.4s, v5.4s, v6.4s
-	WORD $0x4ea6f484 // fmin v4.4s, v4.4s, v6.4s
-	FLDPQ 0(R3), (F6, F7)
-	FMOVQ 512(R3), F10
-	VFMLA V10.S4, V5.S4, V6.S4
-	VFMLA V10.S4, V4.S4, V7.S4
-	FMOVQ 0(R3), F10
-	WORD $0x4eaad4cb // fsub v11.4s, v6.4s, v10.4s
-	WORD $0x4eaad4ec // fsub v12.4s, v7.4s, v10.4s
-	FMOVQ 528(R3), F13
-	VFMLS V13.S4, V11.S4, V5.S4
-	VFMLS V13.S4, V12.S4, V4.S4
-	WORD $0x4e28d4a5 // fadd v5.4s, v5.4s, v8.4s
-	WORD $0x4e29d484 // fadd v4.4s, v4.4s, v9.4s
-	FMOVQ 544(R3), F8
-	VFMLS V8.S4, V11.S4, V5.S4
-	VFMLS V8.S4, V12.S4, V4.S4
-	FLDPQ 32(R3), (F8, F9)
-	FMOVQ 560(R3), F11
-	VFMLA V5.S4, V11.S4, V8.S4
-	VFMLA V4.S4, V11.S4, V9.S4
-	FLDPQ 64(R3), (F11, F12)
-	VFMLA V5.S4, V8.S4, V11.S4
-	VFMLA V4.S4, V9.S4, V12.S4
-	FLDPQ 96(R3), (F8, F9)
-	VFMLA V5.S4, V11.S4, V8.S4
-	VFMLA V4.S4, V12.S4, V9.S4
-	FLDPQ 128(R3), (F11, F12)
-	VFMLA V5.S4, V8.S4, V11.S4
-	VFMLA V4.S4, V9.S4, V12.S4
-	WORD $0x6e25dca8 // fmul v8.4s, v5.4s, v5.4s
-	WORD $0x6e24dc89 // fmul v9.4s, v4.4s, v4.4s
-	VFMLA V11.S4, V8.S4, V5.S4
-	VFMLA V12.S4, V9.S4, V4.S4
-	FMOVQ 576(R3), F8
-	WORD $0x4e28d4a5 // fadd v5.4s, v5.4s, v8.4s
-	WORD $0x4e28d484 // fadd v4.4s, v4.4s, v8.4s
-	VSUB V10.S4, V6.S4, V6.S4
-	VSUB V10.S4, V7.S4, V7.S4
-	WORD $0x4f3f04c8 // sshr v8.4s, v6.4s, #1
-	WORD $0x4f3f04e9 // sshr v9.4s, v7.4s, #1
-	VSUB V8.S4, V6.S4, V6.S4
-	VSUB V9.S4, V7.S4, V7.S4
-	FMOVQ 592(R3), F10
-	VADD V10.S4, V8.S4, V8.S4
-	VADD V10.S4, V9.S4, V9.S4
+	WORD $0x4ea4f445 // fmin v5.4s, v2.4s, v4.4s
+	WORD $0x4ea4f464 // fmin v4.4s, v3.4s, v4.4s
+	FMOVQ 464(R3), F6
+	WORD $0x6e26dca7 // fmul v7.4s, v5.4s, v6.4s
+	WORD $0x6e26dc86 // fmul v6.4s, v4.4s, v6.4s
+	WORD $0x6e27dca8 // fmul v8.4s, v5.4s, v7.4s
+	WORD $0x6e26dc89 // fmul v9.4s, v4.4s, v6.4s
+	WORD $0x6ea0f90a // fneg v10.4s, v8.4s
+	WORD $0x6ea0f92b // fneg v11.4s, v9.4s
+	VFMLA V7.S4, V5.S4, V10.S4
+	VFMLA V6.S4, V4.S4, V11.S4
+	FMOVQ 480(R3), F6
+	WORD $0x4e26f507 // fmax v7.4s, v8.4s, v6.4s
+	WORD $0x4e26f526 // fmax v6.4s, v9.4s, v6.4s
+	FMOVQ 496(R3), F8
+	WORD $0x4ea8f4e7 // fmin v7.4s, v7.4s, v8.4s
+	WORD $0x4ea8f4c6 // fmin v6.4s, v6.4s, v8.4s
+	FLDPQ 0(R3), (F8, F9)
+	FMOVQ 512(R3), F12
+	VFMLA V12.S4, V7.S4, V8.S4
+	VFMLA V12.S4, V6.S4, V9.S4
+	FMOVQ 0(R3), F12
+	WORD $0x4eacd50d // fsub v13.4s, v8.4s, v12.4s
+	WORD $0x4eacd52e // fsub v14.4s, v9.4s, v12.4s
+	FMOVQ 528(R3), F15
+	VFMLS V15.S4, V13.S4, V7.S4
+	VFMLS V15.S4, V14.S4, V6.S4
+	WORD $0x4e2ad4e7 // fadd v7.4s, v7.4s, v10.4s
+	WORD $0x4e2bd4c6 // fadd v6.4s, v6.4s, v11.4s
+	FMOVQ 544(R3), F10
+	VFMLS V10.S4, V13.S4, V7.S4
+	VFMLS V10.S4, V14.S4, V6.S4
+	FLDPQ 32(R3), (F10, F11)
+	FMOVQ 560(R3), F13
+	VFMLA V7.S4, V13.S4, V10.S4
+	VFMLA V6.S4, V13.S4, V11.S4
+	FLDPQ 64(R3), (F13, F14)
+	VFMLA V7.S4, V10.S4, V13.S4
+	VFMLA V6.S4, V11.S4, V14.S4
+	FLDPQ 96(R3), (F10, F11)
+	VFMLA V7.S4, V13.S4, V10.S4
+	VFMLA V6.S4, V14.S4, V11.S4
+	FLDPQ 128(R3), (F13, F14)
+	VFMLA V7.S4, V10.S4, V13.S4
+	VFMLA V6.S4, V11.S4, V14.S4
+	WORD $0x6e27dcea // fmul v10.4s, v7.4s, v7.4s
+	WORD $0x6e26dccb // fmul v11.4s, v6.4s, v6.4s
+	VFMLA V13.S4, V10.S4, V7.S4
+	VFMLA V14.S4, V11.S4, V6.S4
+	FMOVQ 576(R3), F10
+	WORD $0x4e2ad4e7 // fadd v7.4s, v7.4s, v10.4s
+	WORD $0x4e2ad4c6 // fadd v6.4s, v6.4s, v10.4s
+	VSUB V12.S4, V8.S4, V8.S4
+	VSUB V12.S4, V9.S4, V9.S4
+	WORD $0x4f3f050a // sshr v10.4s, v8.4s, #1
+	WORD $0x4f3f052b // sshr v11.4s, v9.4s, #1
+	VSUB V10.S4, V8.S4, V8.S4
+	VSUB V11.S4, V9.S4, V9.S4
+	FMOVQ 592(R3), F12
+	VADD V12.S4, V10.S4, V10.S4
+	VADD V12.S4, V11.S4, V11.S4
+	VSHL $23, V10.S4, V10.S4
+	VSHL $23, V11.S4, V11.S4
+	WORD $0x6e2adce7 // fmul v7.4s, v7.4s, v10.4s
+	WORD $0x6e2bdcc6 // fmul v6.4s, v6.4s, v11.4s
+	VADD V12.S4, V8.S4, V8.S4
+	VADD V12.S4, V9.S4, V9.S4
 	VSHL $23, V8.S4, V8.S4
 	VSHL $23, V9.S4, V9.S4
-	WORD $0x6e28dca5 // fmul v5.4s, v5.4s, v8.4s
-	WORD $0x6e29dc84 // fmul v4.4s, v4.4s, v9.4s
-	VADD V10.S4, V6.S4, V6.S4
-	VADD V10.S4, V7.S4, V7.S4
-	VSHL $23, V6.S4, V6.S4
-	VSHL $23, V7.S4, V7.S4
-	WORD $0x6e26dca5 // fmul v5.4s, v5.4s, v6.4s
-	WORD $0x6e27dc84 // fmul v4.4s, v4.4s, v7.4s
-	FMOVQ 608(R3), F6
-	FMOVQ 624(R3), F7
-	WORD $0x4e27d442 // fadd v2.4s, v2.4s, v7.4s
-	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
-	WORD $0x6e22fcc2 // fdiv v2.4s, v6.4s, v2.4s
-	WORD $0x6e23fcc3 // fdiv v3.4s, v6.4s, v3.4s
+	FMOVQ 608(R3), F10
+	FMOVQ 624(R3), F11
+	WORD $0x4e2bd4a5 // fadd v5.4s, v5.4s, v11.4s
+	WORD $0x4e2bd484 // fadd v4.4s, v4.4s, v11.4s
+	WORD $0x6e25fd45 // fdiv v5.4s, v10.4s, v5.4s
+	WORD $0x6e24fd44 // fdiv v4.4s, v10.4s, v4.4s
+	FMOVQ 576(R3), F10
+	WORD $0x4ea5d54b // fsub v11.4s, v10.4s, v5.4s
+	WORD $0x4ea4d54a // fsub v10.4s, v10.4s, v4.4s
+	FLDPQ 160(R3), (F12, F13)
+	FMOVQ 640(R3), F14
+	VFMLA V11.S4, V14.S4, V12.S4
+	VFMLA V10.S4, V14.S4, V13.S4
+	FLDPQ 192(R3), (F14, F15)
+	VFMLA V11.S4, V12.S4, V14.S4
+	VFMLA V10.S4, V13.S4, V15.S4
+	FLDPQ 224(R3), (F12, F13)
+	VFMLA V11.S4, V14.S4, V12.S4
+	VFMLA V10.S4, V15.S4, V13.S4
+	FLDPQ 256(R3), (F14, F15)
+	VFMLA V11.S4, V12.S4, V14.S4
+	VFMLA V10.S4, V13.S4, V15.S4
+	FLDPQ 288(R3), (F12, F13)
+	VFMLA V11.S4, V14.S4, V12.S4
+	VFMLA V10.S4, V15.S4, V13.S4
+	FLDPQ 320(R3), (F14, F15)
+	VFMLA V11.S4, V12.S4, V14.S4
+	VFMLA V10.S4, V13.S4, V15.S4
+	FLDPQ 352(R3), (F12, F13)
+	VFMLA V11.S4, V14.S4, V12.S4
+	VFMLA V10.S4, V15.S4, V13.S4
+	FLDPQ 384(R3), (F14, F15)
+	VFMLA V11.S4, V12.S4, V14.S4
+	VFMLA V10.S4, V13.S4, V15.S4
+	FLDPQ 416(R3), (F12, F13)
+	VFMLA V11.S4, V14.S4, V12.S4
+	VFMLA V10.S4, V15.S4, V13.S4
+	WORD $0x6e2cdca5 // fmul v5.4s, v5.4s, v12.4s
+	WORD $0x6e2ddc84 // fmul v4.4s, v4.4s, v13.4s
+	WORD $0x6e25dce5 // fmul v5.4s, v7.4s, v5.4s
+	WORD $0x6e24dcc4 // fmul v4.4s, v6.4s, v4.4s
 	FMOVQ 576(R3), F6
-	WORD $0x4ea2d4c7 // fsub v7.4s, v6.4s, v2.4s
-	WORD $0x4ea3d4c6 // fsub v6.4s, v6.4s, v3.4s
-	FLDPQ 160(R3), (F8, F9)
-	FMOVQ 640(R3), F10
-	VFMLA V7.S4, V10.S4, V8.S4
-	VFMLA V6.S4, V10.S4, V9.S4
-	FLDPQ 192(R3), (F10, F11)
-	VFMLA V7.S4, V8.S4, V10.S4
-	VFMLA V6.S4, V9.S4, V11.S4
-	FLDPQ 224(R3), (F8, F9)
-	VFMLA V7.S4, V10.S4, V8.S4
-	VFMLA V6.S4, V11.S4, V9.S4
-	FLDPQ 256(R3), (F10, F11)
-	VFMLA V7.S4, V8.S4, V10.S4
-	VFMLA V6.S4, V9.S4, V11.S4
-	FLDPQ 288(R3), (F8, F9)
-	VFMLA V7.S4, V10.S4, V8.S4
-	VFMLA V6.S4, V11.S4, V9.S4
-	FLDPQ 320(R3), (F10, F11)
-	VFMLA V7.S4, V8.S4, V10.S4
-	VFMLA V6.S4, V9.S4, V11.S4
-	FLDPQ 352(R3), (F8, F9)
-	VFMLA V7.S4, V10.S4, V8.S4
-	VFMLA V6.S4, V11.S4, V9.S4
-	FLDPQ 384(R3), (F10, F11)
-	VFMLA V7.S4, V8.S4, V10.S4
-	VFMLA V6.S4, V9.S4, V11.S4
-	FLDPQ 416(R3), (F8, F9)
-	VFMLA V7.S4, V10.S4, V8.S4
-	VFMLA V6.S4, V11.S4, V9.S4
+	WORD $0x6e28dca7 // fmul v7.4s, v5.4s, v8.4s
+	WORD $0x6e29dc8a // fmul v10.4s, v4.4s, v9.4s
+	WORD $0x4ea7d4c7 // fsub v7.4s, v6.4s, v7.4s
+	WORD $0x4eaad4c6 // fsub v6.4s, v6.4s, v10.4s
+	WORD $0x6e27dc07 // fmul v7.4s, v0.4s, v7.4s
+	WORD $0x6e26dc26 // fmul v6.4s, v1.4s, v6.4s
+	FMOVQ 656(R3), F10
+	WORD $0x4eaaf442 // fmin v2.4s, v2.4s, v10.4s
+	WORD $0x4eaaf463 // fmin v3.4s, v3.4s, v10.4s
+	WORD $0x6e25dc42 // fmul v2.4s, v2.4s, v5.4s
+	WORD $0x6e24dc63 // fmul v3.4s, v3.4s, v4.4s
 	WORD $0x6e28dc42 // fmul v2.4s, v2.4s, v8.4s
 	WORD $0x6e29dc63 // fmul v3.4s, v3.4s, v9.4s
-	WORD $0x6e22dca2 // fmul v2.4s, v5.4s, v2.4s
-	WORD $0x6e23dc83 // fmul v3.4s, v4.4s, v3.4s
-	FMOVQ 576(R3), F4
-	WORD $0x4ea2d485 // fsub v5.4s, v4.4s, v2.4s
-	WORD $0x4ea3d484 // fsub v4.4s, v4.4s, v3.4s
-	VEOR V6.B16, V6.B16, V6.B16
-	WORD $0x6ea0e4c7 // fcmgt v7.4s, v6.4s, v0.4s
-	WORD $0x6ea1e4c6 // fcmgt v6.4s, v6.4s, v1.4s
-	VBSL V5.B16, V2.B16, V7.B16
-	VBSL V4.B16, V3.B16, V6.B16
-	WORD $0x6e27dc00 // fmul v0.4s, v0.4s, v7.4s
-	WORD $0x6e26dc21 // fmul v1.4s, v1.4s, v6.4s
-	FSTPQ (F0, F1), 0(R0)
+	VEOR V4.B16, V4.B16, V4.B16
+	WORD $0x6ea0e485 // fcmgt v5.4s, v4.4s, v0.4s
+	WORD $0x6ea1e484 // fcmgt v4.4s, v4.4s, v1.4s
+	WORD $0x4ea0d400 // fsub v0.4s, v0.4s, v0.4s
+	WORD $0x4ea1d421 // fsub v1.4s, v1.4s, v1.4s
+	WORD $0x4e20d440 // fadd v0.4s, v2.4s, v0.4s
+	WORD $0x4e21d461 // fadd v1.4s, v3.4s, v1.4s
+	WORD $0x6ea0f800 // fneg v0.4s, v0.4s
+	WORD $0x6ea0f821 // fneg v1.4s, v1.4s
+	VBSL V7.B16, V0.B16, V5.B16
+	VBSL V6.B16, V1.B16, V4.B16
+	FSTPQ (F5, F4), 0(R0)
 	ADD $32, R1, R1
 	ADD $32, R0, R0
 	SUBS $1, R2, R2
 	BNE loop
 	RET
 
-DATA geluTanhNEONConstants<>+0(SB)/8, $0x3fcc422a3fcc422a
-DATA geluTanhNEONConstants<>+8(SB)/8, $0x3fcc422a3fcc422a
-DATA geluTanhNEONConstants<>+16(SB)/8, $0x3fcc422a3fcc422a
-DATA geluTanhNEONConstants<>+24(SB)/8, $0x3fcc422a3fcc422a
-DATA geluTanhNEONConstants<>+32(SB)/8, $0x4b4000004b400000
-DATA geluTanhNEONConstants<>+40(SB)/8, $0x4b4000004b400000
-DATA geluTanhNEONConstants<>+48(SB)/8, $0x4b4000004b400000
-DATA geluTanhNEONConstants<>+56(SB)/8, $0x4b4000004b400000
-DATA geluTanhNEONConstants<>+64(SB)/8, $0x3c0905c83c0905c8
-DATA geluTanhNEONConstants<>+72(SB)/8, $0x3c0905c83c0905c8
-DATA geluTanhNEONConstants<>+80(SB)/8, $0x3c0905c83c0905c8
-DATA geluTanhNEONConstants<>+88(SB)/8, $0x3c0905c83c0905c8
-DATA geluTanhNEONConstants<>+96(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA geluTanhNEONConstants<>+104(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA geluTanhNEONConstants<>+112(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA geluTanhNEONConstants<>+120(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA geluTanhNEONConstants<>+128(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA geluTanhNEONConstants<>+136(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA geluTanhNEONConstants<>+144(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA geluTanhNEONConstants<>+152(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA geluTanhNEONConstants<>+160(SB)/8, $0x3f0000003f000000
-DATA geluTanhNEONConstants<>+168(SB)/8, $0x3f0000003f000000
-DATA geluTanhNEONConstants<>+176(SB)/8, $0x3f0000003f000000
-DATA geluTanhNEONConstants<>+184(SB)/8, $0x3f0000003f000000
-DATA geluTanhNEONConstants<>+192(SB)/8, $0x3d9222793d922279
-DATA geluTanhNEONConstants<>+200(SB)/8, $0x3d9222793d922279
-DATA geluTanhNEONConstants<>+208(SB)/8, $0x8000000080000000
-DATA geluTanhNEONConstants<>+216(SB)/8, $0x8000000080000000
-DATA geluTanhNEONConstants<>+224(SB)/8, $0xc2d00000c2d00000
-DATA geluTanhNEONConstants<>+232(SB)/8, $0xc2d00000c2d00000
-DATA geluTanhNEONConstants<>+240(SB)/8, $0x42b2000042b20000
-DATA geluTanhNEONConstants<>+248(SB)/8, $0x42b2000042b20000
-DATA geluTanhNEONConstants<>+256(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA geluTanhNEONConstants<>+264(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA geluTanhNEONConstants<>+272(SB)/8, $0x3f3172003f317200
-DATA geluTanhNEONConstants<>+280(SB)/8, $0x3f3172003f317200
-DATA geluTanhNEONConstants<>+288(SB)/8, $0x35bfbe8e35bfbe8e
-DATA geluTanhNEONConstants<>+296(SB)/8, $0x35bfbe8e35bfbe8e
-DATA geluTanhNEONConstants<>+304(SB)/8, $0x3ab688963ab68896
-DATA geluTanhNEONConstants<>+312(SB)/8, $0x3ab688963ab68896
-DATA geluTanhNEONConstants<>+320(SB)/8, $0x3f8000003f800000
-DATA geluTanhNEONConstants<>+328(SB)/8, $0x3f8000003f800000
-DATA geluTanhNEONConstants<>+336(SB)/8, $0x0000007f0000007f
-DATA geluTanhNEONConstants<>+344(SB)/8, $0x0000007f0000007f
-GLOBL geluTanhNEONConstants<>(SB), RODATA|NOPTR, $352
+DATA geluTanhNEONConstants<>+0(SB)/8, $0x4b4000004b400000
+DATA geluTanhNEONConstants<>+8(SB)/8, $0x4b4000004b400000
+DATA geluTanhNEONConstants<>+16(SB)/8, $0x4b4000004b400000
+DATA geluTanhNEONConstants<>+24(SB)/8, $0x4b4000004b400000
+DATA geluTanhNEONConstants<>+32(SB)/8, $0x3c0905c83c0905c8
+DATA geluTanhNEONConstants<>+40(SB)/8, $0x3c0905c83c0905c8
+DATA geluTanhNEONConstants<>+48(SB)/8, $0x3c0905c83c0905c8
+DATA geluTanhNEONConstants<>+56(SB)/8, $0x3c0905c83c0905c8
+DATA geluTanhNEONConstants<>+64(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA geluTanhNEONConstants<>+72(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA geluTanhNEONConstants<>+80(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA geluTanhNEONConstants<>+88(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA geluTanhNEONConstants<>+96(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA geluTanhNEONConstants<>+104(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA geluTanhNEONConstants<>+112(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA geluTanhNEONConstants<>+120(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA geluTanhNEONConstants<>+128(SB)/8, $0x3f0000003f000000
+DATA geluTanhNEONConstants<>+136(SB)/8, $0x3f0000003f000000
+DATA geluTanhNEONConstants<>+144(SB)/8, $0x3f0000003f000000
+DATA geluTanhNEONConstants<>+152(SB)/8, $0x3f0000003f000000
+DATA geluTanhNEONConstants<>+160(SB)/8, $0x41a0000041a00000
+DATA geluTanhNEONConstants<>+168(SB)/8, $0x41a0000041a00000
+DATA geluTanhNEONConstants<>+176(SB)/8, $0xbd922279bd922279
+DATA geluTanhNEONConstants<>+184(SB)/8, $0xbd922279bd922279
+DATA geluTanhNEONConstants<>+192(SB)/8, $0xbfcc422abfcc422a
+DATA geluTanhNEONConstants<>+200(SB)/8, $0xbfcc422abfcc422a
+DATA geluTanhNEONConstants<>+208(SB)/8, $0xb124d8b5b124d8b5
+DATA geluTanhNEONConstants<>+216(SB)/8, $0xb124d8b5b124d8b5
+DATA geluTanhNEONConstants<>+224(SB)/8, $0x3342bc9b3342bc9b
+DATA geluTanhNEONConstants<>+232(SB)/8, $0x3342bc9b3342bc9b
+DATA geluTanhNEONConstants<>+240(SB)/8, $0xc3020000c3020000
+DATA geluTanhNEONConstants<>+248(SB)/8, $0xc3020000c3020000
+DATA geluTanhNEONConstants<>+256(SB)/8, $0x42b2000042b20000
+DATA geluTanhNEONConstants<>+264(SB)/8, $0x42b2000042b20000
+DATA geluTanhNEONConstants<>+272(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA geluTanhNEONConstants<>+280(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA geluTanhNEONConstants<>+288(SB)/8, $0x3f3172003f317200
+DATA geluTanhNEONConstants<>+296(SB)/8, $0x3f3172003f317200
+DATA geluTanhNEONConstants<>+304(SB)/8, $0x35bfbe8e35bfbe8e
+DATA geluTanhNEONConstants<>+312(SB)/8, $0x35bfbe8e35bfbe8e
+DATA geluTanhNEONConstants<>+320(SB)/8, $0x3ab688963ab68896
+DATA geluTanhNEONConstants<>+328(SB)/8, $0x3ab688963ab68896
+DATA geluTanhNEONConstants<>+336(SB)/8, $0x3f8000003f800000
+DATA geluTanhNEONConstants<>+344(SB)/8, $0x3f8000003f800000
+DATA geluTanhNEONConstants<>+352(SB)/8, $0x0000007f0000007f
+DATA geluTanhNEONConstants<>+360(SB)/8, $0x0000007f0000007f
+GLOBL geluTanhNEONConstants<>(SB), RODATA|NOPTR, $368
 
 // func geluTanhNEON(dst *float32, src *float32, blocks int)
 TEXT ·geluTanhNEON(SB), NOSPLIT, $0-24
@@ -829,87 +864,146 @@ TEXT ·geluTanhNEON(SB), NOSPLIT, $0-24
 	MOVD $geluTanhNEONConstants<>(SB), R3
 loop:
 	FLDPQ 0(R1), (F0, F1)
-	FLDPQ 0(R3), (F2, F3)
-	WORD $0x6e20dc04 // fmul v4.4s, v0.4s, v0.4s
-	WORD $0x6e21dc25 // fmul v5.4s, v1.4s, v1.4s
-	FMOVQ 192(R3), F6
-	VFMLA V6.S4, V4.S4, V2.S4
-	VFMLA V6.S4, V5.S4, V3.S4
-	WORD $0x6e22dc02 // fmul v2.4s, v0.4s, v2.4s
-	WORD $0x6e23dc23 // fmul v3.4s, v1.4s, v3.4s
-	FMOVQ 208(R3), F4
-	VORR V4.B16, V2.B16, V5.B16
-	VORR V4.B16, V3.B16, V4.B16
-	FMOVQ 224(R3), F6
-	WORD $0x4e26f4a5 // fmax v5.4s, v5.4s, v6.4s
-	WORD $0x4e26f484 // fmax v4.4s, v4.4s, v6.4s
-	FMOVQ 240(R3), F6
-	WORD $0x4ea6f4a5 // fmin v5.4s, v5.4s, v6.4s
-	WORD $0x4ea6f484 // fmin v4.4s, v4.4s, v6.4s
-	FLDPQ 32(R3), (F6, F7)
-	FMOVQ 256(R3), F8
-	VFMLA V8.S4, V5.S4, V6.S4
-	VFMLA V8.S4, V4.S4, V7.S4
-	FMOVQ 32(R3), F8
-	WORD $0x4ea8d4c9 // fsub v9.4s, v6.4s, v8.4s
-	WORD $0x4ea8d4ea // fsub v10.4s, v7.4s, v8.4s
-	FMOVQ 272(R3), F11
-	VFMLS V11.S4, V9.S4, V5.S4
-	VFMLS V11.S4, V10.S4, V4.S4
+	WORD $0x4ea0f802 // fabs v2.4s, v0.4s
+	WORD $0x4ea0f823 // fabs v3.4s, v1.4s
+	FMOVQ 160(R3), F4
+	WORD $0x4ea4f442 // fmin v2.4s, v2.4s, v4.4s
+	WORD $0x4ea4f463 // fmin v3.4s, v3.4s, v4.4s
+	WORD $0x6e22dc44 // fmul v4.4s, v2.4s, v2.4s
+	WORD $0x6e23dc65 // fmul v5.4s, v3.4s, v3.4s
+	WORD $0x6ea0f886 // fneg v6.4s, v4.4s
+	WORD $0x6ea0f8a7 // fneg v7.4s, v5.4s
+	VFMLA V2.S4, V2.S4, V6.S4
+	VFMLA V3.S4, V3.S4, V7.S4
+	FMOVQ 176(R3), F8
+	WORD $0x6e28dc89 // fmul v9.4s, v4.4s, v8.4s
+	WORD $0x6e28dca8 // fmul v8.4s, v5.4s, v8.4s
+	FMOVQ 176(R3), F10
+	WORD $0x6ea0f92b // fneg v11.4s, v9.4s
+	WORD $0x6ea0f90c // fneg v12.4s, v8.4s
+	VFMLA V10.S4, V4.S4, V11.S4
+	VFMLA V10.S4, V5.S4, V12.S4
+	FMOVQ 192(R3), F10
+	WORD $0x4eaaf52d // fmin v13.4s, v9.4s, v10.4s
+	WORD $0x4eaaf50a // fmin v10.4s, v8.4s, v10.4s
+	FMOVQ 192(R3), F14
+	WORD $0x4e2ef529 // fmax v9.4s, v9.4s, v14.4s
+	WORD $0x4e2ef508 // fmax v8.4s, v8.4s, v14.4s
+	WORD $0x4e29d5ae // fadd v14.4s, v13.4s, v9.4s
+	WORD $0x4e28d54f // fadd v15.4s, v10.4s, v8.4s
+	WORD $0x4eadd5cd // fsub v13.4s, v14.4s, v13.4s
+	WORD $0x4eaad5ea // fsub v10.4s, v15.4s, v10.4s
+	WORD $0x4eadd529 // fsub v9.4s, v9.4s, v13.4s
+	WORD $0x4eaad508 // fsub v8.4s, v8.4s, v10.4s
+	WORD $0x4e29d569 // fadd v9.4s, v11.4s, v9.4s
+	WORD $0x4e28d588 // fadd v8.4s, v12.4s, v8.4s
+	FMOVQ 176(R3), F10
+	VFMLA V10.S4, V6.S4, V9.S4
+	VFMLA V10.S4, V7.S4, V8.S4
+	FMOVQ 208(R3), F6
+	VFMLA V6.S4, V4.S4, V9.S4
+	VFMLA V6.S4, V5.S4, V8.S4
+	FMOVQ 224(R3), F4
+	WORD $0x4e24d525 // fadd v5.4s, v9.4s, v4.4s
+	WORD $0x4e24d504 // fadd v4.4s, v8.4s, v4.4s
+	WORD $0x6e2edc46 // fmul v6.4s, v2.4s, v14.4s
+	WORD $0x6e2fdc67 // fmul v7.4s, v3.4s, v15.4s
+	WORD $0x6ea0f8c8 // fneg v8.4s, v6.4s
+	WORD $0x6ea0f8e9 // fneg v9.4s, v7.4s
+	VFMLA V14.S4, V2.S4, V8.S4
+	VFMLA V15.S4, V3.S4, V9.S4
+	VFMLA V5.S4, V2.S4, V8.S4
+	VFMLA V4.S4, V3.S4, V9.S4
+	FMOVQ 240(R3), F2
+	WORD $0x4e22f4c3 // fmax v3.4s, v6.4s, v2.4s
+	WORD $0x4e22f4e2 // fmax v2.4s, v7.4s, v2.4s
+	FMOVQ 256(R3), F4
+	WORD $0x4ea4f463 // fmin v3.4s, v3.4s, v4.4s
+	WORD $0x4ea4f442 // fmin v2.4s, v2.4s, v4.4s
+	FLDPQ 0(R3), (F4, F5)
+	FMOVQ 272(R3), F6
+	VFMLA V6.S4, V3.S4, V4.S4
+	VFMLA V6.S4, V2.S4, V5.S4
+	FMOVQ 0(R3), F6
+	WORD $0x4ea6d487 // fsub v7.4s, v4.4s, v6.4s
+	WORD $0x4ea6d4aa // fsub v10.4s, v5.4s, v6.4s
 	FMOVQ 288(R3), F11
-	VFMLS V11.S4, V9.S4, V5.S4
-	VFMLS V11.S4, V10.S4, V4.S4
-	FLDPQ 64(R3), (F9, F10)
-	FMOVQ 304(R3), F11
-	VFMLA V5.S4, V11.S4, V9.S4
-	VFMLA V4.S4, V11.S4, V10.S4
-	FLDPQ 96(R3), (F11, F12)
-	VFMLA V5.S4, V9.S4, V11.S4
-	VFMLA V4.S4, V10.S4, V12.S4
-	FLDPQ 128(R3), (F9, F10)
-	VFMLA V5.S4, V11.S4, V9.S4
-	VFMLA V4.S4, V12.S4, V10.S4
-	FLDPQ 160(R3), (F11, F12)
-	VFMLA V5.S4, V9.S4, V11.S4
-	VFMLA V4.S4, V10.S4, V12.S4
-	WORD $0x6e25dca9 // fmul v9.4s, v5.4s, v5.4s
-	WORD $0x6e24dc8a // fmul v10.4s, v4.4s, v4.4s
-	VFMLA V11.S4, V9.S4, V5.S4
-	VFMLA V12.S4, V10.S4, V4.S4
+	VFMLS V11.S4, V7.S4, V3.S4
+	VFMLS V11.S4, V10.S4, V2.S4
+	WORD $0x4e28d463 // fadd v3.4s, v3.4s, v8.4s
+	WORD $0x4e29d442 // fadd v2.4s, v2.4s, v9.4s
+	FMOVQ 304(R3), F8
+	VFMLS V8.S4, V7.S4, V3.S4
+	VFMLS V8.S4, V10.S4, V2.S4
+	FLDPQ 32(R3), (F7, F8)
 	FMOVQ 320(R3), F9
-	WORD $0x4e29d4a5 // fadd v5.4s, v5.4s, v9.4s
-	WORD $0x4e29d484 // fadd v4.4s, v4.4s, v9.4s
-	VSUB V8.S4, V6.S4, V6.S4
-	VSUB V8.S4, V7.S4, V7.S4
-	WORD $0x4f3f04c8 // sshr v8.4s, v6.4s, #1
-	WORD $0x4f3f04e9 // sshr v9.4s, v7.4s, #1
-	VSUB V8.S4, V6.S4, V6.S4
-	VSUB V9.S4, V7.S4, V7.S4
-	FMOVQ 336(R3), F10
-	VADD V10.S4, V8.S4, V8.S4
-	VADD V10.S4, V9.S4, V9.S4
-	VSHL $23, V8.S4, V8.S4
-	VSHL $23, V9.S4, V9.S4
-	WORD $0x6e28dca5 // fmul v5.4s, v5.4s, v8.4s
-	WORD $0x6e29dc84 // fmul v4.4s, v4.4s, v9.4s
-	VADD V10.S4, V6.S4, V6.S4
-	VADD V10.S4, V7.S4, V7.S4
+	VFMLA V3.S4, V9.S4, V7.S4
+	VFMLA V2.S4, V9.S4, V8.S4
+	FLDPQ 64(R3), (F9, F10)
+	VFMLA V3.S4, V7.S4, V9.S4
+	VFMLA V2.S4, V8.S4, V10.S4
+	FLDPQ 96(R3), (F7, F8)
+	VFMLA V3.S4, V9.S4, V7.S4
+	VFMLA V2.S4, V10.S4, V8.S4
+	FLDPQ 128(R3), (F9, F10)
+	VFMLA V3.S4, V7.S4, V9.S4
+	VFMLA V2.S4, V8.S4, V10.S4
+	WORD $0x6e23dc67 // fmul v7.4s, v3.4s, v3.4s
+	WORD $0x6e22dc48 // fmul v8.4s, v2.4s, v2.4s
+	VFMLA V9.S4, V7.S4, V3.S4
+	VFMLA V10.S4, V8.S4, V2.S4
+	FMOVQ 336(R3), F7
+	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
+	WORD $0x4e27d442 // fadd v2.4s, v2.4s, v7.4s
+	VSUB V6.S4, V4.S4, V4.S4
+	VSUB V6.S4, V5.S4, V5.S4
+	WORD $0x4f3f0486 // sshr v6.4s, v4.4s, #1
+	WORD $0x4f3f04a7 // sshr v7.4s, v5.4s, #1
+	VSUB V6.S4, V4.S4, V4.S4
+	VSUB V7.S4, V5.S4, V5.S4
+	FMOVQ 352(R3), F8
+	VADD V8.S4, V6.S4, V6.S4
+	VADD V8.S4, V7.S4, V7.S4
 	VSHL $23, V6.S4, V6.S4
 	VSHL $23, V7.S4, V7.S4
-	WORD $0x6e26dca5 // fmul v5.4s, v5.4s, v6.4s
-	WORD $0x6e27dc84 // fmul v4.4s, v4.4s, v7.4s
-	FMOVQ 320(R3), F6
-	WORD $0x4e26d4a7 // fadd v7.4s, v5.4s, v6.4s
-	WORD $0x4e26d488 // fadd v8.4s, v4.4s, v6.4s
-	VEOR V9.B16, V9.B16, V9.B16
-	WORD $0x6ea2e522 // fcmgt v2.4s, v9.4s, v2.4s
-	WORD $0x6ea3e523 // fcmgt v3.4s, v9.4s, v3.4s
-	VBSL V6.B16, V5.B16, V2.B16
-	VBSL V6.B16, V4.B16, V3.B16
-	WORD $0x6e27fc42 // fdiv v2.4s, v2.4s, v7.4s
-	WORD $0x6e28fc63 // fdiv v3.4s, v3.4s, v8.4s
-	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	WORD $0x6e23dc21 // fmul v1.4s, v1.4s, v3.4s
+	WORD $0x6e26dc63 // fmul v3.4s, v3.4s, v6.4s
+	WORD $0x6e27dc42 // fmul v2.4s, v2.4s, v7.4s
+	VADD V8.S4, V4.S4, V4.S4
+	VADD V8.S4, V5.S4, V5.S4
+	VSHL $23, V4.S4, V4.S4
+	VSHL $23, V5.S4, V5.S4
+	WORD $0x6e24dc66 // fmul v6.4s, v3.4s, v4.4s
+	WORD $0x6e25dc47 // fmul v7.4s, v2.4s, v5.4s
+	FMOVQ 336(R3), F8
+	WORD $0x4e28d4c6 // fadd v6.4s, v6.4s, v8.4s
+	WORD $0x4e28d4e7 // fadd v7.4s, v7.4s, v8.4s
+	VEOR V8.B16, V8.B16, V8.B16
+	WORD $0x6ea0e509 // fcmgt v9.4s, v8.4s, v0.4s
+	WORD $0x6ea1e508 // fcmgt v8.4s, v8.4s, v1.4s
+	FMOVQ 240(R3), F10
+	WORD $0x4e2af40b // fmax v11.4s, v0.4s, v10.4s
+	WORD $0x4e2af42a // fmax v10.4s, v1.4s, v10.4s
+	WORD $0x6e23dd63 // fmul v3.4s, v11.4s, v3.4s
+	WORD $0x6e22dd42 // fmul v2.4s, v10.4s, v2.4s
+	VORR V9.B16, V9.B16, V10.B16
+	VORR V8.B16, V8.B16, V11.B16
+	FMOVQ 336(R3), F12
+	VBSL V12.B16, V4.B16, V10.B16
+	VBSL V12.B16, V5.B16, V11.B16
+	VORR V9.B16, V9.B16, V4.B16
+	VORR V8.B16, V8.B16, V5.B16
+	VBSL V0.B16, V3.B16, V4.B16
+	VBSL V1.B16, V2.B16, V5.B16
+	WORD $0x6e26fc82 // fdiv v2.4s, v4.4s, v6.4s
+	WORD $0x6e27fca3 // fdiv v3.4s, v5.4s, v7.4s
+	WORD $0x6e2adc42 // fmul v2.4s, v2.4s, v10.4s
+	WORD $0x6e2bdc63 // fmul v3.4s, v3.4s, v11.4s
+	WORD $0x4ea0d400 // fsub v0.4s, v0.4s, v0.4s
+	WORD $0x4ea1d421 // fsub v1.4s, v1.4s, v1.4s
+	VAND V9.B16, V0.B16, V0.B16
+	VAND V8.B16, V1.B16, V1.B16
+	WORD $0x4ea0d440 // fsub v0.4s, v2.4s, v0.4s
+	WORD $0x4ea1d461 // fsub v1.4s, v3.4s, v1.4s
 	FSTPQ (F0, F1), 0(R0)
 	ADD $32, R1, R1
 	ADD $32, R0, R0
@@ -1015,8 +1109,8 @@ DATA erfNEONConstants<>+752(SB)/8, $0x41f0000041f00000
 DATA erfNEONConstants<>+760(SB)/8, $0x41f0000041f00000
 DATA erfNEONConstants<>+768(SB)/8, $0xbf000000bf000000
 DATA erfNEONConstants<>+776(SB)/8, $0xbf000000bf000000
-DATA erfNEONConstants<>+784(SB)/8, $0xc2d00000c2d00000
-DATA erfNEONConstants<>+792(SB)/8, $0xc2d00000c2d00000
+DATA erfNEONConstants<>+784(SB)/8, $0xc3020000c3020000
+DATA erfNEONConstants<>+792(SB)/8, $0xc3020000c3020000
 DATA erfNEONConstants<>+800(SB)/8, $0x42b2000042b20000
 DATA erfNEONConstants<>+808(SB)/8, $0x42b2000042b20000
 DATA erfNEONConstants<>+816(SB)/8, $0x3fb8aa3b3fb8aa3b
@@ -1124,49 +1218,49 @@ loop:
 	VADD V12.S4, V9.S4, V9.S4
 	VSHL $23, V8.S4, V8.S4
 	VSHL $23, V9.S4, V9.S4
-	WORD $0x6e28dce7 // fmul v7.4s, v7.4s, v8.4s
-	WORD $0x6e29dcc6 // fmul v6.4s, v6.4s, v9.4s
-	FMOVQ 896(R3), F8
-	FMOVQ 912(R3), F9
-	WORD $0x4e29d4a5 // fadd v5.4s, v5.4s, v9.4s
-	WORD $0x4e29d484 // fadd v4.4s, v4.4s, v9.4s
-	WORD $0x6e25fd05 // fdiv v5.4s, v8.4s, v5.4s
-	WORD $0x6e24fd04 // fdiv v4.4s, v8.4s, v4.4s
-	FMOVQ 448(R3), F8
-	WORD $0x4ea5d509 // fsub v9.4s, v8.4s, v5.4s
-	WORD $0x4ea4d508 // fsub v8.4s, v8.4s, v4.4s
-	FLDPQ 160(R3), (F10, F11)
-	FMOVQ 928(R3), F12
-	VFMLA V9.S4, V12.S4, V10.S4
-	VFMLA V8.S4, V12.S4, V11.S4
-	FLDPQ 192(R3), (F12, F13)
-	VFMLA V9.S4, V10.S4, V12.S4
-	VFMLA V8.S4, V11.S4, V13.S4
-	FLDPQ 224(R3), (F10, F11)
-	VFMLA V9.S4, V12.S4, V10.S4
-	VFMLA V8.S4, V13.S4, V11.S4
-	FLDPQ 256(R3), (F12, F13)
-	VFMLA V9.S4, V10.S4, V12.S4
-	VFMLA V8.S4, V11.S4, V13.S4
-	FLDPQ 288(R3), (F10, F11)
-	VFMLA V9.S4, V12.S4, V10.S4
-	VFMLA V8.S4, V13.S4, V11.S4
-	FLDPQ 320(R3), (F12, F13)
-	VFMLA V9.S4, V10.S4, V12.S4
-	VFMLA V8.S4, V11.S4, V13.S4
-	FLDPQ 352(R3), (F10, F11)
-	VFMLA V9.S4, V12.S4, V10.S4
-	VFMLA V8.S4, V13.S4, V11.S4
-	FLDPQ 384(R3), (F12, F13)
-	VFMLA V9.S4, V10.S4, V12.S4
-	VFMLA V8.S4, V11.S4, V13.S4
-	FLDPQ 416(R3), (F10, F11)
-	VFMLA V9.S4, V12.S4, V10.S4
-	VFMLA V8.S4, V13.S4, V11.S4
-	WORD $0x6e2adca5 // fmul v5.4s, v5.4s, v10.4s
-	WORD $0x6e2bdc84 // fmul v4.4s, v4.4s, v11.4s
+	FMOVQ 896(R3), F10
+	FMOVQ 912(R3), F11
+	WORD $0x4e2bd4a5 // fadd v5.4s, v5.4s, v11.4s
+	WORD $0x4e2bd484 // fadd v4.4s, v4.4s, v11.4s
+	WORD $0x6e25fd45 // fdiv v5.4s, v10.4s, v5.4s
+	WORD $0x6e24fd44 // fdiv v4.4s, v10.4s, v4.4s
+	FMOVQ 448(R3), F10
+	WORD $0x4ea5d54b // fsub v11.4s, v10.4s, v5.4s
+	WORD $0x4ea4d54a // fsub v10.4s, v10.4s, v4.4s
+	FLDPQ 160(R3), (F12, F13)
+	FMOVQ 928(R3), F14
+	VFMLA V11.S4, V14.S4, V12.S4
+	VFMLA V10.S4, V14.S4, V13.S4
+	FLDPQ 192(R3), (F14, F15)
+	VFMLA V11.S4, V12.S4, V14.S4
+	VFMLA V10.S4, V13.S4, V15.S4
+	FLDPQ 224(R3), (F12, F13)
+	VFMLA V11.S4, V14.S4, V12.S4
+	VFMLA V10.S4, V15.S4, V13.S4
+	FLDPQ 256(R3), (F14, F15)
+	VFMLA V11.S4, V12.S4, V14.S4
+	VFMLA V10.S4, V13.S4, V15.S4
+	FLDPQ 288(R3), (F12, F13)
+	VFMLA V11.S4, V14.S4, V12.S4
+	VFMLA V10.S4, V15.S4, V13.S4
+	FLDPQ 320(R3), (F14, F15)
+	VFMLA V11.S4, V12.S4, V14.S4
+	VFMLA V10.S4, V13.S4, V15.S4
+	FLDPQ 352(R3), (F12, F13)
+	VFMLA V11.S4, V14.S4, V12.S4
+	VFMLA V10.S4, V15.S4, V13.S4
+	FLDPQ 384(R3), (F14, F15)
+	VFMLA V11.S4, V12.S4, V14.S4
+	VFMLA V10.S4, V13.S4, V15.S4
+	FLDPQ 416(R3), (F12, F13)
+	VFMLA V11.S4, V14.S4, V12.S4
+	VFMLA V10.S4, V15.S4, V13.S4
+	WORD $0x6e2cdca5 // fmul v5.4s, v5.4s, v12.4s
+	WORD $0x6e2ddc84 // fmul v4.4s, v4.4s, v13.4s
 	WORD $0x6e25dce5 // fmul v5.4s, v7.4s, v5.4s
 	WORD $0x6e24dcc4 // fmul v4.4s, v6.4s, v4.4s
+	WORD $0x6e28dca5 // fmul v5.4s, v5.4s, v8.4s
+	WORD $0x6e29dc84 // fmul v4.4s, v4.4s, v9.4s
 	FLDPQ 448(R3), (F6, F7)
 	FMOVQ 944(R3), F8
 	VFMLS V8.S4, V5.S4, V6.S4
@@ -2626,8 +2720,8 @@ DATA mishNEONConstants<>+144(SB)/8, $0x3f0000003f000000
 DATA mishNEONConstants<>+152(SB)/8, $0x3f0000003f000000
 DATA mishNEONConstants<>+160(SB)/8, $0x41a0000041a00000
 DATA mishNEONConstants<>+168(SB)/8, $0x41a0000041a00000
-DATA mishNEONConstants<>+176(SB)/8, $0xc2d00000c2d00000
-DATA mishNEONConstants<>+184(SB)/8, $0xc2d00000c2d00000
+DATA mishNEONConstants<>+176(SB)/8, $0xc3020000c3020000
+DATA mishNEONConstants<>+184(SB)/8, $0xc3020000c3020000
 DATA mishNEONConstants<>+192(SB)/8, $0x42b2000042b20000
 DATA mishNEONConstants<>+200(SB)/8, $0x42b2000042b20000
 DATA mishNEONConstants<>+208(SB)/8, $0x3fb8aa3b3fb8aa3b
@@ -2713,19 +2807,48 @@ loop:
 	VADD V8.S4, V5.S4, V5.S4
 	VSHL $23, V4.S4, V4.S4
 	VSHL $23, V5.S4, V5.S4
-	WORD $0x6e24dc63 // fmul v3.4s, v3.4s, v4.4s
-	WORD $0x6e25dc42 // fmul v2.4s, v2.4s, v5.4s
-	FMOVQ 304(R3), F4
-	WORD $0x4e24d465 // fadd v5.4s, v3.4s, v4.4s
-	WORD $0x4e24d446 // fadd v6.4s, v2.4s, v4.4s
-	WORD $0x6e25dc63 // fmul v3.4s, v3.4s, v5.4s
-	WORD $0x6e26dc42 // fmul v2.4s, v2.4s, v6.4s
-	WORD $0x4e24d465 // fadd v5.4s, v3.4s, v4.4s
-	WORD $0x4e24d444 // fadd v4.4s, v2.4s, v4.4s
-	WORD $0x6e25fc63 // fdiv v3.4s, v3.4s, v5.4s
-	WORD $0x6e24fc42 // fdiv v2.4s, v2.4s, v4.4s
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
-	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
+	FMOVQ 304(R3), F6
+	WORD $0x6e24dc67 // fmul v7.4s, v3.4s, v4.4s
+	WORD $0x6e25dc48 // fmul v8.4s, v2.4s, v5.4s
+	WORD $0x4e26d4e9 // fadd v9.4s, v7.4s, v6.4s
+	WORD $0x4e26d50a // fadd v10.4s, v8.4s, v6.4s
+	WORD $0x6e29dce7 // fmul v7.4s, v7.4s, v9.4s
+	WORD $0x6e2add08 // fmul v8.4s, v8.4s, v10.4s
+	WORD $0x4e26d4eb // fadd v11.4s, v7.4s, v6.4s
+	WORD $0x4e26d506 // fadd v6.4s, v8.4s, v6.4s
+	VEOR V12.B16, V12.B16, V12.B16
+	WORD $0x6ea0e58d // fcmgt v13.4s, v12.4s, v0.4s
+	WORD $0x6ea1e58c // fcmgt v12.4s, v12.4s, v1.4s
+	FMOVQ 176(R3), F14
+	WORD $0x4e2ef40f // fmax v15.4s, v0.4s, v14.4s
+	WORD $0x4e2ef42e // fmax v14.4s, v1.4s, v14.4s
+	WORD $0x6e23dde3 // fmul v3.4s, v15.4s, v3.4s
+	WORD $0x6e22ddc2 // fmul v2.4s, v14.4s, v2.4s
+	VORR V13.B16, V13.B16, V14.B16
+	VORR V12.B16, V12.B16, V15.B16
+	FMOVQ 272(R3), F16
+	VBSL V16.B16, V4.B16, V14.B16
+	VBSL V16.B16, V5.B16, V15.B16
+	VORR V13.B16, V13.B16, V4.B16
+	VORR V12.B16, V12.B16, V5.B16
+	VBSL V7.B16, V9.B16, V4.B16
+	VBSL V8.B16, V10.B16, V5.B16
+	WORD $0x6e2bfc84 // fdiv v4.4s, v4.4s, v11.4s
+	WORD $0x6e26fca5 // fdiv v5.4s, v5.4s, v6.4s
+	VORR V13.B16, V13.B16, V6.B16
+	VORR V12.B16, V12.B16, V7.B16
+	VBSL V0.B16, V3.B16, V6.B16
+	VBSL V1.B16, V2.B16, V7.B16
+	WORD $0x6e24dcc2 // fmul v2.4s, v6.4s, v4.4s
+	WORD $0x6e25dce3 // fmul v3.4s, v7.4s, v5.4s
+	WORD $0x6e2edc42 // fmul v2.4s, v2.4s, v14.4s
+	WORD $0x6e2fdc63 // fmul v3.4s, v3.4s, v15.4s
+	WORD $0x4ea0d400 // fsub v0.4s, v0.4s, v0.4s
+	WORD $0x4ea1d421 // fsub v1.4s, v1.4s, v1.4s
+	VAND V13.B16, V0.B16, V0.B16
+	VAND V12.B16, V1.B16, V1.B16
+	WORD $0x4ea0d440 // fsub v0.4s, v2.4s, v0.4s
+	WORD $0x4ea1d461 // fsub v1.4s, v3.4s, v1.4s
 	FSTPQ (F0, F1), 0(R0)
 	ADD $32, R1, R1
 	ADD $32, R0, R0
@@ -3329,21 +3452,23 @@ DATA softplusNEONConstants<>+480(SB)/8, $0x8000000080000000
 DATA softplusNEONConstants<>+488(SB)/8, $0x8000000080000000
 DATA softplusNEONConstants<>+496(SB)/8, $0xc2d00000c2d00000
 DATA softplusNEONConstants<>+504(SB)/8, $0xc2d00000c2d00000
-DATA softplusNEONConstants<>+512(SB)/8, $0x42b2000042b20000
-DATA softplusNEONConstants<>+520(SB)/8, $0x42b2000042b20000
-DATA softplusNEONConstants<>+528(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA softplusNEONConstants<>+536(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA softplusNEONConstants<>+544(SB)/8, $0x3f3172003f317200
-DATA softplusNEONConstants<>+552(SB)/8, $0x3f3172003f317200
-DATA softplusNEONConstants<>+560(SB)/8, $0x35bfbe8e35bfbe8e
-DATA softplusNEONConstants<>+568(SB)/8, $0x35bfbe8e35bfbe8e
-DATA softplusNEONConstants<>+576(SB)/8, $0x3ab688963ab68896
-DATA softplusNEONConstants<>+584(SB)/8, $0x3ab688963ab68896
-DATA softplusNEONConstants<>+592(SB)/8, $0x0000007f0000007f
-DATA softplusNEONConstants<>+600(SB)/8, $0x0000007f0000007f
-DATA softplusNEONConstants<>+608(SB)/8, $0x3b02333d3b02333d
-DATA softplusNEONConstants<>+616(SB)/8, $0x3b02333d3b02333d
-GLOBL softplusNEONConstants<>(SB), RODATA|NOPTR, $624
+DATA softplusNEONConstants<>+512(SB)/8, $0xc3020000c3020000
+DATA softplusNEONConstants<>+520(SB)/8, $0xc3020000c3020000
+DATA softplusNEONConstants<>+528(SB)/8, $0x42b2000042b20000
+DATA softplusNEONConstants<>+536(SB)/8, $0x42b2000042b20000
+DATA softplusNEONConstants<>+544(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA softplusNEONConstants<>+552(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA softplusNEONConstants<>+560(SB)/8, $0x3f3172003f317200
+DATA softplusNEONConstants<>+568(SB)/8, $0x3f3172003f317200
+DATA softplusNEONConstants<>+576(SB)/8, $0x35bfbe8e35bfbe8e
+DATA softplusNEONConstants<>+584(SB)/8, $0x35bfbe8e35bfbe8e
+DATA softplusNEONConstants<>+592(SB)/8, $0x3ab688963ab68896
+DATA softplusNEONConstants<>+600(SB)/8, $0x3ab688963ab68896
+DATA softplusNEONConstants<>+608(SB)/8, $0x0000007f0000007f
+DATA softplusNEONConstants<>+616(SB)/8, $0x0000007f0000007f
+DATA softplusNEONConstants<>+624(SB)/8, $0x3b02333d3b02333d
+DATA softplusNEONConstants<>+632(SB)/8, $0x3b02333d3b02333d
+GLOBL softplusNEONConstants<>(SB), RODATA|NOPTR, $640
 
 // func softplusNEON(dst *float32, src *float32, blocks int, a float32, b float32)
 TEXT ·softplusNEON(SB), NOSPLIT, $0-32
@@ -3380,29 +3505,29 @@ loop:
 	WORD $0x6ea0f90e // fneg v14.4s, v8.4s
 	VBSL V7.B16, V13.B16, V12.B16
 	VBSL V8.B16, V14.B16, V11.B16
-	FMOVQ 496(R3), F7
+	FMOVQ 512(R3), F7
 	WORD $0x4e27f548 // fmax v8.4s, v10.4s, v7.4s
 	WORD $0x4e27f527 // fmax v7.4s, v9.4s, v7.4s
-	FMOVQ 512(R3), F9
+	FMOVQ 528(R3), F9
 	WORD $0x4ea9f508 // fmin v8.4s, v8.4s, v9.4s
 	WORD $0x4ea9f4e7 // fmin v7.4s, v7.4s, v9.4s
 	FLDPQ 0(R3), (F9, F10)
-	FMOVQ 528(R3), F13
+	FMOVQ 544(R3), F13
 	VFMLA V13.S4, V8.S4, V9.S4
 	VFMLA V13.S4, V7.S4, V10.S4
 	FMOVQ 0(R3), F13
 	WORD $0x4eadd52e // fsub v14.4s, v9.4s, v13.4s
 	WORD $0x4eadd54f // fsub v15.4s, v10.4s, v13.4s
-	FMOVQ 544(R3), F16
+	FMOVQ 560(R3), F16
 	VFMLS V16.S4, V14.S4, V8.S4
 	VFMLS V16.S4, V15.S4, V7.S4
 	WORD $0x4e2cd508 // fadd v8.4s, v8.4s, v12.4s
 	WORD $0x4e2bd4e7 // fadd v7.4s, v7.4s, v11.4s
-	FMOVQ 560(R3), F11
+	FMOVQ 576(R3), F11
 	VFMLS V11.S4, V14.S4, V8.S4
 	VFMLS V11.S4, V15.S4, V7.S4
 	FLDPQ 32(R3), (F11, F12)
-	FMOVQ 576(R3), F14
+	FMOVQ 592(R3), F14
 	VFMLA V8.S4, V14.S4, V11.S4
 	VFMLA V7.S4, V14.S4, V12.S4
 	FLDPQ 64(R3), (F14, F15)
@@ -3427,7 +3552,7 @@ loop:
 	WORD $0x4f3f054c // sshr v12.4s, v10.4s, #1
 	VSUB V11.S4, V9.S4, V9.S4
 	VSUB V12.S4, V10.S4, V10.S4
-	FMOVQ 592(R3), F13
+	FMOVQ 608(R3), F13
 	VADD V13.S4, V11.S4, V11.S4
 	VADD V13.S4, V12.S4, V12.S4
 	VSHL $23, V11.S4, V11.S4
@@ -3444,7 +3569,7 @@ loop:
 	WORD $0x4e29f4aa // fmax v10.4s, v5.4s, v9.4s
 	WORD $0x4e29f4c9 // fmax v9.4s, v6.4s, v9.4s
 	FLDPQ 160(R3), (F11, F12)
-	FMOVQ 608(R3), F13
+	FMOVQ 624(R3), F13
 	VFMLA V8.S4, V13.S4, V11.S4
 	VFMLA V7.S4, V13.S4, V12.S4
 	FLDPQ 192(R3), (F13, F14)

@@ -71,9 +71,9 @@ func (g *normRows) do(lo, hi, worker int) {
 		if g.Area == 1 {
 			normRow(s, d, x, gamma[first:first+per], beta[first:first+per], g.Eps, g.Center)
 		} else {
-			mean, scale := s.moments(x, g.Eps, true)
+			mean, scale, shift := s.moments(x, g.Eps, true)
 			for c := range per {
-				s.normalizeRow(d[c*g.Area:(c+1)*g.Area], x[c*g.Area:(c+1)*g.Area], gamma[first+c], beta[first+c], mean, scale, one, two)
+				s.normalizeRow(d[c*g.Area:(c+1)*g.Area], x[c*g.Area:(c+1)*g.Area], gamma[first+c], beta[first+c], mean, scale, shift, one, two)
 			}
 		}
 		g.Dst.put(s, r*n, d)
@@ -101,31 +101,39 @@ func (g *batchNorm) do(lo, hi, worker int) {
 	for r := lo; r < hi; r++ {
 		c := r % g.channels
 		s.normalizeRow(g.dst[r*g.area:(r+1)*g.area], g.x[r*g.area:(r+1)*g.area], g.gamma[c], g.beta[c], g.mean[c],
-			float32(1/math.Sqrt(float64(g.variance[c])+float64(g.eps))), gamma, beta)
+			float32(1/math.Sqrt(float64(g.variance[c])+float64(g.eps))), 0, gamma, beta)
 	}
 }
 
-// normalizeRow is dst = (x-mean)*scale*gamma + beta. one and two are buffers of spread elements.
-func (s *isa) normalizeRow(dst, x []float32, gamma, beta, mean, scale float32, one, two []float32) {
+// normalizeRow is dst = ((x-mean)*scale + shift)*gamma + beta. one and two are buffers of spread elements.
+func (s *isa) normalizeRow(dst, x []float32, gamma, beta, mean, scale, shift float32, one, two []float32) {
 	one, two = spreadTo(one, gamma, len(x)), spreadTo(two, beta, len(x))
 	for i := 0; i < len(x); i += spread {
 		m := min(spread, len(x)-i)
-		s.normalize(dst[i:i+m], x[i:i+m], one[:m], two[:m], mean, scale)
+		s.normalize(dst[i:i+m], x[i:i+m], one[:m], two[:m], mean, scale, shift)
 	}
 }
 
-// moments returns the mean of a row, or 0 if center is false, and 1/sqrt(the mean square distance from it + eps). It adds up blocks in
-// float64.
-func (s *isa) moments(x []float32, eps float32, center bool) (mean, scale float32) {
-	var sum, squares float64
+// moments returns the mean of a row, or 0 if center is false, and scale, 1/sqrt(the mean square distance from it + eps). It adds up blocks in
+// float64. The mean is rounded: where all elements are near 1000 and differ by 1, that would cost ten bits of the result. Their distances from the
+// rounded mean are nearly exact, so their mean is what the rounding has taken away; shift is that, times scale.
+func (s *isa) moments(x []float32, eps float32, center bool) (mean, scale, shift float32) {
+	var sum, distance, squares float64
 	for i := 0; center && i < len(x); i += reduceBlock {
 		sum += float64(s.sum(x[i:min(len(x), i+reduceBlock)]))
 	}
 	mean = float32(sum / float64(len(x)))
 	for i := 0; i < len(x); i += reduceBlock {
-		squares += float64(s.sumSquares(x[i:min(len(x), i+reduceBlock)], mean))
+		d, sq := s.deviations(x[i:min(len(x), i+reduceBlock)], mean)
+		distance += float64(d)
+		squares += float64(sq)
 	}
-	return mean, float32(1 / math.Sqrt(squares/float64(len(x))+float64(eps)))
+	if !center {
+		distance = 0
+	}
+	distance /= float64(len(x))
+	inverse := 1 / math.Sqrt(max(squares/float64(len(x))-distance*distance, 0)+float64(eps))
+	return mean, float32(inverse), float32(distance * inverse)
 }
 
 // SoftmaxArgs are the arguments of Softmax, along the middle axis of [Outer, N, Inner]. Dst may be X.

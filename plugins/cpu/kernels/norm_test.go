@@ -14,7 +14,7 @@ func norm64(x, residual, gamma, beta []float32, n int, eps float64, center bool)
 		for i := range row {
 			row[i] = float64(x[r+i])
 			if residual != nil {
-				row[i] += float64(residual[r+i])
+				row[i] = float64(x[r+i] + residual[r+i]) // rounded, as the op defines
 			}
 			mean += row[i] / float64(n)
 		}
@@ -50,30 +50,42 @@ func TestNorms(t *testing.T) {
 			run("rms norm", norm64(x, nil, gamma, beta, n, eps, false), func(d []float32) {
 				Norm(p, NormArgs{Dst: F32(d), X: F32(x), Gamma: F32(gamma), Beta: F32(beta), N: n, Eps: eps}, rows)
 			})
-			if n > 2 { // a variance near zero amplifies the rounding of the sum itself
-				run("residual", norm64(x, residual, gamma, beta, n, eps, true), func(d []float32) {
-					Norm(p, NormArgs{Dst: F32(d), X: F32(x), Residual: F32(residual), Gamma: F32(gamma), Beta: F32(beta), N: n, Eps: eps, Center: true}, rows)
-				})
-				run("residual rms", norm64(x, residual, gamma, beta, n, eps, false), func(d []float32) {
-					Norm(p, NormArgs{Dst: F32(d), X: F32(x), Residual: F32(residual), Gamma: F32(gamma), Beta: F32(beta), N: n, Eps: eps}, rows)
-				})
-			}
+			run("residual", norm64(x, residual, gamma, beta, n, eps, true), func(d []float32) {
+				Norm(p, NormArgs{Dst: F32(d), X: F32(x), Residual: F32(residual), Gamma: F32(gamma), Beta: F32(beta), N: n, Eps: eps, Center: true}, rows)
+			})
+			run("residual rms", norm64(x, residual, gamma, beta, n, eps, false), func(d []float32) {
+				Norm(p, NormArgs{Dst: F32(d), X: F32(x), Residual: F32(residual), Gamma: F32(gamma), Beta: F32(beta), N: n, Eps: eps}, rows)
+			})
 			in := append([]float32(nil), x...)
 			Norm(p, NormArgs{Dst: F32(in), X: F32(in), Gamma: F32(gamma), Beta: F32(beta), N: n, Eps: eps, Center: true}, rows)
 			compare(t, "in place", in, norm64(x, nil, gamma, beta, n, eps, true), 4e-6, 1e-5)
 		}
-		// Computing the variance as E[x^2]-mean^2 would lose all digits here.
-		x := make([]float32, 768)
-		for i := range x {
-			x[i] = 10000 + float32(i%7)
+	})
+}
+
+// TestNormsFarFromZero normalises rows whose elements are near each other but far from 0. The variance as E[x^2]-mean^2 would lose all digits, and a
+// mean that is rounded to single precision three of them.
+func TestNormsFarFromZero(t *testing.T) {
+	eachPool(t, func(t *testing.T, p *Pool) {
+		r := rng(2)
+		for _, n := range []int{2, 3, 8, 31, 64, 100, 768, 5000, 70000} {
+			for _, mean := range []float32{1e3, -1e4, 3e5} {
+				const rows = 3
+				x, one, zero := make([]float32, rows*n), make([]float32, n), make([]float32, n)
+				for i := range x {
+					x[i] = mean + float32(r.NormFloat64())
+				}
+				for i := range one {
+					one[i] = 1
+				}
+				dst := make([]float32, len(x))
+				want := norm64(x, nil, one, zero, n, 1e-6, true)
+				Norm(p, NormArgs{Dst: F32(dst), X: F32(x), Gamma: F32(one), Beta: F32(zero), N: n, Eps: 1e-6, Center: true}, rows)
+				compare(t, fmt.Sprintf("%d elements near %v", n, mean), dst, want, 3e-7, 3e-7)
+				Norm(p, NormArgs{Dst: F32(dst), X: F32(x), Gamma: F32(one), Beta: F32(zero), N: n, Groups: 1, Area: n, Eps: 1e-6, Center: true}, rows)
+				compare(t, fmt.Sprintf("a group of %d elements near %v", n, mean), dst, want, 3e-7, 3e-7)
+			}
 		}
-		one, zero := make([]float32, 768), make([]float32, 768)
-		for i := range one {
-			one[i] = 1
-		}
-		dst := make([]float32, 768)
-		Norm(p, NormArgs{Dst: F32(dst), X: F32(x), Gamma: F32(one), Beta: F32(zero), N: 768, Eps: 1e-6, Center: true}, 1)
-		compare(t, "large mean", dst, norm64(x, nil, one, zero, 768, 1e-6, true), 2e-3, 0)
 	})
 }
 

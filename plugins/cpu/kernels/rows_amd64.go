@@ -7,27 +7,27 @@ package kernels
 //go:noescape
 func sumAVX2(x *float32, blocks int) float32
 
-// sumSquaresAVX2 is the sum of (x-mean)^2 over blocks*lanes floats; blocks > 0.
+// deviationsAVX2 is the sum of (x-mean)^2 over blocks*lanes floats; blocks > 0. distance becomes the sum of mean-x.
 //
 //go:noescape
-func sumSquaresAVX2(x *float32, blocks int, mean float32) float32
+func deviationsAVX2(x *float32, blocks int, mean float32, distance *float32) float32
 
-// normalizeAVX2 is dst = (x-mean)*scale*gamma + beta over blocks*lanes floats; blocks > 0.
+// normalizeAVX2 is dst = ((x-mean)*scale + shift)*gamma + beta over blocks*lanes floats; blocks > 0.
 //
 //go:noescape
-func normalizeAVX2(dst *float32, x *float32, gamma *float32, beta *float32, blocks int, mean float32, scale float32)
+func normalizeAVX2(dst *float32, x *float32, gamma *float32, beta *float32, blocks int, mean float32, scale float32, shift float32)
 
 // sumAVX512 is the sum of blocks*lanes floats; blocks > 0.
 //
 //go:noescape
 func sumAVX512(x *float32, blocks int) float32
 
-// sumSquaresAVX512 is the sum of (x-mean)^2 over blocks*lanes floats; blocks > 0.
+// deviationsAVX512 is the sum of (x-mean)^2 over blocks*lanes floats; blocks > 0. distance becomes the sum of mean-x.
 //
 //go:noescape
-func sumSquaresAVX512(x *float32, blocks int, mean float32) float32
+func deviationsAVX512(x *float32, blocks int, mean float32, distance *float32) float32
 
-// normalizeAVX512 is dst = (x-mean)*scale*gamma + beta over blocks*lanes floats; blocks > 0.
+// normalizeAVX512 is dst = ((x-mean)*scale + shift)*gamma + beta over blocks*lanes floats; blocks > 0.
 //
 //go:noescape
-func normalizeAVX512(dst *float32, x *float32, gamma *float32, beta *float32, blocks int, mean float32, scale float32)
+func normalizeAVX512(dst *float32, x *float32, gamma *float32, beta *float32, blocks int, mean float32, scale float32, shift float32)

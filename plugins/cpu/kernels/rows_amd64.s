@@ -47,9 +47,9 @@ sum:
 	VZEROUPPER
 	RET
 
-// func sumSquaresAVX2(x *float32, blocks int, mean float32) float32
+// func deviationsAVX2(x *float32, blocks int, mean float32, distance *float32) float32
 // Requires: AVX, FMA3
-TEXT ·sumSquaresAVX2(SB), NOSPLIT, $0-28
+TEXT ·deviationsAVX2(SB), NOSPLIT, $0-36
 	MOVQ         x+0(FP), AX
 	MOVQ         blocks+8(FP), CX
 	VBROADCASTSS mean+16(FP), Y0
@@ -57,18 +57,26 @@ TEXT ·sumSquaresAVX2(SB), NOSPLIT, $0-28
 	VXORPS       Y2, Y2, Y2
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
 	SUBQ         $0x04, CX
 	JLT          rest
 
 four:
-	VSUBPS      (AX), Y0, Y5
-	VFMADD231PS Y5, Y5, Y1
-	VSUBPS      32(AX), Y0, Y5
-	VFMADD231PS Y5, Y5, Y2
-	VSUBPS      64(AX), Y0, Y5
-	VFMADD231PS Y5, Y5, Y3
-	VSUBPS      96(AX), Y0, Y5
-	VFMADD231PS Y5, Y5, Y4
+	VSUBPS      (AX), Y0, Y9
+	VADDPS      Y9, Y2, Y2
+	VFMADD231PS Y9, Y9, Y1
+	VSUBPS      32(AX), Y0, Y9
+	VADDPS      Y9, Y4, Y4
+	VFMADD231PS Y9, Y9, Y3
+	VSUBPS      64(AX), Y0, Y9
+	VADDPS      Y9, Y6, Y6
+	VFMADD231PS Y9, Y9, Y5
+	VSUBPS      96(AX), Y0, Y9
+	VADDPS      Y9, Y8, Y8
+	VFMADD231PS Y9, Y9, Y7
 	ADDQ        $0x00000080, AX
 	SUBQ        $0x04, CX
 	JGE         four
@@ -78,29 +86,41 @@ rest:
 	JEQ  sum
 
 one:
-	VSUBPS      (AX), Y0, Y5
-	VFMADD231PS Y5, Y5, Y1
+	VSUBPS      (AX), Y0, Y9
+	VADDPS      Y9, Y2, Y2
+	VFMADD231PS Y9, Y9, Y1
 	ADDQ        $0x20, AX
 	DECQ        CX
 	JNE         one
 
 sum:
-	VADDPS       Y2, Y1, Y1
-	VADDPS       Y4, Y3, Y3
 	VADDPS       Y3, Y1, Y1
+	VADDPS       Y7, Y5, Y5
+	VADDPS       Y5, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X0
 	VPERMILPS    $0x0e, X0, X1
 	VADDPS       X1, X0, X0
 	VPERMILPS    $0x01, X0, X1
 	VADDSS       X1, X0, X0
-	VMOVSS       X0, ret+24(FP)
+	VMOVSS       X0, ret+32(FP)
+	VADDPS       Y4, Y2, Y2
+	VADDPS       Y8, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X0
+	VADDPS       X0, X2, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDSS       X1, X0, X0
+	MOVQ         distance+24(FP), AX
+	VMOVSS       X0, (AX)
 	VZEROUPPER
 	RET
 
-// func normalizeAVX2(dst *float32, x *float32, gamma *float32, beta *float32, blocks int, mean float32, scale float32)
+// func normalizeAVX2(dst *float32, x *float32, gamma *float32, beta *float32, blocks int, mean float32, scale float32, shift float32)
 // Requires: AVX, FMA3
-TEXT ·normalizeAVX2(SB), NOSPLIT, $0-48
+TEXT ·normalizeAVX2(SB), NOSPLIT, $0-52
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         gamma+16(FP), DX
@@ -108,15 +128,16 @@ TEXT ·normalizeAVX2(SB), NOSPLIT, $0-48
 	MOVQ         blocks+32(FP), SI
 	VBROADCASTSS mean+40(FP), Y0
 	VBROADCASTSS scale+44(FP), Y1
+	VBROADCASTSS shift+48(FP), Y2
 	XORQ         DI, DI
 
 loop:
-	VMOVUPS     (CX)(DI*1), Y2
-	VSUBPS      Y0, Y2, Y2
-	VMULPS      Y1, Y2, Y2
-	VMOVUPS     (BX)(DI*1), Y3
-	VFMADD231PS (DX)(DI*1), Y2, Y3
-	VMOVUPS     Y3, (AX)(DI*1)
+	VMOVUPS     (CX)(DI*1), Y3
+	VSUBPS      Y0, Y3, Y3
+	VFMADD213PS Y2, Y1, Y3
+	VMOVUPS     (BX)(DI*1), Y4
+	VFMADD231PS (DX)(DI*1), Y3, Y4
+	VMOVUPS     Y4, (AX)(DI*1)
 	ADDQ        $0x20, DI
 	DECQ        SI
 	JNE         loop
@@ -170,9 +191,9 @@ sum:
 	VZEROUPPER
 	RET
 
-// func sumSquaresAVX512(x *float32, blocks int, mean float32) float32
+// func deviationsAVX512(x *float32, blocks int, mean float32, distance *float32) float32
 // Requires: AVX, AVX512F
-TEXT ·sumSquaresAVX512(SB), NOSPLIT, $0-28
+TEXT ·deviationsAVX512(SB), NOSPLIT, $0-36
 	MOVQ         x+0(FP), AX
 	MOVQ         blocks+8(FP), CX
 	VBROADCASTSS mean+16(FP), Z0
@@ -180,18 +201,26 @@ TEXT ·sumSquaresAVX512(SB), NOSPLIT, $0-28
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
 	SUBQ         $0x04, CX
 	JLT          rest
 
 four:
-	VSUBPS      (AX), Z0, Z5
-	VFMADD231PS Z5, Z5, Z1
-	VSUBPS      64(AX), Z0, Z5
-	VFMADD231PS Z5, Z5, Z2
-	VSUBPS      128(AX), Z0, Z5
-	VFMADD231PS Z5, Z5, Z3
-	VSUBPS      192(AX), Z0, Z5
-	VFMADD231PS Z5, Z5, Z4
+	VSUBPS      (AX), Z0, Z9
+	VADDPS      Z9, Z2, Z2
+	VFMADD231PS Z9, Z9, Z1
+	VSUBPS      64(AX), Z0, Z9
+	VADDPS      Z9, Z4, Z4
+	VFMADD231PS Z9, Z9, Z3
+	VSUBPS      128(AX), Z0, Z9
+	VADDPS      Z9, Z6, Z6
+	VFMADD231PS Z9, Z9, Z5
+	VSUBPS      192(AX), Z0, Z9
+	VADDPS      Z9, Z8, Z8
+	VFMADD231PS Z9, Z9, Z7
 	ADDQ        $0x00000100, AX
 	SUBQ        $0x04, CX
 	JGE         four
@@ -201,16 +230,17 @@ rest:
 	JEQ  sum
 
 one:
-	VSUBPS      (AX), Z0, Z5
-	VFMADD231PS Z5, Z5, Z1
+	VSUBPS      (AX), Z0, Z9
+	VADDPS      Z9, Z2, Z2
+	VFMADD231PS Z9, Z9, Z1
 	ADDQ        $0x40, AX
 	DECQ        CX
 	JNE         one
 
 sum:
-	VADDPS        Z2, Z1, Z1
-	VADDPS        Z4, Z3, Z3
 	VADDPS        Z3, Z1, Z1
+	VADDPS        Z7, Z5, Z5
+	VADDPS        Z5, Z1, Z1
 	VEXTRACTF64X4 $0x01, Z1, Y0
 	VADDPS        Y0, Y1, Y0
 	VEXTRACTF128  $0x01, Y0, X1
@@ -219,13 +249,26 @@ sum:
 	VADDPS        X0, X1, X1
 	VPERMILPS     $0x01, X1, X0
 	VADDSS        X0, X1, X1
-	VMOVSS        X1, ret+24(FP)
+	VMOVSS        X1, ret+32(FP)
+	VADDPS        Z4, Z2, Z2
+	VADDPS        Z8, Z6, Z6
+	VADDPS        Z6, Z2, Z2
+	VEXTRACTF64X4 $0x01, Z2, Y0
+	VADDPS        Y0, Y2, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X1
+	VPERMILPS     $0x0e, X1, X0
+	VADDPS        X0, X1, X1
+	VPERMILPS     $0x01, X1, X0
+	VADDSS        X0, X1, X1
+	MOVQ          distance+24(FP), AX
+	VMOVSS        X1, (AX)
 	VZEROUPPER
 	RET
 
-// func normalizeAVX512(dst *float32, x *float32, gamma *float32, beta *float32, blocks int, mean float32, scale float32)
+// func normalizeAVX512(dst *float32, x *float32, gamma *float32, beta *float32, blocks int, mean float32, scale float32, shift float32)
 // Requires: AVX, AVX512F
-TEXT ·normalizeAVX512(SB), NOSPLIT, $0-48
+TEXT ·normalizeAVX512(SB), NOSPLIT, $0-52
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         gamma+16(FP), DX
@@ -233,15 +276,16 @@ TEXT ·normalizeAVX512(SB), NOSPLIT, $0-48
 	MOVQ         blocks+32(FP), SI
 	VBROADCASTSS mean+40(FP), Z0
 	VBROADCASTSS scale+44(FP), Z1
+	VBROADCASTSS shift+48(FP), Z2
 	XORQ         DI, DI
 
 loop:
-	VMOVUPS     (CX)(DI*1), Z2
-	VSUBPS      Z0, Z2, Z2
-	VMULPS      Z1, Z2, Z2
-	VMOVUPS     (BX)(DI*1), Z3
-	VFMADD231PS (DX)(DI*1), Z2, Z3
-	VMOVUPS     Z3, (AX)(DI*1)
+	VMOVUPS     (CX)(DI*1), Z3
+	VSUBPS      Z0, Z3, Z3
+	VFMADD213PS Z2, Z1, Z3
+	VMOVUPS     (BX)(DI*1), Z4
+	VFMADD231PS (DX)(DI*1), Z3, Z4
+	VMOVUPS     Z4, (AX)(DI*1)
 	ADDQ        $0x40, DI
 	DECQ        SI
 	JNE         loop

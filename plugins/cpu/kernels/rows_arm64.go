@@ -7,15 +7,15 @@ package kernels
 //go:noescape
 func sumNEON(x *float32, blocks int) float32
 
-// sumSquaresNEON is the sum of (x-mean)^2 over blocks*lanes floats; blocks > 0.
+// deviationsNEON is the sum of (x-mean)^2 over blocks*lanes floats; blocks > 0. distance becomes the sum of mean-x.
 //
 //go:noescape
-func sumSquaresNEON(x *float32, blocks int, mean float32) float32
+func deviationsNEON(x *float32, blocks int, mean float32, distance *float32) float32
 
-// normalizeNEON is dst = (x-mean)*scale*gamma + beta over blocks*lanes floats; blocks > 0.
+// normalizeNEON is dst = ((x-mean)*scale + shift)*gamma + beta over blocks*lanes floats; blocks > 0.
 //
 //go:noescape
-func normalizeNEON(dst *float32, x *float32, gamma *float32, beta *float32, blocks int, mean float32, scale float32)
+func normalizeNEON(dst *float32, x *float32, gamma *float32, beta *float32, blocks int, mean float32, scale float32, shift float32)
 
 // roundBF16NEON is dst[i] = roundBF16(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
 //

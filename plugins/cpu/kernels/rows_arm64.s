@@ -55,8 +55,8 @@ sum:
 	FMOVS F0, ret+16(FP)
 	RET
 
-// func sumSquaresNEON(x *float32, blocks int, mean float32) float32
-TEXT ·sumSquaresNEON(SB), NOSPLIT, $0-28
+// func deviationsNEON(x *float32, blocks int, mean float32, distance *float32) float32
+TEXT ·deviationsNEON(SB), NOSPLIT, $0-36
 	MOVD x+0(FP), R0
 	MOVD blocks+8(FP), R1
 	FMOVS mean+16(FP), F0
@@ -69,29 +69,45 @@ TEXT ·sumSquaresNEON(SB), NOSPLIT, $0-28
 	VEOR V6.B16, V6.B16, V6.B16
 	VEOR V7.B16, V7.B16, V7.B16
 	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
 	SUBS $4, R1, R1
 	BLT rest
 four:
-	FLDPQ 0(R0), (F9, F10)
-	FLDPQ 32(R0), (F11, F12)
-	FLDPQ 64(R0), (F13, F14)
-	FLDPQ 96(R0), (F15, F16)
-	WORD $0x4ea0d529 // fsub v9.4s, v9.4s, v0.4s
-	WORD $0x4ea0d54a // fsub v10.4s, v10.4s, v0.4s
-	VFMLA V9.S4, V9.S4, V1.S4
-	VFMLA V10.S4, V10.S4, V2.S4
-	WORD $0x4ea0d569 // fsub v9.4s, v11.4s, v0.4s
-	WORD $0x4ea0d58a // fsub v10.4s, v12.4s, v0.4s
-	VFMLA V9.S4, V9.S4, V3.S4
-	VFMLA V10.S4, V10.S4, V4.S4
-	WORD $0x4ea0d5a9 // fsub v9.4s, v13.4s, v0.4s
-	WORD $0x4ea0d5ca // fsub v10.4s, v14.4s, v0.4s
-	VFMLA V9.S4, V9.S4, V5.S4
-	VFMLA V10.S4, V10.S4, V6.S4
-	WORD $0x4ea0d5e9 // fsub v9.4s, v15.4s, v0.4s
-	WORD $0x4ea0d60a // fsub v10.4s, v16.4s, v0.4s
-	VFMLA V9.S4, V9.S4, V7.S4
-	VFMLA V10.S4, V10.S4, V8.S4
+	FLDPQ 0(R0), (F17, F18)
+	FLDPQ 32(R0), (F19, F20)
+	FLDPQ 64(R0), (F21, F22)
+	FLDPQ 96(R0), (F23, F24)
+	WORD $0x4eb1d411 // fsub v17.4s, v0.4s, v17.4s
+	WORD $0x4eb2d412 // fsub v18.4s, v0.4s, v18.4s
+	WORD $0x4e31d529 // fadd v9.4s, v9.4s, v17.4s
+	WORD $0x4e32d54a // fadd v10.4s, v10.4s, v18.4s
+	VFMLA V17.S4, V17.S4, V1.S4
+	VFMLA V18.S4, V18.S4, V2.S4
+	WORD $0x4eb3d411 // fsub v17.4s, v0.4s, v19.4s
+	WORD $0x4eb4d412 // fsub v18.4s, v0.4s, v20.4s
+	WORD $0x4e31d56b // fadd v11.4s, v11.4s, v17.4s
+	WORD $0x4e32d58c // fadd v12.4s, v12.4s, v18.4s
+	VFMLA V17.S4, V17.S4, V3.S4
+	VFMLA V18.S4, V18.S4, V4.S4
+	WORD $0x4eb5d411 // fsub v17.4s, v0.4s, v21.4s
+	WORD $0x4eb6d412 // fsub v18.4s, v0.4s, v22.4s
+	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s
+	WORD $0x4e32d5ce // fadd v14.4s, v14.4s, v18.4s
+	VFMLA V17.S4, V17.S4, V5.S4
+	VFMLA V18.S4, V18.S4, V6.S4
+	WORD $0x4eb7d411 // fsub v17.4s, v0.4s, v23.4s
+	WORD $0x4eb8d412 // fsub v18.4s, v0.4s, v24.4s
+	WORD $0x4e31d5ef // fadd v15.4s, v15.4s, v17.4s
+	WORD $0x4e32d610 // fadd v16.4s, v16.4s, v18.4s
+	VFMLA V17.S4, V17.S4, V7.S4
+	VFMLA V18.S4, V18.S4, V8.S4
 	ADD $128, R0, R0
 	SUBS $4, R1, R1
 	BGE four
@@ -99,11 +115,13 @@ rest:
 	ADDS $4, R1, R1
 	BEQ sum
 one:
-	FLDPQ 0(R0), (F9, F10)
-	WORD $0x4ea0d529 // fsub v9.4s, v9.4s, v0.4s
-	WORD $0x4ea0d54a // fsub v10.4s, v10.4s, v0.4s
-	VFMLA V9.S4, V9.S4, V1.S4
-	VFMLA V10.S4, V10.S4, V2.S4
+	FLDPQ 0(R0), (F17, F18)
+	WORD $0x4eb1d411 // fsub v17.4s, v0.4s, v17.4s
+	WORD $0x4eb2d412 // fsub v18.4s, v0.4s, v18.4s
+	WORD $0x4e31d529 // fadd v9.4s, v9.4s, v17.4s
+	WORD $0x4e32d54a // fadd v10.4s, v10.4s, v18.4s
+	VFMLA V17.S4, V17.S4, V1.S4
+	VFMLA V18.S4, V18.S4, V2.S4
 	ADD $32, R0, R0
 	SUBS $1, R1, R1
 	BNE one
@@ -117,11 +135,22 @@ sum:
 	WORD $0x4e22d420 // fadd v0.4s, v1.4s, v2.4s
 	WORD $0x6e20d400 // faddp v0.4s, v0.4s, v0.4s
 	WORD $0x6e20d400 // faddp v0.4s, v0.4s, v0.4s
-	FMOVS F0, ret+24(FP)
+	FMOVS F0, ret+32(FP)
+	WORD $0x4e2bd529 // fadd v9.4s, v9.4s, v11.4s
+	WORD $0x4e2cd54a // fadd v10.4s, v10.4s, v12.4s
+	WORD $0x4e2fd5ad // fadd v13.4s, v13.4s, v15.4s
+	WORD $0x4e30d5ce // fadd v14.4s, v14.4s, v16.4s
+	WORD $0x4e2dd529 // fadd v9.4s, v9.4s, v13.4s
+	WORD $0x4e2ed54a // fadd v10.4s, v10.4s, v14.4s
+	WORD $0x4e2ad520 // fadd v0.4s, v9.4s, v10.4s
+	WORD $0x6e20d400 // faddp v0.4s, v0.4s, v0.4s
+	WORD $0x6e20d400 // faddp v0.4s, v0.4s, v0.4s
+	MOVD distance+24(FP), R2
+	FMOVS F0, (R2)
 	RET
 
-// func normalizeNEON(dst *float32, x *float32, gamma *float32, beta *float32, blocks int, mean float32, scale float32)
-TEXT ·normalizeNEON(SB), NOSPLIT, $0-48
+// func normalizeNEON(dst *float32, x *float32, gamma *float32, beta *float32, blocks int, mean float32, scale float32, shift float32)
+TEXT ·normalizeNEON(SB), NOSPLIT, $0-52
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD gamma+16(FP), R2
@@ -131,17 +160,21 @@ TEXT ·normalizeNEON(SB), NOSPLIT, $0-48
 	VDUP V0.S[0], V0.S4
 	FMOVS scale+44(FP), F1
 	VDUP V1.S[0], V1.S4
+	FMOVS shift+48(FP), F2
+	VDUP V2.S[0], V2.S4
 loop:
-	FLDPQ 0(R1), (F2, F3)
-	WORD $0x4ea0d442 // fsub v2.4s, v2.4s, v0.4s
-	WORD $0x4ea0d463 // fsub v3.4s, v3.4s, v0.4s
-	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
-	WORD $0x6e21dc63 // fmul v3.4s, v3.4s, v1.4s
-	FLDPQ 0(R3), (F4, F5)
-	FLDPQ 0(R2), (F6, F7)
-	VFMLA V6.S4, V2.S4, V4.S4
+	VORR V2.B16, V2.B16, V3.B16
+	VORR V2.B16, V2.B16, V4.B16
+	FLDPQ 0(R1), (F5, F6)
+	WORD $0x4ea0d4a5 // fsub v5.4s, v5.4s, v0.4s
+	WORD $0x4ea0d4c6 // fsub v6.4s, v6.4s, v0.4s
+	VFMLA V1.S4, V5.S4, V3.S4
+	VFMLA V1.S4, V6.S4, V4.S4
+	FLDPQ 0(R3), (F5, F6)
+	FLDPQ 0(R2), (F7, F8)
 	VFMLA V7.S4, V3.S4, V5.S4
-	FSTPQ (F4, F5), 0(R0)
+	VFMLA V8.S4, V4.S4, V6.S4
+	FSTPQ (F5, F6), 0(R0)
 	ADD $32, R0, R0
 	ADD $32, R1, R1
 	ADD $32, R2, R2

@@ -45,7 +45,7 @@ func neon() *isa {
 		narrowBF16: convertOf(lanes, narrowBF16NEON, dtype.F32ToBF16),
 		round:      unaryOf(lanes, roundBF16NEON),
 		choose:     chooseOf(lanes, chooseNEON),
-		sum:        sumOf(lanes, sumNEON), sumSquares: sumSquaresOf(lanes, sumSquaresNEON),
+		sum:        sumOf(lanes, sumNEON), deviations: deviationsOf(lanes, deviationsNEON),
 		normalize: normalizeOf(lanes, normalizeNEON),
 		strips:    stripsInGo(),
 		packed:    packedNEON(),

@@ -47,7 +47,9 @@ func TestNormSizes(t *testing.T) {
 					for name, shape := range map[string][]int{"x": {rows, width}, "r": {rows, width}, "gamma": {width}, "beta": {width}} {
 						a := tensor.NewArray(d, shape...)
 						for i := range a.F {
-							a.F[i] = 3 + 2*rng.Float64()
+							if a.F[i] = 3 + 2*rng.Float64(); name == "x" && d == dtype.F32 && width%3 == 1 {
+								a.F[i] += 1000 // far from 0 beside the differences
+							}
 						}
 						in[name] = a.Tensor().Array() // rounded
 					}
@@ -61,7 +63,7 @@ func TestNormSizes(t *testing.T) {
 						if residual {
 							sum := make([]float64, width)
 							for k := range sum {
-								sum[k] = first[k] + second[k]
+								sum[k] = float64(float32(first[k] + second[k]))
 							}
 							first, second = sum, sum
 						}

@@ -90,7 +90,7 @@ func norm(n *ir.Node, center, residual bool, eps float64) Shader {
 		},
 		Groups: func(c *Call) int { return ceilDiv(numel(c.Out.Shape)/width, rows) },
 	}
-	s.Loops = func(*Call) int { return 3*loop(ceilDiv(units, lanes), 0) + 2*loop(lanes/4, 0) }
+	s.Loops = func(*Call) int { return 3*loop(ceilDiv(units, lanes), 0) + 3*loop(lanes/4, 0) }
 	names := []string{"x", "gamma", "beta"}
 	if residual {
 		names = []string{"x", "r", "gamma", "beta"}

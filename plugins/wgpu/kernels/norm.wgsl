@@ -1,5 +1,6 @@
 // A workgroup normalises {{.C.Rows}} rows with {{.C.Lanes}} invocations each. If a row divides among them, it is read once and stays in registers.
-// Statistics take two passes: the variance is the mean of squared deviations, never E[x^2] - mean^2, which loses precision.
+// Statistics take two passes: the variance is the mean of squared deviations, never E[x^2] - mean^2, which loses precision. The mean is rounded, which
+// matters where it is much larger than the deviations. Their own mean is what rounding has taken away.
 var<workgroup> sums: array<vec4<f32>, {{div (mul .C.Rows .C.Lanes) 4}}>;
 
 // across sums v over the invocations of a row.
@@ -36,6 +37,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let base = select(0u, index, live) * {{.C.Units}}u; // an invocation without a row repeats row 0, because all must reach the barriers
   var acc = {{.C.T}}(0.0);
   var mean = {{.C.T}}(0.0);
+{{- if .C.Center}}
+  var rest = {{.C.T}}(0.0);
+{{- end}}
 {{- if .C.Kept}}
 {{- range seq .C.Kept}}
   let x{{.}} = row(base + lane + {{mul . $.C.Lanes}}u);
@@ -50,6 +54,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- range seq .C.Kept}}
   let d{{.}} = x{{.}} - mean;
   acc = acc + d{{.}} * d{{.}};
+{{- if $.C.Center}}
+  rest = rest + d{{.}};
+{{- end}}
 {{- end}}
 {{- else}}
 {{- if .C.Center}}
@@ -62,25 +69,33 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   for (var k = lane; k < {{.C.Units}}u; k = k + {{.C.Lanes}}u) {
     let d = row(base + k) - mean;
     acc = acc + d * d;
+{{- if .C.Center}}
+    rest = rest + d;
+{{- end}}
   }
 {{- end}}
+{{- if .C.Center}}
+  let shift = across(local, rest) / P.count;
+  let scale = 1.0 / sqrt(max(across(local, acc) / P.count - shift * shift, 0.0) + P.eps);
+{{- else}}
   let scale = 1.0 / sqrt(across(local, acc) / P.count + P.eps);
+{{- end}}
   if (!live) {
     return;
   }
 {{- if .C.Statistics}}
   if (lane == 0u) {
-    statistics_put(2u * index, statistics_encode(mean));
+    statistics_put(2u * index, statistics_encode(mean{{if .C.Center}} + shift{{end}}));
     statistics_put(2u * index + 1u, statistics_encode(scale));
   }
 {{- else}}
 {{- if .C.Kept}}
 {{- range seq .C.Kept}}
-  put(base, lane + {{mul . $.C.Lanes}}u, d{{.}} * scale);
+  put(base, lane + {{mul . $.C.Lanes}}u, (d{{.}}{{if $.C.Center}} - shift{{end}}) * scale);
 {{- end}}
 {{- else}}
   for (var k = lane; k < {{.C.Units}}u; k = k + {{.C.Lanes}}u) {
-    put(base, k, (row(base + k) - mean) * scale);
+    put(base, k, (row(base + k) - mean{{if .C.Center}} - shift{{end}}) * scale);
   }
 {{- end}}
 {{- end}}

@@ -248,7 +248,7 @@ func (v vec) mish(x VecVirtual) VecVirtual {
 	VADDPS(f32(2), n, e)
 	VDIVPS(e, n, n)
 	VMULPS(x, n, n)
-	return n
+	return v.farBelow(x, -87, n, func() VecVirtual { return v.timesExp(x, x, nil) }) // there, n is 2*e^x
 }
 
 // minus is -x.

@@ -11,11 +11,11 @@ import (
 // genMath writes the transcendental functions, dst[i] = f(src[i]) over whole vectors.
 func genMath(v vec) {
 	unary(v, "exp", func(x VecVirtual) VecVirtual { return v.exp(x, nil) })
-	unary(v, "sigmoid", v.sigmoid)
+	unary(v, "sigmoid", func(x VecVirtual) VecVirtual { return v.sigmoid(x, v.negative(x), nil) })
 	unary(v, "silu", func(x VecVirtual) VecVirtual {
-		s := v.sigmoid(x)
+		s := v.sigmoid(x, v.negative(x), nil)
 		VMULPS(x, s, s)
-		return s
+		return v.farBelow(x, -87, s, func() VecVirtual { return v.timesExp(x, x, nil) })
 	})
 	unary(v, "tanh", v.tanh)
 	unary(v, "gelu", v.gelu)
@@ -122,11 +122,10 @@ func (v vec) abs(x Register) VecVirtual {
 	return a
 }
 
-// sigmoid is 1/(1+e^-x), computed from exp(-|x|) so that neither tail loses digits.
-func (v vec) sigmoid(x VecVirtual) VecVirtual {
-	neg := v.reg()
-	v.or(bitsConst(0x80000000), x, neg)
-	e := v.exp(neg, nil)
+// sigmoid is 1/(1+e^-x), computed from exp(-|x|) so that neither tail loses digits. The arguments are x and
+// -|x|, which may have a part of lower digits, see exp.
+func (v vec) sigmoid(x, neg VecVirtual, low Register) VecVirtual {
+	e := v.exp(neg, low)
 	d := v.reg()
 	VADDPS(f32(1), e, d)
 	num := v.pick(cmpLT, x, v.zero(), e, v.load(f32(1)))
@@ -205,30 +204,111 @@ func (v vec) largeGelu(x VecVirtual) VecVirtual {
 	VFMADD231PS(c, c, u)
 	VFMADD231PS(f32(2*(math.Ln2-ln2Hi)), n, u)
 	t := v.horner(u, expHalfPoly())
-	v.scale(t, n, shifted)
 	VMULPS(v.pieces(c, p), t, t)
-	// Phi(x) is t for a negative x, else 1-t.
-	one := v.load(f32(1))
+	// Phi(x) is t*2^n for a negative x, else 1 - t*2^n. For a negative x, t is multiplied by x first, because t*2^n may be denormal and have few digits.
+	y, one := v.minus(c), v.load(f32(1))
+	VMULPS(t, y, y)
+	v.scaleAny(y, n, shifted)
+	zero := v.reg()
+	VSUBPS(x, x, zero)
+	VSUBPS(zero, y, y) // -Inf gives NaN, as -Inf * 0 does
+	v.scaleAny(t, n, shifted)
+	VSUBPS(t, one, t)
+	VMULPS(x, t, t)
 	if v.wide() {
 		k := K()
 		VCMPPS(Imm(cmpGE), v.zero(), x, k)
-		VSUBPS(t, one, k, t)
+		VMOVAPS(t, k, y)
 	} else {
-		VSUBPS(t, one, one)
-		VBLENDVPS(x, t, one, t) // by the sign of x
+		VBLENDVPS(x, y, t, y) // by the sign of x
 	}
-	VMULPS(x, t, t)
-	return t
+	return y
 }
 
-// geluTanh is x*(1+tanh(u))/2 = x*sigmoid(2u), u = sqrt(2/pi)*(x + 0.044715 x^3).
+// scaleAny is y = y * 2^n for any y, see scale. It is slow where the result is denormal.
+func (v vec) scaleAny(y, n, shifted VecVirtual) {
+	if v.wide() {
+		VSCALEFPS(n, y, y)
+		return
+	}
+	i, half, bias := v.reg(), v.reg(), v.load(bitsConst(127))
+	VPSUBD(bitsConst(0x4b400000), shifted, i)
+	VPSRAD(Imm(1), i, half)
+	VPSUBD(half, i, i)
+	for _, e := range []VecVirtual{half, i} {
+		VPADDD(bias, e, e)
+		VPSLLD(Imm(23), e, e)
+		VMULPS(e, y, y)
+	}
+}
+
+// negative is -|x|.
+func (v vec) negative(x Register) VecVirtual {
+	n := v.reg()
+	v.or(bitsConst(0x80000000), x, n)
+	return n
+}
+
+// timesExp is x*e^(k+low) for a k so small that e^k may be denormal and have few digits, though the product has all. low may be nil.
+func (v vec) timesExp(x, k VecVirtual, low Register) VecVirtual {
+	half, y := v.reg(), v.reg()
+	VMULPS(f32(0.5), k, half)
+	if low != nil {
+		l := v.reg()
+		VMULPS(f32(0.5), low, l)
+		low = l
+	}
+	e := v.exp(half, low)
+	VMULPS(x, e, y)
+	VMULPS(e, y, y)
+	return y
+}
+
+// farBelow is y, but far() where x is below limit, which is rare.
+func (v vec) farBelow(x VecVirtual, limit float64, y VecVirtual, far func() VecVirtual) VecVirtual {
+	l := v.load(f32(limit))
+	v.jumpIfAll(cmpGE, x, l, "near")
+	VMOVUPS(v.pick(cmpLT, x, l, far(), y), y)
+	Label("near")
+	return y
+}
+
+// geluTanh is x*(1+tanh(u))/2 = x*sigmoid(2u), 2u = x*(c + d*x^2).
 func (v vec) geluTanh(x VecVirtual) VecVirtual {
-	z := v.reg()
-	VMULPS(x, x, z)
-	k := v.load(f32(2 * 0.7978845608028654))
-	VFMADD231PS(f32(2*0.7978845608028654*0.044715), z, k)
-	VMULPS(x, k, k)
-	s := v.sigmoid(k)
+	k, low := v.geluTanhExponent(x)
+	s := v.sigmoid(x, k, low)
 	VMULPS(x, s, s)
-	return s
+	return v.farBelow(x, -9.9, s, func() VecVirtual { return v.timesExp(x, k, low) })
+}
+
+// geluTanhExponent is -|2u| in two parts of single precision. The error of a single one would appear |2u| times as large in e^-|2u|.
+func (v vec) geluTanhExponent(x VecVirtual) (k, low VecVirtual) {
+	const c, d = -2 * 0.7978845608028654, -2 * 0.7978845608028654 * 0.044715
+	a := v.abs(x)
+	VMINPS(a, v.load(f32(20)), a) // beyond 20, e^-|2u| is 0; NaN stays NaN
+	square, squareLow, p := v.reg(), v.reg(), v.reg()
+	VMULPS(a, a, square)
+	VMOVUPS(square, squareLow)
+	VFMSUB231PS(a, a, squareLow) // what rounding took from the square
+	VMULPS(f32(d), square, p)
+	rest := v.reg()
+	VMOVUPS(p, rest)
+	VFMSUB231PS(f32(d), square, rest)
+	// p + c, the larger first, so that the difference is exact
+	large, small, sum := v.load(f32(c)), v.load(f32(c)), v.reg()
+	VMINPS(p, large, large)
+	VMAXPS(p, small, small)
+	VADDPS(small, large, sum)
+	VSUBPS(large, sum, large)
+	VSUBPS(large, small, small)
+	VADDPS(small, rest, rest)
+	VFMADD231PS(f32(d), squareLow, rest)
+	VFMADD231PS(f32(d-float64(float32(d))), square, rest)
+	VADDPS(f32(c-float64(float32(c))), rest, rest)
+	k, low = v.reg(), v.reg()
+	VMULPS(a, sum, k)
+	VMOVUPS(k, low)
+	VFMSUB231PS(a, sum, low)
+	VFMADD231PS(a, rest, low)
+	return k, low
 }

@@ -212,10 +212,19 @@ func (f *neonFunc) log1p(x vec8) vec8 {
 
 // mish is x*tanh(ln(1+e^x)) = x*n/(n+2), n = t*(t+2), t = e^x. Beyond 20 the quotient is 1.
 func (f *neonFunc) mish(x vec8) vec8 {
-	e := f.exp(f.op2("fmin", x, f.float(20)), nil)
+	y, power := f.expFactors(f.op2("fmin", x, f.float(20)), nil)
 	two := f.float(2)
-	n := f.mul(e, f.add(e, two))
-	return f.mul(x, f.div(n, f.add(n, two)))
+	e := f.mul(y, power)
+	up := f.add(e, two)
+	n := f.mul(e, up)
+	d := f.add(n, two)
+	// For a negative x, e may be denormal and have few digits, so x is multiplied by one of its factors first.
+	negative := f.less(x, f.zero())
+	product := f.mul(f.op2("fmax", x, f.float(-least)), y)
+	again := func() vec8 { return f.op2("orr", negative, negative) }
+	power = f.pick(again(), power, f.float(1))
+	q := f.div(f.pick(again(), up, n), d)
+	return f.nanIfInfinite(x, negative, f.mul(f.mul(f.pick(again(), product, x), q), power))
 }
 
 // softplus is (max(t, 0) + ln(1+z))/beta, t = beta*x, z = e^-|t|, or x if t is above the threshold.

@@ -3,7 +3,8 @@ package main
 // neonRows writes the routines of genRows.
 func neonRows(file *neonFile) {
 	neonReduce(file, "sum", "x *float32, blocks int", "is the sum of blocks*lanes floats; blocks > 0.", false)
-	neonReduce(file, "sumSquares", "x *float32, blocks int, mean float32", "is the sum of (x-mean)^2 over blocks*lanes floats; blocks > 0.", true)
+	neonReduce(file, "deviations", "x *float32, blocks int, mean float32, distance *float32",
+		"is the sum of (x-mean)^2 over blocks*lanes floats; blocks > 0. distance becomes the sum of mean-x.", true)
 	neonNormalize(file)
 	neonMap(file, "roundBF16", (*neonFunc).roundBF16)
 }
@@ -15,14 +16,20 @@ func neonReduce(file *neonFile, name, signature, doc string, center bool) {
 	if center {
 		mean = f.scalar("mean")
 	}
-	acc := f.pairs(4)
+	acc, distances := f.pairs(4), f.pairs(4)
 	for _, r := range flat(acc...) {
 		f.clear(r)
+	}
+	if center {
+		for _, r := range flat(distances...) {
+			f.clear(r)
+		}
 	}
 	step := func(acc ...vec8) {
 		for i, v := range f.loadPairs(x, len(acc)) {
 			if center {
-				d := f.sub(v, mean)
+				d := f.sub(mean, v)
+				f.op3("fadd", distances[i], distances[i], d)
 				f.fma(acc[i], d, d)
 			} else {
 				f.op3("fadd", acc[i], acc[i], v)
@@ -43,20 +50,27 @@ func neonReduce(file *neonFile, name, signature, doc string, center bool) {
 	step(acc[0])
 	f.count(n, "one")
 	f.label("sum")
-	f.op3("fadd", acc[0], acc[0], acc[1])
-	f.op3("fadd", acc[2], acc[2], acc[3])
-	f.op3("fadd", acc[0], acc[0], acc[2])
-	f.ins("FMOVS F%v, %v", f.total(acc[0]), f.place("ret"))
+	total := func(acc []vec8) vreg {
+		f.op3("fadd", acc[0], acc[0], acc[1])
+		f.op3("fadd", acc[2], acc[2], acc[3])
+		f.op3("fadd", acc[0], acc[0], acc[2])
+		return f.total(acc[0])
+	}
+	f.ins("FMOVS F%v, %v", total(acc), f.place("ret"))
+	if center {
+		f.ins("FMOVS F%v, (%v)", total(distances), f.param("distance"))
+	}
 	f.ret()
 }
 
 func neonNormalize(file *neonFile) {
-	f := file.add("normalize", "dst *float32, x *float32, gamma *float32, beta *float32, blocks int, mean float32, scale float32", "",
-		"is dst = (x-mean)*scale*gamma + beta over blocks*lanes floats; blocks > 0.")
+	f := file.add("normalize", "dst *float32, x *float32, gamma *float32, beta *float32, blocks int, mean float32, scale float32, shift float32", "",
+		"is dst = ((x-mean)*scale + shift)*gamma + beta over blocks*lanes floats; blocks > 0.")
 	dst, x, gamma, beta, n := f.param("dst"), f.param("x"), f.param("gamma"), f.param("beta"), f.param("blocks")
-	mean, scale := f.scalar("mean"), f.scalar("scale")
+	mean, scale, shift := f.scalar("mean"), f.scalar("scale"), f.scalar("shift")
 	f.label("loop")
-	t := f.mul(f.sub(f.loadPair(x, 0), mean), scale)
+	t := f.op2("orr", shift, shift)
+	f.fma(t, f.sub(f.loadPair(x, 0), mean), scale)
 	y := f.loadPair(beta, 0)
 	f.fma(y, t, f.loadPair(gamma, 0))
 	f.store(dst, 0, y[:]...)

@@ -9,16 +9,17 @@ import (
 // genRows writes the passes of norms over one row, for whole vectors only. Go code computes the last elements.
 func genRows(v vec) {
 	rowReduce(v, "sum", false)
-	rowReduce(v, "sumSquares", true)
+	rowReduce(v, "deviations", true)
 	normalize(v)
 }
 
-// rowReduce writes the sum of x, or of (x-mean)^2, with four accumulators per lane.
+// rowReduce writes the sum of x, or of mean-x and of its square, with four accumulators per lane.
 func rowReduce(v vec, what string, center bool) {
 	name := what + v.name
 	sig, doc := "func(x *float32, blocks int) float32", " is the sum of blocks*lanes floats; blocks > 0."
 	if center {
-		sig, doc = "func(x *float32, blocks int, mean float32) float32", " is the sum of (x-mean)^2 over blocks*lanes floats; blocks > 0."
+		sig = "func(x *float32, blocks int, mean float32, distance *float32) float32"
+		doc = " is the sum of (x-mean)^2 over blocks*lanes floats; blocks > 0. distance becomes the sum of mean-x."
 	}
 	TEXT(name, NOSPLIT, sig)
 	Doc(name + doc)
@@ -29,9 +30,12 @@ func rowReduce(v vec, what string, center bool) {
 	if center {
 		mean = v.broadcast("mean")
 	}
-	acc := [4]VecVirtual{}
+	acc, distances := [4]VecVirtual{}, [4]VecVirtual{}
 	for i := range acc {
 		acc[i] = v.zero()
+		if center {
+			distances[i] = v.zero()
+		}
 	}
 	step := func(i int) {
 		m := Mem{Base: x, Disp: i * v.bytes()}
@@ -40,7 +44,8 @@ func rowReduce(v vec, what string, center bool) {
 			return
 		}
 		t := v.reg()
-		VSUBPS(m, mean, t) // mean - x: the square is the same
+		VSUBPS(m, mean, t)
+		VADDPS(t, distances[i], distances[i])
 		VFMADD231PS(t, t, acc[i])
 	}
 	SUBQ(Imm(4), n)
@@ -61,32 +66,38 @@ func rowReduce(v vec, what string, center bool) {
 	DECQ(n)
 	JNE(LabelRef("one"))
 	Label("sum")
-	VADDPS(acc[1], acc[0], acc[0])
-	VADDPS(acc[3], acc[2], acc[2])
-	VADDPS(acc[2], acc[0], acc[0])
-	VMOVSS(v.lane(acc[0]), result())
+	total := func(acc [4]VecVirtual) Register {
+		VADDPS(acc[1], acc[0], acc[0])
+		VADDPS(acc[3], acc[2], acc[2])
+		VADDPS(acc[2], acc[0], acc[0])
+		return v.lane(acc[0])
+	}
+	VMOVSS(total(acc), result())
+	if center {
+		VMOVSS(total(distances), Mem{Base: Load(Param("distance"), GP64())})
+	}
 	VZEROUPPER()
 	RET()
 }
 
 func normalize(v vec) {
 	name := "normalize" + v.name
-	TEXT(name, NOSPLIT, "func(dst, x, gamma, beta *float32, blocks int, mean, scale float32)")
-	Doc(name + " is dst = (x-mean)*scale*gamma + beta over blocks*lanes floats; blocks > 0.")
+	TEXT(name, NOSPLIT, "func(dst, x, gamma, beta *float32, blocks int, mean, scale, shift float32)")
+	Doc(name + " is dst = ((x-mean)*scale + shift)*gamma + beta over blocks*lanes floats; blocks > 0.")
 	Pragma("noescape")
 	dst := Load(Param("dst"), GP64())
 	x := Load(Param("x"), GP64())
 	gamma := Load(Param("gamma"), GP64())
 	beta := Load(Param("beta"), GP64())
 	n := Load(Param("blocks"), GP64())
-	mean, scale := v.broadcast("mean"), v.broadcast("scale")
+	mean, scale, shift := v.broadcast("mean"), v.broadcast("scale"), v.broadcast("shift")
 	i := GP64()
 	XORQ(i, i)
 	Label("loop")
 	t := v.reg()
 	VMOVUPS(Mem{Base: x, Index: i, Scale: 1}, t)
 	VSUBPS(mean, t, t)
-	VMULPS(scale, t, t)
+	VFMADD213PS(shift, scale, t)
 	b := v.reg()
 	VMOVUPS(Mem{Base: beta, Index: i, Scale: 1}, b)
 	VFMADD231PS(Mem{Base: gamma, Index: i, Scale: 1}, t, b)
