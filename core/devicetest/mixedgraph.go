@@ -99,11 +99,13 @@ type graphSize struct {
 	flops    int64 // per op; 0 means no limit
 	window   int   // of sliding attention; exclusive
 	dims     []int64
+	whole    bool // floats are small integers, and no step rounds; see ExactGraph
 }
 
 var (
 	// smallGraphs are small enough to compare every step with its op's definition, which is slow.
 	smallGraphs = graphSize{elements: 3000, window: 4, dims: []int64{1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 32, 33, 64}}
+	exactGraphs = graphSize{elements: 1000, dims: []int64{1, 2, 3, 4, 5, 7, 8, 9, 16}, whole: true}
 	// largeGraphs have enough work for many threads.
 	largeGraphs = graphSize{elements: 300_000, flops: 20_000_000, window: 200, dims: []int64{1, 2, 3, 4, 7, 16, 33, 64, 65, 100, 129, 300, 520, 1000}}
 )
@@ -116,6 +118,9 @@ func mixedGraph(r *rand.Rand, types []dtype.DType, size graphSize) *ir.Graph {
 	}
 	m.pool = append(m.pool, op.Input(m.g, "x", ir.Type{DType: dtype.F32, Shape: m.shape()}))
 	steps := m.steps()
+	if size.whole {
+		steps = m.exactSteps()
+	}
 	for try := 0; len(m.g.Nodes) < 50 && try < 500 && m.g.Err() == nil; try++ {
 		if n := steps[r.IntN(len(steps))](m.any()); n != nil {
 			m.pool = append(m.pool, m.small(n))
@@ -212,14 +217,18 @@ func (m *mixer) number(v float64, d dtype.DType) *ir.Node {
 // small clamps x to [-6, 6] if its op may have made the numbers larger.
 func (m *mixer) small(x *ir.Node) *ir.Node {
 	d := x.Type.DType
+	if m.size.whole && !d.IsFloat() && m.IntN(3) > 0 { // large integers, too
+		return x
+	}
 	if d == dtype.Bool || !x.Is(op.AddDef, op.SubDef, op.MulDef, op.DivDef, op.ExpDef, op.ReduceSumDef, op.ReduceProdDef, op.MatMulDef,
 		op.Conv1DDef, op.Conv2DDef, op.Conv3DDef, op.ConvTranspose1DDef, op.ConvTranspose2DDef, op.ConvTranspose3DDef, op.PoolDef, op.CastDef, op.RsqrtDef, op.IotaDef, op.PowDef, op.NegDef, op.AbsDef,
 		op.Exp2Def, op.Expm1Def, op.SquareDef, op.ReciprocalDef, op.ShiftLeftDef, op.NotDef, op.XorDef, op.OrDef, op.EluDef, op.CeluDef,
-		op.LeakyReluDef, op.SeluDef, op.CumsumDef, op.CumprodDef, op.FFTDef, op.IFFTDef, op.RFFTDef, op.IRFFTDef) {
+		op.LeakyReluDef, op.SeluDef, op.CumsumDef, op.CumprodDef, op.FFTDef, op.IFFTDef, op.RFFTDef, op.IRFFTDef,
+		op.ScatterAddDef) {
 		return x
 	}
 	lo := -6.0
-	if d == dtype.U32 {
+	if d == dtype.U32 || d == dtype.U8 {
 		lo = 0
 	}
 	return op.Max(op.Min(x, m.number(6, d)), m.number(lo, d))

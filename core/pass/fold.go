@@ -37,7 +37,7 @@ func fold(c *context, g *ir.Graph) (*ir.Graph, error) {
 	for _, o := range g.Outputs {
 		needed[o.Node.ID] = true
 	}
-	return g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, _ func(*ir.Node) *ir.Node) *ir.Node {
+	return c.rebuild(g, func(out *ir.Graph, n *ir.Node) *ir.Node {
 		if !f.known[n.ID] || !needed[n.ID] || isLeaf(n) || isParamView(n) {
 			return nil
 		}

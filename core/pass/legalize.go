@@ -7,7 +7,6 @@ import (
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/target"
@@ -240,15 +239,12 @@ func expandUnless(g *ir.Graph, in []*ir.Node, n *ir.Node, fits func(s, full ir.S
 	return []*ir.Node{g.Add(n.Op, n.Attrs, full...)}
 }
 
-// widen computes an op in a wider element type. Params keep their type unless weights is set.
+// widen computes an op in a wider element type if its definition allows that (ir.OpDef.Wider). Params keep their type unless weights is set.
 func widen(g *ir.Graph, in []*ir.Node, n *ir.Node, weights bool) []*ir.Node {
 	results := n.ResultTypes()
-	if n.Op.Declared || len(in) == 0 || slices.ContainsFunc(n.Op.AttrNames(), func(a string) bool { return n.Op.AttrKind(a) == "dtype" }) {
-		return nil // the attribute would have to change, too
-	}
 	wide, changed := slices.Clone(in), false
 	for i, x := range in {
-		if d, ok := wider(n.Op, x.Type.DType); ok && (weights || !x.Is(op.ParamDef)) {
+		if d, ok := n.Op.Wider(x.Type.DType); ok && (weights || !x.Is(op.ParamDef)) {
 			wide[i], changed = op.Cast(x, d), true
 		}
 	}
@@ -265,18 +261,6 @@ func widen(g *ir.Graph, in []*ir.Node, n *ir.Node, weights bool) []*ir.Node {
 		}
 	}
 	return values
-}
-
-// wider returns a type in which the op gives the same result after rounding to d. Integers of a wider type wrap in the same way if each element
-// is computed separately.
-func wider(def *ir.OpDef, d dtype.DType) (dtype.DType, bool) {
-	switch d {
-	case dtype.F16, dtype.BF16:
-		return dtype.F32, true
-	case dtype.I8, dtype.I16, dtype.U8, dtype.Bool:
-		return dtype.I32, def.Elementwise && def != op.WhereDef
-	}
-	return d, false
 }
 
 // untaken returns the error for a node that the target does not run in any form.
