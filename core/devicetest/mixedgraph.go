@@ -11,15 +11,17 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
 // Mixed runs random graphs of core ops on values of many shapes, element types and layouts. Each step's result is compared with its
-// op's definition.
+// op's definition, and the results of a compiled graph with those of its source.
 type Mixed struct {
 	Seed    uint64 // the seed of the first graph; the next has Seed+1, and so on
 	Count   int
 	Compile Compiler // may be nil; then graphs run uncompiled
+	Exact   bool     // graphs whose steps do not round (ExactGraph)
 }
 
 // Compiler compiles a graph, and returns the values of the params that it adds.
@@ -42,40 +44,75 @@ func (x Mixed) Run(t *testing.T, b device.Backend) {
 	}
 	for _, k := range chosen.some(few, uint64(x.Count)) {
 		seed := x.Seed + k
-		g, given, err := x.graph(s, seed, smallGraphs)
-		if err == nil {
-			err = s.checkGraph(g, given, seed, false)
-		}
-		if err != nil {
+		if g, err := x.check(s, seed); err != nil {
 			t.Errorf("seed %d: %s\n%s", seed, clip(err.Error()), clip(fmt.Sprint(g)))
 		}
 	}
 }
 
-// graph makes a graph of the element types that the backend supports. If x.Compile is set, it compiles the graph and returns the
-// values of the params that compiling added.
-func (x Mixed) graph(s *suite, seed uint64, size graphSize) (g *ir.Graph, given values, err error) {
-	var types []dtype.DType
-	for _, d := range mixedTypes {
-		if s.info.Target.HasType(d) {
-			types = append(types, d)
-		}
+// check makes and checks the graph of a seed.
+func (x Mixed) check(s *suite, seed uint64) (*ir.Graph, error) {
+	g, given, err := x.graph(s, seed, smallGraphs)
+	if err == nil && !x.Exact {
+		err = s.checkGraph(g, given, seed, false)
 	}
-	g, given = mixedGraph(rand.New(rand.NewPCG(seed, 14)), types, size), values{}
+	if err != nil || x.Compile == nil {
+		return g, err
+	}
+	source := x.source(s, seed, smallGraphs)
+	if !x.Exact {
+		ReturnAll(source)
+	}
+	if g, given, err = x.compiled(source); err == nil {
+		err = s.checkSource(source, g, given, seed, x.Exact)
+	}
+	return source, err
+}
+
+// source makes a graph of the element types that the backend has.
+func (x Mixed) source(s *suite, seed uint64, size graphSize) *ir.Graph {
+	if x.Exact {
+		return ExactGraph(seed, slices.DeleteFunc(dtype.All(), func(d dtype.DType) bool { return !s.computes(d) }))
+	}
+	types := slices.DeleteFunc(slices.Clone(mixedTypes), func(d dtype.DType) bool { return !s.info.Target.HasType(d) })
+	return mixedGraph(rand.New(rand.NewPCG(seed, 14)), types, size)
+}
+
+// MixedGraph makes a random graph of core ops over the given element types. Its values are small, and most of its steps round. Equal seeds give equal graphs.
+func MixedGraph(seed uint64, types []dtype.DType) *ir.Graph {
+	return mixedGraph(rand.New(rand.NewPCG(seed, 14)), types, smallGraphs)
+}
+
+// computes reports whether the backend casts f32 to d and back. Some types it may only store, or take as indices.
+func (s *suite) computes(d dtype.DType) bool {
+	g := ir.NewGraph("types")
+	op.Cast(op.Cast(op.Input(g, "x", ir.TypeOf(dtype.F32)), d), dtype.F32)
+	how, _ := takes(s.info.Target, g)
+	return how != target.No
+}
+
+// graph makes a graph and, if x.Compile is set, compiles it. given has the params that compiling added.
+func (x Mixed) graph(s *suite, seed uint64, size graphSize) (g *ir.Graph, given values, err error) {
+	g = x.source(s, seed, size)
 	if err := g.Err(); err != nil {
 		return g, nil, fmt.Errorf("BUG: devicetest: %w", err)
 	}
+	return x.compiled(g)
+}
+
+func (x Mixed) compiled(g *ir.Graph) (*ir.Graph, values, error) {
+	given := values{}
 	if x.Compile == nil {
 		return g, given, nil
 	}
-	compiled, params, err := x.Compile(g)
+	out, params, err := x.Compile(g)
 	if err != nil {
 		return g, nil, fmt.Errorf("compile: %w", err)
 	}
 	for name, v := range params {
 		given[name] = v.Array()
 	}
-	return compiled, given, nil
+	return out, given, nil
 }
 
 // mixedTypes are the element types of mixed graphs. Those that a backend lacks are left out.

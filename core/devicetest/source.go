@@ -14,7 +14,7 @@ import (
 
 // A compiled graph is compared with its source in two ways. If the source rounds nothing (ExactGraph), its outputs must have the same numbers.
 // Otherwise rounding errors accumulate, and fusions round less often; so every value of the source becomes an output (ReturnAll), and
-// SameSteps compares each with its op's definition on the operands that the compiled graph computed.
+// sameSteps compares each with its op's definition on the operands that the compiled graph computed.
 
 // ReturnAll makes every value of a graph an output, called value.ID.
 func ReturnAll(g *ir.Graph) {
@@ -27,8 +27,8 @@ func ReturnAll(g *ir.Graph) {
 
 func valueName(n *ir.Node) string { return fmt.Sprintf("value.%d", n.ID) }
 
-// SameSteps compares the outputs that ReturnAll added to a graph with the definitions of its ops, within their tolerances.
-func SameSteps(g *ir.Graph, syms map[string]int64, inputs, params, got map[string]*tensor.Array) error {
+// sameSteps compares the outputs that ReturnAll added to a graph with the definitions of its ops, within their tolerances.
+func sameSteps(g *ir.Graph, syms map[string]int64, inputs, params, got map[string]*tensor.Array) error {
 	value := func(n *ir.Node) *tensor.Array {
 		switch n.Op.Name {
 		case "input":
@@ -63,7 +63,7 @@ func SameSteps(g *ir.Graph, syms map[string]int64, inputs, params, got map[strin
 }
 
 // checkSource runs the compiled form of a graph and compares it with the graph itself, the source. given has the params that compiling
-// added. If exact is set, source is an ExactGraph, and the outputs must be equal. Otherwise ReturnAll has changed it.
+// added. source and exact are those of SameAsSource.
 func (s *suite) checkSource(source, compiled *ir.Graph, given values, seed uint64, exact bool) error {
 	rng := rand.New(rand.NewPCG(seed, 16))
 	fill := func(t ir.Type, syms map[string]int64) *tensor.Array {
@@ -100,7 +100,7 @@ func (s *suite) checkSource(source, compiled *ir.Graph, given values, seed uint6
 			for name, x := range out {
 				got[name] = x.Array()
 			}
-			if err := compareWithSource(source, syms, inputs, params, got, exact); err != nil {
+			if err := SameAsSource(source, syms, inputs, params, got, exact); err != nil {
 				return fmt.Errorf("sizes %v: %w", syms, err)
 			}
 		}
@@ -108,9 +108,11 @@ func (s *suite) checkSource(source, compiled *ir.Graph, given values, seed uint6
 	})
 }
 
-func compareWithSource(source *ir.Graph, syms map[string]int64, inputs, params, got values, exact bool) error {
+// SameAsSource compares the outputs of a compiled graph with what the source computes. If exact is set, source is an ExactGraph, and they must
+// be equal. Otherwise ReturnAll has changed it, and sameSteps compares them.
+func SameAsSource(source *ir.Graph, syms map[string]int64, inputs, params, got map[string]*tensor.Array, exact bool) error {
 	if !exact {
-		return SameSteps(source, syms, inputs, params, got)
+		return sameSteps(source, syms, inputs, params, got)
 	}
 	want, err := interp.Run(source, syms, inputs, func(name string) (*tensor.Array, error) { return params[name], nil })
 	if err != nil {

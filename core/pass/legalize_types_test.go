@@ -161,7 +161,7 @@ func targetsOf(c caseOf) []*target.Description {
 }
 
 // TestLegalizeTypes takes away the rules of every op for every element type, and compares the nodes that legalize makes instead with the op.
-// With -short it tries a part of the cases, which RLX_CONFORMANCE chooses.
+// It tries a part of the cases, which RLX_CONFORMANCE chooses.
 func TestLegalizeTypes(t *testing.T) {
 	compared := 0
 	for _, def := range ir.Defs() {
@@ -199,10 +199,10 @@ func TestLegalizeTypes(t *testing.T) {
 	t.Logf("%d rewrites compared", compared)
 }
 
-// chosen returns a tenth of the cases, at least one for each type of the first operand, or all without -short and with RLX_CONFORMANCE=all.
+// chosen returns a tenth of the cases, with at least one for each type of the first operand, or all with RLX_CONFORMANCE=all.
 func chosen(cases []caseOf) (out []caseOf) {
 	env := os.Getenv(devicetest.SampleEnv)
-	if env == "all" || !testing.Short() {
+	if env == "all" {
 		return cases
 	}
 	seen := map[dtype.DType]bool{}

@@ -14,6 +14,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/pass"
 	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/tensor"
@@ -29,54 +30,66 @@ var (
 //
 //	go test ./core/pass -run TestRandomTargets -target-seed 1000 -target-count 5000
 func TestRandomTargets(t *testing.T) {
+	ran := uint64(0)
 	for seed := *targetSeed; seed < *targetSeed+*targetCount; seed++ {
 		rng := rand.New(rand.NewPCG(seed, 31))
 		bases := append(target.Builtin(), everything())
 		base := bases[rng.IntN(len(bases))]
-		for _, all := range []bool{false, true} {
-			g := devicetest.ExactGraph(seed, dtype.All())
-			if all { // fewer fusions, more comparisons
-				devicetest.ReturnAll(g)
+		to := fewerRules(base, rng)
+		check := func(kind string, g *ir.Graph, exact bool) {
+			ok, err := checkTarget(g, to, base, seed, exact)
+			if err != nil {
+				t.Errorf("seed %d, from %s, %s: %v\n%v", seed, to.Name, kind, err, g)
 			}
-			if err := checkTarget(g, base, rng, seed); err != nil {
-				t.Errorf("seed %d, from %s: %v\n%v", seed, base.Name, err, g)
+			if ok {
+				ran++
 			}
 		}
+		types := computed(base)
+		check("exact", devicetest.ExactGraph(seed, types), true)
+		g := devicetest.ExactGraph(seed, types)
+		devicetest.ReturnAll(g) // fewer fusions, more comparisons
+		check("all values, exact", g, true)
+		g = devicetest.MixedGraph(seed, types)
+		devicetest.ReturnAll(g)
+		check("all values", g, false)
+	}
+	if ran < *targetCount*5/2 {
+		t.Errorf("%d graphs of %d targets were compiled; want 5 for 2 targets", ran, *targetCount)
 	}
 }
 
-// checkTarget compiles an exact graph for the base with fewer rules and compares the outputs.
-func checkTarget(g *ir.Graph, base *target.Description, rng *rand.Rand, seed uint64) error {
-	to := fewerRules(base, rng)
-	fill := rand.New(rand.NewPCG(seed, 32))
+// computed returns the element types that a target casts from f32 and back. Some types it may only store, or take as indices.
+func computed(d *target.Description) []dtype.DType {
+	return slices.DeleteFunc(dtype.All(), func(x dtype.DType) bool {
+		g := ir.NewGraph("types")
+		there := op.Cast(op.Input(g, "x", ir.TypeOf(dtype.F32)), x)
+		return !pass.Runs(d, there) || !pass.Runs(d, op.Cast(there, dtype.F32))
+	})
+}
+
+// checkTarget compiles a graph for a target with fewer rules than its base, and compares the outputs with those of the graph. ok is
+// false if even the base does not run the graph.
+func checkTarget(g *ir.Graph, to, base *target.Description, seed uint64, exact bool) (ok bool, err error) {
+	rng := rand.New(rand.NewPCG(seed, 32))
+	fill := func(t ir.Type, syms map[string]int64) *tensor.Array {
+		if exact {
+			return devicetest.ExactValue(rng, t, syms)
+		}
+		return interp.Random(rng, t, syms, ir.Range{Lo: -2, Hi: 2})
+	}
 	params := map[string]*tensor.Array{}
 	for _, n := range g.Params() {
-		params[n.Name] = devicetest.ExactValue(fill, n.Type, nil)
+		params[n.Name] = fill(n.Type, nil)
 	}
-	var out *ir.Graph
-	var report *pass.Report
-	for {
-		var err error
-		if out, report, err = pass.Run(g, to, pass.Options{Verify: true, Params: known(params)}); err == nil {
-			break
-		}
-		var e *diag.Error
-		if !errors.As(err, &e) || e.Code != code.Untaken {
-			return err
-		}
-		if to.Equal(base) {
-			return nil // even the base does not run it
-		}
-		to = giveBack(to, base, e.Subject)
+	out, report, err := compileFor(g, to, base, pass.Options{Verify: true, Params: known(params)})
+	if err != nil || out == nil {
+		return false, err
 	}
 	for _, syms := range []map[string]int64{g.Syms.Min(), g.Syms.Max()} {
 		inputs := map[string]*tensor.Array{}
 		for _, n := range g.Inputs() {
-			inputs[n.Name] = devicetest.ExactValue(fill, n.Type, syms)
-		}
-		want, err := interp.Run(g, syms, inputs, known(params).Param)
-		if err != nil {
-			return fmt.Errorf("BUG: %w", err)
+			inputs[n.Name] = fill(n.Type, syms)
 		}
 		got, err := interp.Run(out, syms, inputs, func(name string) (*tensor.Array, error) {
 			if v, ok := report.Folded[name]; ok {
@@ -84,16 +97,30 @@ func checkTarget(g *ir.Graph, base *target.Description, rng *rand.Rand, seed uin
 			}
 			return params[name], nil
 		})
-		if err != nil {
-			return fmt.Errorf("compiled: %w", err)
+		if err == nil {
+			err = devicetest.SameAsSource(g, syms, inputs, params, got, exact)
 		}
-		for _, o := range g.Outputs {
-			if err := interp.Compare(got[o.Name], want[o.Name], ir.Tolerance{}); err != nil {
-				return fmt.Errorf("output %s: %w; compiled:\n%v\nfor\n%v", o.Name, err, out, to)
-			}
+		if err != nil {
+			return true, fmt.Errorf("%w; compiled:\n%v\nfor\n%v", err, out, to)
 		}
 	}
-	return nil
+	return true, nil
+}
+
+// compileFor compiles a graph. If the target lacks a rule for an op, it gets back those of the base. The result is nil if the base does not run the
+// graph either.
+func compileFor(g *ir.Graph, to, base *target.Description, o pass.Options) (*ir.Graph, *pass.Report, error) {
+	for {
+		out, report, err := pass.Run(g, to, o)
+		var e *diag.Error
+		switch {
+		case err == nil || !errors.As(err, &e) || e.Code != code.Untaken:
+			return out, report, err
+		case to.Equal(base):
+			return nil, nil, nil
+		}
+		to = giveBack(to, base, e.Subject)
+	}
 }
 
 // fewerRules takes a sixth of the rules away, and an element type from a third of the others.

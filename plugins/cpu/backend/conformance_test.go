@@ -29,6 +29,7 @@ var (
 func TestRandom(t *testing.T) {
 	devicetest.Mixed{Seed: *randomSeed, Count: *randomCount}.Run(t, Backend{})
 	devicetest.Mixed{Seed: *randomSeed, Count: *randomCount, Compile: compile}.Run(t, Backend{})
+	devicetest.Mixed{Seed: *randomSeed, Count: *randomCount, Compile: compile, Exact: true}.Run(t, Backend{})
 }
 
 func TestThreads(t *testing.T) { devicetest.Threads(t, Backend{}, compile) }

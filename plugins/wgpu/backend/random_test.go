@@ -36,9 +36,9 @@ func TestRandom(t *testing.T) {
 		return pass.RunOne(g, info.Target, "legalize", pass.Options{})
 	}
 	compiled := func(g *ir.Graph) (*ir.Graph, *pass.Report, error) { return pass.Run(g, info.Target, pass.Options{}) }
-	run := func(name string, b device.Backend, passes func(*ir.Graph) (*ir.Graph, *pass.Report, error)) {
+	run := func(name string, b device.Backend, exact bool, passes func(*ir.Graph) (*ir.Graph, *pass.Report, error)) {
 		t.Run(name, func(t *testing.T) {
-			devicetest.Mixed{Seed: *randomSeed, Count: *randomCount, Compile: func(g *ir.Graph) (*ir.Graph, map[string]tensor.Tensor, error) {
+			devicetest.Mixed{Seed: *randomSeed, Count: *randomCount, Exact: exact, Compile: func(g *ir.Graph) (*ir.Graph, map[string]tensor.Tensor, error) {
 				out, report, err := passes(g)
 				if err != nil {
 					return nil, nil, err
@@ -47,8 +47,9 @@ func TestRandom(t *testing.T) {
 			}}.Run(t, b)
 		})
 	}
-	run("written", shared, rewritten)
+	run("written", shared, false, rewritten)
 	// Operands in several windows, workgroups in two dimensions.
-	run("limits", New(Options{MaxBinding: 8 << 10, MaxBuffer: 128 << 10, MaxGroups: 40}), rewritten)
-	run("compiled", shared, compiled)
+	run("limits", New(Options{MaxBinding: 8 << 10, MaxBuffer: 128 << 10, MaxGroups: 40}), false, rewritten)
+	run("compiled", shared, false, compiled)
+	run("exact", shared, true, compiled)
 }
