@@ -29,7 +29,7 @@ var mayImport = map[string][]string{
 	"core/task":       {"core/diag", "core/dtype", "core/ir", "core/tensor"},
 	"core/target":     {"core/ir", "core/dtype"},
 	"core/device":     {"core/target", "core/program", "core/diag", "core/ir", "core/dtype", "core/tensor"},
-	"core/devicetest": {"core/device", "core/target", "core/diag", "core/dtype", "core/interp", "core/ir", "core/op", "core/plan", "core/program", "core/sched", "core/tensor"},
+	"core/devicetest": {"core/code", "core/device", "core/target", "core/diag", "core/dtype", "core/interp", "core/ir", "core/op", "core/plan", "core/program", "core/sched", "core/tensor"},
 	"core/interp":     {"core/ir", "core/op", "core/program", "core/quant", "core/tensor", "core/dtype"},
 	"core/plan":       {"core/program", "core/ir"},
 	"core/sched":      {"core/plan", "core/program", "core/ir", "core/op"},

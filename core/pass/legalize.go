@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/target"
@@ -22,7 +23,7 @@ import (
 //
 // and repeats them until all nodes are native. If that fails, a node that the target runs by reference stays unchanged; otherwise an
 // expansion may contain such nodes. A node for which nothing works is an error. Half floats go through f32 before
-// they are expanded because the ops' definitions round once, at the end.
+// they are expanded because the ops' definitions round once, at the end. An expansion that would round half floats twice is not made.
 //
 // With Options.Elsewhere a node for which nothing works stays as it is if another target runs it.
 func legalize(c *context, g *ir.Graph) (*ir.Graph, error) {
@@ -113,6 +114,10 @@ func (l *legalizer) rewrite(out *ir.Graph, n *ir.Node, in []*ir.Node, least targ
 			}
 			continue
 		}
+		if roundsHalves(s) > 1 {
+			why = n.Op.Name + " rounds half floats once; the nodes that express it would round them several times, and it is not run in f32 either"
+			continue
+		}
 		before := len(out.Nodes)
 		values, w := l.copyAll(out, s, leaves, in, results, least)
 		if values != nil {
@@ -122,6 +127,23 @@ func (l *legalizer) rewrite(out *ir.Graph, n *ir.Node, in []*ir.Node, least targ
 		why = w
 	}
 	return nil, why
+}
+
+// roundsHalves counts the nodes of a graph whose results are half floats and rounded. In f16 and bf16 more than one such node in a row would
+// exceed the tolerance of the op that they express.
+func roundsHalves(g *ir.Graph) (count int) {
+	for _, n := range g.Nodes {
+		if n.Op == ir.ResultDef || n.Op.Eval == nil {
+			continue
+		}
+		types := n.ResultTypes()
+		for k, tol := range n.Op.Tol(n.Attrs, n.InTypes(), types...) {
+			if d := types[k].DType; (d == dtype.F16 || d == dtype.BF16) && tol != (ir.Tolerance{}) {
+				count++
+			}
+		}
+	}
+	return count
 }
 
 // copyAll emits the nodes of a scratch graph that the results need. in replaces the leaves of the scratch graph.

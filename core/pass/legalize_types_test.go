@@ -33,43 +33,14 @@ func (c caseOf) String() string {
 	return fmt.Sprintf("%s %v %+v -> %v", c.def.Name, c.In, c.Attrs, c.outs)
 }
 
-// typedCases returns the small cases of an op in every combination of element types that the op accepts, if all operands of one type
-// change together.
+// typedCases returns the cases of devicetest.TypedCases.
 func typedCases(def *ir.OpDef) (out []caseOf) {
-	seen := map[string]bool{}
-	add := func(c ir.Case[any]) {
+	for _, c := range devicetest.TypedCases(def) {
 		outs, err := def.InferResults(c.Attrs, c.In, c.Out, nil)
-		if err != nil || seen[fmt.Sprint(c.Attrs, c.In, c.Out)] {
-			return
+		if err != nil {
+			panic(err)
 		}
-		elems := int64(0)
-		for _, t := range append(slices.Clone(c.In), outs...) {
-			n, _ := t.Shape.Numel()
-			elems += n.B
-		}
-		if elems > 1500 || def.FLOPs(c.Attrs, c.In, outs...) > 50_000 {
-			return
-		}
-		seen[fmt.Sprint(c.Attrs, c.In, c.Out)] = true
 		out = append(out, caseOf{def, c, outs})
-	}
-	for _, c := range def.Cases() {
-		add(c)
-		for _, from := range dtype.All() {
-			for _, to := range dtype.All() {
-				x := c
-				x.In = slices.Clone(c.In)
-				for k := range x.In {
-					if x.In[k].DType == from {
-						x.In[k].DType = to
-					}
-				}
-				if x.Out.DType == from {
-					x.Out.DType = to
-				}
-				add(x)
-			}
-		}
 	}
 	return out
 }

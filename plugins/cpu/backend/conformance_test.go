@@ -15,7 +15,7 @@ func open(*testing.T) device.Backend { return Backend{} }
 
 // TestConformance runs the conformance suite on the backend in this process.
 func TestConformance(t *testing.T) {
-	devicetest.Run(t, open, devicetest.Options{MustHave: true})
+	devicetest.Run(t, open, devicetest.Options{MustHave: true, Compile: compile})
 }
 
 var (
