@@ -36,7 +36,7 @@ var mayImport = map[string][]string{
 	"core/split":      {"core/program", "core/op", "core/ir"},
 	"core/rewrite":    {"core/ir"},
 	"core/pass":       {"core/target", "core/code", "core/rewrite", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
-	"core/compile":    {"core/code", "core/pass", "core/target", "core/plan", "core/sched", "core/split", "core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
+	"core/compile":    {"core/code", "core/interp", "core/pass", "core/target", "core/plan", "core/sched", "core/split", "core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 
 	"core/task/imaging":        {"core/diag"},
 	"core/task/tasktest":       {"core/task"},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/target"
@@ -61,7 +62,7 @@ func (x Mixed) check(s *suite, seed uint64) (*ir.Graph, error) {
 	}
 	source := x.source(s, seed, smallGraphs)
 	if !x.Exact {
-		ReturnAll(source)
+		interp.ReturnAll(source)
 	}
 	if g, given, err = x.compiled(source); err == nil {
 		err = s.checkSource(source, g, given, seed, x.Exact)

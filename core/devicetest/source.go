@@ -2,7 +2,6 @@ package devicetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -13,54 +12,8 @@ import (
 )
 
 // A compiled graph is compared with its source in two ways. If the source rounds nothing (ExactGraph), its outputs must have the same numbers.
-// Otherwise rounding errors accumulate, and fusions round less often; so every value of the source becomes an output (ReturnAll), and
-// sameSteps compares each with its op's definition on the operands that the compiled graph computed.
-
-// ReturnAll makes every value of a graph an output, called value.ID.
-func ReturnAll(g *ir.Graph) {
-	for _, n := range g.Nodes {
-		if !n.Op.Effects && !n.Op.Tuple {
-			g.Return(valueName(n), n)
-		}
-	}
-}
-
-func valueName(n *ir.Node) string { return fmt.Sprintf("value.%d", n.ID) }
-
-// sameSteps compares the outputs that ReturnAll added to a graph with the definitions of its ops, within their tolerances.
-func sameSteps(g *ir.Graph, syms map[string]int64, inputs, params, got map[string]*tensor.Array) error {
-	value := func(n *ir.Node) *tensor.Array {
-		switch n.Op.Name {
-		case "input":
-			return inputs[n.Name]
-		case "param":
-			return params[n.Name]
-		}
-		return got[valueName(n)]
-	}
-	var errs []error
-	for _, n := range g.Nodes {
-		if n.Op.Effects || n.Op == ir.ResultDef { // a tuple node checks all results
-			continue
-		}
-		in := make([]*tensor.Array, len(n.In))
-		for k, x := range n.In {
-			in[k] = value(x)
-		}
-		want, err := interp.Eval(n, syms, in)
-		if err != nil {
-			return fmt.Errorf("%s: %w", n.Label(), err)
-		}
-		results := make([]*tensor.Array, len(want))
-		for k, v := range n.Values() {
-			results[k] = value(v)
-		}
-		if err := near(whole, n.Op, n.Attrs, in, results, want); err != nil {
-			errs = append(errs, fmt.Errorf("%s (%s %v): %w", n.Label(), n.Op.Name, n.InTypes(), err))
-		}
-	}
-	return errors.Join(errs...)
-}
+// Otherwise rounding errors accumulate, and fusions round less often; so every value of the source becomes an output (interp.ReturnAll), and
+// interp.SameSteps compares each with its op's definition on the operands that the compiled graph computed.
 
 // checkSource runs the compiled form of a graph and compares it with the graph itself, the source. given has the params that compiling
 // added. source and exact are those of SameAsSource.
@@ -109,12 +62,15 @@ func (s *suite) checkSource(source, compiled *ir.Graph, given values, seed uint6
 }
 
 // SameAsSource compares the outputs of a compiled graph with what the source computes. If exact is set, source is an ExactGraph, and they must
-// be equal. Otherwise ReturnAll has changed it, and sameSteps compares them.
+// be equal. Otherwise interp.ReturnAll has changed it, and interp.SameSteps compares them.
 func SameAsSource(source *ir.Graph, syms map[string]int64, inputs, params, got map[string]*tensor.Array, exact bool) error {
+	given := func(name string) (*tensor.Array, error) { return params[name], nil }
 	if !exact {
-		return sameSteps(source, syms, inputs, params, got)
+		return interp.SameSteps(source, syms, inputs, given, got, func(n *ir.Node, in, got, want []*tensor.Array) error {
+			return near(whole, n.Op, n.Attrs, in, got, want)
+		})
 	}
-	want, err := interp.Run(source, syms, inputs, func(name string) (*tensor.Array, error) { return params[name], nil })
+	want, err := interp.Run(source, syms, inputs, given)
 	if err != nil {
 		return fmt.Errorf("BUG: devicetest: %w", err)
 	}

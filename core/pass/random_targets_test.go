@@ -48,10 +48,10 @@ func TestRandomTargets(t *testing.T) {
 		types := computed(base)
 		check("exact", devicetest.ExactGraph(seed, types), true)
 		g := devicetest.ExactGraph(seed, types)
-		devicetest.ReturnAll(g) // fewer fusions, more comparisons
+		interp.ReturnAll(g) // fewer fusions, more comparisons
 		check("all values, exact", g, true)
 		g = devicetest.MixedGraph(seed, types)
-		devicetest.ReturnAll(g)
+		interp.ReturnAll(g)
 		check("all values", g, false)
 	}
 	if ran < *targetCount*5/2 {
