@@ -68,7 +68,7 @@ endif
 
 # RLX_CONFORMANCE=N makes the sample with seed N, as a failure names it. The last line runs the cpu backend's process over RPC.
 conformance: test-deps
-	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -run '^(TestConformance|TestThreads|TestReference)$$' ./core/devicetest ./plugins/cpu/backend
+	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -run '^(TestConformance|TestThreads|TestReference|TestLegalizeTypes)$$' ./core/devicetest ./core/pass ./plugins/cpu/backend
 ifneq ($(HAVE_CC),)
 	RLX_CONFORMANCE=all CGO_ENABLED=1 $(GO) test -count=1 -timeout 60m -run '^TestConformance$$' ./plugins/wgpu/backend
 endif

@@ -34,6 +34,7 @@ type compileFlags struct {
 	output, arch, config, stopAfter, report string
 	weights                                 string // weights of a graph in text form
 	seed                                    uint64
+	check                                   bool
 	dtype, quantize, activations            cli.Choice
 	batch, context                          int
 	targets, fallbacks, precisions          []string
@@ -81,6 +82,7 @@ func compileCommand() *cli.Command {
 			fs.StringSliceVar(&f.precisions, "precision", nil, "`NAME,...` precisions that a run may choose for the operands of products; the first is the run's default (default "+strings.Join(device.Precisions(), ",")+")")
 			fs.ListVarP(&f.dump, "dump", "", "`PHASE=PATH` write the graphs after a phase as text; - is stdout (repeatable)")
 			fs.StringVar(&f.stopAfter, "stop-after", "", "`PASS` stop after this pass: "+strings.Join(pass.Names(), ", "))
+			fs.BoolVar(&f.check, "check", false, "compare every value of the compiled methods with the model's graph, by the reference, on generated inputs of the smallest sizes (very slow for large models)")
 			fs.StringVar(&f.report, "report", "", "`PATH` for each target, write which ops were fused, rewritten or left to the reference, and why fusions were missed; - is stdout")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				for _, name := range []string{"output", "target", "fallback", "precision"} {
@@ -246,6 +248,15 @@ func (j *job) compile(ctx context.Context, env *cli.Env, f compileFlags) (err er
 	}
 	if err != nil || f.stopAfter != "" {
 		return err
+	}
+	if f.check {
+		skipped, err := compile.CheckSource(ctx, j.model.Methods, compile.Options{Targets: j.targets, Params: j.values})
+		if err != nil {
+			return err
+		}
+		for _, why := range skipped {
+			env.Notef("  %-14s %s", "not checked", why)
+		}
 	}
 	j.meta.Producer, j.meta.Opset = format.Producer{Name: "rlxc", Version: cli.Release}, format.Opset
 	j.meta.Architecture, j.meta.Precisions = j.model.Arch, j.precisions

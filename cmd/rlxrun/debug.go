@@ -28,7 +28,7 @@ func (d *debugFlags) declare(fs *cli.FlagSet) {
 	fs.BoolVar(&d.profile, "profile", false, "print the time per kind of op, with GFLOP/s and GB/s; on cpu each step then runs by itself, which takes a little longer")
 	fs.StringVar(&d.trace, "trace", "", "`FILE` write a trace of load and steps, for ui.perfetto.dev or chrome://tracing")
 	fs.BoolVar(&d.checkNaN, "check-nan", false, "stop at the first step whose result has a NaN, and name it")
-	fs.BoolVar(&d.check, "check", false, "compare each step with the reference definition of its op (very slow)")
+	fs.BoolVar(&d.check, "check", false, "compare each step that the backend runs with the reference definition of its op (very slow); rlxc --check compares the steps with the model")
 	fs.ListVarP(&d.dumps, "dump-tensors", "", "`GLOB=DIR` write the results of steps whose name or op matches GLOB to DIR, as METHOD.STEP.NAME.npy (repeatable)")
 }
 

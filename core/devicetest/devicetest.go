@@ -41,6 +41,9 @@ type Options struct {
 	Failing []Exception
 	// MustHave makes a backend without a device (device.ErrUnavailable) fail the test instead of skipping it.
 	MustHave bool
+	// Compile compiles for the backend. If it is set, ops that the backend lacks for some element types are compiled, and compared with what
+	// they mean.
+	Compile Compiler
 }
 
 // Run tests the backend that open returns. It calls open once; open registers its own cleanup. Run makes a sample of the checks of ops
@@ -55,6 +58,7 @@ func Run(t *testing.T, open func(t *testing.T) device.Backend, opts Options) {
 		t.Fatal(err)
 	}
 	s := newSuite(b, info)
+	s.compile = opts.Compile
 	l, err := newLedger(opts)
 	if err != nil {
 		t.Fatal(err)
@@ -166,8 +170,9 @@ const (
 
 // suite is a backend under test.
 type suite struct {
-	b    device.Backend
-	info device.Info
+	b       device.Backend
+	info    device.Info
+	compile Compiler // see Options.Compile
 }
 
 func newSuite(b device.Backend, info device.Info) *suite { return &suite{b: b, info: info} }

@@ -9,17 +9,20 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
 // Mixed runs random graphs of core ops on values of many shapes, element types and layouts. Each step's result is compared with its
-// op's definition.
+// op's definition, and the results of a compiled graph with those of its source.
 type Mixed struct {
 	Seed    uint64 // the seed of the first graph; the next has Seed+1, and so on
 	Count   int
 	Compile Compiler // may be nil; then graphs run uncompiled
+	Exact   bool     // graphs whose steps do not round (ExactGraph)
 }
 
 // Compiler compiles a graph, and returns the values of the params that it adds.
@@ -42,40 +45,75 @@ func (x Mixed) Run(t *testing.T, b device.Backend) {
 	}
 	for _, k := range chosen.some(few, uint64(x.Count)) {
 		seed := x.Seed + k
-		g, given, err := x.graph(s, seed, smallGraphs)
-		if err == nil {
-			err = s.checkGraph(g, given, seed, false)
-		}
-		if err != nil {
+		if g, err := x.check(s, seed); err != nil {
 			t.Errorf("seed %d: %s\n%s", seed, clip(err.Error()), clip(fmt.Sprint(g)))
 		}
 	}
 }
 
-// graph makes a graph of the element types that the backend supports. If x.Compile is set, it compiles the graph and returns the
-// values of the params that compiling added.
-func (x Mixed) graph(s *suite, seed uint64, size graphSize) (g *ir.Graph, given values, err error) {
-	var types []dtype.DType
-	for _, d := range mixedTypes {
-		if s.info.Target.HasType(d) {
-			types = append(types, d)
-		}
+// check makes and checks the graph of a seed.
+func (x Mixed) check(s *suite, seed uint64) (*ir.Graph, error) {
+	g, given, err := x.graph(s, seed, smallGraphs)
+	if err == nil && !x.Exact {
+		err = s.checkGraph(g, given, seed, false)
 	}
-	g, given = mixedGraph(rand.New(rand.NewPCG(seed, 14)), types, size), values{}
+	if err != nil || x.Compile == nil {
+		return g, err
+	}
+	source := x.source(s, seed, smallGraphs)
+	if !x.Exact {
+		interp.ReturnAll(source)
+	}
+	if g, given, err = x.compiled(source); err == nil {
+		err = s.checkSource(source, g, given, seed, x.Exact)
+	}
+	return source, err
+}
+
+// source makes a graph of the element types that the backend has.
+func (x Mixed) source(s *suite, seed uint64, size graphSize) *ir.Graph {
+	if x.Exact {
+		return ExactGraph(seed, slices.DeleteFunc(dtype.All(), func(d dtype.DType) bool { return !s.computes(d) }))
+	}
+	types := slices.DeleteFunc(slices.Clone(mixedTypes), func(d dtype.DType) bool { return !s.info.Target.HasType(d) })
+	return mixedGraph(rand.New(rand.NewPCG(seed, 14)), types, size)
+}
+
+// MixedGraph makes a random graph of core ops over the given element types. Its values are small, and most of its steps round. Equal seeds give equal graphs.
+func MixedGraph(seed uint64, types []dtype.DType) *ir.Graph {
+	return mixedGraph(rand.New(rand.NewPCG(seed, 14)), types, smallGraphs)
+}
+
+// computes reports whether the backend casts f32 to d and back. Some types it may only store, or take as indices.
+func (s *suite) computes(d dtype.DType) bool {
+	g := ir.NewGraph("types")
+	op.Cast(op.Cast(op.Input(g, "x", ir.TypeOf(dtype.F32)), d), dtype.F32)
+	how, _ := takes(s.info.Target, g)
+	return how != target.No
+}
+
+// graph makes a graph and, if x.Compile is set, compiles it. given has the params that compiling added.
+func (x Mixed) graph(s *suite, seed uint64, size graphSize) (g *ir.Graph, given values, err error) {
+	g = x.source(s, seed, size)
 	if err := g.Err(); err != nil {
 		return g, nil, fmt.Errorf("BUG: devicetest: %w", err)
 	}
+	return x.compiled(g)
+}
+
+func (x Mixed) compiled(g *ir.Graph) (*ir.Graph, values, error) {
+	given := values{}
 	if x.Compile == nil {
 		return g, given, nil
 	}
-	compiled, params, err := x.Compile(g)
+	out, params, err := x.Compile(g)
 	if err != nil {
 		return g, nil, fmt.Errorf("compile: %w", err)
 	}
 	for name, v := range params {
 		given[name] = v.Array()
 	}
-	return compiled, given, nil
+	return out, given, nil
 }
 
 // mixedTypes are the element types of mixed graphs. Those that a backend lacks are left out.
@@ -99,11 +137,13 @@ type graphSize struct {
 	flops    int64 // per op; 0 means no limit
 	window   int   // of sliding attention; exclusive
 	dims     []int64
+	whole    bool // floats are small integers, and no step rounds; see ExactGraph
 }
 
 var (
 	// smallGraphs are small enough to compare every step with its op's definition, which is slow.
 	smallGraphs = graphSize{elements: 3000, window: 4, dims: []int64{1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 32, 33, 64}}
+	exactGraphs = graphSize{elements: 1000, dims: []int64{1, 2, 3, 4, 5, 7, 8, 9, 16}, whole: true}
 	// largeGraphs have enough work for many threads.
 	largeGraphs = graphSize{elements: 300_000, flops: 20_000_000, window: 200, dims: []int64{1, 2, 3, 4, 7, 16, 33, 64, 65, 100, 129, 300, 520, 1000}}
 )
@@ -116,6 +156,9 @@ func mixedGraph(r *rand.Rand, types []dtype.DType, size graphSize) *ir.Graph {
 	}
 	m.pool = append(m.pool, op.Input(m.g, "x", ir.Type{DType: dtype.F32, Shape: m.shape()}))
 	steps := m.steps()
+	if size.whole {
+		steps = m.exactSteps()
+	}
 	for try := 0; len(m.g.Nodes) < 50 && try < 500 && m.g.Err() == nil; try++ {
 		if n := steps[r.IntN(len(steps))](m.any()); n != nil {
 			m.pool = append(m.pool, m.small(n))
@@ -212,14 +255,18 @@ func (m *mixer) number(v float64, d dtype.DType) *ir.Node {
 // small clamps x to [-6, 6] if its op may have made the numbers larger.
 func (m *mixer) small(x *ir.Node) *ir.Node {
 	d := x.Type.DType
+	if m.size.whole && !d.IsFloat() && m.IntN(3) > 0 { // large integers, too
+		return x
+	}
 	if d == dtype.Bool || !x.Is(op.AddDef, op.SubDef, op.MulDef, op.DivDef, op.ExpDef, op.ReduceSumDef, op.ReduceProdDef, op.MatMulDef,
 		op.Conv1DDef, op.Conv2DDef, op.Conv3DDef, op.ConvTranspose1DDef, op.ConvTranspose2DDef, op.ConvTranspose3DDef, op.PoolDef, op.CastDef, op.RsqrtDef, op.IotaDef, op.PowDef, op.NegDef, op.AbsDef,
 		op.Exp2Def, op.Expm1Def, op.SquareDef, op.ReciprocalDef, op.ShiftLeftDef, op.NotDef, op.XorDef, op.OrDef, op.EluDef, op.CeluDef,
-		op.LeakyReluDef, op.SeluDef, op.CumsumDef, op.CumprodDef, op.FFTDef, op.IFFTDef, op.RFFTDef, op.IRFFTDef) {
+		op.LeakyReluDef, op.SeluDef, op.CumsumDef, op.CumprodDef, op.FFTDef, op.IFFTDef, op.RFFTDef, op.IRFFTDef,
+		op.ScatterAddDef) {
 		return x
 	}
 	lo := -6.0
-	if d == dtype.U32 {
+	if d == dtype.U32 || d == dtype.U8 {
 		lo = 0
 	}
 	return op.Max(op.Min(x, m.number(6, d)), m.number(lo, d))

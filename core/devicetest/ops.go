@@ -24,7 +24,7 @@ var threadCounts = []int{1, 2, 3}
 //   - spread: no other element becomes NaN
 //   - extreme: the smallest and largest integers
 //
-// The check OP/threads compares numbers of threads.
+// The check OP/threads compares numbers of threads; OP/typed-K/compiled are those of compiledChecks.
 func (s *suite) opChecks(def *ir.OpDef, e effort) []check {
 	var checks []check
 	seen := map[string]int{} // number of cases with special values, by element types and attributes
@@ -76,7 +76,7 @@ func (s *suite) opChecks(def *ir.OpDef, e effort) []check {
 	if largest != nil {
 		checks = append(checks, check{def.Name + "/threads", func() error { return s.checkThreads(*largest) }, []string{"threads"}})
 	}
-	return checks
+	return append(checks, s.compiledChecks(def)...)
 }
 
 // tags returns the kind of the check and the element types of the operands and results.

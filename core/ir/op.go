@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
@@ -38,6 +39,11 @@ type Def[A any] struct {
 	InPlace []int
 	// Effects marks a leaf that is never folded, merged or dropped (input, param, state).
 	Effects bool
+	// AsI32 lists the element types (i8, i16, u8 and bool) in which the op may be computed in i32: with all operands of these types cast to
+	// i32, and results cast back to the types that Infer gives, the results are the same. A cast to an integer type wraps, one to bool
+	// is x != 0. Addition is an example. not of bool is none: as integers, not 0 and not 1 are both not 0.
+	// f16 and bf16 need no such list. The definition of every op rounds once, at the end, so the op may be computed in f32.
+	AsI32 []dtype.DType
 	// Packed is set if operands and the result may have packed element types (dtype.Packed). Other ops refuse these types, except blocks, for
 	// which the lowering decides.
 	Packed bool
@@ -94,6 +100,7 @@ type OpDef struct {
 	Block, Tuple, Declared, Elementwise, Commutative,
 	Effects, Updates, Packed bool
 	InPlace []int
+	AsI32   []dtype.DType
 
 	attrs attrCodec
 	infer func(a any, in []Type, declared Type, syms Syms) ([]Type, error)
@@ -118,7 +125,7 @@ func Define[A any](d Def[A]) *OpDef {
 	}
 	def := &OpDef{
 		Name: d.Name, Doc: d.Doc, MinIn: d.MinIn, MaxIn: d.MaxIn, Block: d.Block, Declared: d.Declared,
-		Elementwise: d.Elementwise, Commutative: d.Commutative, Effects: d.Effects, Updates: d.Updates, Packed: d.Packed, InPlace: d.InPlace,
+		Elementwise: d.Elementwise, Commutative: d.Commutative, Effects: d.Effects, Updates: d.Updates, Packed: d.Packed, InPlace: d.InPlace, AsI32: d.AsI32,
 		attrs: newAttrCodec[A](d.Name),
 		infer: func(a any, in []Type, declared Type, syms Syms) ([]Type, error) {
 			t, err := d.Infer(Sig[A]{a.(A), in, declared, syms})
@@ -128,6 +135,11 @@ func Define[A any](d Def[A]) *OpDef {
 		FLOPs:  func(any, []Type, ...Type) int64 { return 0 },
 		Tol:    func(any, []Type, ...Type) []Tolerance { return []Tolerance{{}} },
 		Cases:  eraseCases(d.Cases),
+	}
+	for _, t := range d.AsI32 {
+		if !slices.Contains([]dtype.DType{dtype.I8, dtype.I16, dtype.U8, dtype.Bool}, t) {
+			panic("BUG: op " + d.Name + ": i32 does not hold " + t.String())
+		}
 	}
 	if d.Eval != nil {
 		def.Eval = func(a any, in []*tensor.Array, out ...*tensor.Array) error {
@@ -300,6 +312,20 @@ func (d *OpDef) checkView(attrs any, in, out Type, syms Syms) error {
 		return fmt.Errorf("%v may have up to %d bytes, but the operand %v up to %d", out, want, in, have)
 	}
 	return nil
+}
+
+// Wider returns a wider type in which operands of type d may be given to the op. The results on these, cast back, are the same. ok is false if
+// there is none: the operands of an op that updates a state keep the state's type, and the results of an op whose type is declared, or is
+// an attribute, do not follow from the operands.
+func (d *OpDef) Wider(t dtype.DType) (wide dtype.DType, ok bool) {
+	byAttr := slices.ContainsFunc(d.AttrNames(), func(name string) bool { return d.AttrKind(name) == "dtype" })
+	switch {
+	case d.Updates || d.Declared || byAttr:
+		return t, false
+	case t == dtype.F16 || t == dtype.BF16:
+		return dtype.F32, true
+	}
+	return dtype.I32, slices.Contains(d.AsI32, t)
 }
 
 // NewAttrs returns the zero attributes of the op.

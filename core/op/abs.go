@@ -10,6 +10,7 @@ import (
 var AbsDef = defineUnary(unarySpec[NoAttrs]{
 	name: "abs", flops: 1, tol: exact[NoAttrs], fill: wide,
 	doc:     "y = |x|; integers wrap, so the smallest signed one stays.",
+	asI32:   narrowInts,
 	float:   plain(math.Abs),
 	integer: func(x int64) int64 { return max(x, -x) },
 })

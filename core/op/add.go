@@ -6,6 +6,7 @@ import "github.com/rlx-go/rlx/core/ir"
 var AddDef = binary(binarySpec{
 	name:        "add",
 	doc:         "z = a + b with NumPy broadcast; both operands have the same element type. Integers wrap.",
+	asI32:       narrowInts,
 	commutative: true,
 	tol:         rounded[NoAttrs],
 	float:       func(a, b float64) float64 { return a + b },

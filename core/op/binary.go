@@ -17,6 +17,7 @@ type binarySpec struct {
 	integer     func(a, b int64) int64                     // nil if integers are not allowed; results wrap
 	bits        func(d dtype.DType) func(a, b int64) int64 // replaces integer if the function depends on the type
 	logical     func(a, b bool) bool                       // nil if bools are not allowed
+	asI32       []dtype.DType                              // see ir.Def.AsI32
 	zero        string                                     // name of an integer divisor of 0 in errors; empty if 0 is allowed
 	fill        []ir.Range
 }
@@ -24,6 +25,7 @@ type binarySpec struct {
 func binary(b binarySpec) *ir.OpDef {
 	return ir.Define(ir.Def[NoAttrs]{
 		Name: b.name, Doc: b.doc, MinIn: 2, MaxIn: 2, Elementwise: true, Commutative: b.commutative, InPlace: []int{0, 1},
+		AsI32: b.asI32,
 		Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {
 			if err := sameDType(s.In); err != nil {
 				return ir.Type{}, err

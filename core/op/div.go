@@ -6,6 +6,7 @@ import "github.com/rlx-go/rlx/core/ir"
 var DivDef = binary(binarySpec{
 	name:        "div",
 	doc:         "z = a / b with NumPy broadcast; both operands have the same element type. Floats follow IEEE 754 (x/0 is infinite or NaN). Integers truncate toward zero; dividing by 0 is a run error.",
+	asI32:       narrowInts,
 	commutative: false,
 	tol:         rounded[NoAttrs],
 	float:       func(a, b float64) float64 { return a / b },

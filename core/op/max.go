@@ -6,6 +6,7 @@ import "github.com/rlx-go/rlx/core/ir"
 var MaxDef = binary(binarySpec{
 	name:        "max",
 	doc:         "z = the larger of a and b with NumPy broadcast; both operands have the same element type. NaN if either is NaN; which zero wins is open.",
+	asI32:       narrowInts,
 	commutative: true,
 	tol:         exact[NoAttrs],
 	float:       func(a, b float64) float64 { return max(a, b) },

@@ -10,6 +10,7 @@ import (
 var ModDef = binary(binarySpec{
 	name:        "mod",
 	doc:         "z = a - b*floor(a/b) with NumPy broadcast; both operands have the same element type. The sign is that of b, as with % in Python and mod in NumPy; remainder has the sign of a. Floats: NaN where b is 0 or a is infinite, and the exact remainder is rounded once where b is added to it. Integers: a divisor of 0 is a run error.",
+	asI32:       narrowInts,
 	commutative: false,
 	tol:         rounded[NoAttrs],
 	float:       modOf,

@@ -6,6 +6,7 @@ import "github.com/rlx-go/rlx/core/ir"
 var NegDef = defineUnary(unarySpec[NoAttrs]{
 	name: "neg", flops: 1, tol: exact[NoAttrs], fill: wide,
 	doc:     "y = -x; integers wrap, so the smallest one is its own.",
+	asI32:   narrowInts,
 	float:   plain(func(x float64) float64 { return -x }),
 	integer: func(x int64) int64 { return -x },
 })

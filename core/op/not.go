@@ -6,6 +6,7 @@ import "github.com/rlx-go/rlx/core/ir"
 var NotDef = defineUnary(unarySpec[NoAttrs]{
 	name: "not", flops: 1, tol: exact[NoAttrs],
 	doc:     "y = not x: of bool the other value, of integers all bits turned (-1 - x).",
+	asI32:   narrowInts, // not bool: as integers, not 0 and not 1 are both not 0
 	integer: func(x int64) int64 { return ^x },
 	logical: func(x bool) bool { return !x },
 })

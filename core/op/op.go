@@ -117,6 +117,12 @@ func perElement[A any](k int64) func(A, []ir.Type, ir.Type) int64 {
 
 func noFLOPs[A any](A, []ir.Type, ir.Type) int64 { return 0 }
 
+// narrowInts are the integer types whose values i32 holds. They and bool are often the ir.Def.AsI32 of an op.
+var (
+	narrowInts        = []dtype.DType{dtype.I8, dtype.I16, dtype.U8}
+	narrowIntsAndBool = append(slices.Clone(narrowInts), dtype.Bool)
+)
+
 // f32, i32 and friends keep cases short.
 func f32(dims ...int64) ir.Type  { return ir.TypeOf(dtype.F32, dims...) }
 func f16(dims ...int64) ir.Type  { return ir.TypeOf(dtype.F16, dims...) }

@@ -6,6 +6,7 @@ import "github.com/rlx-go/rlx/core/ir"
 var ReluDef = activation(defineUnary(unarySpec[NoAttrs]{
 	name: "relu", flops: 1, tol: exact[NoAttrs], fill: wide,
 	doc:     "y = max(x, 0); NaN stays NaN.",
+	asI32:   narrowInts,
 	float:   plain(func(x float64) float64 { return max(x, 0) }),
 	integer: func(x int64) int64 { return max(x, 0) },
 }))

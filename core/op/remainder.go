@@ -10,6 +10,7 @@ import (
 var RemainderDef = binary(binarySpec{
 	name:        "remainder",
 	doc:         "z = a - b*trunc(a/b), exactly, with NumPy broadcast; both operands have the same element type. The sign is that of a, as with % in C and Go, and fmod; mod has the sign of b. Floats: NaN where b is 0 or a is infinite. Integers: a divisor of 0 is a run error.",
+	asI32:       narrowInts,
 	commutative: false,
 	tol:         exact[NoAttrs],
 	float:       math.Mod,

@@ -9,6 +9,7 @@ import (
 var ShiftLeftDef = binary(binarySpec{
 	name:        "shift_left",
 	doc:         "z = a * 2^b of integers, bits that leave the type being lost, with NumPy broadcast; both operands have the same element type. Shifts by the width of the type or more give 0, and so do negative ones.",
+	asI32:       narrowInts,
 	commutative: false,
 	tol:         exact[NoAttrs],
 	bits: func(d dtype.DType) func(a, b int64) int64 {

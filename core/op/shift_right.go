@@ -9,6 +9,7 @@ import (
 var ShiftRightDef = binary(binarySpec{
 	name:        "shift_right",
 	doc:         "z = a / 2^b of integers, rounded down, with NumPy broadcast; both operands have the same element type. Shifts by the width of the type or more, and negative ones, leave the sign: 0, or -1 of an a below 0.",
+	asI32:       narrowInts,
 	commutative: false,
 	tol:         exact[NoAttrs],
 	bits: func(d dtype.DType) func(a, b int64) int64 {

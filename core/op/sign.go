@@ -5,7 +5,8 @@ import "github.com/rlx-go/rlx/core/ir"
 // SignDef defines the sign of x: -1, 0 or 1.
 var SignDef = defineUnary(unarySpec[NoAttrs]{
 	name: "sign", flops: 1, tol: exact[NoAttrs], fill: wide,
-	doc: "y = 1 above 0, -1 below, 0 at 0; NaN stays NaN.",
+	doc:   "y = 1 above 0, -1 below, 0 at 0; NaN stays NaN.",
+	asI32: narrowInts,
 	float: plain(func(x float64) float64 {
 		switch {
 		case x > 0:

@@ -6,6 +6,7 @@ import "github.com/rlx-go/rlx/core/ir"
 var SquareDef = defineUnary(unarySpec[NoAttrs]{
 	name: "square", flops: 1, tol: rounded[NoAttrs], fill: wide,
 	doc:     "y = x*x; integers wrap.",
+	asI32:   narrowInts,
 	float:   plain(func(x float64) float64 { return x * x }),
 	integer: func(x int64) int64 { return x * x },
 })

@@ -20,6 +20,7 @@ type unarySpec[A any] struct {
 	float   func(a A, x float64) float64
 	integer func(x int64) int64
 	logical func(x bool) bool // function of bools; nil if they are not accepted
+	asI32   []dtype.DType     // see ir.Def.AsI32
 	// bools is set if the result is bool. float then returns 0 or 1.
 	bools bool
 
@@ -40,7 +41,7 @@ func plain(f func(float64) float64) func(NoAttrs, float64) float64 {
 
 func defineUnary[A any](u unarySpec[A]) *ir.OpDef {
 	def := ir.Def[A]{
-		Name: u.name, Doc: u.doc, MinIn: 1, MaxIn: 1, Elementwise: true,
+		Name: u.name, Doc: u.doc, MinIn: 1, MaxIn: 1, Elementwise: true, AsI32: u.asI32,
 		Infer: func(s ir.Sig[A]) (ir.Type, error) {
 			t := s.In[0]
 			if !u.takes(t.DType) {

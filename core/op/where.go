@@ -13,6 +13,7 @@ var WhereDef = ir.Define(ir.Def[NoAttrs]{
 		"not 0. " +
 		"It selects and never blends: NaN on the side that is not picked does not show.",
 	MinIn: 3, MaxIn: 3, Elementwise: true, InPlace: []int{1, 2},
+	AsI32: narrowInts, // not bool: the plainer form makes the condition a bool
 	Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {
 		if err := sameDType(s.In[1:]); err != nil {
 			return ir.Type{}, err

@@ -6,6 +6,7 @@ import "github.com/rlx-go/rlx/core/ir"
 var XorDef = binary(binarySpec{
 	name:        "xor",
 	doc:         "z = either a or b, of bools and of each bit of integers, with NumPy broadcast; both operands have the same element type.",
+	asI32:       narrowIntsAndBool,
 	commutative: true,
 	tol:         exact[NoAttrs],
 	integer:     func(a, b int64) int64 { return a ^ b },

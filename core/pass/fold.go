@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
@@ -37,7 +38,7 @@ func fold(c *context, g *ir.Graph) (*ir.Graph, error) {
 	for _, o := range g.Outputs {
 		needed[o.Node.ID] = true
 	}
-	return g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, _ func(*ir.Node) *ir.Node) *ir.Node {
+	return c.rebuild(g, func(out *ir.Graph, n *ir.Node) *ir.Node {
 		if !f.known[n.ID] || !needed[n.ID] || isLeaf(n) || isParamView(n) {
 			return nil
 		}
@@ -124,7 +125,15 @@ func (f *folder) compute(n *ir.Node) ([]*tensor.Array, error) {
 	for k, t := range types {
 		out[k] = tensor.NewArray(t.DType, t.Shape.Eval(nil)...)
 	}
-	return out, n.Op.Eval(n.Attrs, in, out...)
+	if err := n.Op.Eval(n.Attrs, in, out...); err != nil {
+		return nil, err
+	}
+	for k, x := range out {
+		if x.DType == dtype.F32 { // the reference does not round f32, and a step of a run does: a sort may depend on it
+			out[k] = x.Tensor().Array()
+		}
+	}
+	return out, nil
 }
 
 // isLeaf reports whether folding cannot make n simpler. An iota becomes a param later, in materialize.

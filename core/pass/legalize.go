@@ -23,7 +23,7 @@ import (
 //
 // and repeats them until all nodes are native. If that fails, a node that the target runs by reference stays unchanged; otherwise an
 // expansion may contain such nodes. A node for which nothing works is an error. Half floats go through f32 before
-// they are expanded because the ops' definitions round once, at the end.
+// they are expanded because the ops' definitions round once, at the end. An expansion that would round half floats twice is not made.
 //
 // With Options.Elsewhere a node for which nothing works stays as it is if another target runs it.
 func legalize(c *context, g *ir.Graph) (*ir.Graph, error) {
@@ -114,6 +114,10 @@ func (l *legalizer) rewrite(out *ir.Graph, n *ir.Node, in []*ir.Node, least targ
 			}
 			continue
 		}
+		if roundsHalves(s) > 1 {
+			why = n.Op.Name + " rounds half floats once; the nodes that express it would round them several times, and it is not run in f32 either"
+			continue
+		}
 		before := len(out.Nodes)
 		values, w := l.copyAll(out, s, leaves, in, results, least)
 		if values != nil {
@@ -123,6 +127,23 @@ func (l *legalizer) rewrite(out *ir.Graph, n *ir.Node, in []*ir.Node, least targ
 		why = w
 	}
 	return nil, why
+}
+
+// roundsHalves counts the nodes of a graph whose results are half floats and rounded. In f16 and bf16 more than one such node in a row would
+// exceed the tolerance of the op that they express.
+func roundsHalves(g *ir.Graph) (count int) {
+	for _, n := range g.Nodes {
+		if n.Op == ir.ResultDef || n.Op.Eval == nil {
+			continue
+		}
+		types := n.ResultTypes()
+		for k, tol := range n.Op.Tol(n.Attrs, n.InTypes(), types...) {
+			if d := types[k].DType; (d == dtype.F16 || d == dtype.BF16) && tol != (ir.Tolerance{}) {
+				count++
+			}
+		}
+	}
+	return count
 }
 
 // copyAll emits the nodes of a scratch graph that the results need. in replaces the leaves of the scratch graph.
@@ -240,15 +261,12 @@ func expandUnless(g *ir.Graph, in []*ir.Node, n *ir.Node, fits func(s, full ir.S
 	return []*ir.Node{g.Add(n.Op, n.Attrs, full...)}
 }
 
-// widen computes an op in a wider element type. Params keep their type unless weights is set.
+// widen computes an op in a wider element type if its definition allows that (ir.OpDef.Wider). Params keep their type unless weights is set.
 func widen(g *ir.Graph, in []*ir.Node, n *ir.Node, weights bool) []*ir.Node {
 	results := n.ResultTypes()
-	if n.Op.Declared || len(in) == 0 || slices.ContainsFunc(n.Op.AttrNames(), func(a string) bool { return n.Op.AttrKind(a) == "dtype" }) {
-		return nil // the attribute would have to change, too
-	}
 	wide, changed := slices.Clone(in), false
 	for i, x := range in {
-		if d, ok := wider(n.Op, x.Type.DType); ok && (weights || !x.Is(op.ParamDef)) {
+		if d, ok := n.Op.Wider(x.Type.DType); ok && (weights || !x.Is(op.ParamDef)) {
 			wide[i], changed = op.Cast(x, d), true
 		}
 	}
@@ -265,18 +283,6 @@ func widen(g *ir.Graph, in []*ir.Node, n *ir.Node, weights bool) []*ir.Node {
 		}
 	}
 	return values
-}
-
-// wider returns a type in which the op gives the same result after rounding to d. Integers of a wider type wrap in the same way if each element
-// is computed separately.
-func wider(def *ir.OpDef, d dtype.DType) (dtype.DType, bool) {
-	switch d {
-	case dtype.F16, dtype.BF16:
-		return dtype.F32, true
-	case dtype.I8, dtype.I16, dtype.U8, dtype.Bool:
-		return dtype.I32, def.Elementwise && def != op.WhereDef
-	}
-	return d, false
 }
 
 // untaken returns the error for a node that the target does not run in any form.

@@ -185,8 +185,19 @@ func (c *context) rules(g *ir.Graph, rules []rewrite.Rule) (*ir.Graph, error) {
 	return g, err
 }
 
+// rebuild is Graph.Rebuild for passes that call param. A param of g that an earlier pass made stays one param if f needs the same value before the
+// loop reaches it.
+func (c *context) rebuild(g *ir.Graph, f func(out *ir.Graph, n *ir.Node) *ir.Node) (*ir.Graph, error) {
+	return g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, _ func(*ir.Node) *ir.Node) *ir.Node {
+		if _, made := c.report.Folded[n.Name]; made && n.Is(op.ParamDef) {
+			return c.index.find(out, n.Name) // nil if it is the first
+		}
+		return f(out, n)
+	})
+}
+
 // param adds a param with a known value, or returns the param of g that has this value. Its name is a hash of its content, so methods that fold the
-// same value share one weight.
+// same value share one weight. It is called within rebuild.
 func (c *context) param(g *ir.Graph, value tensor.Tensor, t ir.Type) *ir.Node {
 	h := sha256.New()
 	fmt.Fprintln(h, t)

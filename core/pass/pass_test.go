@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	_ "github.com/rlx-go/rlx/core/hir"
 	"github.com/rlx-go/rlx/core/interp"
@@ -235,5 +237,45 @@ func TestShared(t *testing.T) {
 	})
 	if !taken {
 		t.Error("no graph of one target is one of another's too")
+	}
+}
+
+// TestFoldRounds checks that folding rounds each value to its type, as a run does. 1 + 1e-9 is 1 in f32.
+func TestFoldRounds(t *testing.T) {
+	g, err := ir.Parse("a = param : f32[2]\nb = param : f32[2]\ns = add a, b : f32[2]\ny = eq s, a : bool[2]\nx = input : bool[2]\nz = xor x, y : bool[2]\nreturn z")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := pass.Options{Params: known{"a": {DType: dtype.F32, Shape: []int{2}, F: []float64{1, 1}}, "b": {DType: dtype.F32, Shape: []int{2}, F: []float64{1e-9, 1}}}}
+	_, r, err := pass.Run(g, builtin(t, "cpu"), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, v := range r.Folded {
+		if v.DType != dtype.Bool || !slices.Equal(v.Data, []byte{1, 0}) {
+			t.Errorf("%s is %v %v; want that 1+1e-9 equals 1", name, v.DType, v.Data)
+		}
+	}
+	if len(r.Folded) != 1 {
+		t.Errorf("%d values were folded; want 1", len(r.Folded))
+	}
+}
+
+// TestHalvesRoundOnce checks that an op of half floats is not expressed by several that round: silu in f16 would be off by more than its tolerance.
+// An expansion that rounds once is fine.
+func TestHalvesRoundOnce(t *testing.T) {
+	to, err := target.Parse("target t 1\ntypes f32 f16\nrun add(f16...)\nrun div(f16...)\nrun exp(f16)\nrun neg(f16)\nrun max(f16...)\nrun mul(f16...)\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for op, runs := range map[string]bool{"silu": false, "sigmoid": false, "relu": true, "square": true} {
+		g, err := ir.Parse("x = input : f16[4]\ny = " + op + " x : f16[4]\nreturn y")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = pass.RunOne(g, to, "legalize", pass.Options{})
+		if c, _ := diag.CodeOf(err); (err == nil) != runs || !runs && c != code.Untaken {
+			t.Errorf("%s: %v", op, err)
+		}
 	}
 }

@@ -15,7 +15,7 @@ func open(*testing.T) device.Backend { return Backend{} }
 
 // TestConformance runs the conformance suite on the backend in this process.
 func TestConformance(t *testing.T) {
-	devicetest.Run(t, open, devicetest.Options{MustHave: true})
+	devicetest.Run(t, open, devicetest.Options{MustHave: true, Compile: compile})
 }
 
 var (
@@ -29,6 +29,7 @@ var (
 func TestRandom(t *testing.T) {
 	devicetest.Mixed{Seed: *randomSeed, Count: *randomCount}.Run(t, Backend{})
 	devicetest.Mixed{Seed: *randomSeed, Count: *randomCount, Compile: compile}.Run(t, Backend{})
+	devicetest.Mixed{Seed: *randomSeed, Count: *randomCount, Compile: compile, Exact: true}.Run(t, Backend{})
 }
 
 func TestThreads(t *testing.T) { devicetest.Threads(t, Backend{}, compile) }

@@ -29,7 +29,7 @@ func TestConformance(t *testing.T) {
 			failing = append(failing, devicetest.Exception{Name: name, Reason: why})
 		}
 	}
-	devicetest.Run(t, open, devicetest.Options{MustHave: os.Getenv("RLX_REQUIRE_GPU") != "", Failing: failing})
+	devicetest.Run(t, open, devicetest.Options{MustHave: os.Getenv("RLX_REQUIRE_GPU") != "", Failing: failing, Compile: compiled})
 }
 
 // flushes reports whether denormals are 0 to the device.

@@ -13,6 +13,7 @@ import (
 	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/pass"
+	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
@@ -26,29 +27,44 @@ var (
 //
 //	go test ./plugins/wgpu/backend -run TestRandom -random-seed 1000 -random-count 500
 func TestRandom(t *testing.T) {
-	info, err := shared.Info(context.Background())
+	_, err := shared.Info(context.Background())
 	if errors.Is(err, device.ErrUnavailable) && os.Getenv("RLX_REQUIRE_GPU") == "" {
 		t.Skip(err)
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	rewritten := func(g *ir.Graph) (*ir.Graph, *pass.Report, error) {
-		return pass.RunOne(g, info.Target, "legalize", pass.Options{})
-	}
-	compiled := func(g *ir.Graph) (*ir.Graph, *pass.Report, error) { return pass.Run(g, info.Target, pass.Options{}) }
-	run := func(name string, b device.Backend, passes func(*ir.Graph) (*ir.Graph, *pass.Report, error)) {
+	run := func(name string, b device.Backend, exact bool, compile devicetest.Compiler) {
 		t.Run(name, func(t *testing.T) {
-			devicetest.Mixed{Seed: *randomSeed, Count: *randomCount, Compile: func(g *ir.Graph) (*ir.Graph, map[string]tensor.Tensor, error) {
-				out, report, err := passes(g)
-				if err != nil {
-					return nil, nil, err
-				}
-				return out, report.Folded, nil
-			}}.Run(t, b)
+			devicetest.Mixed{Seed: *randomSeed, Count: *randomCount, Exact: exact, Compile: compile}.Run(t, b)
 		})
 	}
-	run("written", shared, rewritten)
+	run("written", shared, false, legalized)
 	// Operands in several windows, workgroups in two dimensions.
-	run("limits", New(Options{MaxBinding: 8 << 10, MaxBuffer: 128 << 10, MaxGroups: 40}), rewritten)
-	run("compiled", shared, compiled)
+	run("limits", New(Options{MaxBinding: 8 << 10, MaxBuffer: 128 << 10, MaxGroups: 40}), false, legalized)
+	run("compiled", shared, false, compiled)
+	run("exact", shared, true, compiled)
+}
+
+// legalized rewrites what the backend has no kernel for.
+func legalized(g *ir.Graph) (*ir.Graph, map[string]tensor.Tensor, error) {
+	return passes(func(to *target.Description) (*ir.Graph, *pass.Report, error) {
+		return pass.RunOne(g, to, "legalize", pass.Options{})
+	})
+}
+
+// compiled runs all passes.
+func compiled(g *ir.Graph) (*ir.Graph, map[string]tensor.Tensor, error) {
+	return passes(func(to *target.Description) (*ir.Graph, *pass.Report, error) { return pass.Run(g, to, pass.Options{}) })
+}
+
+func passes(run func(to *target.Description) (*ir.Graph, *pass.Report, error)) (*ir.Graph, map[string]tensor.Tensor, error) {
+	info, err := shared.Info(context.Background())
+	if err != nil {
+		return nil, nil, err
+	}
+	out, report, err := run(info.Target)
+	if err != nil {
+		return nil, nil, err
+	}
+	return out, report.Folded, nil
 }
