@@ -73,7 +73,7 @@ func compileCommand() *cli.Command {
 			fs.ChoiceVar(&f.quantize, "quantize", "language models: store matrices in blocks of few bits (q4_k_m mixes q4_k and q6_k)", append([]string{"none"}, weights.Quantizations()...)...)
 			fs.ChoiceVar(&f.activations, "activations", "activations of products with quantized weights: f32 keeps them; q8 rounds each group of 32 to 8 bits, which is faster for prompts. Targets without q8 kernels keep f32", op.ActivationsF32, op.ActivationsQ8)
 			fs.Group("A graph in text form")
-			fs.StringVar(&f.weights, "weights", "", "`FILE` a safetensors file with the graph's params, by name and in their types (default generated)")
+			fs.StringVar(&f.weights, "weights", "", "`FILE` a safetensors file with the graph's params, by name and in their types; a packed type is U8 there, its blocks along the last axis (default generated)")
 			fs.Uint64Var(&f.seed, "seed", 1, "`N` seed of the generated params")
 			fs.Group("Compiler")
 			fs.StringSliceVar(&f.targets, "target", nil, "`NAME|FILE,...` targets to compile for: "+strings.Join(compile.TargetNames(), ", ")+", or target description files such as ./npu.target (default cpu,wgpu). With a level such as x86-64-v4 the cpu backend refuses lesser processors; it chooses kernels for the processor either way")

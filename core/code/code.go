@@ -33,13 +33,14 @@ A safetensors file begins with eight bytes of length and that many bytes of JSON
 be truncated or damaged (download it again), or have another format (convert .pth and .bin files to safetensors first).`)
 	CheckpointTensor = diag.Define("RLX3012", "bad tensor in a safetensors file", `
 The header describes an impossible tensor: its size does not match its shape and element type, or its bytes overlap another tensor,
-leave a gap, or lie outside the file. The file is damaged, or a faulty program wrote it.`)
+leave a gap, or lie outside the file; or a BOOL is neither 0 nor 1. The file is damaged, or a faulty program wrote it.`)
 	CheckpointIndex = diag.Define("RLX3013", "bad index of a sharded checkpoint", `
 model.safetensors.index.json maps every tensor to its shard. Shards are plain file names ending in .safetensors, in the directory of the
 index. Every tensor must be in exactly the shard named for it, and shards must hold no other tensors.`)
 	CheckpointDType = diag.Define("RLX3014", "element type cannot be used for weights", `
-Weights must be F64, F32, F16 or BF16. Integer, boolean and 8-bit float tensors cannot become weights: store the tensor in one of the
-four types.`)
+Weights of models are F64, F32, F16 or BF16, and params of graphs in text form also I64, I32, I16, I8, U32, U8 and BOOL. 8-bit floats,
+complex numbers and other integers cannot become weights, and only floats are converted to another type: store the tensor in the type
+that is wanted.`)
 	CheckpointMissing = diag.Define("RLX3015", "no such tensor", `
 The checkpoint lacks a tensor that the model needs.`)
 
