@@ -75,7 +75,7 @@ func compileGraphs(ctx context.Context, env *cli.Env, src string, f compileFlags
 		meta:  format.Meta{Model: strings.TrimSuffix(digest.Name, filepath.Ext(digest.Name)), Sources: []format.Source{digest}},
 		blame: func(err error) error { return diag.New(code.GraphText, src, "%w", err) }}
 	err = j.compile(ctx, env, f)
-	if err != nil || f.stopAfter != "" {
+	if err != nil || f.stopAfter != "" || f.gaps {
 		return err
 	}
 	return reportCompiled(env, j.compiled)
