@@ -23,7 +23,8 @@ was expected. spec/target.md defines the language.`)
 The target does not run an op of the model, neither by a kernel nor by the reference, and the compiler cannot rewrite it in terms of ops
 that the target runs. The message names the op, its types, the layer, and what is missing. Compile for another target, let another backend
 run such ops (--fallback NAME), or add a rule to the target description if the backend does run the op. All ops that read or update the
-same state must run on one backend.`)
+same state must run on one backend. rlxc MODEL --target NAME --gaps lists all that the target lacks at once, and rules with which it would run
+the model.`)
 
 	CheckpointRead = diag.Define("RLX3010", "checkpoint cannot be read", `
 The checkpoint is missing, is not a regular file, or cannot be read. A checkpoint is a .safetensors file, a model.safetensors.index.json

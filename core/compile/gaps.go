@@ -160,21 +160,8 @@ func (f *finder) target(t Target) (gaps TargetGaps, err error) {
 	}
 	gaps.Types = typeGaps(t.Takes, f.methods, graphs)
 	gaps.Ops = opGaps(d, found)
-	// Rules for ops that only rules can help come first; with them, other ops may run already.
 	for len(found) > 0 {
-		e := pass.NewExplainer(d)
-		var only, all pass.Need
-		for _, l := range found {
-			need := e.Fewest(l.node)
-			all.Add(need)
-			if len(need.Nodes) == 1 && need.Nodes[0] == l.node && len(e.Ways(l.node)) == 0 {
-				only.Add(need)
-			}
-		}
-		next := all.Extend(d)
-		if len(only.Nodes) > 0 {
-			next = only.Extend(d)
-		}
+		next := extend(d, found)
 		if next.Equal(d) {
 			return gaps, fmt.Errorf("BUG: gaps of %s: no rule helps %s", t.Name, found[0].node.Op.Name)
 		}
@@ -185,6 +172,42 @@ func (f *finder) target(t Target) (gaps TargetGaps, err error) {
 	}
 	gaps.Extended, gaps.Lines = d, newLines(t.Takes, d)
 	return gaps, nil
+}
+
+// extend adds few rules to a description so that the target runs the nodes. It adds rules op by op, because with those for one op the target may run
+// another. Ops that no rewrite expresses come first, then those whose rewrites contain none of the others.
+func extend(d *target.Description, found []*lack) *target.Description {
+	rest := map[string][]*ir.Node{}
+	for _, l := range found {
+		rest[l.node.Op.Name] = append(rest[l.node.Op.Name], l.node)
+	}
+	for len(rest) > 0 {
+		e := pass.NewExplainer(d)
+		var best string
+		least := -1
+		for _, name := range slices.Sorted(maps.Keys(rest)) {
+			rewrites, others := 0, map[string]bool{}
+			for _, n := range rest[name] {
+				for _, w := range e.Ways(n) {
+					rewrites = 1
+					for _, x := range w.Nodes {
+						others[x.Op.Name] = others[x.Op.Name] || x.Op.Name != name && rest[x.Op.Name] != nil
+					}
+				}
+			}
+			maps.DeleteFunc(others, func(_ string, in bool) bool { return !in })
+			if k := rewrites + len(others); least < 0 || k < least {
+				best, least = name, k
+			}
+		}
+		var need pass.Need
+		for _, n := range rest[best] {
+			need.Add(e.Fewest(n))
+		}
+		d = need.Extend(d)
+		delete(rest, best)
+	}
+	return d
 }
 
 // newLines lists the lines of a description that another one lacks.

@@ -312,12 +312,12 @@ func typeHint(to *target.Description, n *ir.Node) string {
 	if !n.Is(op.ParamDef, op.InputDef) || to.HasType(t) {
 		return ""
 	}
-	wide, ok := wider(n.Op, t)
 	rule := fmt.Sprintf("add %v to the target's types, and rules for the ops that read it", t)
-	if ok && to.HasType(wide) {
-		rule = fmt.Sprintf("add %v to the target's types, and the rule run cast(%v) -> %v", t, t, wide)
+	f32 := to.HasType(dtype.F32)
+	if f32 && (t == dtype.F16 || t == dtype.BF16) {
+		rule = fmt.Sprintf("add %v to the target's types, and the rule run cast(%v) -> f32", t, t)
 	}
-	if n.Is(op.ParamDef) && (t.IsFloat() || t.IsPacked()) && to.HasType(dtype.F32) {
+	if f32 && n.Is(op.ParamDef) && (t.IsFloat() || t.IsPacked()) {
 		return "--dtype f32 stores the weights of a checkpoint as f32; or " + rule
 	}
 	return rule
