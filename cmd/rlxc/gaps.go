@@ -16,9 +16,11 @@ import (
 	"github.com/rlx-go/rlx/internal/cli"
 )
 
-// reportGaps prints what each target lacks to run the model. It returns an error with code.Untaken if a target lacks anything.
+// reportGaps prints what each target lacks to run the model. It returns an error with code.Untaken if a target lacks
+// anything.
 func (j *job) reportGaps(ctx context.Context, env *cli.Env, f compileFlags) error {
-	all, err := compile.Gaps(ctx, j.model.Methods, compile.Options{Targets: j.targets, Params: j.values, Activations: f.activations.Value})
+	o := compile.Options{Targets: j.targets, Params: j.values, Activations: f.activations.Value}
+	all, err := compile.Gaps(ctx, j.model.Methods, o)
 	if err = withCode(ctx, err, j.blame); err != nil {
 		return err
 	}
@@ -48,7 +50,8 @@ func (j *job) reportGaps(ctx context.Context, env *cli.Env, f compileFlags) erro
 		}
 	}
 	if lacking != nil {
-		return diag.New(code.Untaken, strings.Join(lacking, ", "), "cannot run the model").WithHint("the list is on standard output")
+		return diag.New(code.Untaken, strings.Join(lacking, ", "), "cannot run the model").
+			WithHint("the list is on standard output")
 	}
 	return nil
 }
@@ -80,7 +83,8 @@ func writeGaps(w io.Writer, g compile.TargetGaps) error {
 		}
 		fmt.Fprintf(&b, "\nop %s: %s\n", o.Op, strings.Join(nodes, ", "))
 		for _, u := range o.Uses {
-			fmt.Fprintf(&b, "  on (%s) -> %s: %s, such as %s at %s\n    %s\n", u.Operands, u.Results, cli.Count(u.Nodes, "node", "nodes"), u.Example, u.At, u.Why)
+			fmt.Fprintf(&b, "  on (%s) -> %s: %s, such as %s at %s\n    %s\n",
+				u.Operands, u.Results, cli.Count(u.Nodes, "node", "nodes"), u.Example, u.At, u.Why)
 		}
 		fmt.Fprintf(&b, "  needs           %s\n", o.Rule)
 		for _, r := range o.Rewrite {
@@ -95,7 +99,8 @@ func writeGaps(w io.Writer, g compile.TargetGaps) error {
 		}
 	}
 	if len(g.Lines) > 0 {
-		fmt.Fprintf(&b, "\n%s would run everything with these lines in its description, whose types and limits replace its own:\n", g.Target)
+		fmt.Fprintf(&b, "\n%s would run everything with these lines in its description, "+
+			"whose types and limits replace its own:\n", g.Target)
 		for _, l := range g.Lines {
 			fmt.Fprintf(&b, "  %s\n", l)
 		}
@@ -125,7 +130,10 @@ func countsOfType(t compile.TypeGap) string {
 	for _, c := range []struct {
 		n         int
 		one, many string
-	}{{t.Inputs, "input", "inputs"}, {t.Weights, "weight", "weights"}, {t.States, "state", "states"}, {t.Values, "result of an op", "results of ops"}} {
+	}{
+		{t.Inputs, "input", "inputs"}, {t.Weights, "weight", "weights"}, {t.States, "state", "states"},
+		{t.Values, "result of an op", "results of ops"},
+	} {
 		if c.n > 0 {
 			out = append(out, cli.Count(c.n, c.one, c.many))
 		}
@@ -144,12 +152,14 @@ func typeAdvice(t compile.TypeGap) string {
 func gapsJSON(g compile.TargetGaps) map[string]any {
 	types, ops := []any{}, []any{}
 	for _, t := range g.Types {
-		types = append(types, map[string]any{"type": t.Type.String(), "inputs": t.Inputs, "weights": t.Weights, "states": t.States, "values": t.Values, "methods": t.Methods})
+		types = append(types, map[string]any{"type": t.Type.String(), "inputs": t.Inputs, "weights": t.Weights,
+			"states": t.States, "values": t.Values, "methods": t.Methods})
 	}
 	for _, o := range g.Ops {
 		uses, rewrites := []any{}, []any{}
 		for _, u := range o.Uses {
-			uses = append(uses, map[string]any{"operands": u.Operands, "results": u.Results, "nodes": u.Nodes, "example": u.Example, "at": u.At, "why": u.Why})
+			uses = append(uses, map[string]any{"operands": u.Operands, "results": u.Results, "nodes": u.Nodes,
+				"example": u.Example, "at": u.At, "why": u.Why})
 		}
 		for _, r := range o.Rewrite {
 			names := []string{}
@@ -158,7 +168,8 @@ func gapsJSON(g compile.TargetGaps) map[string]any {
 			}
 			rewrites = append(rewrites, map[string]any{"how": r.Name, "types": names, "rules": ruleTexts(r.Rules)})
 		}
-		ops = append(ops, map[string]any{"op": o.Op, "nodes": o.Nodes, "uses": uses, "rule": o.Rule.String(), "rewrites": rewrites, "others": append([]string{}, o.Others...)})
+		ops = append(ops, map[string]any{"op": o.Op, "nodes": o.Nodes, "uses": uses, "rule": o.Rule.String(),
+			"rewrites": rewrites, "others": append([]string{}, o.Others...)})
 	}
 	return map[string]any{"target": g.Target, "types": types, "ops": ops, "lines": append([]string{}, g.Lines...)}
 }

@@ -16,7 +16,8 @@ import (
 // writeTensor writes a safetensors file with one tensor, called x.
 func writeTensor(t *testing.T, stored string, shape []int, data []byte) string {
 	t.Helper()
-	header, err := json.Marshal(map[string]any{"x": map[string]any{"dtype": stored, "shape": shape, "data_offsets": []int{0, len(data)}}})
+	about := map[string]any{"dtype": stored, "shape": shape, "data_offsets": []int{0, len(data)}}
+	header, err := json.Marshal(map[string]any{"x": about})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,8 @@ func TestReadParams(t *testing.T) {
 	} {
 		data := make([]byte, c.size)
 		data[1] = 9
-		if _, err := readX(t, writeTensor(t, c.stored, c.shape, data), c.typ); err == nil || !strings.Contains(err.Error(), c.want) {
+		_, err := readX(t, writeTensor(t, c.stored, c.shape, data), c.typ)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s%v for %v: %v; want %s", c.stored, c.shape, c.typ, err, c.want)
 		}
 	}

@@ -21,7 +21,8 @@ type TargetGaps struct {
 	Target string
 	Types  []TypeGap // in the order of a description
 	Ops    []OpGap   // by name
-	// Lines of a description with which the target runs all methods: "types", "limit" and "run" lines. Other sets may do as well.
+	// Lines of a description with which the target runs all methods: "types", "limit" and "run" lines. Other sets may
+	// do as well.
 	Lines []string
 	// Extended is the target's description with these lines.
 	Extended *target.Description
@@ -64,10 +65,12 @@ type Rewrite struct {
 
 // same reports whether two rewrites need the same.
 func (r Rewrite) same(q Rewrite) bool {
-	return slices.Equal(r.Types, q.Types) && slices.EqualFunc(r.Rules, q.Rules, func(a, b target.Rule) bool { return a.String() == b.String() })
+	equal := func(a, b target.Rule) bool { return a.String() == b.String() }
+	return slices.Equal(r.Types, q.Types) && slices.EqualFunc(r.Rules, q.Rules, equal)
 }
 
-// Gaps lists, for each target of o, all that the target lacks to run the methods. It uses the Targets, Params and Activations of o.
+// Gaps lists, for each target of o, all that the target lacks to run the methods. It uses the Targets, Params and
+// Activations of o.
 func Gaps(ctx context.Context, methods []*ir.Graph, o Options) (out []TargetGaps, err error) {
 	f := finder{ctx: ctx, methods: methods, o: o, shared: make([]pass.Shared, len(methods))}
 	for _, g := range methods {
@@ -102,14 +105,15 @@ type lack struct {
 // programs returns the graph of each method as a target would run it, with the nodes that it does not run as they are.
 func (f *finder) programs(d *target.Description) (out []*ir.Graph, err error) {
 	for i, g := range f.methods {
-		o := pass.Options{Params: f.o.Params, Activations: f.o.Activations, Shared: &f.shared[i], Keep: true, StopAfter: splitAfter,
-			Stop: func() error { return context.Cause(f.ctx) }}
+		o := pass.Options{Params: f.o.Params, Activations: f.o.Activations, Shared: &f.shared[i],
+			Keep: true, StopAfter: splitAfter, Stop: func() error { return context.Cause(f.ctx) }}
 		last, _, err := pass.Run(g, d, o)
 		if err != nil {
 			return nil, fmt.Errorf("%s for %s: %w", g.Name, d.Name, err)
 		}
 		at := int64(0) // scheduling adds copies, for example of inputs that are outputs
-		p, _, err := sched.Build(last, sched.Options{Target: d.Name, Weights: func(string) (int64, bool) { at += program.Align; return at, true }})
+		next := func(string) (int64, bool) { at += program.Align; return at, true }
+		p, _, err := sched.Build(last, sched.Options{Target: d.Name, Weights: next})
 		if err != nil {
 			return nil, fmt.Errorf("%s for %s: %w", g.Name, d.Name, err)
 		}
@@ -139,7 +143,8 @@ func (f *finder) lacks(d *target.Description) (out []*lack, graphs []*ir.Graph, 
 
 func (f *finder) target(t Target) (gaps TargetGaps, err error) {
 	gaps.Target = t.Name
-	// Types and limits come first: a target without f16 lacks every op on f16, most of which it would run if it had the type.
+	// Types and limits come first: a target without f16 lacks every op on f16, most of which it would run if it had the
+	// type.
 	d := t.Takes
 	var found []*lack
 	var graphs []*ir.Graph
@@ -150,7 +155,8 @@ func (f *finder) target(t Target) (gaps TargetGaps, err error) {
 		var need pass.Need
 		for _, l := range found {
 			e := pass.NewExplainer(d).Own(l.node)
-			need.Types, need.Rank, need.Operands = append(need.Types, e.Types...), max(need.Rank, e.Rank), max(need.Operands, e.Operands)
+			need.Types = append(need.Types, e.Types...)
+			need.Rank, need.Operands = max(need.Rank, e.Rank), max(need.Operands, e.Operands)
 		}
 		next := need.Extend(d)
 		if next.Equal(d) {
@@ -174,8 +180,9 @@ func (f *finder) target(t Target) (gaps TargetGaps, err error) {
 	return gaps, nil
 }
 
-// extend adds few rules to a description so that the target runs the nodes. It adds rules op by op, because with those for one op the target may run
-// another. Ops that no rewrite expresses come first, then those whose rewrites contain none of the others.
+// extend adds few rules to a description so that the target runs the nodes. It adds rules op by op, because with those
+// for one op the target may run another. Ops that no rewrite expresses come first, then those whose rewrites contain
+// none of the others.
 func extend(d *target.Description, found []*lack) *target.Description {
 	rest := map[string][]*ir.Node{}
 	for _, l := range found {
@@ -318,7 +325,8 @@ func addUse(uses []*Use, d *target.Description, l *lack) []*Use {
 		return strings.Join(out, ", ")
 	}
 	_, why := d.Takes(l.node)
-	u := &Use{Operands: names(l.node.InTypes()), Results: names(l.node.ResultTypes()), Why: why, Example: pass.Types(l.node), At: pass.Origin(l.node)}
+	u := &Use{Operands: names(l.node.InTypes()), Results: names(l.node.ResultTypes()), Why: why,
+		Example: pass.Types(l.node), At: pass.Origin(l.node)}
 	for _, old := range uses {
 		if old.Operands == u.Operands && old.Results == u.Results && (old.Why == u.Why || old.Example == u.Example) {
 			old.Nodes += l.nodes

@@ -3,6 +3,7 @@ package compile_test
 import (
 	"errors"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -52,8 +53,8 @@ func layoutOf(ws []compile.Weight) (at int64, err error) {
 	return at, nil
 }
 
-// TestGaps takes rules, types and limits away from targets. Gaps must be empty exactly if the compiler accepts the target, and with the lines
-// that it gives the compiler must accept it.
+// TestGaps takes rules, types and limits away from targets. Gaps must be empty exactly if the compiler accepts the
+// target, and with the lines that it gives the compiler must accept it.
 func TestGaps(t *testing.T) {
 	stored := modeltest.Open(t, modeltest.Manifest(t, golden), dtype.F16)
 	sam := modeltest.Build(t, stored, "", "mask_decoder_config.num_attention_heads=2")
@@ -66,9 +67,9 @@ func TestGaps(t *testing.T) {
 	for i := range 36 {
 		full := target.Builtin()[i%3]
 		d, drop := *full, []float64{0, 0.1, 0.5, 1}[i/3%4]
-		keep := func(float64) bool { return rng.Float64() >= drop }
-		d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(r target.Rule) bool { return r.How == target.Reference || !keep(drop) })
-		d.Types = slices.DeleteFunc(slices.Clone(d.Types), func(x dtype.DType) bool { return x != dtype.F32 && !keep(drop) })
+		keep := func() bool { return rng.Float64() >= drop }
+		d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(r target.Rule) bool { return r.How == target.Reference || !keep() })
+		d.Types = slices.DeleteFunc(slices.Clone(d.Types), func(x dtype.DType) bool { return x != dtype.F32 && !keep() })
 		if d.Name = "less"; i%5 == 0 {
 			d.MaxRank, d.MaxOperands = 3, 2
 		}
@@ -112,11 +113,25 @@ func TestGaps(t *testing.T) {
 
 // TestGapsSay checks what is said about one op and one type.
 func TestGapsSay(t *testing.T) {
-	g, err := ir.ParseAll("graph f\nx = input : f32[4,8]\nw = param : f16[8,8]\nh = matmul x, w : f32[4,8]\ny = softmax h {axis=1} : f32[4,8]\nz = softmax y {axis=1} : f32[4,8]\nreturn z=z\n")
+	g, err := ir.ParseAll(`graph f
+x = input : f32[4,8]
+w = param : f16[8,8]
+h = matmul x, w : f32[4,8]
+y = softmax h {axis=1} : f32[4,8]
+z = softmax y {axis=1} : f32[4,8]
+return z=z
+`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	few, err := target.Parse("target few 1\ntypes f32\nrun matmul(f32...)\nrun exp(f32)\nrun div(f32...)\nrun sub(f32...)\nrun reduce_sum(f32)\n")
+	few, err := target.Parse(`target few 1
+types f32
+run div(f32...)
+run exp(f32)
+run matmul(f32...)
+run reduce_sum(f32)
+run sub(f32...)
+`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,8 +140,8 @@ func TestGapsSay(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := list[0]
-	if x := got.Types; len(x) != 1 || x[0].Type != dtype.F16 || x[0].Weights != 1 || x[0].Inputs+x[0].States+x[0].Values != 0 || !slices.Equal(x[0].Methods, []string{"f"}) {
-		t.Errorf("types are %+v", x)
+	if types := (compile.TypeGap{Type: dtype.F16, Weights: 1, Methods: []string{"f"}}); !reflect.DeepEqual(got.Types, []compile.TypeGap{types}) {
+		t.Errorf("types are %+v; want %+v", got.Types, types)
 	}
 	want := []string{"types f32 f16", "run cast(f16) -> f32", `run reduce_max(f32) if axes = last and keep_dims = true`}
 	if !slices.Equal(got.Lines, want) {
@@ -137,13 +152,14 @@ func TestGapsSay(t *testing.T) {
 		t.Fatalf("ops are %+v", got.Ops)
 	}
 	s := got.Ops[i]
-	if s.Nodes["f"] != 2 || s.Rule.String() != "run softmax(f32) if axis = last" || len(s.Rewrite) != 1 || s.Rewrite[0].Rules[0].String() != want[2] ||
-		s.Uses[0].Why != "few has no rule for softmax" || !slices.Contains(s.Others, "cpu") {
+	if s.Nodes["f"] != 2 || s.Rule.String() != "run softmax(f32) if axis = last" ||
+		len(s.Rewrite) != 1 || s.Rewrite[0].Rules[0].String() != want[2] || s.Uses[0].Why != "few has no rule for softmax" || !slices.Contains(s.Others, "cpu") {
 		t.Errorf("softmax: %+v", s)
 	}
 }
 
-// TestFallbackState checks that the error for an op on a state names what the target really lacks: not the op, which would be expanded.
+// TestFallbackState checks that the error for an op on a state names what the target really lacks: not the op, which
+// would be expanded.
 func TestFallbackState(t *testing.T) {
 	g, err := ir.ParseAll(manyOps)
 	if err != nil {
@@ -152,8 +168,10 @@ func TestFallbackState(t *testing.T) {
 	d := *target.Primitive("less")
 	d.Rules = slices.DeleteFunc(d.Rules, func(r target.Rule) bool { return r.Op == "iota" })
 	cpu, _ := target.Find("cpu")
-	_, err = compile.Compile(t.Context(), g[:1], compile.Options{Targets: []compile.Target{{Name: "less", Takes: &d}}, Fallbacks: []compile.Target{{Name: "cpu", Takes: cpu}}, Layout: layoutOf})
-	if !errors.Is(err, code.Untaken) || !strings.Contains(err.Error(), "attention reads or updates a state") || !strings.Contains(err.Error(), "it would run with: run iota() -> i32") {
+	_, err = compile.Compile(t.Context(), g[:1], compile.Options{Targets: []compile.Target{{Name: "less", Takes: &d}},
+		Fallbacks: []compile.Target{{Name: "cpu", Takes: cpu}}, Layout: layoutOf})
+	if !errors.Is(err, code.Untaken) || !strings.Contains(err.Error(), "attention reads or updates a state") ||
+		!strings.Contains(err.Error(), "it would run with: run iota() -> i32") {
 		t.Errorf("%v", err)
 	}
 }

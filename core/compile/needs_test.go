@@ -23,7 +23,8 @@ import (
 	"github.com/rlx-go/rlx/models/weights"
 )
 
-// TestNeeds checks that docs/native-ops.md lists what the demo models need of a backend, and that what it lists suffices.
+// TestNeeds checks that docs/native-ops.md lists what the demo models need of a backend, and that what it lists
+// suffices.
 func TestNeeds(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`# What a backend needs to run SAM or Llama natively
@@ -146,7 +147,8 @@ func (p stored) Param(name string) (*tensor.Array, error) {
 
 func compileFor(t *testing.T, m *arch.Model, s weights.Stored, d *target.Description) []*program.Program {
 	t.Helper()
-	r, err := compile.Compile(t.Context(), m.Methods, compile.Options{Targets: []compile.Target{{Name: d.Name, Takes: d}}, Params: paramsOf(m, s), Layout: layoutOf})
+	o := compile.Options{Targets: []compile.Target{{Name: d.Name, Takes: d}}, Params: paramsOf(m, s), Layout: layoutOf}
+	r, err := compile.Compile(t.Context(), m.Methods, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +166,8 @@ func builtin(t *testing.T, name string) *target.Description {
 
 func gapsOf(t *testing.T, m *arch.Model, s weights.Stored, d *target.Description) compile.TargetGaps {
 	t.Helper()
-	list, err := compile.Gaps(t.Context(), m.Methods, compile.Options{Targets: []compile.Target{{Name: d.Name, Takes: d}}, Params: paramsOf(m, s)})
+	o := compile.Options{Targets: []compile.Target{{Name: d.Name, Takes: d}}, Params: paramsOf(m, s)}
+	list, err := compile.Gaps(t.Context(), m.Methods, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +218,9 @@ func (s *steps) target(name string) *target.Description {
 
 // write writes a table of rules.
 func (s *steps) write(b *strings.Builder, rules []target.Rule) {
-	fmt.Fprintf(b, "`%s`\n\n| rule | %s |\n|---|%s\n", strings.Split(s.target("x").String(), "\n")[1], strings.Join(s.methods, " | "), strings.Repeat("---|", len(s.methods)))
+	types := strings.Split(s.target("x").String(), "\n")[1]
+	line := strings.Repeat("---|", len(s.methods))
+	fmt.Fprintf(b, "`%s`\n\n| rule | %s |\n|---|%s\n", types, strings.Join(s.methods, " | "), line)
 	for _, r := range rules {
 		fmt.Fprintf(b, "| `%s` |", strings.ReplaceAll(r.String(), "|", `\|`))
 		for _, m := range s.methods {

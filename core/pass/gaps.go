@@ -33,7 +33,8 @@ type Need struct {
 // Way is a rewrite that the compiler tried for a node that the target does not run.
 type Way struct {
 	Name string // such as "by its expansion"
-	// Need would let the target run the node in this way. It is in terms of the nodes of the rewrite, or of their rewrites, whichever are fewer.
+	// Need would let the target run the node in this way. It is in terms of the nodes of the rewrite, or of their
+	// rewrites, whichever are fewer.
 	Need
 }
 
@@ -71,7 +72,8 @@ func (e *Explainer) Ways(n *ir.Node) (out []Way) {
 	return out
 }
 
-// Fewest returns what the target would need to run n: a rule for n itself, unless rules for no more other ops do as well.
+// Fewest returns what the target would need to run n: a rule for n itself, unless rules for no more other ops do as
+// well.
 func (e *Explainer) Fewest(n *ir.Node) Need {
 	if stored(n) {
 		return Need{}
@@ -176,7 +178,8 @@ func Signature(n *ir.Node) string {
 	return b.String()
 }
 
-// Why says why a target does not run a node in any form, or returns "" if it does. need would let it run the node; see Explainer.Fewest.
+// Why says why a target does not run a node in any form, or returns "" if it does. need would let it run the node; see
+// Explainer.Fewest.
 func Why(d *target.Description, n *ir.Node) (why string, need Need) {
 	if Runs(d, n) {
 		return "", need
@@ -185,5 +188,6 @@ func Why(d *target.Description, n *ir.Node) (why string, need Need) {
 	return why, NewExplainer(d).Fewest(n)
 }
 
-// Origin describes where in the model a node comes from. It returns the name of the node, or of the nearest value that has a name.
+// Origin describes where in the model a node comes from. It returns the name of the node, or of the nearest value that
+// has a name.
 func Origin(n *ir.Node) string { return origin(n) }

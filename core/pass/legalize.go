@@ -197,8 +197,12 @@ var ways = []struct {
 	rewrite func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node
 }{
 	{"with operands that are broadcast first", spread},
-	{"in a wider type", func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node { return widen(g, in, n, false) }},
-	{"in a wider type, weights too", func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node { return widen(g, in, n, true) }},
+	{"in a wider type", func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node {
+		return widen(g, in, n, false)
+	}},
+	{"in a wider type, weights too", func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node {
+		return widen(g, in, n, true)
+	}},
 	{"with operands of equal shapes", spreadAll},
 	{"by a plainer form", func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node {
 		if r := n.Op.PlainTo(g, moved(g, n, in), in); r != nil {
@@ -303,7 +307,8 @@ func untaken(to *target.Description, n *ir.Node, why string) error {
 	if others == nil {
 		return e.WithHint("no built-in target runs it; --gaps lists all that %s lacks", to.Name)
 	}
-	return e.WithHint("these targets run it: %s; compile for one of them, or let one run what %s lacks: --fallback %s; --gaps lists all that %s lacks", strings.Join(others, ", "), to.Name, others[0], to.Name)
+	return e.WithHint("these targets run it: %s; compile for one of them, or let one run what %s lacks: --fallback %s; "+
+		"--gaps lists all that %s lacks", strings.Join(others, ", "), to.Name, others[0], to.Name)
 }
 
 // typeHint says what to do about a weight or an input of an element type that the target lacks, or returns "".

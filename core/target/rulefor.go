@@ -8,9 +8,10 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// RuleFor returns a native rule that accepts all of the nodes, which are of one op. It is narrow in element types, in how operands are broadcast,
-// in bools and short texts among the attributes, and in the axis if that is always the last. It says nothing about numbers and sizes.
-// The target must have the nodes' element types, and allow their ranks and their number of operands.
+// RuleFor returns a native rule that accepts all of the nodes, which are of one op. It is narrow in element types, in
+// how operands are broadcast, in bools and short texts among the attributes, and in the axis if that is always the
+// last. It says nothing about numbers and sizes. The target must have the nodes' element types, and allow their ranks
+// and their number of operands.
 func RuleFor(nodes []*ir.Node) Rule {
 	def := nodes[0].Op
 	r := Rule{How: Native, Op: def.Name}
@@ -59,10 +60,12 @@ func RuleFor(nodes []*ir.Node) Rule {
 				}
 			}
 			// A bool that may be either says nothing, and text that is long, such as that of a region, says too much.
-			if len(c.Values) > 4 || def.AttrKind(a.Name) == "bool" && len(c.Values) > 1 || slices.ContainsFunc(c.Values, isLong) {
+			either := def.AttrKind(a.Name) == "bool" && len(c.Values) > 1
+			if either || len(c.Values) > 4 || slices.ContainsFunc(c.Values, isLong) {
 				c.Values = nil
 			}
-			slices.SortFunc(c.Values, func(a, b any) int { return strings.Compare(ir.Attr{Value: a}.Text(), ir.Attr{Value: b}.Text()) })
+			text := func(v any) string { return ir.Attr{Value: v}.Text() }
+			slices.SortFunc(c.Values, func(a, b any) int { return strings.Compare(text(a), text(b)) })
 		}
 		if c.Values != nil {
 			r.If = append(r.If, c)
@@ -100,8 +103,8 @@ func fitsAll(c Condition, nodes []*ir.Node) bool {
 	return !slices.ContainsFunc(nodes, func(n *ir.Node) bool { return d.unmet(c, n) != "" })
 }
 
-// With returns the description with more element types and rules. Limits grow so that the target takes nodes of this rank and with this many
-// operands.
+// With returns the description with more element types and rules. Limits grow so that the target takes nodes of this
+// rank and with this many operands.
 func (d *Description) With(types []dtype.DType, rank, operands int, rules ...Rule) *Description {
 	e := *d
 	e.Types, e.Rules = slices.Clone(d.Types), append(slices.Clone(d.Rules), rules...)
