@@ -16,7 +16,8 @@
 # make fuzz    every fuzz target for FUZZTIME each
 # make faults  every system call of small runs of both commands fails once, disks are full at every page, inputs change at every read: half an
 #              hour; FAULTS=read for one class, places, inputs
-# make generate    everything that is generated: assembly, protobuf, spec/ops.md, the targets' descriptions, docs/support.md
+# make generate    everything that is generated: assembly, protobuf, spec/ops.md, the targets' descriptions, docs/support.md,
+#              docs/native-ops.md
 # make check   what a change must pass before it is sent: format, vet, test, stale generated files, cross-builds
 # make check-source   all of that but the tests
 
@@ -169,6 +170,7 @@ generate:
 	$(GO) test ./core/op -run '^TestSpec$$' -update
 	$(GO) test ./plugins/cpu/backend ./plugins/wgpu/kernels -run '^TestDescription$$' -update
 	$(GO) test ./core/target -run '^TestSupport$$' -update
+	$(GO) test ./core/compile -run '^TestNeeds$$' -update
 
 clean:
 	rm -rf bin out mask.png

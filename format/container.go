@@ -56,7 +56,7 @@ type presence uint8
 const (
 	always      presence = iota
 	sometimes            // if it has contents
-	withWeights          // these sections are all there or all missing
+	withWeights          // these sections are all there or all missing: there if a weight has bytes
 )
 
 // kinds lists the sections in the order in which Write writes them.
@@ -66,7 +66,7 @@ var kinds = []kindInfo{
 	{KindPlan, FlagCritical, SectionAlign, always},
 	{KindSched, FlagCritical, SectionAlign, always},
 	{KindSplits, FlagCritical, SectionAlign, sometimes},
-	{KindTensor, FlagCritical, SectionAlign, withWeights},
+	{KindTensor, FlagCritical, SectionAlign, sometimes},
 	{KindChunks, FlagCritical | FlagRaw, SectionAlign, withWeights},
 	{KindWeight, FlagCritical | FlagRaw | FlagChunked, WeightsAlign, withWeights},
 }

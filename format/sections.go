@@ -102,6 +102,9 @@ func (k codec) read(c *contents, b []byte, items uint64) error {
 	if err := d.end(k.items(c), items); err != nil {
 		return err
 	}
+	if !k.written(c) {
+		return fail(checkSchema, name, 0, "the section is empty; a file without its contents has no such section")
+	}
 	if at := differs(b, func(e *encoder) { k.encode(c, e) }); at >= 0 {
 		return fail(16, name, int64(at), "the section is not in its canonical encoding")
 	}

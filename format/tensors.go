@@ -75,14 +75,14 @@ func nextOffset(end, size int64) int64 {
 	return alignUp(end, TensorAlign)
 }
 
-// tensorBytes returns the size in bytes of a weight of type t, which must be static, not empty and within the limits.
+// tensorBytes returns the size in bytes of a weight of type t, which must be static and within the limits. An empty weight has 0 bytes.
 func tensorBytes(t ir.Type) (int64, error) {
 	if err := ir.Syms(nil).CheckType(t); err != nil {
 		return 0, err
 	}
 	n := t.Bytes(nil)
-	if n < 1 || n > MaxTensorBytes {
-		return 0, fmt.Errorf("%v has %d bytes; a weight has 1 to %d", t, n, int64(MaxTensorBytes))
+	if n < 0 || n > MaxTensorBytes {
+		return 0, fmt.Errorf("%v has %d bytes; a weight has at most %d", t, n, int64(MaxTensorBytes))
 	}
 	return n, nil
 }

@@ -218,6 +218,59 @@ return z=z, m=m
 	checkAccepted(t, v.Programs())
 }
 
+// TestEmptyWeights checks that weights may have no elements, alone and beside others. A file whose weights have no bytes has no WGTS and no
+// CHNK, but it lists the weights.
+func TestEmptyWeights(t *testing.T) {
+	const text = `graph f
+a = param : f32[0,4]
+b = param : f32[2,4]
+c = param : i64[3,0]
+x = input : f32[2,4]
+y = concat a, b, x {axis=0} : f32[4,4]
+return y=y, c=c
+`
+	b := make([]byte, 32)
+	weight := func(name string, t ir.Type, data []byte) Weight {
+		return Weight{name, t, func(w io.Writer) error { _, err := w.Write(data); return err }}
+	}
+	none, some, ints := weight("a", ir.TypeOf(dtype.F32, 0, 4), nil), weight("b", ir.TypeOf(dtype.F32, 2, 4), b), weight("c", ir.TypeOf(dtype.I64, 3, 0), nil)
+	for _, c := range []struct {
+		text     string
+		weights  []Weight
+		size     int64
+		sections int
+	}{
+		{text, []Weight{none, some, ints}, 256, 7},
+		{text, []Weight{some, none, ints}, 256, 7},
+		{text, []Weight{none, ints, some}, 32, 7},
+		{"graph f\na = param : f32[0,4]\nreturn a=a\n", []Weight{none}, 0, 5},
+		{"graph f\na = param : f32[0,4]\nc = param : i64[3,0]\nreturn a=a, c=c\n", []Weight{none, ints}, 0, 5},
+	} {
+		dir, err := Layout(c.weights)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "a.rlx")
+		if _, err := Write(t.Context(), path, Artifact{Programs: []*program.Program{build(t, c.text, "cpu", dir)}}, c.weights); err != nil {
+			t.Fatal(err)
+		}
+		v, err := Open(path, Policy{Weights: Full})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer v.Close()
+		if _, size := v.WeightsSection(); size != c.size || len(v.Sections()) != c.sections || len(v.Weights().Tensors()) != len(c.weights) {
+			t.Errorf("%d weights of %d bytes, %d sections; want %d, %d, %d", len(v.Weights().Tensors()), size, len(v.Sections()), len(c.weights), c.size, c.sections)
+		}
+		for _, w := range v.Weights().Tensors() {
+			if err := v.VerifyWeights(w.Offset, w.Size); err != nil {
+				t.Error(err)
+			}
+		}
+		checkAccepted(t, v.Programs())
+	}
+}
+
 // TestTraversal checks that a method whose name is a path is refused before anything is written, and that a backend refuses it,
 // too.
 func TestTraversal(t *testing.T) {

@@ -39,6 +39,7 @@ type compileFlags struct {
 	batch, context                          int
 	targets, fallbacks, precisions          []string
 	set, dump                               cli.List
+	gaps                                    bool
 }
 
 func compileCommand() *cli.Command {
@@ -57,6 +58,7 @@ func compileCommand() *cli.Command {
 			{About: "a language model with about 5 bits per weight", Line: "rlxc llama-3.2-1b/ --quantize q4_k_m -o llama.rlx"},
 			{About: "require AVX-512: the cpu backend refuses to run it on lesser processors", Line: "rlxc sam.safetensors --target cpu:x86-64-v4 -o sam.rlx"},
 			{About: "for your own backend, described by rlxrun plugins describe", Line: "rlxc sam.safetensors --target cpu,./npu.target -o sam.rlx"},
+			{About: "all that a backend lacks to run a model, and the rules that would do", Line: "rlxc sam.safetensors --target ./npu.target --gaps"},
 			{About: "on the GPU; ops that wgpu lacks run on the processor", Line: "rlxc model.safetensors --target wgpu --fallback cpu -o model.rlx"},
 			{About: "a graph written by hand, run on generated inputs and compared with the reference", Line: "rlxc softmax.txt -o softmax.rlx && rlxrun softmax.rlx --random 1 --check"},
 			{About: "print the graph after a pass", Line: "rlxc sam.safetensors -o sam.rlx --stop-after fuse-grid-attention --dump fuse-grid-attention=-"},
@@ -74,11 +76,12 @@ func compileCommand() *cli.Command {
 			fs.ChoiceVar(&f.quantize, "quantize", "language models: store matrices in blocks of few bits (q4_k_m mixes q4_k and q6_k)", append([]string{"none"}, weights.Quantizations()...)...)
 			fs.ChoiceVar(&f.activations, "activations", "activations of products with quantized weights: f32 keeps them; q8 rounds each group of 32 to 8 bits, which is faster for prompts. Targets without q8 kernels keep f32", op.ActivationsF32, op.ActivationsQ8)
 			fs.Group("A graph in text form")
-			fs.StringVar(&f.weights, "weights", "", "`FILE` a safetensors file with the graph's params, by name and in their types (default generated)")
+			fs.StringVar(&f.weights, "weights", "", "`FILE` a safetensors file with the graph's params, by name and in their types; a packed type is U8 there, its blocks along the last axis (default generated)")
 			fs.Uint64Var(&f.seed, "seed", 1, "`N` seed of the generated params")
 			fs.Group("Compiler")
 			fs.StringSliceVar(&f.targets, "target", nil, "`NAME|FILE,...` targets to compile for: "+strings.Join(compile.TargetNames(), ", ")+", or target description files such as ./npu.target (default cpu,wgpu). With a level such as x86-64-v4 the cpu backend refuses lesser processors; it chooses kernels for the processor either way")
 			fs.StringSliceVar(&f.fallbacks, "fallback", nil, "`NAME|FILE,...` backends that run the ops that a target lacks; the first that can runs the op. Without it such an op is an error")
+			fs.BoolVar(&f.gaps, "gaps", false, "write nothing; list all ops and element types that each target lacks, why, and the lines of a target description with which it would run the model. Status 7 if there are any")
 			fs.StringSliceVar(&f.precisions, "precision", nil, "`NAME,...` precisions that a run may choose for the operands of products; the first is the run's default (default "+strings.Join(device.Precisions(), ",")+")")
 			fs.ListVarP(&f.dump, "dump", "", "`PHASE=PATH` write the graphs after a phase as text; - is stdout (repeatable)")
 			fs.StringVar(&f.stopAfter, "stop-after", "", "`PASS` stop after this pass: "+strings.Join(pass.Names(), ", "))
@@ -92,6 +95,11 @@ func compileCommand() *cli.Command {
 				}
 				if len(args) != 1 {
 					return cli.Usagef("compile", "takes one checkpoint; found %d arguments", len(args)).WithHint("try: rlxc model.safetensors -o model.rlx")
+				}
+				for _, name := range []string{"output", "fallback", "precision", "dump", "stop-after", "report"} {
+					if f.gaps && fs.Lookup(name).Changed {
+						return cli.Usagef("--"+name, "does not go with --gaps, which compiles nothing")
+					}
 				}
 				graph := isGraph(args[0])
 				for _, name := range []string{"batch", "context"} {
@@ -216,7 +224,7 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 	}
 	slices.SortFunc(j.meta.Pairs, func(x, y format.Pair) int { return strings.Compare(x.Key, y.Key) })
 	err = j.compile(ctx, env, f)
-	if err != nil || f.stopAfter != "" {
+	if err != nil || f.stopAfter != "" || f.gaps {
 		return err
 	}
 	j.packed = packings.list
@@ -237,6 +245,9 @@ type job struct {
 func (j *job) compile(ctx context.Context, env *cli.Env, f compileFlags) (err error) {
 	if len(f.targets) == 0 {
 		j.targets = takePacked(j.targets, j.model.Methods)
+	}
+	if f.gaps {
+		return j.reportGaps(ctx, env, f)
 	}
 	j.result, err = compile.Compile(ctx, j.model.Methods, compile.Options{Targets: j.targets, Fallbacks: j.fallbacks, StopAfter: f.stopAfter, Activations: f.activations.Value,
 		Dump: j.dumps.graph, Layout: layout, Params: j.values, Attach: attachments(j.model)})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
@@ -74,7 +75,7 @@ func compileGraphs(ctx context.Context, env *cli.Env, src string, f compileFlags
 		meta:  format.Meta{Model: strings.TrimSuffix(digest.Name, filepath.Ext(digest.Name)), Sources: []format.Source{digest}},
 		blame: func(err error) error { return diag.New(code.GraphText, src, "%w", err) }}
 	err = j.compile(ctx, env, f)
-	if err != nil || f.stopAfter != "" {
+	if err != nil || f.stopAfter != "" || f.gaps {
 		return err
 	}
 	return reportCompiled(env, j.compiled)
@@ -115,7 +116,8 @@ func madeUpParams(graphs []*ir.Graph, seed uint64) (map[string]tensor.Tensor, er
 	return out, nil
 }
 
-// readParams reads the params from a checkpoint, by their names and in their types.
+// readParams reads the params from a checkpoint, by their names and in their types. Params of packed types are U8 there, with the bytes of
+// the blocks along the last axis: q4_0[64,2] is U8 of shape [64,36].
 func readParams(path string, graphs []*ir.Graph) (map[string]tensor.Tensor, error) {
 	params, err := paramsOf(graphs)
 	if err != nil {
@@ -132,14 +134,28 @@ func readParams(path string, graphs []*ir.Graph) (map[string]tensor.Tensor, erro
 		if !ok {
 			return nil, diag.New(code.CheckpointMissing, path, "has no tensor %q, a param of type %v; it has %d tensors", n.Name, n.Type, len(ckpt.Names()))
 		}
-		if t := ir.TypeOf(info.DType, info.Shape...); !t.Equal(n.Type) {
-			return nil, diag.New(arch.ErrTensor, path, "%s is %v; the graph wants %v", n.Name, t, n.Type)
+		want := checkpointType(n.Type)
+		if !ir.TypeOf(info.DType, info.Shape...).Equal(want) {
+			return nil, diag.New(arch.ErrTensor, path, "%s is %s of shape %v; the graph wants %v", n.Name, info.Stored, info.Shape, want)
 		}
 		var b bytes.Buffer
 		if _, err := ckpt.Copy(&b, n.Name, info.DType); err != nil {
 			return nil, err
 		}
-		out[n.Name] = tensor.Tensor{DType: info.DType, Shape: n.Type.Shape.Eval(nil), Data: b.Bytes()}
+		out[n.Name] = tensor.Tensor{DType: n.Type.DType, Shape: n.Type.Shape.Eval(nil), Data: b.Bytes()}
 	}
 	return out, nil
+}
+
+// checkpointType returns the type that a param has in a checkpoint.
+func checkpointType(t ir.Type) ir.Type {
+	if !t.DType.IsPacked() {
+		return t
+	}
+	shape := slices.Clone(t.Shape)
+	if len(shape) == 0 {
+		shape = ir.ShapeOf(1)
+	}
+	shape[len(shape)-1].B *= int64(t.DType.Size()) // a param's sizes are numbers
+	return ir.Type{DType: dtype.U8, Shape: shape}
 }

@@ -19,7 +19,7 @@ const artifactFlag = "--output"
 // outputsOf lists the files that compile will write, without standard output (-).
 func outputsOf(f compileFlags, d *dumpSet) []output {
 	var out []output
-	if f.stopAfter == "" {
+	if f.stopAfter == "" && !f.gaps {
 		out = append(out, output{artifactFlag, f.output})
 	}
 	if f.report != "" && f.report != "-" {

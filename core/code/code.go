@@ -23,7 +23,8 @@ was expected. spec/target.md defines the language.`)
 The target does not run an op of the model, neither by a kernel nor by the reference, and the compiler cannot rewrite it in terms of ops
 that the target runs. The message names the op, its types, the layer, and what is missing. Compile for another target, let another backend
 run such ops (--fallback NAME), or add a rule to the target description if the backend does run the op. All ops that read or update the
-same state must run on one backend.`)
+same state must run on one backend. rlxc MODEL --target NAME --gaps lists all that the target lacks at once, and rules with which it would run
+the model.`)
 
 	CheckpointRead = diag.Define("RLX3010", "checkpoint cannot be read", `
 The checkpoint is missing, is not a regular file, or cannot be read. A checkpoint is a .safetensors file, a model.safetensors.index.json
@@ -33,13 +34,14 @@ A safetensors file begins with eight bytes of length and that many bytes of JSON
 be truncated or damaged (download it again), or have another format (convert .pth and .bin files to safetensors first).`)
 	CheckpointTensor = diag.Define("RLX3012", "bad tensor in a safetensors file", `
 The header describes an impossible tensor: its size does not match its shape and element type, or its bytes overlap another tensor,
-leave a gap, or lie outside the file. The file is damaged, or a faulty program wrote it.`)
+leave a gap, or lie outside the file; or a BOOL is neither 0 nor 1. The file is damaged, or a faulty program wrote it.`)
 	CheckpointIndex = diag.Define("RLX3013", "bad index of a sharded checkpoint", `
 model.safetensors.index.json maps every tensor to its shard. Shards are plain file names ending in .safetensors, in the directory of the
 index. Every tensor must be in exactly the shard named for it, and shards must hold no other tensors.`)
 	CheckpointDType = diag.Define("RLX3014", "element type cannot be used for weights", `
-Weights must be F64, F32, F16 or BF16. Integer, boolean and 8-bit float tensors cannot become weights: store the tensor in one of the
-four types.`)
+Weights of models are F64, F32, F16 or BF16, and params of graphs in text form also I64, I32, I16, I8, U32, U8 and BOOL. 8-bit floats,
+complex numbers and other integers cannot become weights, and only floats are converted to another type: store the tensor in the type
+that is wanted.`)
 	CheckpointMissing = diag.Define("RLX3015", "no such tensor", `
 The checkpoint lacks a tensor that the model needs.`)
 

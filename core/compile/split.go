@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
@@ -78,9 +79,9 @@ func prepare(g *ir.Graph, t Target, fallbacks []Target, o pass.Options, dump fun
 			return how != target.No
 		}
 		return pass.Runs(targets[k].Takes, n)
-	}})
+	}, Why: func(n *ir.Node) string { return lacking(t.Takes, n) }})
 	if err != nil {
-		return job{}, diag.New(code.Untaken, g.Name, "cannot be divided among backends: %w", err)
+		return job{}, diag.New(code.Untaken, g.Name, "cannot be divided among backends: %w", err).WithHint("--gaps lists all that %s lacks", t.Name)
 	}
 	j := job{target: t, plan: plan}
 	o.Shared = nil // it belongs to the undivided graph
@@ -102,6 +103,15 @@ func prepare(g *ir.Graph, t Target, fallbacks []Target, o pass.Options, dump fun
 		j.pieces = append(j.pieces, x)
 	}
 	return j, nil
+}
+
+// lacking says why a target does not run a node, and with which rules it would.
+func lacking(d *target.Description, n *ir.Node) string {
+	why, need := pass.Why(d, n)
+	if lines := newLines(d, need.Extend(d)); len(lines) > 0 {
+		why += "; it would run with: " + strings.Join(lines, "; ")
+	}
+	return why
 }
 
 // sum returns the sums of two lists of counts, by op.

@@ -147,6 +147,38 @@ s = add x, r : f32[2,2]
 early = relu s : f32[2,2]
 n = layer_norm s, g, b {eps=1e-05} : f32[2,2]
 return s=s, early=early, n=n`, numbers{"x": {1, 2, 3, 4}, "r": {-2, -2, -2, -2}}, numbers{"s": {-1, 0, 1, 2}, "early": {0, 0, 1, 2}}},
+	{"a weight without elements alone", `
+p = param : f32[0,4]
+return p=p`, nil, numbers{"p": {}}},
+	{"operands without elements", `
+x = input : f32[2,4]
+none = input : f32[0,4]
+p = param : f32[0,4]
+c = const {value=0.0} : f32[0,4]
+y = concat x, p, none, c {axis=0} : f32[2,4]
+z = add p, none : f32[0,4]
+w = concat c, p {axis=0} : f32[0,4]
+return y=y, z=z, w=w`, numbers{"x": {1, 2, 3, 4, 5, 6, 7, 8}}, numbers{"y": {1, 2, 3, 4, 5, 6, 7, 8}, "z": {}, "w": {}}},
+	{"products over nothing", `
+x = input : f32[2,0]
+p = param : f32[3,0]
+w = param : f32[0,4]
+y = matmul x, p {trans_b=true} : f32[2,3]
+z = matmul x, w : f32[2,4]
+n = matmul w, x {trans_a=true, trans_b=true} : f32[4,2]
+return y=y, z=z, n=n`, nil, numbers{"y": make([]float64, 6), "z": make([]float64, 8), "n": make([]float64, 8)}},
+	{"integers and bools without elements", `
+i = param : i32[0,2]
+b = param : bool[3,0]
+j = input : i32[0,2]
+sum = add i, j : i32[0,2]
+return i=i, b=b, sum=sum`, nil, numbers{"i": {}, "b": {}, "sum": {}}},
+	{"a state without elements", `
+rows = input : f32[2,0]
+pos = const {value=0.0} : i32[]
+old = state : f32[2,0]
+new = kv_append old, rows, pos : f32[2,0]
+return new=new`, nil, numbers{"new": {}}},
 	{"params stay where sizes change", `
 sym N = 1..5
 x = input : f32[N,3]

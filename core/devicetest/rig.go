@@ -49,7 +49,7 @@ func layout(names []string, params values) (at map[string]int64, size int64) {
 	for _, name := range names {
 		at[name] = size
 		x := params[name]
-		size += program.AlignUp(max(int64(x.Len()*x.DType.Size()), 1))
+		size += program.AlignUp(int64(x.Len() * x.DType.Size()))
 	}
 	return at, size
 }

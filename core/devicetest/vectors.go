@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
@@ -70,6 +71,7 @@ func (s subject) vector(f form, name string) (Vector, error) {
 	if err != nil {
 		return Vector{}, fmt.Errorf("BUG: devicetest: %v: %w", s, err)
 	}
+	p.Target = target.Portable // a name for the file: the program is for whatever backend takes its step
 	v := Vector{Name: name, Op: s.def.Name, Program: p}
 	at, size := layout(params.names(), params)
 	v.Weights = make([]byte, size)

@@ -16,7 +16,6 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/dtype"
-	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 )
@@ -62,7 +61,10 @@ lists the operands that the result may overwrite when nothing reads them later. 
 may not overwrite an operand that it has twice.
 
 No op is mandatory for a backend. Its target description (target.md) lists the ops that it runs, and the compiler rewrites the others in terms of these.
-The primitive ops in the first part have no expansion. The ops in the second part have an *expansion* into the ops named there. The compiler may
+The primitive ops in the first part have no expansion. The ops in the second part have an *expansion* into the ops named there, each of which
+the compiler runs or rewrites in turn. Which of them a node needs depends on its attributes and types. The lists are computed: the test cases of the
+op are expanded, and variations of them with other attributes, half floats, and sizes that are symbols. They name iota and const
+only for sizes that are symbols; others are stored as weights and need no kernel. ` + "`rlxc MODEL --target X --gaps`" + ` says what a model needs of a target. The compiler may
 also compute a node in f32 instead of f16 or bf16, broadcast its operands first, or, where noted, use a *plainer form* of the same op, such as one over the last axis.
 `)
 	comments := attrComments(t)
@@ -73,14 +75,14 @@ also compute a node in f32 instead of f16 or bf16, broadcast its operands first,
 		fmt.Fprintf(&b, "\n## %s\n", part.title)
 		for _, def := range ir.Defs() {
 			if !def.Block && def.CanLower() == part.expanded {
-				writeOp(&b, def, comments[reflect.TypeOf(def.NewAttrs()).Name()])
+				writeOp(t, &b, def, comments[reflect.TypeOf(def.NewAttrs()).Name()])
 			}
 		}
 	}
 	return b.Bytes()
 }
 
-func writeOp(b *bytes.Buffer, def *ir.OpDef, comments map[string]string) {
+func writeOp(t *testing.T, b *bytes.Buffer, def *ir.OpDef, comments map[string]string) {
 	fmt.Fprintf(b, "\n### %s\n\n%s\n\n", def.Name, def.Doc)
 	operands := fmt.Sprint(def.MinIn)
 	if def.MaxIn < 0 {
@@ -108,7 +110,7 @@ func writeOp(b *bytes.Buffer, def *ir.OpDef, comments map[string]string) {
 	if tol, ok := toleranceText(def); ok {
 		facts = append(facts, "tolerance "+tol)
 	}
-	if ops := expansion(def); ops != "" {
+	if ops := expansion(t, def); ops != "" {
 		facts = append(facts, "expansion: "+ops)
 	}
 	if def.HasPlainer() {
@@ -123,21 +125,107 @@ func writeOp(b *bytes.Buffer, def *ir.OpDef, comments map[string]string) {
 	}
 }
 
-// expansion lists the ops in the expansions of the op's cases, without leaves and reshapes.
-func expansion(def *ir.OpDef) string {
+// expansion lists the ops that expanding op def may give, without views and without constants that become weights.
+func expansion(t *testing.T, def *ir.OpDef) string {
+	if !def.CanLower() {
+		return ""
+	}
+	if def == op.ElementwiseRegionDef {
+		return "its steps"
+	}
 	seen := map[string]bool{}
-	for _, c := range def.Cases() {
-		g, err := interp.LowerOne(def, c.Attrs, c.In, c.Out)
-		if err != nil {
-			return "" // the op has no expansion
+	for i, c := range def.Cases() {
+		if !expand(def, c, seen) {
+			t.Errorf("%s: case %d cannot be expanded", def.Name, i)
 		}
-		for _, n := range g.Nodes {
-			if len(n.In) > 0 && n.Op.Name != "reshape" {
-				seen[n.Op.Name] = true
-			}
+		for _, v := range variations(def, c) {
+			expand(def, v, seen)
 		}
 	}
 	return strings.Join(slices.Sorted(maps.Keys(seen)), ", ")
+}
+
+// expand adds the ops in the expansion of a case to seen. It reports whether the op takes such operands and has an expansion for them.
+// Sizes N of operands are symbols.
+func expand(def *ir.OpDef, c ir.Case[any], seen map[string]bool) bool {
+	g := ir.NewGraph(def.Name, ir.Sym{Name: "N", Min: 1, Max: 64})
+	in := make([]*ir.Node, len(c.In))
+	for k, t := range c.In {
+		in[k] = op.Input(g, fmt.Sprint("x", k), t)
+	}
+	n := &ir.Node{ID: len(in), Op: def, Attrs: c.Attrs, In: in, Graph: g}
+	var err error
+	if n.Type, n.Results, err = n.Infer(c.Out, g.Syms); err != nil {
+		return false
+	}
+	var out []*ir.Node
+	if err := g.Build(func() { out = def.LowerTo(g, n, in) }); err != nil || out == nil {
+		return false
+	}
+	for _, x := range g.Nodes {
+		_, view := x.View()
+		static := !slices.ContainsFunc(x.ResultTypes(), func(t ir.Type) bool { return !t.Shape.IsStatic() })
+		switch {
+		case view, x.Op.Effects, x.Op == ir.ResultDef, static && x.Is(op.ConstDef, op.IotaDef):
+		default:
+			seen[x.Op.Name] = true
+		}
+	}
+	return true
+}
+
+// variations returns cases like c, some of which the op may refuse: with values that an attribute has in other cases, with f16 and bf16 for
+// f32, and with a symbol for one of the sizes.
+func variations(def *ir.OpDef, c ir.Case[any]) (out []ir.Case[any]) {
+	attrs := def.Attrs(c.Attrs)
+	for _, other := range def.Cases() {
+		for i, a := range def.Attrs(other.Attrs) {
+			if reflect.DeepEqual(a, attrs[i]) {
+				continue
+			}
+			changed := slices.Clone(attrs)
+			changed[i] = a
+			v := c
+			var err error
+			if v.Attrs, err = def.MakeAttrs(changed); err == nil {
+				out = append(out, v)
+			}
+		}
+	}
+	with := func(change func(t ir.Type) ir.Type) {
+		v := c
+		v.In, v.Out = slices.Clone(c.In), change(c.Out)
+		for k, t := range v.In {
+			v.In[k] = change(t)
+		}
+		out = append(out, v)
+	}
+	for _, d := range []dtype.DType{dtype.F16, dtype.BF16} {
+		with(func(t ir.Type) ir.Type {
+			if t.DType == dtype.F32 {
+				t.DType = d
+			}
+			return t
+		})
+	}
+	sizes := map[ir.Dim]bool{}
+	for _, t := range append(slices.Clone(c.In), c.Out) {
+		for _, d := range t.Shape {
+			sizes[d] = true
+		}
+	}
+	for d := range sizes {
+		with(func(t ir.Type) ir.Type {
+			t.Shape = slices.Clone(t.Shape)
+			for i := range t.Shape {
+				if t.Shape[i] == d {
+					t.Shape[i] = ir.Named("N")
+				}
+			}
+			return t
+		})
+	}
+	return out
 }
 
 // toleranceText returns the tolerance of the first case whose first result is f32. It lists one for each result if they differ.

@@ -67,7 +67,8 @@ type folder struct {
 func (f *folder) canKnow(n *ir.Node) bool {
 	switch {
 	case n.Is(op.ParamDef):
-		return f.c.params != nil || f.c.report.Folded[n.Name].Data != nil
+		_, folded := f.c.report.Folded[n.Name]
+		return f.c.params != nil || folded
 	case n.Is(ir.ResultDef):
 		return f.known[n.In[0].ID]
 	case n.Op.Effects || n.Op.Updates || n.Op.Eval == nil || n.Is(op.CopyDef):

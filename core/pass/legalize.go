@@ -50,7 +50,7 @@ func legalize(c *context, g *ir.Graph) (*ir.Graph, error) {
 				c.fired(by.Op.Name, by)
 				c.report.Rewritten = count(c.report.Rewritten, by.Op.Name)
 				expanded[by] = values
-			case how == target.Reference, c.elsewhere != nil && c.elsewhere(by):
+			case how == target.Reference, c.keep, c.elsewhere != nil && c.elsewhere(by):
 				return nil
 			default:
 				failed = untaken(c.target, by, why)
@@ -108,7 +108,7 @@ func (l *legalizer) rewrite(out *ir.Graph, n *ir.Node, in []*ir.Node, least targ
 	for _, way := range ways {
 		s, leaves := scratch(n)
 		var results []*ir.Node
-		if err := s.Build(func() { results = way(s, leaves, n) }); err != nil || results == nil {
+		if err := s.Build(func() { results = way.rewrite(s, leaves, n) }); err != nil || results == nil {
 			if err != nil {
 				why = err.Error()
 			}
@@ -148,15 +148,7 @@ func roundsHalves(g *ir.Graph) (count int) {
 
 // copyAll emits the nodes of a scratch graph that the results need. in replaces the leaves of the scratch graph.
 func (l *legalizer) copyAll(out, s *ir.Graph, leaves, in, results []*ir.Node, least target.How) (values []*ir.Node, why string) {
-	need := make([]bool, len(s.Nodes))
-	for _, r := range results {
-		need[r.ID] = true
-	}
-	for i := len(s.Nodes) - 1; i >= 0; i-- {
-		for _, x := range s.Nodes[i].In {
-			need[x.ID] = need[x.ID] || need[i]
-		}
-	}
+	need := needed(s, results)
 	to := make([]*ir.Node, len(s.Nodes))
 	for i, x := range leaves {
 		to[x.ID] = in[i]
@@ -183,6 +175,20 @@ func (l *legalizer) copyAll(out, s *ir.Graph, leaves, in, results []*ir.Node, le
 	return values, ""
 }
 
+// needed reports, by node, whether the results need it.
+func needed(s *ir.Graph, results []*ir.Node) []bool {
+	need := make([]bool, len(s.Nodes))
+	for _, r := range results {
+		need[r.ID] = true
+	}
+	for i := len(s.Nodes) - 1; i >= 0; i-- {
+		for _, x := range s.Nodes[i].In {
+			need[x.ID] = need[x.ID] || need[i]
+		}
+	}
+	return need
+}
+
 // scratch returns a graph with a leaf for each operand of a node. The leaf is a param if the operand is known before the run.
 func scratch(n *ir.Node) (g *ir.Graph, leaves []*ir.Node) {
 	g = ir.NewGraph("expansion", n.Graph.Syms...)
@@ -207,23 +213,30 @@ func known(n *ir.Node) bool {
 }
 
 // ways are the rewrites that legalize tries. Each adds nodes to g that compute n from the operands in. It returns nil if it does not apply.
-var ways = []func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node{
-	spread,
-	func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node { return widen(g, in, n, false) },
-	func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node { return widen(g, in, n, true) },
-	spreadAll,
-	func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node {
+var ways = []struct {
+	name    string // for people
+	rewrite func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node
+}{
+	{"with operands that are broadcast first", spread},
+	{"in a wider type", func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node {
+		return widen(g, in, n, false)
+	}},
+	{"in a wider type, weights too", func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node {
+		return widen(g, in, n, true)
+	}},
+	{"with operands of equal shapes", spreadAll},
+	{"by a plainer form", func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node {
 		if r := n.Op.PlainTo(g, moved(g, n, in), in); r != nil {
 			return []*ir.Node{r}
 		}
 		return nil
-	},
-	func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node {
+	}},
+	{"by its expansion", func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node {
 		if !n.Op.CanLower() {
 			return nil
 		}
 		return n.Op.LowerTo(g, moved(g, n, in), in)
-	},
+	}},
 }
 
 // moved copies n to another graph, with the operands in.
@@ -287,24 +300,50 @@ func widen(g *ir.Graph, in []*ir.Node, n *ir.Node, weights bool) []*ir.Node {
 
 // untaken returns the error for a node that the target does not run in any form.
 func untaken(to *target.Description, n *ir.Node, why string) error {
-	in := make([]string, len(n.In))
-	for i, x := range n.In {
-		in[i] = x.Type.String()
-	}
-	var out, others []string
-	for _, t := range n.ResultTypes() {
-		out = append(out, t.String())
-	}
+	var others []string
 	for _, d := range target.Builtin() {
 		if d.Name != to.Name && Runs(d, n) {
 			others = append(others, d.Name)
 		}
 	}
-	e := diag.New(code.Untaken, n.Op.Name, "target %s does not run it on (%s) -> %s, at %s: %s", to.Name, strings.Join(in, ", "), strings.Join(out, ", "), origin(n), why)
-	if others == nil {
-		return e.WithHint("no built-in target runs it")
+	e := diag.New(code.Untaken, n.Op.Name, "target %s does not run it on %s, at %s: %s", to.Name, Types(n), origin(n), why)
+	if hint := typeHint(to, n); hint != "" {
+		return e.WithHint("%s; --gaps lists all that %s lacks", hint, to.Name)
 	}
-	return e.WithHint("these targets run it: %s; compile for one of them, or let one run what %s lacks: --fallback %s", strings.Join(others, ", "), to.Name, others[0])
+	if others == nil {
+		return e.WithHint("no built-in target runs it; --gaps lists all that %s lacks", to.Name)
+	}
+	return e.WithHint("these targets run it: %s; compile for one of them, or let one run what %s lacks: --fallback %s; "+
+		"--gaps lists all that %s lacks", strings.Join(others, ", "), to.Name, others[0], to.Name)
+}
+
+// typeHint says what to do about a weight or an input of an element type that the target lacks, or returns "".
+func typeHint(to *target.Description, n *ir.Node) string {
+	t := n.Type.DType
+	if !n.Is(op.ParamDef, op.InputDef) || to.HasType(t) {
+		return ""
+	}
+	rule := fmt.Sprintf("add %v to the target's types, and rules for the ops that read it", t)
+	f32 := to.HasType(dtype.F32)
+	if f32 && (t == dtype.F16 || t == dtype.BF16) {
+		rule = fmt.Sprintf("add %v to the target's types, and the rule run cast(%v) -> f32", t, t)
+	}
+	if f32 && n.Is(op.ParamDef) && (t.IsFloat() || t.IsPacked()) {
+		return "--dtype f32 stores the weights of a checkpoint as f32; or " + rule
+	}
+	return rule
+}
+
+// Types returns the types of a node's operands and results as text.
+func Types(n *ir.Node) string {
+	var in, out []string
+	for _, t := range n.InTypes() {
+		in = append(in, t.String())
+	}
+	for _, t := range n.ResultTypes() {
+		out = append(out, t.String())
+	}
+	return fmt.Sprintf("(%s) -> %s", strings.Join(in, ", "), strings.Join(out, ", "))
 }
 
 // Runs reports whether a target runs a node in some form.

@@ -38,6 +38,8 @@ type Options struct {
 	// Elsewhere reports whether another target runs a node. If this target cannot run such a node, it stays as it is. Any other node that
 	// the target cannot run is an error. Elsewhere may be nil. It is used together with StopAfter.
 	Elsewhere func(n *ir.Node) bool
+	// Keep leaves every node that the target cannot run as it is; Lacks lists them. It is used together with StopAfter.
+	Keep bool
 }
 
 // Site is a node at which a rule fired, or at which it matched but did not fire.
@@ -113,6 +115,7 @@ type context struct {
 
 	activations string                // see Options.Activations
 	elsewhere   func(n *ir.Node) bool // see Options.Elsewhere
+	keep        bool                  // see Options.Keep
 }
 
 // count adds one to the entry of an op in a list that is sorted by op.

@@ -20,6 +20,15 @@ type Options struct {
 	Targets int
 	// Takes reports whether a backend runs a node, natively or by reference.
 	Takes func(target int, n *ir.Node) bool
+	// Why says what backend 0 lacks to run a node, for errors. It may be nil.
+	Why func(n *ir.Node) string
+}
+
+func (o Options) why(n *ir.Node) string {
+	if o.Why == nil {
+		return ""
+	}
+	return ": " + o.Why(n)
 }
 
 // Segment is a part of a method that runs on one backend.
@@ -134,12 +143,12 @@ func (d *divider) collect(o Options) error {
 		}
 		if stateful {
 			if who &= 1; who == 0 {
-				return fmt.Errorf("%s: op %s reads or updates a state, which stays on the backend that the method is compiled for; that lacks the op, so it cannot run elsewhere",
-					n.Label(), n.Op.Name)
+				return fmt.Errorf("%s: op %s reads or updates a state, which stays on the backend that the method is compiled for, so the op cannot run elsewhere%s",
+					n.Label(), n.Op.Name, o.why(n))
 			}
 		}
 		if who == 0 {
-			return fmt.Errorf("%s: no backend runs op %s", n.Label(), n.Op.Name)
+			return fmt.Errorf("%s: no backend runs op %s%s", n.Label(), n.Op.Name, o.why(n))
 		}
 		d.unit[i] = len(d.units)
 		d.units, d.nodes, takes, d.lacks = append(d.units, u), append(d.nodes, n), append(takes, who), append(d.lacks, who&1 == 0)

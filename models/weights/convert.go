@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/rlx-go/rlx/core/diag"
@@ -17,15 +18,18 @@ import (
 const chunk = 1 << 16
 
 // Copy streams a tensor to w as element type to (F32, F16, BF16, or its own). It rounds to nearest, ties to even. Values of packed
-// types become floats. Memory use does not depend on the size of the tensor. overflowed counts the finite values that became
-// infinite. Errors match CodeMissing, CodeDType or CodeRead, or come from w.
+// types become floats. Integers and bools keep their type. Memory use does not depend on the size of the tensor. overflowed counts the finite values that became
+// infinite. Errors match CodeMissing, CodeDType, CodeTensor or CodeRead, or come from w.
 func (c *Checkpoint) Copy(w io.Writer, name string, to dtype.DType) (overflowed int64, err error) {
 	t, ok := c.find(name)
 	if !ok {
 		return 0, diag.New(CodeMissing, c.path, "tensor %q: not in the checkpoint", name)
 	}
-	if !t.DType.IsFloat() && !t.DType.IsPacked() {
-		return 0, diag.New(CodeDType, c.fileOf(t), "tensor %q: element type %s; weights may be F64, F32, F16 or BF16", name, t.Stored)
+	switch {
+	case t.DType == dtype.Invalid:
+		return 0, diag.New(CodeDType, c.fileOf(t), "tensor %q: element type %s; params may be F64, F32, F16, BF16, I64, I32, I16, I8, U32, U8 or BOOL", name, t.Stored)
+	case to != t.DType && !t.DType.IsFloat() && !t.DType.IsPacked():
+		return 0, diag.New(CodeDType, c.fileOf(t), "tensor %q: %v cannot be converted to %v; only floats are converted", name, t.DType, to)
 	}
 	if to != t.DType && to != dtype.F32 && to != dtype.F16 && to != dtype.BF16 {
 		return 0, diag.New(CodeDType, c.fileOf(t), "tensor %q: cannot be converted to %s; allowed are f32, f16 and bf16", name, to)
@@ -38,6 +42,11 @@ func (c *Checkpoint) Copy(w io.Writer, name string, to dtype.DType) (overflowed 
 		src := bufs.src[:n*size]
 		if err := safetensors.ReadAt(c.fileOf(t), t.src, src, t.start+done, CodeRead); err != nil {
 			return overflowed, err
+		}
+		if from == dtype.Bool {
+			if i := slices.IndexFunc(src, func(b byte) bool { return b > 1 }); i >= 0 {
+				return 0, diag.New(CodeTensor, c.fileOf(t), "tensor %q: element %d is the byte %d; a BOOL is 0 or 1", name, done+int64(i), src[i])
+			}
 		}
 		done += int64(len(src))
 		out := src
