@@ -337,7 +337,9 @@ func build(stored weights.Stored, src string, f compileFlags) (m *arch.Model, no
 		if err := own.Load(beside); err != nil {
 			return nil, "", err
 		}
-		switch kind, ok, _ := own.String("model_type"); {
+		switch kind, ok, err := own.String("model_type"); {
+		case err != nil:
+			return nil, "", err
 		case ok && len(family.Types) > 0 && !family.Builds(kind): // the family needs a configuration
 			return nil, "", diag.New(arch.ErrConfig, beside, "model_type is %q, which is not supported; architecture %s is built for %s", kind, family.Name, strings.Join(family.Types, ", ")).
 				WithHint("if the arithmetic is that of one of these, make a configuration that says so and give it with --model-config")
