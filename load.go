@@ -10,6 +10,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/budget"
+	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/internal/units"
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
@@ -112,7 +113,7 @@ func (s *Session) load(ctx context.Context, l *loaded) (err error) {
 	l.start = time.Now()
 	defer func() { l.took = time.Since(l.start) }()
 	for _, x := range l.pieces {
-		if err := s.model.verifyParams(x.prog); err != nil {
+		if err := ctxio.Run(ctx, "weights", func() error { return s.model.verifyParams(x.prog) }); err != nil {
 			return err
 		}
 		x.exe, err = x.backend.LoadMapped(ctx, rpc.LoadOptions{Program: x.prog, Weights: s.model.mapped(), Device: x.device.ID,

@@ -24,6 +24,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/internal/regular"
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/models/gguf"
@@ -33,6 +34,7 @@ import (
 type compileFlags struct {
 	output, arch, config, stopAfter, report string
 	weights                                 string // weights of a graph in text form
+	memory                                  string
 	seed                                    uint64
 	dtype, quantize, activations            cli.Choice
 	batch, context                          int
@@ -81,6 +83,7 @@ func compileCommand() *cli.Command {
 			fs.StringSliceVar(&f.precisions, "precision", nil, "`NAME,...` precisions that a run may choose for the operands of products; the first is the run's default (default "+strings.Join(device.Precisions(), ",")+")")
 			fs.ListVarP(&f.dump, "dump", "", "`PHASE=PATH` write the graphs after a phase as text; - is stdout (repeatable)")
 			fs.StringVar(&f.stopAfter, "stop-after", "", "`PASS` stop after this pass: "+strings.Join(pass.Names(), ", "))
+			fs.StringVar(&f.memory, "memory", "", "`SIZE` refuse to compile if more memory is needed, such as 300M or 2Gi (default what is free)")
 			fs.StringVar(&f.report, "report", "", "`PATH` for each target, write which ops were fused, rewritten or left to the reference, and why fusions were missed; - is stdout")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				for _, name := range []string{"output", "target", "fallback", "precision"} {
@@ -173,7 +176,11 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 	if gguf.Is(src) {
 		open = gguf.Open
 	}
-	ckpt, err := open(src)
+	memory, err := newMemory(f.memory)
+	if err != nil {
+		return err
+	}
+	ckpt, err := ctxio.Do(ctx, "open", func() (*weights.Checkpoint, error) { return open(src) }, func(c *weights.Checkpoint) { c.Close() })
 	if err != nil {
 		return err
 	}
@@ -197,7 +204,11 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 			return cli.Usagef("--quantize "+f.quantize.Value, "the checkpoint has no matrices whose rows are whole blocks").WithHint("leave the flag out")
 		}
 	}
-	model, cfgNote, err := build(stored, src, f)
+	var cfgNote string
+	model, err := ctxio.Do(ctx, "build", func() (m *arch.Model, err error) {
+		m, cfgNote, err = build(stored, src, f)
+		return m, err
+	}, nil)
 	if err != nil {
 		return err
 	}
@@ -206,7 +217,7 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 	for _, p := range model.Params {
 		vals.source[p.Name] = p.Source
 	}
-	j := job{compiled: compiled{start: start, model: model, config: cfgNote, stored: stored}, choices: chosen, values: vals,
+	j := job{src: src, memory: memory, compiled: compiled{start: start, model: model, config: cfgNote, stored: stored}, choices: chosen, values: vals,
 		meta: format.Meta{Model: modelName(src), Task: model.Task, Sources: digests.files}, sources: func() ([]format.Source, error) { return digests.wait(ctx) },
 		blame: func(err error) error { return badSizes(src, err) }}
 	for _, fact := range model.Facts {
@@ -225,6 +236,8 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 type job struct {
 	compiled
 	choices
+	src     string
+	memory  memory
 	values  *values
 	meta    format.Meta
 	sources func() ([]format.Source, error) // see format.Artifact
@@ -236,8 +249,11 @@ func (j *job) compile(ctx context.Context, env *cli.Env, f compileFlags) (err er
 	if len(f.targets) == 0 {
 		j.targets = takePacked(j.targets, j.model.Methods)
 	}
-	j.result, err = compile.Compile(ctx, j.model.Methods, compile.Options{Targets: j.targets, Fallbacks: j.fallbacks, StopAfter: f.stopAfter, Activations: f.activations.Value,
-		Dump: j.dumps.graph, Layout: layout, Params: j.values, Attach: attachments(j.model)})
+	j.result, err = ctxio.Do(ctx, "compile", func() (*compile.Result, error) {
+		return compile.Compile(ctx, j.model.Methods, compile.Options{Targets: j.targets, Fallbacks: j.fallbacks, StopAfter: f.stopAfter,
+			Activations: f.activations.Value, Dump: j.dumps.graph, Layout: layout, Params: j.values, Attach: attachments(j.model), Memory: j.memory})
+	}, nil)
+	err = aboutSource(j.src, err)
 	if err = withCode(ctx, err, j.blame); err == nil {
 		err = j.dumps.flush(ctx, env)
 	}
