@@ -49,6 +49,9 @@ func Write(ctx context.Context, path string, a Artifact, weights []Weight) (Info
 	if err != nil {
 		return Info{}, diag.New(CodeSource, path, "%w", err)
 	}
+	if err := atomicfile.Fits(path, w.size); err != nil {
+		return Info{}, err
+	}
 	f, err := atomicfile.CreateRegular(ctx, path)
 	if err != nil {
 		return Info{}, err
