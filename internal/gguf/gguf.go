@@ -17,7 +17,6 @@ import (
 // Bounds of a header. The largest published headers have 20 MB, mostly vocabulary.
 const (
 	maxHeader  = 512 << 20
-	maxMemory  = 1 << 30 // of the values of the metadata: a number takes 8 bytes, even if the file has a byte for it
 	maxTensors = 1 << 17
 	maxKeys    = 1 << 16
 	maxKey     = 1 << 10
@@ -25,6 +24,9 @@ const (
 	maxDims    = 4
 	maxAlign   = 1 << 20
 )
+
+// maxMemory bounds the memory for the values of the metadata: a number takes 8 bytes, even if the file has a byte for it.
+var maxMemory int64 = 1 << 30
 
 // Header is everything before the tensors' bytes.
 type Header struct {
@@ -97,7 +99,7 @@ type parser struct {
 // take counts memory for values before it is allocated.
 func (p *parser) take(bytes int64) error {
 	if p.used += bytes; p.used > maxMemory {
-		return fmt.Errorf("has metadata that takes more than %d bytes of memory, the limit", int64(maxMemory))
+		return fmt.Errorf("has metadata that takes more than %d bytes of memory, the limit", maxMemory)
 	}
 	return nil
 }
