@@ -114,3 +114,28 @@ func FuzzParse(f *testing.F) {
 		g.Verify() // must not panic; a graph may lack outputs
 	})
 }
+
+// TestLimits checks that a text is refused at the line that exceeds a limit.
+func TestLimits(t *testing.T) {
+	const text = "graph f\na = input : f32[1]\nb = input : f32[1]\nc = add a, b : f32[1]\nreturn x=c, y=a\ngraph g\na = input : f32[1]\nreturn y=a\n"
+	for _, c := range []struct {
+		limits ir.Limits
+		want   string
+	}{
+		{ir.Limits{Graphs: 1}, "line 6: has more than 1 graphs, the limit"},
+		{ir.Limits{Nodes: 2}, "line 4: c: has more than 2 nodes"},
+		{ir.Limits{Signature: 1}, "line 3: b: has more than 1 inputs"},
+		{ir.Limits{Operands: 1}, "line 4: c: has more than 1 operands"},
+		{ir.Limits{AllOperands: 1}, "line 4: c: has more than 1 operands of all nodes"},
+		{ir.Limits{Graphs: 2, Nodes: 3, Signature: 2, Operands: 2, AllOperands: 2}, ""},
+	} {
+		_, err := ir.ParseAll(text, c.limits)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want)) {
+			t.Errorf("%+v: %v; want %q", c.limits, err, c.want)
+		}
+	}
+	outputs := strings.Replace(text, "b = input", "b = const {value=1}", 1)
+	if _, err := ir.ParseAll(outputs, ir.Limits{Signature: 1}); err == nil || !strings.HasPrefix(err.Error(), "line 5: has more than 1 outputs") {
+		t.Error(err)
+	}
+}
