@@ -44,8 +44,8 @@ var mayImport = map[string][]string{
 	"core/task/text/tokenizer": {"core/diag", "internal/strictjson"},
 	"core/task/...":            {"core/task", "core/task/imaging", "core/diag", "core/dtype", "core/ir", "core/tensor"}, // the kinds
 
-	".":      {"core/code", "core/device", "core/diag", "core/dtype", "core/interp", "core/ir", "core/program", "core/task/...", "core/tensor", "format", "internal/regular", "internal/safetensors", "internal/units", "plugins/rpc"},
-	"format": {"core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag", "core/task", "internal/atomicfile", "internal/regular"},
+	".":      {"core/code", "core/device", "core/diag", "core/dtype", "core/interp", "core/ir", "core/program", "core/task/...", "core/tensor", "format", "internal/budget", "internal/ctxio", "internal/regular", "internal/safetensors", "internal/units", "plugins/rpc"},
+	"format": {"core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag", "core/task", "internal/atomicfile", "internal/ctxio", "internal/regular"},
 
 	"plugins/rpc":       {"plugins/rpc/...", "core/device", "core/target", "core/program", "core/diag", "core/dtype", "core/tensor", "core/ir", "format"},
 	"plugins/rpc/rlxv1": {},

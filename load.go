@@ -9,6 +9,8 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/internal/budget"
+	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/internal/units"
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
@@ -87,18 +89,18 @@ func (s *Session) Load(ctx context.Context, methods ...string) error {
 	for _, l := range need {
 		err := s.load(ctx, l)
 		if err == nil { // reserved now, because the first run allocates it
-			kernels := part{"kernels", l.memory()}
-			if err = about(s.model.path, s.memory.reserve(kernels)); err == nil {
+			kernels := part("kernels", l.memory())
+			if err = about(s.model.path, s.memory.b.Reserve(kernels)); err == nil {
 				parts = append(parts, kernels)
 			}
 		}
 		if err != nil {
 			s.drop(need)
-			s.memory.release(parts...)
+			s.memory.b.Release(parts...)
 			return s.changed(ctx, err)
 		}
 	}
-	s.reserved = merge(s.reserved, parts...)
+	s.reserved = budget.Merge(s.reserved, parts...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range need {
@@ -111,7 +113,7 @@ func (s *Session) load(ctx context.Context, l *loaded) (err error) {
 	l.start = time.Now()
 	defer func() { l.took = time.Since(l.start) }()
 	for _, x := range l.pieces {
-		if err := s.model.verifyParams(x.prog); err != nil {
+		if err := ctxio.Run(ctx, "weights", func() error { return s.model.verifyParams(x.prog) }); err != nil {
 			return err
 		}
 		x.exe, err = x.backend.LoadMapped(ctx, rpc.LoadOptions{Program: x.prog, Weights: s.model.mapped(), Device: x.device.ID,
@@ -146,7 +148,7 @@ func (s *Session) divide(ctx context.Context, from *program.Split) (out []*piece
 // memory returns an upper bound of the scratch memory of the kernels in bytes.
 func (l *loaded) memory() (n int64) {
 	for _, x := range l.pieces {
-		n = sum(n, x.exe.Memory())
+		n = budget.Sum(n, x.exe.Memory())
 	}
 	return n
 }
@@ -198,7 +200,7 @@ func (s *Session) choose(m *Method) (*Schedule, error) {
 }
 
 // reserve reserves memory for methods, in addition to those that are loaded, and checks that the devices have enough.
-func (s *Session) reserve(list []*loaded) ([]part, error) {
+func (s *Session) reserve(list []*loaded) ([]budget.Part, error) {
 	progs, size := []*program.Program{}, int64(0)
 	first := len(s.loaded) == 0
 	if first {
@@ -214,11 +216,11 @@ func (s *Session) reserve(list []*loaded) ([]part, error) {
 	for _, l := range list {
 		for _, x := range l.pieces {
 			p := x.prog
-			progs, arena, io = append(progs, p), sum(arena, p.ArenaSize), sum(io, p.IOSize)
+			progs, arena, io = append(progs, p), budget.Sum(arena, p.ArenaSize), budget.Sum(io, p.IOSize)
 			if most := x.info.MaxAlloc; most > 0 && p.ArenaSize > most {
 				return nil, diag.New(device.ErrMemory, "arena of "+p.Method, "has %s; backend %s allows %s", units.Bytes(p.ArenaSize), x.backend.Name(), units.Bytes(most))
 			}
-			on[x.worker] = sum(on[x.worker], sum(p.ArenaSize, p.IOSize))
+			on[x.worker] = budget.Sum(on[x.worker], budget.Sum(p.ArenaSize, p.IOSize))
 			if x.worker == s.worker {
 				continue // the device of Options.Backend counts all weights, below
 			}
@@ -228,18 +230,18 @@ func (s *Session) reserve(list []*loaded) ([]part, error) {
 		}
 	}
 	weights := s.model.Facts().Weights
-	on[s.worker] = sum(on[s.worker], weights)
+	on[s.worker] = budget.Sum(on[s.worker], weights)
 	// The host has its own copy of inputs and outputs. Each process has a copy of the programs.
-	parts := []part{{"arena", arena}, {"inputs and outputs", sum(io, io)}, {"weights", 0}, {"structure", 2 * format.StructureMemory(size, progs...)}}
+	parts := []budget.Part{part("arena", arena), part("inputs and outputs", budget.Sum(io, io)), part("weights", 0), part("structure", 2*format.StructureMemory(size, progs...))}
 	if first {
-		parts[2].bytes = weights
+		parts[2].Bytes = weights
 	}
-	if err := s.memory.reserve(parts...); err != nil {
+	if err := s.memory.b.Reserve(parts...); err != nil {
 		return nil, about(s.model.path, err)
 	}
 	for w, n := range on {
-		if need, have := n, w.device.Memory; s.memory.limit == 0 && have > 0 && need > have {
-			s.memory.release(parts...)
+		if need, have := n, w.device.Memory; !s.memory.b.Limited() && have > 0 && need > have {
+			s.memory.b.Release(parts...)
 			return nil, diag.New(device.ErrMemory, s.model.path, "needs %s of device %s:%s, which has %s", units.Bytes(need), w.backend.Name(), w.device.ID, units.Bytes(have)).
 				WithHint("a budget with a limit overrides this check")
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/internal/budget"
 	"github.com/rlx-go/rlx/internal/tinymodel"
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
@@ -37,9 +38,9 @@ func TestBudget(t *testing.T) {
 		t.Error(err)
 	}
 	wantMemory(t, "a sum beyond 2^63", b.Reserve("arena", 1<<63-1), "needs 9223372 TB")
-	free := &Budget{free: 10}
+	free := &Budget{budget.With(0, 10)}
 	wantMemory(t, "more than is free", free.Reserve("arena", 11), "10 B is free; a budget with a limit overrides")
-	if err := (&Budget{free: -1}).Reserve("arena", 1<<60); err != nil {
+	if err := (&Budget{budget.With(0, -1)}).Reserve("arena", 1<<60); err != nil {
 		t.Errorf("a system that does not tell: %v", err)
 	}
 }
@@ -64,7 +65,7 @@ func TestReserve(t *testing.T) {
 	need := 100e6 + 2*10e6 + 2*(format.MemoryPerByte*m.v.StructureSize()+2*256)
 	s := &Session{model: m, worker: &worker{backend: &rpc.Session{}}, loaded: map[string]*loaded{}}
 	allow := func(limit, free int64) error {
-		s.memory = &Budget{limit: limit, free: free}
+		s.memory = &Budget{budget.With(limit, free)}
 		_, err := s.reserve([]*loaded{{pieces: []*piece{{worker: s.worker, prog: p}}}})
 		return err
 	}
@@ -82,8 +83,8 @@ func TestReserve(t *testing.T) {
 	}
 	s.device.Memory--
 	wantMemory(t, "a byte less", allow(0, -1), "needs 110 MB of device .:0, which has 110 MB")
-	if len(s.memory.parts) != 4 || s.memory.parts[0].bytes != 0 {
-		t.Errorf("counted after all: %v", s.memory.parts)
+	if n := s.memory.b.Reserved(); n != 0 {
+		t.Errorf("%d bytes were counted after all", n)
 	}
 	p.ArenaSize, p.IOSize = 1<<62, 1<<61
 	wantMemory(t, "a sum beyond 2^63", allow(0, 1<<62), "needs 9223372 TB")

@@ -17,6 +17,7 @@ import (
 	"github.com/rlx-go/rlx/core/task/text/tokenizer"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
@@ -77,10 +78,9 @@ func hintCompile(path string, err error) {
 //
 // Errors match ErrArtifact, fs.ErrNotExist or another error of the file system, ErrMemory, or the context's cause.
 func Open(ctx context.Context, path string, o OpenOptions) (*Model, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, context.Cause(ctx)
-	}
-	v, err := format.Open(path, format.Policy{Weights: format.Lazy, MaxStructure: o.Memory.largest()})
+	v, err := ctxio.Do(ctx, "open", func() (*format.Verified, error) {
+		return format.Open(path, format.Policy{Weights: format.Lazy, MaxStructure: o.Memory.largest()})
+	}, func(v *format.Verified) { v.Close() })
 	if errors.Is(err, format.CodeOf(38)) {
 		if e, ok := errors.AsType[*diag.Error](err); ok { // with path only once
 			return nil, &diag.Error{Code: device.ErrMemory, Subject: path, Msg: e.Msg, Hint: e.Hint, Err: err}

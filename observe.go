@@ -13,10 +13,12 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/ctxio"
 )
 
 // A watcher receives the values of the steps of one run, for Request.Observe and Request.Check.
 type watcher struct {
+	ctx     context.Context // of the run
 	s       *Session
 	l       *loaded
 	x       *piece
@@ -31,7 +33,7 @@ type watcher struct {
 
 // watch returns the watcher of a run of segment x. in has the inputs of the segment, except that those in fed are on the device.
 func (s *Session) watch(ctx context.Context, l *loaded, x *piece, r Request, sizes map[string]int64, in []Tensor, fed map[int]*Resident) (*watcher, error) {
-	w := &watcher{s: s, l: l, x: x, r: r}
+	w := &watcher{ctx: ctx, s: s, l: l, x: x, r: r}
 	w.options = device.RunOptions{Profile: r.Profile, CheckNaN: r.CheckNaN}
 	if r.Observe == nil && !r.Check {
 		return w, nil
@@ -176,7 +178,11 @@ func (w *watcher) compare(s program.BoundStep) error {
 	for i, o := range s.Outs {
 		want[i] = tensor.NewArray(o.DType, o.Shape...)
 	}
-	if err := s.Node.Op.Eval(s.Node.Attrs, in, want...); err != nil {
+	err := ctxio.Run(w.ctx, "check", func() error { return s.Node.Op.Eval(s.Node.Attrs, in, want...) })
+	if w.ctx.Err() != nil {
+		return context.Cause(w.ctx)
+	}
+	if err != nil {
 		return diag.New(code.Check, w.at(s.Node.ID), "the reference refuses its operands: %w", err)
 	}
 	for i, tol := range s.Node.Op.Tol(s.Node.Attrs, staticTypes(s.In), staticTypes(s.Outs)...) {

@@ -13,6 +13,7 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/budget"
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
@@ -57,7 +58,7 @@ type Session struct {
 
 	loading  chan struct{} // holds a token while methods are loaded
 	turn     chan struct{} // holds a token while a method runs in pieces
-	reserved []part        // guarded by loading
+	reserved []budget.Part // guarded by loading
 	mu       sync.Mutex    // guards the fields below; loaded and others change only while loading is held
 	loaded   map[string]*loaded
 	others   map[string]*worker // of Options.Fallbacks, by name
@@ -186,7 +187,7 @@ func (s *Session) Close() error {
 		s.end()
 		s.loading <- struct{}{} // a concurrent Load has failed by now, or has reserved what it loaded
 		s.end()                 // ends backends that the concurrent Load started
-		s.memory.release(s.reserved...)
+		s.memory.b.Release(s.reserved...)
 		<-s.loading
 		s.model.release()
 	})

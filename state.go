@@ -44,14 +44,14 @@ type memory struct {
 
 // allocate allocates zeroed memory on the device of a backend, and reserves it in the budget.
 func (s *Session) allocate(ctx context.Context, on *worker, what string, size int64) (*memory, error) {
-	if err := s.memory.reserve(part{what, size}); err != nil {
+	if err := s.memory.Reserve(what, size); err != nil {
 		return nil, about(s.model.path, err)
 	}
 	ctx, cancel := orderly(ctx)
 	defer cancel()
 	dev, err := on.backend.MakeState(ctx, on.device.ID, size)
 	if err != nil {
-		s.memory.release(part{what, size})
+		s.memory.Release(what, size)
 		return nil, err
 	}
 	return &memory{s: s, on: on, dev: dev, what: what}, nil
@@ -62,7 +62,7 @@ func (m *memory) Close() error {
 	var err error
 	m.once.Do(func() {
 		err = m.dev.Close()
-		m.s.memory.release(part{m.what, m.dev.Size()})
+		m.s.memory.Release(m.what, m.dev.Size())
 	})
 	return err
 }

@@ -77,34 +77,18 @@ func Open(path string, p Policy) (*Verified, error) {
 
 // openRegular runs check 1. A missing file is an error in the caller's arguments, not in an artifact.
 func openRegular(path string, p Policy) (*os.File, error) {
-	st, err := os.Stat(path) // before opening, because opening a pipe would wait for a writer
-	if err == nil && !st.Mode().IsRegular() {
-		what := "a device, a pipe or a socket"
-		if st.IsDir() {
-			what = "a directory"
-		}
-		return nil, fail(1, "file", -1, "not a regular file but %s", what)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		var pe *os.PathError
-		if errors.As(err, &pe) {
-			err = pe.Err // the subject already names the path
-		}
-		return nil, diag.New(CodeMissing, "", "cannot be opened: %w", err)
-	}
-	st, err = f.Stat()
-	switch {
-	case err != nil:
-		err = diag.New(CodeMissing, "", "cannot be examined: %w", errors.Unwrap(err)) // the subject already names the path
-	case !st.Mode().IsRegular():
-		err = fail(1, "file", -1, "not a regular file")
-	case p.Unshared:
-		err = checkUnshared(path, st)
+	f, st, err := regular.Open(path)
+	if kind := (*regular.KindError)(nil); errors.As(err, &kind) {
+		return nil, fail(1, "file", -1, "not a regular file but %s", kind.Kind)
 	}
 	if err != nil {
-		f.Close()
-		return nil, err
+		return nil, diag.New(CodeMissing, "", "%w", err)
+	}
+	if p.Unshared {
+		if err := checkUnshared(path, st); err != nil {
+			f.Close()
+			return nil, err
+		}
 	}
 	return f, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/internal/atomicfile"
+	"github.com/rlx-go/rlx/internal/ctxio"
 )
 
 // Artifact has everything that Write writes except the weights. Of Meta, Methods, Opset and Precisions may be empty; they default to those of
@@ -41,9 +42,15 @@ func Write(ctx context.Context, path string, a Artifact, weights []Weight) (Info
 	if err != nil {
 		return Info{}, withSubject(err, path)
 	}
-	w, err := newWriter(a, dir)
+	w, err := ctxio.Do(ctx, "encode", func() (*writer, error) { return newWriter(a, dir) }, nil)
+	if ctx.Err() != nil {
+		return Info{}, writeError(ctx, path, err)
+	}
 	if err != nil {
 		return Info{}, diag.New(CodeSource, path, "%w", err)
+	}
+	if err := atomicfile.Fits(path, w.size); err != nil {
+		return Info{}, err
 	}
 	f, err := atomicfile.CreateRegular(ctx, path)
 	if err != nil {
@@ -56,15 +63,22 @@ func Write(ctx context.Context, path string, a Artifact, weights []Weight) (Info
 	// The disk is idle while the file is read back and hashed, so sync at the same time. Commit syncs again, at little cost.
 	synced := make(chan error, 1)
 	go func() { synced <- f.Sync() }()
-	v, err := w.readBack(f)
-	syncErr := <-synced
+	var syncErr error
+	v, err := ctxio.Do(ctx, "verify", func() (*Verified, error) {
+		v, err := w.readBack(f)
+		syncErr = <-synced
+		return v, err
+	}, nil)
+	if ctx.Err() != nil {
+		return Info{}, writeError(ctx, path, err)
+	}
 	if pe, ok := errors.AsType[*os.PathError](err); ok { // an error of the operating system, not of the contents
 		return Info{}, diag.New(atomicfile.CodeWrite, path, "what was written cannot be read back: %w", pe.Err)
 	}
 	if err != nil {
 		return Info{}, diag.New(diag.Internal, path, "what was written does not verify: %w", err)
 	}
-	if syncErr != nil || ctx.Err() != nil {
+	if syncErr != nil {
 		return Info{}, writeError(ctx, path, syncErr)
 	}
 	return Info{v.Root(), w.size}, f.Commit()

@@ -10,6 +10,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/internal/units"
 )
 
@@ -21,9 +22,9 @@ func checkCommand() *cli.Command {
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var r reading
 			r.declare(fs)
-			return func(_ context.Context, env *cli.Env, args []string) error {
+			return func(ctx context.Context, env *cli.Env, args []string) error {
 				start := time.Now()
-				v, err := r.openOne(args)
+				v, err := r.openOne(ctx, args)
 				if err != nil {
 					return err
 				}
@@ -52,7 +53,7 @@ func (r *reading) declare(fs *cli.FlagSet) {
 }
 
 // openOne opens the artifact that is the only argument.
-func (r *reading) openOne(args []string) (*format.Verified, error) {
+func (r *reading) openOne(ctx context.Context, args []string) (*format.Verified, error) {
 	if len(args) != 1 {
 		return nil, cli.Usagef("", "takes one artifact; found %d arguments", len(args))
 	}
@@ -60,7 +61,9 @@ func (r *reading) openOne(args []string) (*format.Verified, error) {
 	if !ok {
 		return nil, cli.Usagef("--memory "+r.memory, "is not a size such as 300M, 1.5G or 2Gi")
 	}
-	v, err := format.Open(args[0], format.Policy{MaxStructure: most})
+	v, err := ctxio.Do(ctx, "open", func() (*format.Verified, error) {
+		return format.Open(args[0], format.Policy{MaxStructure: most})
+	}, func(v *format.Verified) { v.Close() })
 	if errors.Is(err, format.CodeOf(38)) {
 		return nil, diag.New(device.ErrMemory, args[0], "%w", err).WithHint("--memory SIZE allows more")
 	}

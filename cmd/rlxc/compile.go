@@ -24,6 +24,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/internal/regular"
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/models/gguf"
@@ -33,6 +34,7 @@ import (
 type compileFlags struct {
 	output, arch, config, stopAfter, report string
 	weights                                 string // weights of a graph in text form
+	memory                                  string
 	seed                                    uint64
 	check                                   bool
 	dtype, quantize, activations            cli.Choice
@@ -86,6 +88,7 @@ func compileCommand() *cli.Command {
 			fs.ListVarP(&f.dump, "dump", "", "`PHASE=PATH` write the graphs after a phase as text; - is stdout (repeatable)")
 			fs.StringVar(&f.stopAfter, "stop-after", "", "`PASS` stop after this pass: "+strings.Join(pass.Names(), ", "))
 			fs.BoolVar(&f.check, "check", false, "compare every value of the compiled methods with the model's graph, by the reference, on generated inputs of the smallest sizes (very slow for large models)")
+			fs.StringVar(&f.memory, "memory", "", "`SIZE` refuse to compile if more memory is needed, such as 300M or 2Gi (default what is free)")
 			fs.StringVar(&f.report, "report", "", "`PATH` for each target, write which ops were fused, rewritten or left to the reference, and why fusions were missed; - is stdout")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				for _, name := range []string{"output", "target", "fallback", "precision"} {
@@ -183,7 +186,11 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 	if gguf.Is(src) {
 		open = gguf.Open
 	}
-	ckpt, err := open(src)
+	memory, err := newMemory(f.memory)
+	if err != nil {
+		return err
+	}
+	ckpt, err := ctxio.Do(ctx, "open", func() (*weights.Checkpoint, error) { return open(src) }, func(c *weights.Checkpoint) { c.Close() })
 	if err != nil {
 		return err
 	}
@@ -207,7 +214,11 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 			return cli.Usagef("--quantize "+f.quantize.Value, "the checkpoint has no matrices whose rows are whole blocks").WithHint("leave the flag out")
 		}
 	}
-	model, cfgNote, err := build(stored, src, f)
+	var cfgNote string
+	model, err := ctxio.Do(ctx, "build", func() (m *arch.Model, err error) {
+		m, cfgNote, err = build(stored, src, f)
+		return m, err
+	}, nil)
 	if err != nil {
 		return err
 	}
@@ -216,7 +227,7 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 	for _, p := range model.Params {
 		vals.source[p.Name] = p.Source
 	}
-	j := job{compiled: compiled{start: start, model: model, config: cfgNote, stored: stored}, choices: chosen, values: vals,
+	j := job{src: src, memory: memory, compiled: compiled{start: start, model: model, config: cfgNote, stored: stored}, choices: chosen, values: vals,
 		meta: format.Meta{Model: modelName(src), Task: model.Task, Sources: digests.files}, sources: func() ([]format.Source, error) { return digests.wait(ctx) },
 		blame: func(err error) error { return badSizes(src, err) }}
 	for _, fact := range model.Facts {
@@ -235,6 +246,8 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 type job struct {
 	compiled
 	choices
+	src     string
+	memory  memory
 	values  *values
 	meta    format.Meta
 	sources func() ([]format.Source, error) // see format.Artifact
@@ -249,8 +262,11 @@ func (j *job) compile(ctx context.Context, env *cli.Env, f compileFlags) (err er
 	if f.gaps {
 		return j.reportGaps(ctx, env, f)
 	}
-	j.result, err = compile.Compile(ctx, j.model.Methods, compile.Options{Targets: j.targets, Fallbacks: j.fallbacks, StopAfter: f.stopAfter, Activations: f.activations.Value,
-		Dump: j.dumps.graph, Layout: layout, Params: j.values, Attach: attachments(j.model)})
+	j.result, err = ctxio.Do(ctx, "compile", func() (*compile.Result, error) {
+		return compile.Compile(ctx, j.model.Methods, compile.Options{Targets: j.targets, Fallbacks: j.fallbacks, StopAfter: f.stopAfter,
+			Activations: f.activations.Value, Dump: j.dumps.graph, Layout: layout, Params: j.values, Attach: attachments(j.model), Memory: j.memory})
+	}, nil)
+	err = aboutSource(j.src, err)
 	if err = withCode(ctx, err, j.blame); err == nil {
 		err = j.dumps.flush(ctx, env)
 	}
@@ -359,7 +375,9 @@ func build(stored weights.Stored, src string, f compileFlags) (m *arch.Model, no
 		if err := own.Load(beside); err != nil {
 			return nil, "", err
 		}
-		switch kind, ok, _ := own.String("model_type"); {
+		switch kind, ok, err := own.String("model_type"); {
+		case err != nil:
+			return nil, "", err
 		case ok && len(family.Types) > 0 && !family.Builds(kind): // the family needs a configuration
 			return nil, "", diag.New(arch.ErrConfig, beside, "model_type is %q, which is not supported; architecture %s is built for %s", kind, family.Name, strings.Join(family.Types, ", ")).
 				WithHint("if the arithmetic is that of one of these, make a configuration that says so and give it with --model-config")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,11 +13,11 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
-	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/internal/regular"
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/models/weights"
@@ -54,7 +53,17 @@ func compileGraphs(ctx context.Context, env *cli.Env, src string, f compileFlags
 	if err != nil {
 		return diag.New(code.GraphText, src, "cannot be read: %w", err)
 	}
-	graphs, err := ir.ParseAll(string(text))
+	memory, err := newMemory(f.memory)
+	if err != nil {
+		return err
+	}
+	if err := memory.Reserve("graphs", parseBytes*int64(len(text))); err != nil {
+		return aboutSource(src, err)
+	}
+	graphs, err := ctxio.Do(ctx, "parse", func() ([]*ir.Graph, error) { return ir.ParseAll(string(text), textLimits) }, nil)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if err != nil {
 		return diag.New(code.GraphText, src, "%w", err).WithHint("rlxc MODEL --dump in=- prints graphs in this form")
 	}
@@ -62,16 +71,18 @@ func compileGraphs(ctx context.Context, env *cli.Env, src string, f compileFlags
 	vals := &values{infinite: map[string]int64{}}
 	digest := format.Source{Name: filepath.Base(src), Size: int64(len(text)), SHA256: sha256.Sum256(text)}
 	if f.weights != "" {
-		vals.made, err = readParams(f.weights, graphs)
+		vals.made, err = ctxio.Do(ctx, "params", func() (map[string]tensor.Tensor, error) { return readParams(f.weights, graphs, memory) }, nil)
 		model.Facts = []arch.Fact{{Name: "weights", Value: f.weights}}
 	} else {
-		vals.made, err = madeUpParams(graphs, f.seed)
+		var params []*ir.Node
+		params, err = paramsOf(graphs)
+		vals.madeUp = newMadeUp(params, f.seed)
 		model.Facts = []arch.Fact{{Name: "weights", Value: fmt.Sprintf("generated from seed %d", f.seed)}}
 	}
 	if err != nil {
 		return err
 	}
-	j := job{compiled: compiled{start: start, model: model}, choices: chosen, values: vals,
+	j := job{src: src, memory: memory, compiled: compiled{start: start, model: model}, choices: chosen, values: vals,
 		meta:  format.Meta{Model: strings.TrimSuffix(digest.Name, filepath.Ext(digest.Name)), Sources: []format.Source{digest}},
 		blame: func(err error) error { return diag.New(code.GraphText, src, "%w", err) }}
 	err = j.compile(ctx, env, f)
@@ -80,6 +91,13 @@ func compileGraphs(ctx context.Context, env *cli.Env, src string, f compileFlags
 	}
 	return reportCompiled(env, j.compiled)
 }
+
+// textLimits are those of the file format, so that a graph that cannot be written is refused before it is compiled.
+var textLimits = ir.Limits{Graphs: format.MaxMethods, Nodes: format.MaxNodes, Signature: format.MaxSignature, Operands: format.MaxOperands, AllOperands: format.MaxAllOperands}
+
+// parseBytes is the memory that parsing a graph takes, in bytes per byte of text. The shortest line of a node, such as "a=neg b:f32[]",
+// has 16 bytes, and a node takes at most 512.
+const parseBytes = 32
 
 // paramsOf returns the params of graphs. If several graphs have a param of one name, its types must be equal.
 func paramsOf(graphs []*ir.Graph) (list []*ir.Node, err error) {
@@ -99,26 +117,9 @@ func paramsOf(graphs []*ir.Graph) (list []*ir.Node, err error) {
 	return list, nil
 }
 
-// madeUpParams generates values from a seed: floats from -0.5 to 0.5, integers from 0 to 3, and random blocks.
-func madeUpParams(graphs []*ir.Graph, seed uint64) (map[string]tensor.Tensor, error) {
-	params, err := paramsOf(graphs)
-	if err != nil {
-		return nil, err
-	}
-	out, rng := map[string]tensor.Tensor{}, rand.New(rand.NewPCG(seed, 31))
-	for _, n := range params {
-		r := ir.Range{Lo: -0.5, Hi: 0.5}
-		if !n.Type.DType.IsFloat() {
-			r = ir.Range{Lo: 0, Hi: 3}
-		}
-		out[n.Name] = interp.Random(rng, n.Type, nil, r).Tensor()
-	}
-	return out, nil
-}
-
 // readParams reads the params from a checkpoint, by their names and in their types. Params of packed types are U8 there, with the bytes of
 // the blocks along the last axis: q4_0[64,2] is U8 of shape [64,36].
-func readParams(path string, graphs []*ir.Graph) (map[string]tensor.Tensor, error) {
+func readParams(path string, graphs []*ir.Graph, memory memory) (map[string]tensor.Tensor, error) {
 	params, err := paramsOf(graphs)
 	if err != nil {
 		return nil, err
@@ -137,6 +138,9 @@ func readParams(path string, graphs []*ir.Graph) (map[string]tensor.Tensor, erro
 		want := checkpointType(n.Type)
 		if !ir.TypeOf(info.DType, info.Shape...).Equal(want) {
 			return nil, diag.New(arch.ErrTensor, path, "%s is %s of shape %v; the graph wants %v", n.Name, info.Stored, info.Shape, want)
+		}
+		if err := memory.Reserve("params", info.Size); err != nil {
+			return nil, aboutSource(path, err)
 		}
 		var b bytes.Buffer
 		if _, err := ckpt.Copy(&b, n.Name, info.DType); err != nil {

@@ -31,11 +31,15 @@ func writeTensor(t *testing.T, stored string, shape []int, data []byte) string {
 
 func readX(t *testing.T, path string, typ ir.Type) ([]byte, error) {
 	t.Helper()
-	graphs, err := ir.ParseAll("graph g\nx = param : " + typ.String() + "\nreturn x=x\n")
+	graphs, err := ir.ParseAll("graph g\nx = param : " + typ.String() + "\nreturn x=x\n", textLimits)
 	if err != nil {
 		t.Fatal(err)
 	}
-	params, err := readParams(path, graphs)
+	memory, err := newMemory("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	params, err := readParams(path, graphs, memory)
 	if err == nil && (params["x"].DType != typ.DType || len(params["x"].Data) != int(typ.Bytes(nil))) {
 		t.Errorf("%v became %v of %d bytes", typ, params["x"].DType, len(params["x"].Data))
 	}

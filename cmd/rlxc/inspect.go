@@ -52,7 +52,7 @@ func inspectCommand() *cli.Command {
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f programFlags
 			f.declare(fs)
-			return func(_ context.Context, env *cli.Env, args []string) error {
+			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if len(args) == 1 {
 					args = append(args, views[0].name)
 				}
@@ -68,7 +68,7 @@ func inspectCommand() *cli.Command {
 				if chosen == nil {
 					return cli.Usagef("inspect", "%q is not a part of an artifact; allowed are %s", args[1], viewNames())
 				}
-				v, err := f.openOne(args[:1])
+				v, err := f.openOne(ctx, args[:1])
 				if err != nil {
 					return err
 				}

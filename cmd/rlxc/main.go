@@ -14,12 +14,15 @@ import (
 	_ "github.com/rlx-go/rlx/plugins/rpc" // error codes for `rlxc explain`
 )
 
-func main() {
-	cli.Main(cli.Program{
+func main() { cli.Main(commandLine()) }
+
+// commandLine returns the program and its commands.
+func commandLine() cli.Program {
+	return cli.Program{
 		Name:     "rlxc",
 		Short:    "rlxc compiles checkpoints to artifacts (.rlx) and inspects artifacts.",
 		Default:  "compile",
 		Commands: []*cli.Command{compileCommand(), inspectCommand(), planCommand(), checkCommand()},
 		Versions: []cli.Version{{Name: "artifact format", Version: fmt.Sprintf("%d.%d", format.Major, format.Minor)}},
-	})
+	}
 }

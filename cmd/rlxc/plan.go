@@ -24,14 +24,14 @@ func planCommand() *cli.Command {
 			f.declare(fs)
 			fs.ChoiceVar(&picture, "view", "what to print to stdout", "text", "svg", "html")
 			top := fs.Int("top", 10, "`N` how many of the largest tensors to list")
-			return func(_ context.Context, env *cli.Env, args []string) error {
+			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if *top < 0 {
 					return cli.Usagef("--top", "%d tensors; allowed are 0 and more", *top)
 				}
 				if env.JSON && picture.Value != "text" {
 					return cli.Usagef("--view "+picture.Value, "cannot be combined with --json")
 				}
-				v, err := f.openOne(args)
+				v, err := f.openOne(ctx, args)
 				if err != nil {
 					return err
 				}

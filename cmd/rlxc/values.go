@@ -17,6 +17,7 @@ type values struct {
 	stored weights.Stored
 	source map[string]string        // param -> tensor of the checkpoint
 	made   map[string]tensor.Tensor // params that are in memory, by name
+	madeUp *madeUp                  // generates params; may be nil
 	bar    *cli.Progress            // counts bytes of weights written
 
 	mu       sync.Mutex
@@ -28,6 +29,9 @@ type values struct {
 func (v *values) Param(name string) (*tensor.Array, error) {
 	if t, ok := v.made[name]; ok {
 		return t.Array(), nil
+	}
+	if v.madeUp != nil {
+		return v.madeUp.array(v.madeUp.params[name]), nil
 	}
 	var b bytes.Buffer
 	if err := v.copy(&b, name); err != nil {
@@ -42,6 +46,9 @@ func (v *values) copy(to io.Writer, name string) error {
 	if t, ok := v.made[name]; ok {
 		_, err := to.Write(t.Data)
 		return err
+	}
+	if v.madeUp != nil {
+		return v.madeUp.copy(to, v.madeUp.params[name])
 	}
 	n, err := v.stored.WriteTo(to, v.source[name])
 	if n > 0 {

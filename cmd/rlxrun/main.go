@@ -13,12 +13,15 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
-func main() {
-	cli.Main(cli.Program{
+func main() { cli.Main(commandLine()) }
+
+// commandLine returns the program and its commands.
+func commandLine() cli.Program {
+	return cli.Program{
 		Name:     "rlxrun",
 		Short:    "rlxrun runs compiled models (.rlx) on a backend.",
 		Default:  "run",
 		Commands: []*cli.Command{runCommand(), serveCommand(), benchCommand(), devicesCommand(), pluginsCommand(), installCommand(), verifyCommand(), removeCommand(), describeCommand(), testCommand(), vectorsCommand(), tokenizeCommand(), detokenizeCommand()},
 		Versions: []cli.Version{{Name: "artifact format", Version: fmt.Sprintf("%d.%d", format.Major, format.Minor)}, {Name: "backend protocol", Version: fmt.Sprint(rpc.Version)}},
-	})
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/ctxio"
 )
 
 // runFlags are the flags of `rlxrun run`.
@@ -91,7 +92,7 @@ type job interface {
 // execute does what the flags request. It checks as much as possible before the model runs, and writes nothing until everything has succeeded.
 func (s *session) execute(ctx context.Context, f *runFlags) error {
 	s.files = f.state
-	j, err := newJob(ctx, s, f)
+	j, err := ctxio.Do(ctx, "inputs", func() (job, error) { return newJob(ctx, s, f) }, nil)
 	if err != nil {
 		return err
 	}

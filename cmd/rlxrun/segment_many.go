@@ -23,6 +23,7 @@ import (
 	"github.com/rlx-go/rlx/core/task/imaging"
 	"github.com/rlx-go/rlx/core/task/segment"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/internal/regular"
 )
 
@@ -258,7 +259,7 @@ func (j *manyJob) run(ctx context.Context, s *session) (map[string]product, erro
 	for i, path := range j.images {
 		end, err := j.one(ctx, s, path, filepath.Join(j.dir, filepath.Base(path)))
 		if err != nil {
-			if !ofImage(err) {
+			if ctx.Err() != nil || !ofImage(err) {
 				return nil, err
 			}
 			end = imageEnd{Image: path, State: "failed", Error: err.Error()}
@@ -288,10 +289,10 @@ func (j *manyJob) one(ctx context.Context, s *session, path, dir string) (end im
 	end = imageEnd{Image: path, State: "done"}
 	rec := record{Image: filepath.Base(path)}
 	if path != "-" {
-		if rec.Key, err = j.key(s, path); err != nil {
+		if rec.Key, err = j.key(ctx, s, path); err != nil {
 			return end, err
 		}
-		if old, ok := done(dir, rec.Key); ok {
+		if old, ok := done(dir, rec.Key); ok && rec.Key != "" {
 			end.State, end.Masks, end.Dropped = "skipped", len(old.Masks)+len(old.All), old.Dropped
 			return end, nil
 		}
@@ -359,20 +360,30 @@ func (j *manyJob) one(ctx context.Context, s *session, path, dir string) (end im
 	return end, err
 }
 
-// key identifies what the masks of an image depend on: the model, the image's bytes and the request.
-func (j *manyJob) key(s *session, path string) (string, error) {
-	f, err := os.Open(path)
+// key identifies what the masks of an image depend on: the model, the image's bytes and the request. Images of a folder must be regular
+// files. A single image may also be a pipe, which cannot be read twice and has no key.
+func (j *manyJob) key(ctx context.Context, s *session, path string) (string, error) {
+	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() && j.flags.folder == "" {
+		return "", nil
+	}
+	f, st, err := regular.Open(path)
 	if err != nil {
-		return "", diag.New(imaging.CodeImage, path, "cannot be opened: %w", unpath(err))
+		return "", diag.New(imaging.CodeImage, path, "%w", err)
 	}
 	defer f.Close()
+	if st.Size() > imaging.MaxFile {
+		return "", diag.New(imaging.CodeImage, path, "has %d bytes; at most %d are allowed", st.Size(), imaging.MaxFile)
+	}
 	h := sha256.New()
 	asked, err := json.Marshal([]any{s.model.Facts().Identity, s.host.Precision(), j.prompts, j.flags.mask, j.all})
 	if err != nil {
 		return "", err
 	}
 	h.Write(asked)
-	if _, err := io.Copy(h, f); err != nil {
+	switch _, err := io.Copy(h, io.LimitReader(ctxio.NewReader(ctx, f), imaging.MaxFile)); {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case err != nil:
 		return "", diag.New(imaging.CodeImage, path, "cannot be read: %w", unpath(err))
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil

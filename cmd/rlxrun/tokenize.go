@@ -39,7 +39,7 @@ written in the text become their ids.`,
 				if err != nil {
 					return err
 				}
-				ids, err := t.Encode(in, !*plain)
+				ids, err := ctxio.Do(ctx, "tokenize", func() ([]int, error) { return t.Encode(in, !*plain) }, nil)
 				if err != nil {
 					return subject(err, "stdin")
 				}
@@ -118,15 +118,19 @@ func openTokenizer(ctx context.Context, path string) (*rlx.Tokenizer, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer m.Close()
-		return m.Tokenizer()
+		return ctxio.Do(ctx, "tokenizer", func() (*rlx.Tokenizer, error) {
+			defer m.Close()
+			return m.Tokenizer()
+		}, nil)
 	}
-	doc, err := regular.ReadFile(path, tokenizer.MaxFile)
-	if err != nil {
-		return nil, diag.New(tokenizer.CodeFile, path, "%w", err)
-	}
-	t, err := tokenizer.Parse(doc)
-	return t, subject(err, path)
+	return ctxio.Do(ctx, "tokenizer", func() (*rlx.Tokenizer, error) {
+		doc, err := regular.ReadFile(path, tokenizer.MaxFile)
+		if err != nil {
+			return nil, diag.New(tokenizer.CodeFile, path, "%w", err)
+		}
+		t, err := tokenizer.Parse(doc)
+		return t, subject(err, path)
+	}, nil)
 }
 
 // subject sets the subject of an error if the package that made it could not know the subject.

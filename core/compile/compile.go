@@ -34,6 +34,8 @@ type Options struct {
 	StopAfter string
 	// Activations says how products with packed weights read their activations: op.ActivationsF32 (the default) or op.ActivationsQ8.
 	Activations string
+	// Memory, if not nil, is asked before constants are computed; see pass.Memory.
+	Memory pass.Memory
 }
 
 // Weight is a tensor that programs read.
@@ -88,7 +90,7 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 		}
 		var shared pass.Shared
 		for _, t := range o.Targets {
-			po := pass.Options{Params: o.Params, StopAfter: o.StopAfter, Activations: o.Activations, Shared: &shared, Stop: stop}
+			po := pass.Options{Params: o.Params, StopAfter: o.StopAfter, Activations: o.Activations, Shared: &shared, Stop: stop, Memory: o.Memory}
 			var dump func(of, phase string, at *ir.Graph)
 			if o.Dump != nil {
 				dump = func(of, phase string, at *ir.Graph) { o.Dump(g.Name, of, phase, at) }

@@ -1,23 +1,44 @@
 package ir
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 )
 
+// Limits bound what ParseAll accepts. A graph beyond a limit is refused at the line that exceeds it. 0 means no limit.
+type Limits struct {
+	Graphs      int
+	Nodes       int // of a graph
+	Signature   int // inputs, or outputs, of a graph
+	Operands    int // of a node
+	AllOperands int // of a graph
+}
+
+// check returns an error if there are more than most.
+func check(n, most int, what string) error {
+	if most > 0 && n > most {
+		return fmt.Errorf("has more than %d %s, the limit", most, what)
+	}
+	return nil
+}
+
 // Parse parses the text form that Graph.String returns. It skips blank lines and lines that begin with #. It infers the type of every node again and
 // returns an error if the written type differs. Errors begin with the line number.
-func Parse(text string) (*Graph, error) {
-	p := parser{g: &Graph{exact: true}, names: map[string]*Node{}}
-	for i, line := range strings.Split(text, "\n") {
+func Parse(text string) (*Graph, error) { return parse(strings.Split(text, "\n"), 0, Limits{}) }
+
+// parse parses the lines of a graph, of which the first is line number before+1.
+func parse(lines []string, before int, l Limits) (*Graph, error) {
+	p := parser{g: &Graph{exact: true}, names: map[string]*Node{}, limits: l}
+	for i, line := range lines {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
 		}
 		if err := p.line(line); err != nil {
-			return nil, fmt.Errorf("line %d: %w", i+1, err)
+			return nil, fmt.Errorf("line %d: %w", before+i+1, err)
 		}
 	}
 	p.g.exact = false
@@ -25,23 +46,27 @@ func Parse(text string) (*Graph, error) {
 }
 
 // ParseAll parses several graphs. Each begins with a line "graph NAME", and the names must be distinct.
-func ParseAll(text string) (graphs []*Graph, err error) {
+func ParseAll(text string, l Limits) (graphs []*Graph, err error) {
 	lines := strings.Split(text, "\n")
-	begin := -1
+	begin, names := -1, map[string]bool{}
 	flush := func(end int) error {
 		if begin < 0 {
 			return nil
 		}
-		g, err := Parse(strings.Repeat("\n", begin) + strings.Join(lines[begin:end], "\n"))
+		if err := check(len(graphs)+1, l.Graphs, "graphs"); err != nil {
+			return fmt.Errorf("line %d: %w", begin+1, err)
+		}
+		g, err := parse(lines[begin:end], begin, l)
 		if err != nil {
 			return err
 		}
 		if len(g.Outputs) == 0 {
 			return fmt.Errorf("line %d: graph %s returns nothing", begin+1, g.Name)
 		}
-		if slices.ContainsFunc(graphs, func(o *Graph) bool { return o.Name == g.Name }) {
+		if names[g.Name] {
 			return fmt.Errorf("line %d: there is a graph %s already", begin+1, g.Name)
 		}
+		names[g.Name] = true
 		graphs = append(graphs, g)
 		return nil
 	}
@@ -69,6 +94,9 @@ type parser struct {
 	g        *Graph
 	names    map[string]*Node
 	returned bool
+	limits   Limits
+
+	inputs, operands int // so far
 }
 
 func (p *parser) line(s string) error {
@@ -117,6 +145,9 @@ func (p *parser) outputs(s string) error {
 			return fmt.Errorf("return: %w", err)
 		}
 		p.g.Return(name, n)
+		if err := check(len(p.g.Outputs), p.limits.Signature, "outputs"); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -169,6 +200,10 @@ func (p *parser) node(s string) error {
 				return fmt.Errorf("%s: unknown operand %q", label, strings.TrimSpace(o))
 			}
 			in = append(in, x)
+			p.operands++
+			if err := cmp.Or(check(len(in), p.limits.Operands, "operands"), check(p.operands, p.limits.AllOperands, "operands of all nodes")); err != nil {
+				return fmt.Errorf("%s: %w", label, err)
+			}
 		}
 	}
 	if len(types) != len(labels) {
@@ -186,6 +221,12 @@ func (p *parser) node(s string) error {
 	if p.g.err != nil {
 		return fmt.Errorf("%s: %w", label, p.g.err)
 	}
+	if def.Name == "input" {
+		p.inputs++
+	}
+	if err := cmp.Or(check(p.inputs, p.limits.Signature, "inputs"), check(len(p.g.Nodes), p.limits.Nodes, "nodes")); err != nil {
+		return fmt.Errorf("%s: %w", label, err)
+	}
 	for k, n := range values {
 		if !n.Type.Equal(types[k]) {
 			return fmt.Errorf("%s: type is written as %v, inferred is %v", labels[k], types[k], n.Type)
@@ -201,6 +242,9 @@ func (p *parser) node(s string) error {
 // labels parses a list of new labels.
 func (p *parser) labels(s string) ([]string, error) {
 	labels := strings.Split(s, ",")
+	if err := check(len(labels), MaxResults, "results"); err != nil {
+		return nil, err
+	}
 	for k, l := range labels {
 		l = strings.TrimSpace(l)
 		if labels[k] = l; p.names[l] != nil || slices.Contains(labels[:k], l) {
@@ -227,6 +271,9 @@ func parseTypes(s string) ([]Type, error) {
 			return nil, err
 		}
 		types = append(types, t)
+		if err := check(len(types), MaxResults, "types"); err != nil {
+			return nil, err
+		}
 		rest := strings.TrimSpace(s[len(part):])
 		if rest == "" {
 			return types, nil
@@ -236,6 +283,9 @@ func parseTypes(s string) ([]Type, error) {
 		}
 	}
 }
+
+// maxAttrs bounds the attributes of a node. No op has more.
+const maxAttrs = 64
 
 // parseAttrs parses a list of attributes, such as a=1, b=[2,3], c="x, y".
 func parseAttrs(s string) ([]Attr, error) {
@@ -251,6 +301,9 @@ func parseAttrs(s string) ([]Attr, error) {
 			return nil, fmt.Errorf("attribute %s: %w", name, err)
 		}
 		list = append(list, Attr{strings.TrimSpace(name), v})
+		if err := check(len(list), maxAttrs, "attributes"); err != nil {
+			return nil, err
+		}
 		s = strings.TrimPrefix(rest[end:], ",")
 	}
 	return list, nil

@@ -67,7 +67,7 @@ func TestText(t *testing.T) {
 // TestParseAll checks parsing several graphs of a file. Errors have the line numbers of the file.
 func TestParseAll(t *testing.T) {
 	one, two := "# first\n\ngraph one\nx = input : f32[2]\ny = neg x : f32[2]\nreturn y=y\n", "graph two\nsym N = 1..4\nx = input : f32[N]\nreturn y=x\n"
-	gs, err := ir.ParseAll(one + "\n# second\n" + two)
+	gs, err := ir.ParseAll(one+"\n# second\n"+two, ir.Limits{})
 	if err != nil || len(gs) != 2 || gs[0].Name != "one" || gs[1].Name != "two" || len(gs[1].Syms) != 1 {
 		t.Fatal(gs, err)
 	}
@@ -79,7 +79,7 @@ func TestParseAll(t *testing.T) {
 		one + "graph two\nx = input : f32[2]\n": "line 7: graph two returns nothing",
 		one + "x = input : f32[2]":              "line 7: text after return",
 	} {
-		if _, err := ir.ParseAll(text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ir.ParseAll(text, ir.Limits{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v; want %q", text, err, want)
 		}
 	}
@@ -92,7 +92,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if all, err := ir.ParseAll(text); err == nil {
+		if all, err := ir.ParseAll(text, ir.Limits{}); err == nil {
 			for _, g := range all {
 				if len(g.Outputs) == 0 || g.Name == "" {
 					t.Fatalf("graph %q returns %d values", g.Name, len(g.Outputs))
@@ -113,4 +113,29 @@ func FuzzParse(f *testing.F) {
 		}
 		g.Verify() // must not panic; a graph may lack outputs
 	})
+}
+
+// TestLimits checks that a text is refused at the line that exceeds a limit.
+func TestLimits(t *testing.T) {
+	const text = "graph f\na = input : f32[1]\nb = input : f32[1]\nc = add a, b : f32[1]\nreturn x=c, y=a\ngraph g\na = input : f32[1]\nreturn y=a\n"
+	for _, c := range []struct {
+		limits ir.Limits
+		want   string
+	}{
+		{ir.Limits{Graphs: 1}, "line 6: has more than 1 graphs, the limit"},
+		{ir.Limits{Nodes: 2}, "line 4: c: has more than 2 nodes"},
+		{ir.Limits{Signature: 1}, "line 3: b: has more than 1 inputs"},
+		{ir.Limits{Operands: 1}, "line 4: c: has more than 1 operands"},
+		{ir.Limits{AllOperands: 1}, "line 4: c: has more than 1 operands of all nodes"},
+		{ir.Limits{Graphs: 2, Nodes: 3, Signature: 2, Operands: 2, AllOperands: 2}, ""},
+	} {
+		_, err := ir.ParseAll(text, c.limits)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want)) {
+			t.Errorf("%+v: %v; want %q", c.limits, err, c.want)
+		}
+	}
+	outputs := strings.Replace(text, "b = input", "b = const {value=1}", 1)
+	if _, err := ir.ParseAll(outputs, ir.Limits{Signature: 1}); err == nil || !strings.HasPrefix(err.Error(), "line 5: has more than 1 outputs") {
+		t.Error(err)
+	}
 }

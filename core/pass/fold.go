@@ -38,12 +38,20 @@ func fold(c *context, g *ir.Graph) (*ir.Graph, error) {
 	for _, o := range g.Outputs {
 		needed[o.Node.ID] = true
 	}
+	defer func() { c.release(folding, f.reserved) }()
 	return c.rebuild(g, func(out *ir.Graph, n *ir.Node) *ir.Node {
 		if !f.known[n.ID] || !needed[n.ID] || isLeaf(n) || isParamView(n) {
 			return nil
 		}
 		by, _ := n.Maker()
 		v, err := f.value(n)
+		if err == nil {
+			f.refused = c.reserve(stores, n.Type.Bytes(nil))
+		}
+		if f.refused != nil {
+			out.Fail(f.refused)
+			return nil
+		}
 		if err != nil {
 			f.c.missed(by.Op.Name, n, err.Error())
 			return nil
@@ -61,6 +69,9 @@ type folder struct {
 	c      *context
 	known  []bool
 	values map[*ir.Node]*tensor.Array // values of params and results
+
+	reserved int64 // bytes of memory for values
+	refused  error // of reserving more, or of a compilation that is stopped
 }
 
 // canKnow reports whether a node can be folded. It must be called for the operands first. A tuple node stands for its results.
@@ -97,6 +108,9 @@ func (f *folder) value(n *ir.Node) (*tensor.Array, error) {
 	}
 	by, result := n.Maker()
 	results, err := f.compute(by)
+	if f.refused != nil {
+		return nil, f.refused
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", n.Label(), err)
 	}
@@ -106,8 +120,26 @@ func (f *folder) value(n *ir.Node) (*tensor.Array, error) {
 	return results[result], nil
 }
 
+// reserve reserves memory for the results of n and for computing them. It includes an encoded copy of a param.
+func (f *folder) reserve(n *ir.Node) error {
+	_, bytes := n.EvalMemory()
+	for _, t := range n.ResultTypes() {
+		bytes += tensor.ArrayBytes(t.DType, n.Graph.Syms.MaxElems(t))
+		if n.Is(op.ParamDef) {
+			bytes += t.Bytes(nil)
+		}
+	}
+	if f.refused = f.c.reserve(folding, bytes); f.refused == nil {
+		f.reserved += bytes
+	}
+	return f.refused
+}
+
 func (f *folder) compute(n *ir.Node) ([]*tensor.Array, error) {
 	if n.Is(op.ParamDef) {
+		if err := f.reserve(n); err != nil {
+			return nil, err
+		}
 		if t, ok := f.c.report.Folded[n.Name]; ok {
 			return []*tensor.Array{t.Array()}, nil
 		}
@@ -120,6 +152,9 @@ func (f *folder) compute(n *ir.Node) ([]*tensor.Array, error) {
 		if in[i], err = f.value(x); err != nil {
 			return nil, err
 		}
+	}
+	if err := f.reserve(n); err != nil {
+		return nil, err
 	}
 	types := n.ResultTypes()
 	out := make([]*tensor.Array, len(types))

@@ -1,6 +1,8 @@
 package pass
 
 import (
+	"cmp"
+
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
@@ -18,6 +20,12 @@ func materialize(c *context, g *ir.Graph) (*ir.Graph, error) {
 			}
 			return nil
 		}
+		arrays, own := n.EvalMemory()
+		if err := cmp.Or(c.reserve(folding, arrays+own), c.reserve(stores, n.Type.Bytes(nil))); err != nil {
+			out.Fail(err)
+			return nil
+		}
+		defer c.release(folding, arrays+own)
 		v := tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(nil)...)
 		if err := n.Op.Eval(n.Attrs, nil, v); err != nil {
 			out.Fail(err)

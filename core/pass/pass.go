@@ -33,6 +33,8 @@ type Options struct {
 	Stop      func() error                   // called before each pass; an error ends Run; may be nil
 	Shared    *Shared                        // shares results between calls for several targets; may be nil
 
+	Memory Memory // reserves memory before constants are computed; may be nil
+
 	Activations string // op.ActivationsQ8 lets products with packed weights round their activations, if the target has a kernel for that
 
 	// Elsewhere reports whether another target runs a node. If this target cannot run such a node, it stays as it is. Any other node that
@@ -40,6 +42,13 @@ type Options struct {
 	Elsewhere func(n *ir.Node) bool
 	// Keep leaves every node that the target cannot run as it is; Lacks lists them. It is used together with StopAfter.
 	Keep bool
+}
+
+// Memory limits the memory for values that are known at compile time. Memory is reserved before it is allocated. An error of Reserve ends
+// Run.
+type Memory interface {
+	Reserve(what string, bytes int64) error
+	Release(what string, bytes int64)
 }
 
 // Site is a node at which a rule fired, or at which it matched but did not fire.
@@ -113,10 +122,38 @@ type context struct {
 	report *Report
 	index  paramIndex
 
+	memory Memory       // may be nil
+	stop   func() error // may be nil
+
 	activations string                // see Options.Activations
 	elsewhere   func(n *ir.Node) bool // see Options.Elsewhere
 	keep        bool                  // see Options.Keep
 }
+
+// reserve reserves memory for computing constants, and checks whether to stop.
+func (c *context) reserve(what string, bytes int64) error {
+	if c.stop != nil {
+		if err := c.stop(); err != nil {
+			return err
+		}
+	}
+	if c.memory == nil {
+		return nil
+	}
+	return c.memory.Reserve(what, bytes)
+}
+
+func (c *context) release(what string, bytes int64) {
+	if c.memory != nil {
+		c.memory.Release(what, bytes)
+	}
+}
+
+// What memory is reserved for, in errors: values while they are computed, and those that the artifact gets.
+const (
+	folding = "constant folding"
+	stores  = "folded constants"
+)
 
 // count adds one to the entry of an op in a list that is sorted by op.
 func count(list []OpCount, op string) []OpCount {

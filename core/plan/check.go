@@ -98,6 +98,7 @@ func (p Plan) content(v int) int {
 type checker struct {
 	p       Plan
 	segs    []segment
+	put     []segment // room for the segments of a write
 	written []bool
 }
 
@@ -154,20 +155,21 @@ func (c *checker) write(v int, reads []int) error {
 		return nil
 	}
 	start, end := c.p.Offsets[v], c.p.Offsets[v]+val.Size
-	kept := make([]segment, 0, len(c.segs)+2)
-	for _, s := range c.segs {
-		if s.end <= start || s.start >= end {
-			kept = append(kept, s)
-			continue
-		}
-		if s.start < start {
-			kept = append(kept, segment{s.start, start, s.owner})
-		}
-		if s.end > end {
-			kept = append(kept, segment{end, s.end, s.owner})
+	// Replace the segments that v overlaps by v and what is left of the first and the last of them.
+	first, _ := slices.BinarySearchFunc(c.segs, start, func(s segment, at int64) int { return cmp.Compare(s.end, at+1) })
+	next := first
+	put := c.put[:0]
+	for ; next < len(c.segs) && c.segs[next].start < end; next++ {
+		if s := c.segs[next]; s.start < start {
+			put = append(put, segment{s.start, start, s.owner})
 		}
 	}
-	i, _ := slices.BinarySearchFunc(kept, start, func(s segment, at int64) int { return cmp.Compare(s.start, at) })
-	c.segs = slices.Insert(kept, i, segment{start, end, v})
+	put = append(put, segment{start, end, v})
+	if next > first {
+		if s := c.segs[next-1]; s.end > end {
+			put = append(put, segment{end, s.end, s.owner})
+		}
+	}
+	c.segs, c.put = slices.Replace(c.segs, first, next, put...), put
 	return nil
 }

@@ -40,10 +40,22 @@ func Decode(dst []float32, d dtype.DType, src []byte) {
 }
 
 // Random fills b with random blocks. The bits come from next; scales are such that values lie between about -2 and 2.
-func Random(b []byte, d dtype.DType, next func() uint32) {
+func Random(b []byte, d dtype.DType, next func() uint32) { RandomPiece(b, d, next, next) }
+
+// RandomDraws returns how many random numbers Random takes for n blocks: first those for their bytes, then those for their scales.
+func RandomDraws(d dtype.DType, n int64) (bytes, scales int64) {
+	scales = int64(len(formatOf(d).halves))
+	if d == dtype.Q8_K {
+		scales++
+	}
+	return n * int64(d.Size()), n * scales
+}
+
+// RandomPiece is Random for some blocks of a tensor. bytes and scales return the random numbers from the first ones of these blocks on.
+func RandomPiece(b []byte, d dtype.DType, bytes, next func() uint32) {
 	f, size := formatOf(d), d.Size()
 	for i := range b {
-		b[i] = byte(next())
+		b[i] = byte(bytes())
 	}
 	most := float32(2) / float32(scaleSteps(d))
 	scale := func() float32 { return (float32(next()>>8)/(1<<23) - 1) * most }

@@ -216,3 +216,12 @@ func fail(path string, err error) error {
 	}
 	return diag.New(CodeWrite, path, "cannot be written: %w", err)
 }
+
+// Fits returns an error if a new file of size bytes at path would not fit the file system. Without the check, a large file would first fill
+// the disk.
+func Fits(path string, size int64) error {
+	if free, ok := freeSpace(Target(path)); ok && size > free {
+		return diag.New(CodeWrite, path, "would have %d bytes; the file system has %d left", size, free)
+	}
+	return nil
+}

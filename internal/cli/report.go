@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/ctxio"
 )
 
 // CodeHost is the code of the error on a machine that the commands do not support.
@@ -118,8 +119,12 @@ func (e *Env) report(ctx context.Context, err error, helpFor string) int {
 // catch turns a panic into an internal error. Go's own exit status for a panic, 2, means a usage error here.
 func catch(env *Env, status *int) {
 	if r := recover(); r != nil {
+		stack := debug.Stack()
+		if p, ok := r.(*ctxio.Panic); ok {
+			stack = p.Stack
+		}
 		*status = env.report(context.Background(), diag.New(diag.Internal, "", "%v", r).WithHint("please report this, with the command"), "")
-		fmt.Fprintf(env.Stderr, "%s", debug.Stack())
+		fmt.Fprintf(env.Stderr, "%s", stack)
 	}
 }
 

@@ -25,6 +25,9 @@ const (
 	maxAlign   = 1 << 20
 )
 
+// maxMemory bounds the memory for the values of the metadata: a number takes 8 bytes, even if the file has a byte for it.
+var maxMemory int64 = 1 << 30
+
 // Header is everything before the tensors' bytes.
 type Header struct {
 	Version int
@@ -90,6 +93,15 @@ type parser struct {
 	r    *bufio.Reader
 	left int64 // upper bound of the remaining bytes of the header
 	at   int64
+	used int64 // bytes of memory for values
+}
+
+// take counts memory for values before it is allocated.
+func (p *parser) take(bytes int64) error {
+	if p.used += bytes; p.used > maxMemory {
+		return fmt.Errorf("has metadata that takes more than %d bytes of memory, the limit", maxMemory)
+	}
+	return nil
 }
 
 func (p *parser) bytes(b []byte) error {
@@ -123,6 +135,9 @@ func (p *parser) count(what string, least, most int64) (int64, error) {
 func (p *parser) string(what string, most int64) (string, error) {
 	n, err := p.count("bytes of "+what, 1, most)
 	if err != nil {
+		return "", err
+	}
+	if err := p.take(n); err != nil {
 		return "", err
 	}
 	b := make([]byte, n)
@@ -300,6 +315,9 @@ func (p *parser) value() (any, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := p.take(16 * n); err != nil {
+			return nil, err
+		}
 		out := make([]string, n)
 		for i := range out {
 			if out[i], err = p.string("text", maxHeader); err != nil {
@@ -313,6 +331,9 @@ func (p *parser) value() (any, error) {
 	}
 	n, err := p.count("numbers", int64(sizes[kind]), maxHeader/8)
 	if err != nil {
+		return nil, err
+	}
+	if err := p.take(8 * n); err != nil {
 		return nil, err
 	}
 	return p.array(kind, n)

@@ -106,20 +106,56 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// FuzzParse looks for files that make Parse panic or allocate much more than their size, and for accepted tensors outside the file.
+// FuzzParse looks for files that make Parse panic or allocate much more than their size, and for accepted tensors that overlap, lie outside
+// the file or have parts of blocks.
 func FuzzParse(f *testing.F) {
 	f.Add(sample)
 	f.Add(gguftest.File(2, nil))
 	f.Add(gguftest.File(3, gguftest.Meta{"general.alignment", uint32(64)}, gguftest.T("x", 0, make([]byte, 4))))
+	f.Add(gguftest.File(2, gguftest.Meta{"general.alignment", uint32(64)}, gguftest.T("a", 0, make([]byte, 64), 4, 4), gguftest.T("b", 8, make([]byte, 68), 2, 32)))
+	for _, kind := range []uint32{0, 1, 6, 7, 8, 9, 12, 13} { // a value of each kind that claims a large count
+		b := gguftest.File(3, gguftest.Meta{"k", "v"})
+		b = append(b[:4+4+8+8+8+1], binary.LittleEndian.AppendUint32(nil, kind)...)
+		f.Add(append(b, bytes.Repeat([]byte{0xff}, 24)...))
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, err := parse(b)
 		if err != nil {
 			return
 		}
+		at := int64(0)
 		for _, x := range h.Tensors {
-			if x.Offset < 0 || x.Size < 0 || x.Offset > int64(len(b)) || x.Size > int64(len(b))-x.Offset {
-				t.Fatalf("tensor %q has %d bytes at %d of %d", x.Name, x.Size, x.Offset, len(b))
+			if x.Offset < at || x.Size < 0 || x.Offset > int64(len(b)) || x.Size > int64(len(b))-x.Offset {
+				t.Fatalf("tensor %q has %d bytes at %d of %d; the one before it ends at %d", x.Name, x.Size, x.Offset, len(b), at)
+			}
+			at = x.Offset + x.Size
+			values := int64(1)
+			for _, d := range x.Dims {
+				values *= d
+			}
+			if n := x.Type.Values(); n < 1 || values < 1 || values%n != 0 {
+				t.Fatalf("tensor %q has dims %v in blocks of %d", x.Name, x.Dims, n)
 			}
 		}
 	})
+}
+
+// TestMetadataMemory checks that small numbers, which become larger in memory, count with that size.
+func TestMetadataMemory(t *testing.T) {
+	const n = 1 << 10
+	defer gguf.SetMaxMemory(3*8*n - 1)()
+	b := []byte("GGUF\x03\x00\x00\x00")
+	b = binary.LittleEndian.AppendUint64(b, 0)
+	b = binary.LittleEndian.AppendUint64(b, 3)
+	for _, key := range []string{"a", "b", "c"} {
+		b = binary.LittleEndian.AppendUint64(b, 1)
+		b = append(b, key...)
+		b = binary.LittleEndian.AppendUint32(b, 9)
+		b = binary.LittleEndian.AppendUint32(b, 0)
+		b = binary.LittleEndian.AppendUint64(b, n)
+		b = append(b, make([]byte, n)...)
+	}
+	if _, err := parse(b); err == nil || !strings.Contains(err.Error(), "bytes of memory") {
+		t.Error(err)
+	}
 }

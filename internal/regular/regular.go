@@ -78,8 +78,13 @@ func check(st fs.FileInfo) error {
 	case m&fs.ModeSocket != 0:
 		what = "a socket"
 	}
-	return fmt.Errorf("is not a regular file but %s", what)
+	return &KindError{what}
 }
+
+// KindError is the error for a file that is not regular.
+type KindError struct{ Kind string } // such as "a named pipe"
+
+func (e *KindError) Error() string { return "is not a regular file but " + e.Kind }
 
 // cause removes the path from an error of package os.
 func cause(err error) error {

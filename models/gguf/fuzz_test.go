@@ -2,6 +2,7 @@ package gguf_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,7 +10,9 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/task/text/tokenizer"
 	"github.com/rlx-go/rlx/internal/gguftest"
+	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/models/gguf"
+	"github.com/rlx-go/rlx/models/weights"
 )
 
 // FuzzOpen looks for a file on which Open panics or fails without a code, or whose tensors cannot be read.
@@ -20,6 +23,14 @@ func FuzzOpen(f *testing.F) {
 		"tokenizer.ggml.token_type", []int32{2, 3, 1, 1, 1}, "tokenizer.ggml.bos_token_id", uint32(1), "tokenizer.ggml.unknown_token_id", uint32(0)}
 	f.Add(gguftest.File(3, append(llama(), text...), gguftest.T("blk.0.attn_q.weight", 0, make([]byte, 256), 8, 8), gguftest.T("token_embd.weight", 2, make([]byte, 18), 1, 32)))
 	f.Add(gguftest.File(2, append(llama(), spm...), gguftest.T("rope_freqs.weight", 0, make([]byte, 8), 2)))
+	if whole, err := os.ReadFile(demo); err != nil {
+		f.Fatal(err)
+	} else if len(whole) < 1<<20 {
+		f.Add(whole)
+	}
+	for _, name := range []string{"gemma2", "gemma3", "qwen3moe"} {
+		f.Add(gguftest.File(3, other(name), gguftest.T("blk.0.attn_norm.weight", 0, make([]byte, 32), 8)))
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		path := filepath.Join(t.TempDir(), "m.gguf")
 		if err := os.WriteFile(path, b, 0o666); err != nil {
@@ -37,6 +48,23 @@ func FuzzOpen(f *testing.F) {
 			info, _ := c.Info(name)
 			if _, err := c.Bytes(name, info.DType); err != nil {
 				t.Fatal(name, err)
+			}
+		}
+		var cfg arch.Config
+		text, _ := c.Own("config.json")
+		if err := cfg.Decode(text, path); err != nil {
+			t.Fatal("the configuration that was derived:", err)
+		}
+		cfg.Files = func(name string, _ int64) ([]byte, error) {
+			if data, ok := c.Own(name); ok {
+				return data, nil
+			}
+			return nil, fs.ErrNotExist
+		}
+		s := weights.Stored{Checkpoint: c}
+		if family, err := arch.Find("auto", s, path); err == nil {
+			if _, err := family.Build(s, cfg); err != nil && !errors.Is(err, diag.Class(3)) {
+				t.Fatal("build:", err)
 			}
 		}
 		if doc, ok := c.Own("tokenizer.json"); ok {

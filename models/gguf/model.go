@@ -174,9 +174,10 @@ func (c *config) key(name string) string {
 
 const maxSize = 1 << 24
 
-// integer copies a whole number, if it is present.
-func (c *config) integer(name, to string) (int, error) {
-	n, err := c.meta.integer(c.key(name), 0, maxSize)
+// integer copies a whole number of at least least, if it is present, and returns it or 0. The value 0, where it is allowed, is that
+// of an absent key.
+func (c *config) integer(name, to string, least int) (int, error) {
+	n, err := c.meta.integer(c.key(name), 0, least, maxSize)
 	if n > 0 && to != "" {
 		c.out[to] = n
 	}
@@ -199,12 +200,18 @@ func (c *config) float(name, to string) error {
 func (c *config) read(factors []float64) error {
 	c.out["model_type"] = kinds[c.arch]
 	sizes := map[string]int{}
-	for _, k := range []struct{ from, to string }{
-		{"context_length", "max_position_embeddings"}, {"embedding_length", "hidden_size"}, {"block_count", "num_hidden_layers"}, {"feed_forward_length", "intermediate_size"},
-		{"attention.head_count", "num_attention_heads"}, {"attention.head_count_kv", "num_key_value_heads"}, {"vocab_size", ""}, {"attention.key_length", "head_dim"},
-		{"attention.value_length", ""}, {"rope.dimension_count", ""}, {"attention.sliding_window", "sliding_window"}, {"expert_count", "num_experts"},
+	for _, k := range []struct {
+		from, to string
+		least    int
+	}{
+		{"context_length", "max_position_embeddings", 1}, {"embedding_length", "hidden_size", 1}, {"block_count", "num_hidden_layers", 1},
+		{"feed_forward_length", "intermediate_size", 1}, {"attention.head_count", "num_attention_heads", 1},
+		{"attention.head_count_kv", "num_key_value_heads", 1}, {"vocab_size", "", 1}, {"attention.key_length", "head_dim", 1},
+		{"attention.value_length", "", 1}, {"rope.dimension_count", "", 1},
+		{"attention.sliding_window", "sliding_window", 0}, // 0: there is no window
+		{"expert_count", "num_experts", 0},                // 0: the model has none
 	} {
-		n, err := c.integer(k.from, k.to)
+		n, err := c.integer(k.from, k.to, k.least)
 		if err != nil {
 			return err
 		}
@@ -228,7 +235,7 @@ func (c *config) read(factors []float64) error {
 	mixed := c.arch == "qwen3moe"
 	if mixed {
 		for from, to := range map[string]string{"expert_used_count": "num_experts_per_tok", "expert_feed_forward_length": "moe_intermediate_size"} {
-			if n, err := c.integer(from, to); err != nil || n == 0 {
+			if n, err := c.integer(from, to, 1); err != nil || n == 0 {
 				return cmp.Or(err, fmt.Errorf("lacks %s.%s", c.arch, from))
 			}
 		}
@@ -262,6 +269,11 @@ func (c *config) read(factors []float64) error {
 	case sizes["attention.sliding_window"] != 0:
 		c.out["use_sliding_window"], c.out["max_window_layers"] = true, 0
 	}
+	if causal, err := get(c.meta, c.key("attention.causal"), true); err != nil {
+		return err
+	} else if !causal {
+		return unsupported("has attention that is not causal, which is not supported")
+	}
 	if err := c.scaling(factors); err != nil {
 		return err
 	}
@@ -279,7 +291,7 @@ func (c *config) readGemma(layers, width int) error {
 	if c.arch == "gemma2" {
 		return cmp.Or(c.float("attn_logit_softcapping", "attn_logit_softcapping"), c.float("final_logit_softcapping", "final_logit_softcapping"))
 	}
-	_, err := c.integer("attention.sliding_window_pattern", "sliding_window_pattern")
+	_, err := c.integer("attention.sliding_window_pattern", "sliding_window_pattern", 1)
 	return cmp.Or(err, c.float("rope.freq_base_swa", "rope_local_base_freq"))
 }
 
@@ -298,14 +310,16 @@ func (c *config) scaling(factors []float64) error {
 			return err
 		}
 	}
-	original, err := c.meta.integer(c.key("rope.scaling.original_context_length"), 0, maxSize)
+	original, err := c.meta.integer(c.key("rope.scaling.original_context_length"), 0, 1, maxSize)
 	if err != nil {
 		return err
 	}
 	if original > 0 {
 		values["original_max_position_embeddings"] = original
 	}
-	c.key("rope.scaling.finetuned") // only tells how the model was trained
+	if _, err := get(c.meta, c.key("rope.scaling.finetuned"), false); err != nil { // only tells how the model was trained
+		return err
+	}
 	switch {
 	case factors != nil && kind == "none":
 		if values, err = c.llama3(factors); err != nil {
@@ -356,7 +370,7 @@ func (c *config) llama3(factors []float64) (map[string]any, error) {
 func (c *config) unknown() error {
 	for _, key := range slices.Sorted(maps.Keys(c.meta)) {
 		v := c.meta[key]
-		if !strings.HasPrefix(key, c.arch+".") || c.used[key] || v == false || v == uint64(0) || v == int64(0) || key == c.arch+".attention.causal" && v == true {
+		if !strings.HasPrefix(key, c.arch+".") || c.used[key] || v == false || v == uint64(0) || v == int64(0) {
 			continue
 		}
 		return unsupported("has the key %.80q, which is not known and may change what the model computes", key)

@@ -111,7 +111,7 @@ const maxSplits = 1000
 // readSplits reads the other files of a split checkpoint.
 func readSplits(path string, first *gguf.Header, read func(string) (*gguf.Header, error), tensors func() int) error {
 	meta := metadata(first.Meta)
-	count, err := meta.integer("split.count", 0, maxSplits)
+	count, err := meta.integer("split.count", 0, 0, maxSplits)
 	if err != nil {
 		return about(err, path)
 	}
@@ -122,7 +122,7 @@ func readSplits(path string, first *gguf.Header, read func(string) (*gguf.Header
 	if name == nil || name[3] != fmt.Sprintf("%05d", count) {
 		return diag.New(code.GGUF, path, "is one of %d files, which must be called NAME-00001-of-%05d.gguf and so on", count, count)
 	}
-	if no, err := meta.integer("split.no", 0, maxSplits); err != nil || no != 0 || name[2] != "00001" {
+	if no, err := meta.integer("split.no", 0, 0, maxSplits); err != nil || no != 0 || name[2] != "00001" {
 		return diag.New(code.GGUF, path, "is not the first of %d files", count).WithHint("name the first: %s-00001-of-%05d.gguf", name[1], count)
 	}
 	for i := 1; i < count; i++ {
@@ -132,13 +132,13 @@ func readSplits(path string, first *gguf.Header, read func(string) (*gguf.Header
 			return err
 		}
 		m := metadata(h.Meta)
-		no, errNo := m.integer("split.no", -1, maxSplits)
-		n, errCount := m.integer("split.count", -1, maxSplits)
+		no, errNo := m.integer("split.no", -1, 0, maxSplits)
+		n, errCount := m.integer("split.count", -1, 0, maxSplits)
 		if errNo != nil || errCount != nil || no != i || n != count {
 			return diag.New(code.GGUF, p, "says that it is file %d of %d; want %d of %d (counted from 0)", no, n, i, count)
 		}
 	}
-	if total, err := meta.integer("split.tensors.count", tensors(), 1<<30); err != nil || total != tensors() {
+	if total, err := meta.integer("split.tensors.count", tensors(), 0, 1<<30); err != nil || total != tensors() {
 		return diag.New(code.GGUF, path, "and the files that belong to it have %d tensors; %d are expected", tensors(), total)
 	}
 	return nil
@@ -147,23 +147,23 @@ func readSplits(path string, first *gguf.Header, read func(string) (*gguf.Header
 // metadata gives typed access to the values of a header.
 type metadata map[string]any
 
-// integer returns a whole number from 0 to most, or otherwise if the key is absent.
-func (m metadata) integer(key string, otherwise, most int) (int, error) {
+// integer returns a whole number from least to most, or otherwise if the key is absent.
+func (m metadata) integer(key string, otherwise, least, most int) (int, error) {
 	v, ok := m[key]
 	if !ok {
 		return otherwise, nil
 	}
 	switch v := v.(type) {
 	case uint64:
-		if v <= uint64(most) {
+		if v >= uint64(least) && v <= uint64(most) {
 			return int(v), nil
 		}
 	case int64:
-		if v >= 0 && v <= int64(most) {
+		if v >= int64(least) && v <= int64(most) {
 			return int(v), nil
 		}
 	}
-	return 0, fmt.Errorf("%s is %.40s; allowed are whole numbers from 0 to %d", key, fmt.Sprint(v), most)
+	return 0, fmt.Errorf("%s is %.40s; allowed are whole numbers from %d to %d", key, fmt.Sprint(v), least, most)
 }
 
 func get[T any](m metadata, key string, otherwise T) (T, error) {

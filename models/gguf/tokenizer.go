@@ -170,7 +170,7 @@ func (v *vocabulary) id(meta metadata, key string) (int, error) {
 	if _, ok := meta["tokenizer.ggml."+key]; !ok {
 		return -1, nil
 	}
-	return meta.integer("tokenizer.ggml."+key, -1, len(v.tokens)-1)
+	return meta.integer("tokenizer.ggml."+key, -1, 0, len(v.tokens)-1)
 }
 
 // file returns the parts that both kinds of tokenizer.json share.

@@ -232,6 +232,15 @@ func (r *reader) float(key string, otherwise float64) float64 {
 	return v
 }
 
+// positive reads a number that must be positive.
+func (r *reader) positive(key string, otherwise float64) float64 {
+	v := r.float(key, otherwise)
+	if r.err == nil && !(v > 0 && v <= math.MaxFloat32) {
+		r.fail(diag.New(arch.ErrConfig, r.Origin(key), "%s is %v; want a positive number", key, v))
+	}
+	return v
+}
+
 func (r *reader) string(key, otherwise string) string {
 	v, ok, err := r.String(key)
 	r.fail(err)
@@ -322,9 +331,14 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 	c.maxPositions = r.int(keyMaxPosition, 1, maxSize, kind.maxPositions)
 	c.rope = readRope(r, c)
 	if kind.local {
-		c.local = rope{kind: "default", attention: 1, base: r.float(keyParameters+".sliding_attention."+keyTheta, r.float(keyLocalTheta, 10000))}
-		if kind := r.string(keyParameters+".sliding_attention.rope_type", "default"); kind != "default" || !(c.local.base >= 1 && c.local.base <= math.MaxFloat32) {
-			r.fail(diag.New(arch.ErrConfig, r.Origin(keyLocalTheta), "the rotary frequencies of layers with a window are %q of base %v; want default and 1 or more", kind, c.local.base))
+		object := keyParameters + ".sliding_attention."
+		theta, kind := object+keyTheta, object+"rope_type"
+		c.local = rope{kind: "default", attention: 1, base: r.positive(theta, r.positive(keyLocalTheta, 10000))}
+		if r.err == nil && c.local.base < 1 {
+			r.fail(diag.New(arch.ErrConfig, r.Origin(theta), "%s or %s is %v; want 1 or more", theta, keyLocalTheta, c.local.base))
+		}
+		if found := r.string(kind, "default"); found != "default" {
+			r.fail(diag.New(arch.ErrConfig, r.Origin(kind), "%s is %q; want default", kind, found))
 		}
 	}
 	c.rotated = c.rope.rotated(r, c)
@@ -379,8 +393,10 @@ func (c *config) readWindows(r *reader) {
 		window = 0
 	}
 	types, given, err := r.Strings(keyLayerTypes)
-	r.fail(err)
-	if given && err == nil && len(types) != len(c.layers) {
+	if r.fail(err); err != nil {
+		return
+	}
+	if given && len(types) != len(c.layers) {
 		r.fail(diag.New(arch.ErrConfig, r.Origin(keyLayerTypes), "%s has %d values; want one for each of %d layers", keyLayerTypes, len(types), len(c.layers)))
 		return
 	}
@@ -457,6 +473,7 @@ func (c *config) readDelta(w *nn.Weights, r *reader) error {
 	i := slices.IndexFunc(c.layers, func(l layer) bool { return l.linear })
 	if kinds[c.kind].delta {
 		c.gainOffset = 1
+		r.int(keyInterval, 1, maxSize, 4) // layer_types and the tensors say which layers these are
 		_, c.mtp = w.Type("mtp.fc.weight")
 		if n := r.int(keyMTP, 0, 1, 0); n == 1 && !c.mtp {
 			return diag.New(arch.ErrTensor, "mtp.fc.weight", "tensor is missing; %s is 1", keyMTP)

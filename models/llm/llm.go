@@ -53,7 +53,9 @@ func names(name string) []string {
 }
 
 func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
-	cfg.Lift("text_config") // in configurations of models with vision
+	if err := cfg.Lift("text_config"); err != nil { // in configurations of models with vision
+		return nil, err
+	}
 	w := nn.NewWeights(ckpt, names)
 	c, err := readConfig(w, cfg)
 	if err != nil {

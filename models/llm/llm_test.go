@@ -353,7 +353,7 @@ func TestGemmaConfig(t *testing.T) {
 	got := load(t, c, "forward").run(t, map[string]int64{"B": 1, "T": int64(ids.Len())}, map[string]*tensor.Array{"input_ids": ints(dtype.I64, []int{1, ids.Len()}, ids.I...)})["logits"]
 	tensortest.Near(t, "logits", got, g.value(t, "logits"), 1e-4)
 	for set, want := range map[string]string{
-		"hidden_activation=silu": "want gelu_pytorch_tanh", "rope_local_base_freq=0": "of base 0", "sliding_window_pattern=0": "want an integer from 1",
+		"hidden_activation=silu": "want gelu_pytorch_tanh", "rope_local_base_freq=0": "rope_local_base_freq is 0; want a positive number", "sliding_window_pattern=0": "want an integer from 1",
 	} {
 		if _, err := modeltest.TryBuild(s, config, set); !errors.Is(err, arch.ErrConfig) || !strings.Contains(err.Error(), want) {
 			t.Errorf("--set %s: %v; want %q", set, err, want)

@@ -65,7 +65,8 @@ func (c *config) readExperts(w *nn.Weights, r *reader) (err error) {
 	r.agree("moe_intermediate_size", c.moe.hidden)
 	r.agree("shared_expert_intermediate_size", c.moe.shared)
 	step := r.int(keySparseStep, 1, maxSize, 1)
-	dense, err := r.Ints(keyDense)
+	dense, err := r.Ints(keyDense, 0, maxSize)
+	r.fail(err)
 	for i, l := range c.layers {
 		if l.sparse != (int64(i+1)%step == 0 && !slices.Contains(dense, i)) {
 			r.fail(diag.New(arch.ErrConfig, r.Origin(keyDense), "layer %d has experts: %v; %s is %v and %s %d", i, l.sparse, keyDense, dense, keySparseStep, step))

@@ -60,20 +60,14 @@ func readRope(r *reader, c config) (p rope) {
 			r.fail(diag.New(arch.ErrConfig, r.Origin(keyParameters), "%s and %s are both given; want one of them", keyScaling, keyParameters))
 		}
 	}
-	float := func(key string, otherwise float64) float64 {
-		v := r.float(object+key, otherwise)
-		if r.err == nil && !(v > 0 && v <= math.MaxFloat32) {
-			r.fail(diag.New(arch.ErrConfig, r.Origin(object+key), "%s is %v; want a positive number", object+key, v))
-		}
-		return v
-	}
+	float := func(key string, otherwise float64) float64 { return r.positive(object+key, otherwise) }
 	base := 10000.0
 	if kinds[c.kind].local {
 		if base = 1e6; r.Has(keyParameters + ".full_attention") {
 			object = keyParameters + ".full_attention."
 		}
 	}
-	p.base = float(keyTheta, r.float(keyTheta, base))
+	p.base = float(keyTheta, r.positive(keyTheta, base))
 	if r.err == nil && p.base < 1 {
 		r.fail(diag.New(arch.ErrConfig, r.Origin(keyTheta), "%s is %v; want a number of 1 or more", keyTheta, p.base))
 	}
@@ -81,12 +75,17 @@ func readRope(r *reader, c config) (p rope) {
 	if kinds[c.kind].delta {
 		part = 0.25
 	}
-	p.part = float(keyPartial, r.float(keyPartial, part))
-	key := object + "rope_type"
-	if !r.Has(key) {
-		key = object + "type"
+	p.part = float(keyPartial, r.positive(keyPartial, part))
+	key, old := object+"rope_type", object+"type"
+	if older := r.string(old, "default"); r.Given(key) {
+		p.kind = r.string(key, "default")
+	} else {
+		key, p.kind = old, older
 	}
-	p.kind = r.string(key, "default")
+	// Text has one position, so these change nothing.
+	_, err := r.Ints(object+"mrope_section", 0, maxSize)
+	r.fail(err)
+	r.bool(object+"mrope_interleaved", true)
 	p.factor, p.attention = 1, 1
 	scaled := func() {
 		if p.factor = float("factor", float64(c.maxPositions)/p.original); !r.Has(object+"factor") && p.kind != "yarn" {

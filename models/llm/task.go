@@ -96,9 +96,11 @@ func decodeFile(cfg arch.Config, name string, into any) error {
 type ids []int
 
 func (x *ids) UnmarshalJSON(b []byte) error {
-	var one int
+	var one *int
 	if json.Unmarshal(b, &one) == nil {
-		*x = ids{one}
+		if one != nil { // null is no token
+			*x = ids{*one}
+		}
 		return nil
 	}
 	if err := json.Unmarshal(b, (*[]int)(x)); err != nil {
@@ -131,7 +133,7 @@ func (c config) sampling(cfg arch.Config, t *text.Task) error {
 	t.End = g.End
 	if t.End == nil {
 		var err error
-		if t.End, err = cfg.Ints("eos_token_id"); err != nil {
+		if t.End, err = cfg.Ints("eos_token_id", 0, c.vocab-1); err != nil {
 			return err
 		}
 	}
@@ -182,17 +184,19 @@ func (c config) template(cfg arch.Config, t *text.Task) ([]byte, error) {
 type special string
 
 func (s *special) UnmarshalJSON(b []byte) error {
-	var object struct{ Content string }
-	if json.Unmarshal(b, &object) == nil {
-		*s = special(object.Content)
-		return nil
+	var text *string
+	if err := json.Unmarshal(b, &text); err != nil {
+		var object struct{ Content *string }
+		switch {
+		case json.Unmarshal(b, &object) != nil:
+			return fmt.Errorf("a special token is neither a text nor an object: %w", arch.JSONError(err))
+		case object.Content == nil:
+			return errors.New("a special token is an object without the text content")
+		}
+		text = object.Content
 	}
-	var one *string
-	if err := json.Unmarshal(b, &one); err != nil {
-		return fmt.Errorf("a special token is neither a text nor an object: %w", arch.JSONError(err))
-	}
-	if one != nil {
-		*s = special(*one)
+	if text != nil {
+		*s = special(*text)
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func (c *config) readWindows(cfg arch.Config) error {
 	if c.width%c.heads != 0 {
 		return diag.New(arch.ErrConfig, cfg.Origin(keyEncoderHeads), "%s is %d, which does not divide the width %d", keyEncoderHeads, c.heads, c.width)
 	}
-	global, err := cfg.Ints(keyGlobal)
+	global, err := cfg.Ints(keyGlobal, 0, maxGrid)
 	if err != nil {
 		return err
 	}

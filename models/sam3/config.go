@@ -165,7 +165,11 @@ func (c *config) readTrunk(w *nn.Weights, cfg arch.Config) error {
 	if c.width%(4*c.heads) != 0 {
 		return diag.New(arch.ErrConfig, cfg.Origin(keyHeads), "%s is %d; heads of the width %d must be multiples of 4, because x and y each rotate pairs of half a head", keyHeads, c.heads, c.width)
 	}
-	for key, v := range map[string]*float64{keyTheta: &c.theta, keyThetas: &c.theta, keyEps: &c.eps} {
+	for _, k := range []struct {
+		key string
+		to  *float64
+	}{{keyTheta, &c.theta}, {keyThetas, &c.theta}, {keyEps, &c.eps}} {
+		key, v := k.key, k.to
 		x, ok, err := cfg.Float(key)
 		if err == nil && ok && !(x >= 0 && x <= math.MaxFloat32) {
 			err = diag.New(arch.ErrConfig, cfg.Origin(key), "%s is %v; want a positive number", key, x)
@@ -190,7 +194,7 @@ func (c *config) readTrunk(w *nn.Weights, cfg arch.Config) error {
 	}
 	global := []int{7, 15, 23, 31}
 	if cfg.Given(keyGlobal) {
-		if global, err = cfg.Ints(keyGlobal); err != nil {
+		if global, err = cfg.Ints(keyGlobal, 0, maxSide); err != nil {
 			return err
 		}
 	}

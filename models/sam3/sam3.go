@@ -67,7 +67,9 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Lift("detector_config") // in configurations of the video model
+	if err := cfg.Lift("detector_config"); err != nil { // in configurations of the video model
+		return nil, err
+	}
 	w := nn.NewWeights(ckpt, rename)
 	c, err := readConfig(w, transformers, cfg)
 	if err != nil {

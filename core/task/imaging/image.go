@@ -20,11 +20,13 @@ var CodeImage = diag.Define("RLX3030", "not a usable image", `
 The image is neither PNG nor JPEG, is damaged, or is too large. Limits are 2^28 pixels, 2^20 pixels on a side, 1 GiB of decoded pixels,
 and 1 GiB for the file. Convert it to PNG or JPEG, or make it smaller.`)
 
+// MaxFile is the size of the largest file of an image, in bytes.
+const MaxFile = 1 << 30
+
 const (
 	maxPixels  = 1 << 28
 	maxDecoded = 1 << 30  // bytes of the pixels in memory
 	maxSide    = 1 << 20  // a resize stores a few words for each position along a side
-	maxFile    = 1 << 30  // bytes
 	maxHeader  = 32 << 20 // bytes before the size of the image, such as colour profiles
 	// maxPixelsPerByte exceeds what any PNG can reach (1 bit a pixel, deflate at 1032:1). A file that claims more pixels cannot
 	// contain them, and is refused before memory is allocated.
@@ -44,7 +46,7 @@ type Limits struct {
 // It decodes while it reads, checks the size in the header first, and never holds the whole file in memory. Errors are *diag.Error
 // with CodeImage and subject name, or come from Fits.
 func Decode(name string, r io.Reader, lim Limits) (image.Image, error) {
-	in := &source{r: r, left: maxFile}
+	in := &source{r: r, left: MaxFile}
 	bad := func(format string, args ...any) (image.Image, error) {
 		if in.err != nil { // the read error is more precise than the decoder's
 			return nil, diag.New(CodeImage, name, "%w", in.err)
@@ -131,7 +133,7 @@ func (s *source) Read(p []byte) (int, error) {
 		return 0, s.err
 	}
 	if s.left == 0 {
-		s.err = fmt.Errorf("has more than %d bytes", maxFile)
+		s.err = fmt.Errorf("has more than %d bytes", MaxFile)
 		return 0, s.err
 	}
 	n, err := s.r.Read(p[:min(int64(len(p)), s.left)])

@@ -1,4 +1,4 @@
-package rlx
+package budget
 
 import (
 	"io/fs"

@@ -1,0 +1,101 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/task/text"
+	"github.com/rlx-go/rlx/internal/clitest"
+	"github.com/rlx-go/rlx/internal/tinymodel"
+)
+
+// models makes a folder with a model of each task, sam.rlx, text.rlx and f.rlx, a model that keeps a state, and an image. It returns the folder
+// and the flags for a backend, which is this test binary; see TestMain.
+func models(t *testing.T) (dir, backend string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	writeArtifact(t, filepath.Join(dir, "sam.rlx"), tinymodel.Task(), tinyPrograms(t)...)
+	writeArtifact(t, filepath.Join(dir, "f.rlx"), nil, tinymodel.Program(t, copyGraph, "cpu"))
+	err = writeTextModel(filepath.Join(dir, "text.rlx"), func(*text.Task, *string, *string) {})
+	if err := errors.Join(err, os.Rename(twoColours(t, 32, 16), filepath.Join(dir, "in.png"))); err != nil {
+		t.Fatal(err)
+	}
+	return dir, " -b cpu --threads 1 --plugin cpu=" + self
+}
+
+// TestPaths gives files that never end to each path of the command line.
+func TestPaths(t *testing.T) {
+	dir, b := models(t)
+	sam, generate := "run sam.rlx"+b, "run text.rlx --max-tokens 1"+b
+	list := []clitest.Path{
+		{Flag: "run FILE", Args: "run PATH -i x=1 -o y.npy" + b},
+		{Flag: "run -i npy", Args: "run f.rlx -i x=@PATH.npy -o y.npy" + b},
+		{Flag: "run -i safetensors", Args: "run f.rlx -i x=@PATH.safetensors:x -o y.npy" + b},
+		{Flag: "run --output", Args: "run f.rlx -i x=1 -o PATH.npy" + b, Output: true},
+		{Flag: "run --output picture", Args: sam + " --image in.png --point 1,1 -o PATH.png", Output: true},
+		{Flag: "run --output folder", Args: sam + " --image in.png --everything --grid 2 -o PATH", Output: true, Folder: true},
+		{Flag: "run --image", Args: sam + " --image PATH --point 1,1 -o m.png"},
+		{Flag: "run --image --everything", Args: sam + " --image PATH --everything -o masks"},
+		{Flag: "run --images", Args: sam + " --images PATH --everything -o masks"},
+		{Flag: "run --images in a folder", Args: sam + " --images PATH.png --everything -o masks", Folder: true},
+		{Flag: "run --mask-prompt", Args: sam + " --image in.png --point 1,1 -o m.png --mask-prompt PATH"},
+		{Flag: "run --points-file", Args: sam + " --image in.png --points-file PATH -o masks"},
+		{Flag: "run --prompt-file", Args: generate + " --prompt-file PATH"},
+		{Flag: "run --prompts-file", Args: generate + " --prompts-file PATH"},
+		{Flag: "run --logits", Args: generate + " --prompt a --logits PATH.npy", Output: true},
+		{Flag: "run --state", Args: generate + " --prompt a --state PATH"},
+		{Flag: "run --save-state", Args: generate + " --prompt a --save-state PATH", Output: true},
+		{Flag: "run --trace", Args: "run f.rlx -i x=1 -o y.npy --trace PATH" + b, Output: true},
+		{Flag: "run --dump-tensors", Args: "run f.rlx -i x=1 -o y.npy --dump-tensors *=PATH" + b, Output: true, Folder: true},
+		{Flag: "serve FILE", Args: "serve PATH" + b},
+		{Flag: "serve --image", Args: "serve sam.rlx --image PATH" + b},
+		{Flag: "bench FILE", Args: "bench PATH" + b},
+		{Flag: "bench --trace", Args: "bench f.rlx -n 1 --trace PATH" + b, Output: true},
+		{Flag: "bench --dump-tensors", Args: "bench f.rlx -n 1 --dump-tensors *=PATH" + b, Output: true, Folder: true},
+		{Flag: "plugins install FILE", Args: "plugins install PATH"},
+		{Flag: "plugins test PATH", Args: "plugins test PATH"},
+		{Flag: "plugins describe --output", Args: "plugins describe cpu -o PATH --plugin cpu=" + strings.TrimPrefix(b[strings.Index(b, "cpu=/"):], "cpu="), Output: true},
+		{Flag: "plugins vectors --output", Args: "plugins vectors --ops neg -o PATH"},
+		{Flag: "tokenize FILE", Args: "tokenize PATH"},
+		{Flag: "tokenize FILE.json", Args: "tokenize PATH.json"},
+		{Flag: "detokenize FILE", Args: "detokenize PATH 1"},
+		{Flag: "detokenize FILE.json", Args: "detokenize PATH.json 1"},
+	}
+	for _, command := range []string{"run", "bench", "serve", "devices", "plugins list", "plugins test", "plugins describe", "plugins install"} {
+		args := command + " -b x --plugin x=PATH"
+		switch command {
+		case "run", "bench", "serve":
+			args = strings.Replace(args, command, command+" sam.rlx", 1)
+		case "plugins install":
+			args = command + " " + os.Args[0] + " --plugin x=PATH"
+		case "plugins test", "plugins describe":
+			args = command + " x --plugin x=PATH"
+		default:
+			args = command + " --plugin x=PATH"
+		}
+		list = append(list, clitest.Path{Flag: command + " --plugin", Args: args})
+	}
+	clitest.CheckPaths(t, commandLine(), dir, list)
+}
+
+// TestPhases checks that rlxrun ends in every phase if it is told to. What the backend does ends by its own messages.
+func TestPhases(t *testing.T) {
+	dir, b := models(t)
+	if err := os.WriteFile(filepath.Join(dir, "tokenizer.json"), []byte(tinymodel.Tokenizer), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	clitest.CheckPhases(t, commandLine(), dir, map[string]string{
+		"run f.rlx -i x=1 -o y.npy --check" + b: "open inputs weights check",
+		"tokenize tokenizer.json":               "tokenizer tokenize",
+		"tokenize text.rlx":                     "open tokenizer tokenize",
+	})
+}

@@ -1,0 +1,5 @@
+//go:build !linux && !darwin
+
+package atomicfile
+
+func freeSpace(string) (bytes int64, ok bool) { return 0, false }

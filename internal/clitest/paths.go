@@ -1,0 +1,127 @@
+//go:build unix
+
+// Package clitest tries the commands with files that never end, that block, or that are not files. Only tests import it.
+package clitest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/cli"
+)
+
+// Path is a place of a command line that takes the path of a file or folder.
+type Path struct {
+	Flag string // such as "run --image", or "check FILE" for an argument
+	// Args is the command line, with PATH for the path. Other files are in the folder in which it runs.
+	Args string
+	// Output is set if the command writes to the path. It may then accept any file but a folder.
+	Output bool
+	// Folder is set if the path may be that of a folder, whose files are read.
+	Folder bool
+}
+
+// told is the cause of a context that a test ends. It stands for a signal.
+var told = diag.New(diag.Interrupted, "", "told to stop")
+
+// guard ends a test that would otherwise never end.
+const guard = 2 * time.Minute
+
+var pathFlag = regexp.MustCompile(`--([a-z-]+) +[^ ]*(FILE|DIR|PATH|GLOB)`)
+
+// CheckPaths gives a named pipe, a link to /dev/zero, a folder and a file that is too large to each path. The command must refuse it with
+// an error that has a code, or end once its context does, whatever it was doing. Each flag of the help whose value is a path must be in
+// list. dir has the other files that the command lines name.
+func CheckPaths(t *testing.T, p cli.Program, dir string, list []Path) {
+	t.Helper()
+	t.Chdir(dir)
+	known := map[string]bool{}
+	for _, x := range list {
+		known[x.Flag] = true
+	}
+	for _, c := range p.Commands {
+		_, help := run(t, t.Context(), p, append(strings.Fields(c.Name), "--help"))
+		for _, m := range pathFlag.FindAllStringSubmatch(help, -1) {
+			if flag := c.Name + " --" + m[1]; !known[flag] {
+				t.Errorf("%s takes a path and is not tried", flag)
+			}
+		}
+	}
+	kinds := []string{"pipe", "zero", "folder", "large"}
+	if testing.Short() {
+		kinds = kinds[:2] // those that once held a command for ever
+	}
+	for _, kind := range kinds {
+		for _, x := range list {
+			if x.Output && kind == "large" || x.Folder && kind == "folder" {
+				continue
+			}
+			t.Run(strings.ReplaceAll(x.Flag+" "+kind, "/", "-"), func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), kind)
+				for _, arg := range strings.Fields(x.Args) { // some files are recognised by their extension
+					if _, ext, ok := strings.Cut(arg, "PATH."); ok {
+						path += "." + ext
+					}
+				}
+				var err error
+				switch kind {
+				case "pipe":
+					err = syscall.Mkfifo(path, 0o700)
+				case "zero":
+					err = os.Symlink("/dev/zero", path)
+				case "folder":
+					err = os.Mkdir(path, 0o700)
+				case "large":
+					err = errors.Join(os.WriteFile(path, []byte("\x00"), 0o700), os.Truncate(path, 1<<42))
+				}
+				if err != nil {
+					t.Skip(err)
+				}
+				// A command may wait for the other end of a pipe. It must stop when it is told to, whether it has begun to wait or not.
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				if kind == "pipe" {
+					stop := time.AfterFunc(200*time.Millisecond, func() { cancel(told) })
+					defer stop.Stop()
+				}
+				args := strings.Fields(x.Args)
+				for i := range args {
+					args[i] = strings.ReplaceAll(args[i], "PATH"+filepath.Ext(path), path)
+					args[i] = strings.ReplaceAll(args[i], "PATH", path)
+				}
+				status, text := run(t, ctx, p, args)
+				if written := x.Output && kind == "zero" && status == 0; status == 70 || !written && !strings.Contains(text, "RLX") {
+					t.Errorf("%s: status %d\n%s", x.Args, status, text)
+				}
+			})
+		}
+	}
+}
+
+// run runs a command line and returns its status and what it printed. Standard input is empty.
+func run(t *testing.T, ctx context.Context, p cli.Program, args []string) (status int, text string) {
+	t.Helper()
+	ended := make(chan struct{})
+	var out, errs bytes.Buffer
+	go func() {
+		defer close(ended)
+		status = p.Exec(ctx, slices.Clone(args), strings.NewReader(""), &out, &errs)
+	}()
+	select {
+	case <-ended:
+		return status, out.String() + errs.String()
+	case <-time.After(guard):
+		t.Fatalf("%s %s does not end", p.Name, strings.Join(args, " "))
+		return 0, ""
+	}
+}
