@@ -5,12 +5,12 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/internal/owned"
 	"github.com/rlx-go/rlx/internal/regular"
 )
 
@@ -32,7 +32,7 @@ type Policy struct {
 	// MaxStructure bounds the memory in bytes that reading the structure needs (StructureMemory); 0 means no limit. An artifact that needs more
 	// is refused before its structure is read.
 	MaxStructure int64
-	// Unshared refuses a file that other users of the machine can write to or replace, judged by the modes of the file and its folder. Verify
+	// Unshared refuses a file that other users of the machine can write to or replace, judged by owners and modes (owned.Private). Verify
 	// ignores it.
 	Unshared bool
 }
@@ -100,7 +100,9 @@ func openRegular(path string, p Policy) (*os.File, error) {
 	case !st.Mode().IsRegular():
 		err = fail(1, "file", -1, "not a regular file")
 	case p.Unshared:
-		err = checkUnshared(path, st)
+		if who := owned.Private(path); who != nil {
+			err = fail(1, "file", -1, "%w and thus replace the artifact", who)
+		}
 	}
 	if err != nil {
 		f.Close()
@@ -112,17 +114,6 @@ func openRegular(path string, p Policy) (*os.File, error) {
 // CodeMissing is reported by Open.
 var CodeMissing = diag.Define("RLX3041", "artifact cannot be opened", `
 The artifact does not exist, or you may not read it.`)
-
-func checkUnshared(path string, st os.FileInfo) error {
-	const others, sticky = 0o002, os.ModeSticky
-	if st.Mode().Perm()&others != 0 {
-		return fail(1, "file", -1, "every user of this machine can write to it (mode %v)", st.Mode().Perm())
-	}
-	if dir, err := os.Stat(filepath.Dir(path)); err != nil || dir.Mode().Perm()&others != 0 && dir.Mode()&sticky == 0 {
-		return fail(1, "file", -1, "every user of this machine can replace it: its folder is writable for all")
-	}
-	return nil
-}
 
 func withSubject(err error, path string) error {
 	var e *diag.Error
