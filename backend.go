@@ -95,9 +95,9 @@ func FindBackend(name string, dirs ...string) (Backend, error) {
 		WithHint("put %s%s there, or give a Backend with the path of its executable", backendPrefix, name)
 }
 
-// Exposed returns nil if only this user, root and administrators could replace the executable: it and the folders above it belong to this
-// user, root or the owner of the running program, and not every user may write to them. Otherwise the error says who could, and where. A
-// sticky folder above it, such as /tmp, is fine.
+// Exposed returns nil if only this user, root and administrators could replace the executable: it and the folders above
+// it belong to this user, root or the owner of the running program, and not every user may write to them. Otherwise the
+// error says who could, and where. A sticky folder above it, such as /tmp, is fine.
 func (b Backend) Exposed() error {
 	if who := owned.Program(b.Path); who != nil {
 		return fmt.Errorf("%w and thus run programs as you; %s", who, who.Fix())

@@ -10,9 +10,10 @@ import (
 	"github.com/rlx-go/rlx/internal/regular"
 )
 
-// The folder OpenOptions.Remember has a small file, a record, for each file that was verified in full. The name of a record is the
-// digest of the artifact; its text is the stamp (device, inode, size, times) of the verified file. Copies, replaced files and files
-// that were written to are therefore verified again. A record counts only if nobody else could have made it: see package owned.
+// The folder OpenOptions.Remember has a small file, a record, for each file that was verified in full. The name of a
+// record is the digest of the artifact; its text is the stamp (device, inode, size, times) of the verified file.
+// Copies, replaced files and files that were written to are therefore verified again. A record counts only if nobody
+// else could have made it: see package owned.
 
 // recordSize bounds the text of a record, in bytes.
 const recordSize = 1 << 10

@@ -21,21 +21,23 @@ import (
 	"github.com/rlx-go/rlx/internal/safetensors"
 )
 
-// Keys in the metadata of a state file: the digest of the artifact whose state it is, and the display name of its model.
+// Keys in the metadata of a state file: the digest of the artifact whose state it is, and the display name of its
+// model.
 const (
 	artifactKey = "rlx.artifact"
 	modelKey    = "rlx.model"
 )
 
-// digestName is the name of the last tensor of a state file. Its 32 bytes are the SHA-256 of all bytes of the file before it: header,
-// metadata and the tensors of the state.
+// digestName is the name of the last tensor of a state file. Its 32 bytes are the SHA-256 of all bytes of the file
+// before it: header, metadata and the tensors of the state.
 const digestName = "rlx.sha256"
 
 // stateChunk is the number of bytes of a state that are copied at a time.
 const stateChunk = 4 << 20
 
-// Export writes the state to w in the safetensors format: a tensor for each tensor of the state, and at the end the tensor rlx.sha256,
-// u8[32], the SHA-256 of all bytes before it. The metadata has the digest of the artifact. Errors match ErrState, ErrLost, the context's cause, or are those of w.
+// Export writes the state to w in the safetensors format: a tensor for each tensor of the state, and at the end the
+// tensor rlx.sha256, u8[32], the SHA-256 of all bytes before it. The metadata has the digest of the artifact. Errors
+// match ErrState, ErrLost, the context's cause, or are those of w.
 func (st *State) Export(ctx context.Context, w io.Writer) error { return st.export(ctx, w, nil) }
 
 // export is like Export, with more metadata.
@@ -87,13 +89,13 @@ func (st *State) export(ctx context.Context, w io.Writer, meta map[string]string
 	return err
 }
 
-// ImportState returns a state with the contents of the file at path, which Export has written for a state of the same artifact. Another
-// artifact has other weights or settings, so its state would give wrong results even if the shapes are the same. The backend and the
-// precision may differ. ImportState checks the header before it allocates memory, and the digest of the file while it copies the tensors.
-// The digest reveals damage; it does not prove who wrote the file.
+// ImportState returns a state with the contents of the file at path, which Export has written for a state of the same
+// artifact. Another artifact has other weights or settings, so its state would give wrong results even if the shapes
+// are the same. The backend and the precision may differ. ImportState checks the header before it allocates memory, and
+// the digest of the file while it copies the tensors. The digest reveals damage; it does not prove who wrote the file.
 //
-// Errors match ErrOtherModel if the file belongs to another artifact, ErrDamaged if its bytes are not those that Export wrote, ErrInput if
-// it does not fit, fs.ErrNotExist or another error of the file system, or are those of NewState.
+// Errors match ErrOtherModel if the file belongs to another artifact, ErrDamaged if its bytes are not those that Export
+// wrote, ErrInput if it does not fit, fs.ErrNotExist or another error of the file system, or are those of NewState.
 func (s *Session) ImportState(ctx context.Context, path string) (*State, error) {
 	st, _, err := s.importState(ctx, path)
 	return st, err

@@ -32,8 +32,8 @@ type Policy struct {
 	// MaxStructure bounds the memory in bytes that reading the structure needs (StructureMemory); 0 means no limit. An artifact that needs more
 	// is refused before its structure is read.
 	MaxStructure int64
-	// Unshared refuses a file that other users of the machine can write to or replace, judged by owners and modes (owned.Private). Verify
-	// ignores it.
+	// Unshared refuses a file that other users of the machine can write to or replace, judged by owners and modes
+	// (owned.Private). Verify ignores it.
 	Unshared bool
 }
 

@@ -105,7 +105,8 @@ func (r *registry) scan(dir, from string, refused func(rlx.Backend) error) {
 	}
 }
 
-// refusal returns why a backend of RLX_PLUGIN_PATH is not executed: another user could have put it there or could replace it, or its path depends on the current directory.
+// refusal returns why a backend of RLX_PLUGIN_PATH is not executed: another user could have put it there or could
+// replace it, or its path depends on the current directory.
 func refusal(b rlx.Backend) error {
 	if !filepath.IsAbs(b.Dir) {
 		return diag.New(code.PluginRefused, "backend "+b.Name, "%s names %s, which depends on the current directory", pluginPathEnv, b.Dir).

@@ -91,8 +91,8 @@ func (s *scene) run(t *testing.T, dir string, f Fault) Result {
 	return r
 }
 
-// left lists what a run has added to its folder, except the folder for sockets, which the next run uses again, and the record of a verified
-// artifact, which is made only if the machine was so busy that the artifact was two seconds old.
+// left lists what a run has added to its folder, except the folder for sockets, which the next run uses again, and the
+// record of a verified artifact, which is made only if the machine was so busy that the artifact was two seconds old.
 func (s *scene) left(t *testing.T, dir string) (out []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {

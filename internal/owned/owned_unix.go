@@ -15,7 +15,8 @@ const maxLinks = 40 // in one path, as in Linux
 
 const everyone, group = 0o002, 0o020
 
-// climb examines path and every folder above it. If one is a link, it also examines the link's target and the folders above that.
+// climb examines path and every folder above it. If one is a link, it also examines the link's target and the folders
+// above that.
 func climb(path string, groups bool) *Problem {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -66,7 +67,8 @@ func entry(path string) *Problem {
 	return examine(path, st, true, false)
 }
 
-// examine returns who else can write to a file or folder. leaf tells that it is trusted itself, and is not only a folder above such a file.
+// examine returns who else can write to a file or folder. leaf tells that it is trusted itself, and is not only a
+// folder above such a file.
 func examine(path string, st fs.FileInfo, leaf, groups bool) *Problem {
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -19,8 +19,8 @@ var (
 	commonFiles   = []string{"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version", "/proc/sys",
 		"/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage", "/etc/localtime", "/usr/share/zoneinfo"}
 
-	// Of the process's own folder. Not in the list are those that tell about others, such as net, with all connections and sockets of the
-	// machine, and task, which has a net of its own for each thread.
+	// Of the process's own folder. Not in the list are those that tell about others, such as net, with all connections
+	// and sockets of the machine, and task, which has a net of its own for each thread.
 	processFiles = []string{"auxv", "cgroup", "cmdline", "comm", "environ", "fd", "fdinfo", "limits", "maps", "mountinfo", "mounts", "numa_maps",
 		"smaps", "smaps_rollup", "stat", "statm", "status"}
 
@@ -132,8 +132,9 @@ func listed(env []string, name string) (paths []string) {
 	return paths
 }
 
-// cacheVariables are environment variables for the directory in which drivers cache compiled shaders. Each backend has its own
-// directory. In a shared one, a hostile backend could store code that other programs then run. Nor is one used that others can write to.
+// cacheVariables are environment variables for the directory in which drivers cache compiled shaders. Each backend has
+// its own directory. In a shared one, a hostile backend could store code that other programs then run. Nor is one used
+// that others can write to.
 var cacheVariables = []string{"XDG_CACHE_HOME", "MESA_SHADER_CACHE_DIR", "__GL_SHADER_DISK_CACHE_PATH", "CUDA_CACHE_PATH"}
 
 // environment returns environment variables that set the directories for temporary files and caches.

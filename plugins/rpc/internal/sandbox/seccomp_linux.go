@@ -43,17 +43,19 @@ var forbidden = []uint32{
 	unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX,
 }
 
-// ioctls lists what every program may do with ioctl: ask whether a descriptor is a terminal and how large it is, ask for the number of bytes
-// to read, and set the descriptor's own flags. C libraries and interpreters need these. All others change or reveal something outside the
-// process: flags and attributes of files that are open for reading only, terminals, network interfaces, the receiver of signals.
+// ioctls lists what every program may do with ioctl: ask whether a descriptor is a terminal and how large it is, ask
+// for the number of bytes to read, and set the descriptor's own flags. C libraries and interpreters need these. All
+// others change or reveal something outside the process: flags and attributes of files that are open for reading only,
+// terminals, network interfaces, the receiver of signals.
 var ioctls = []uint32{unix.TCGETS, unix.TCGETS2, unix.TIOCGWINSZ, unix.TIOCINQ, fioclex, fionclex, fionbio}
 
 const fioclex, fionclex, fionbio = 0x5451, 0x5450, 0x5421
 
-// A program with GPUs needs many others, of each driver. forbiddenTypes are types (the second byte of a number) of ioctls that it may not use
-// even so: of sockets, block devices, namespaces, and files: of all file systems and ext4 ('f'), XFS and freezing ('X'), versions ('v'), FAT
-// ('r'), Btrfs and clones (0x94), CIFS (0xcf), FUSE (0xe5) and F2FS (0xf5). forbiddenTops are numbers without their last byte, of terminals
-// and consoles. A driver has the same type ('T' of NVIDIA's nvgpu), but its numbers have a direction and a size in the upper half.
+// A program with GPUs needs many others, of each driver. forbiddenTypes are types (the second byte of a number) of
+// ioctls that it may not use even so: of sockets, block devices, namespaces, and files: of all file systems and ext4
+// ('f'), XFS and freezing ('X'), versions ('v'), FAT ('r'), Btrfs and clones (0x94), CIFS (0xcf), FUSE (0xe5) and F2FS
+// (0xf5). forbiddenTops are numbers without their last byte, of terminals and consoles. A driver has the same type ('T'
+// of NVIDIA's nvgpu), but its numbers have a direction and a size in the upper half.
 var (
 	forbiddenTypes = []uint32{0x89, 0x12, 0xb7, 'f', 'X', 'v', 'r', 0x94, 0xcf, 0xe5, 0xf5}
 	forbiddenTops  = []uint32{'T', 'V'}
