@@ -3,16 +3,16 @@ package rlx
 import (
 	"context"
 	"crypto/sha256"
-	"io/fs"
+	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/owned"
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
@@ -95,22 +95,14 @@ func FindBackend(name string, dirs ...string) (Backend, error) {
 		WithHint("put %s%s there, or give a Backend with the path of its executable", backendPrefix, name)
 }
 
-// WritableByAll returns a path through which every user of this machine could replace the executable: the file or a directory above
-// it, unless the directory is sticky like /tmp. It returns "" if there is none.
-func (b Backend) WritableByAll() string {
-	if runtime.GOOS == "windows" {
-		return "" // the mode does not show permissions
+// Exposed returns nil if only this user, root and administrators could replace the executable: it and the folders above
+// it belong to this user, root or the owner of the running program, and not every user may write to them. Otherwise the
+// error says who could, and where. A sticky folder above it, such as /tmp, is fine.
+func (b Backend) Exposed() error {
+	if who := owned.Program(b.Path); who != nil {
+		return fmt.Errorf("%w and thus run programs as you; %s", who, who.Fix())
 	}
-	real, err := filepath.EvalSymlinks(b.Path)
-	if err != nil {
-		return "" // starting it reports the error
-	}
-	for _, p := range []string{real, filepath.Dir(real), filepath.Dir(b.Path)} {
-		if st, err := os.Stat(p); err == nil && st.Mode().Perm()&0o002 != 0 && st.Mode()&fs.ModeSticky == 0 {
-			return p
-		}
-	}
-	return ""
+	return nil
 }
 
 // A Device is one device of a backend. Memory is in bytes, or 0 if the device uses host memory.

@@ -44,22 +44,25 @@ func TestFindBackends(t *testing.T) {
 	}
 	_, err = rlx.FindBackend("c") // beside the test
 	wantError(t, "c beside the test", err, rlx.ErrNoBackend)
-	for mode, want := range map[os.FileMode]string{0o755: "", 0o777: one} {
+	for mode, want := range map[os.FileMode]string{0o755: "", 0o777: "every user can write to " + one + " and thus run programs as you; chmod o-w " + one} {
 		if err := os.Chmod(one, mode); err != nil {
 			t.Fatal(err)
 		}
-		if got := writable(t, one); got != want {
+		if got := exposed(t, one); got != want {
 			t.Errorf("a folder of mode %v: %q; want %q", mode, got, want)
 		}
 	}
 }
 
-// writable returns the path through which every user can write to backend a.
-func writable(t *testing.T, dir string) string {
+// exposed returns who could replace backend a, or "".
+func exposed(t *testing.T, dir string) string {
 	t.Helper()
 	b, err := rlx.FindBackend("a", dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b.WritableByAll()
+	if err := b.Exposed(); err != nil {
+		return err.Error()
+	}
+	return ""
 }

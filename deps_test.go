@@ -44,10 +44,10 @@ var mayImport = map[string][]string{
 	"core/task/text/tokenizer": {"core/diag", "internal/strictjson"},
 	"core/task/...":            {"core/task", "core/task/imaging", "core/diag", "core/dtype", "core/ir", "core/tensor"}, // the kinds
 
-	".":      {"core/code", "core/device", "core/diag", "core/dtype", "core/interp", "core/ir", "core/program", "core/task/...", "core/tensor", "format", "internal/budget", "internal/ctxio", "internal/regular", "internal/safetensors", "internal/units", "plugins/rpc"},
-	"format": {"core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag", "core/task", "internal/atomicfile", "internal/ctxio", "internal/regular"},
+	".":      {"core/code", "core/device", "core/diag", "core/dtype", "core/interp", "core/ir", "core/program", "core/task/...", "core/tensor", "format", "internal/budget", "internal/ctxio", "internal/owned", "internal/regular", "internal/safetensors", "internal/units", "plugins/rpc"},
+	"format": {"core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag", "core/task", "internal/atomicfile", "internal/ctxio", "internal/owned", "internal/regular"},
 
-	"plugins/rpc":       {"plugins/rpc/...", "core/device", "core/target", "core/program", "core/diag", "core/dtype", "core/tensor", "core/ir", "format"},
+	"plugins/rpc":       {"plugins/rpc/...", "core/device", "core/target", "core/program", "core/diag", "core/dtype", "core/tensor", "core/ir", "format", "internal/owned"},
 	"plugins/rpc/rlxv1": {},
 
 	"plugins/rpc/internal/sandbox": {},
@@ -57,7 +57,7 @@ var mayImport = map[string][]string{
 	"plugins/cpu/backend":  {"plugins/cpu/kernels", "core/device", "core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 	"plugins/cpu/kernels":  {"core/dtype", "core/quant", "core/random", "core/diag"},
 	"plugins/metal":        {"plugins/metal/driver", "plugins/metal/shim", "plugins/rpc", "format"},
-	"plugins/metal/driver": {"plugins/metal/msl", "plugins/internal/gpu", "plugins/wgpu/kernels", "core/device", "core/diag", "core/tensor"},
+	"plugins/metal/driver": {"plugins/metal/msl", "plugins/internal/gpu", "plugins/wgpu/kernels", "core/device", "core/diag", "core/tensor", "internal/owned"},
 	"plugins/metal/msl":    {},
 	"plugins/metal/shim":   {"plugins/metal/msl", "plugins/internal/gpu", "plugins/wgpu/kernels", "core/device", "core/diag"},
 	"plugins/wgpu":         {"plugins/wgpu/backend", "plugins/rpc", "format"},

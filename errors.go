@@ -47,6 +47,8 @@ var (
 	ErrState error = device.ErrState
 	// ErrOtherModel reports a file with the state of another artifact, or one that does not name its artifact.
 	ErrOtherModel error = code.OtherModel
+	// ErrDamaged reports a file with a state whose bytes are not those that Export wrote, or that has no digest of them.
+	ErrDamaged error = code.StateDamaged
 	// ErrNaN reports that Request.CheckNaN found a NaN, or that the logits of a text contain one.
 	ErrNaN error = device.ErrNaN
 	// ErrContext is a case of ErrUsage: a text has more tokens than the model can see.

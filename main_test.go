@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -56,12 +57,27 @@ func faultyBackend(name string) rlx.Backend {
 type faulty struct{ backend.Backend }
 
 func (b faulty) Load(ctx context.Context, l device.Load) (device.Executable, error) {
+	if os.Getenv("RLX_SOFT_DEVICES") != "" {
+		l.Device = "" // the processor
+	}
 	if os.Getenv("RLX_LOADS_FAULT") != "" && !waited.Swap(true) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
 	e, err := b.Backend.Load(ctx, l)
 	return faultyRun{e}, err
+}
+
+// Info reports devices of the types in RLX_SOFT_DEVICES, if it is set.
+func (b faulty) Info(ctx context.Context) (device.Info, error) {
+	info, err := b.Backend.Info(ctx)
+	if types := os.Getenv("RLX_SOFT_DEVICES"); types != "" {
+		info.Devices = nil
+		for i, t := range strings.Split(types, ",") {
+			info.Devices = append(info.Devices, device.Device{ID: fmt.Sprint(i), Name: "test " + t, Type: t})
+		}
+	}
+	return info, err
 }
 
 type faultyRun struct{ device.Executable }

@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/rlx-go/rlx/internal/owned"
 	"github.com/rlx-go/rlx/internal/regular"
 )
 
-// The folder OpenOptions.Remember has a small file, a record, for each file that was verified in full. The name of a record is the
-// digest of the artifact; its text is the stamp (device, inode, size, times) of the verified file. Copies, replaced files and files
-// that were written to are therefore verified again.
+// The folder OpenOptions.Remember has a small file, a record, for each file that was verified in full. The name of a
+// record is the digest of the artifact; its text is the stamp (device, inode, size, times) of the verified file.
+// Copies, replaced files and files that were written to are therefore verified again. A record counts only if nobody
+// else could have made it: see package owned.
 
 // recordSize bounds the text of a record, in bytes.
 const recordSize = 1 << 10
@@ -28,7 +30,7 @@ func (m *Model) remembered() bool {
 		return false
 	}
 	path, text := m.recordOf()
-	if text == "" || !private(m.remember) {
+	if text == "" || owned.Private(path) != nil {
 		return false
 	}
 	b, err := regular.ReadFile(path, recordSize)
@@ -41,7 +43,7 @@ func (m *Model) record() {
 		return
 	}
 	path, text := m.recordOf()
-	if text == "" || os.MkdirAll(m.remember, 0o700) != nil || !private(m.remember) {
+	if text == "" || os.MkdirAll(m.remember, 0o700) != nil || owned.Private(m.remember) != nil {
 		return
 	}
 	f, err := os.CreateTemp(m.remember, ".new-*")
@@ -52,10 +54,4 @@ func (m *Model) record() {
 	if cerr := f.Close(); err != nil || cerr != nil || os.Rename(f.Name(), path) != nil {
 		os.Remove(f.Name())
 	}
-}
-
-// private reports whether only the user may write to a folder.
-func private(dir string) bool {
-	st, err := os.Stat(dir)
-	return err == nil && st.IsDir() && st.Mode().Perm()&0o022 == 0
 }

@@ -1,6 +1,7 @@
 package rlx_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,6 +78,30 @@ func TestRemember(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantError(t, "a folder that others may write to", verify(bad, o), rlx.ErrArtifact)
+	for what, change := range map[string]struct{ do, undo func() error }{
+		"a record that others may write to":      {func() error { return os.Chmod(record, 0o666) }, func() error { return os.Chmod(record, 0o600) }},
+		"a folder in one that others may change": {func() error { return os.Chmod(dir, 0o777) }, func() error { return os.Chmod(dir, 0o700) }},
+		"a record of another user":               {func() error { return os.Chown(record, 12345, -1) }, func() error { return os.Chown(record, 0, -1) }},
+		"a folder of another user":               {func() error { return os.Chown(folder, 12345, -1) }, func() error { return os.Chown(folder, 0, -1) }},
+		"a folder in one of another user":        {func() error { return os.Chown(dir, 12345, -1) }, func() error { return os.Chown(dir, 0, -1) }},
+	} {
+		if os.Getuid() != 0 && strings.Contains(what, "another user") {
+			continue
+		}
+		if err := errors.Join(os.Chmod(folder, 0o700), os.Chmod(dir, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		if err := verify(bad, o); err != nil {
+			t.Errorf("before %s: %v", what, err)
+		}
+		if err := change.do(); err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, what, verify(bad, o), rlx.ErrArtifact)
+		if err := change.undo(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func stampOf(t *testing.T, path string) string {

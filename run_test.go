@@ -342,3 +342,41 @@ func TestChanged(t *testing.T) {
 	}
 	wantError(t, "a run", neg(t, s, t.Context()), rlx.ErrChanged, rlx.ErrArtifact)
 }
+
+// TestSoftwareDevice checks that a device that the processor emulates is used only if it is named.
+func TestSoftwareDevice(t *testing.T) {
+	m := open(t, artifact(t, nil, tinymodel.Programs(t, "cpu", tinymodel.Cache, tinymodel.Peek)...))
+	for _, c := range []struct{ has, asked, want string }{
+		{"software", "", ""},
+		{"software", "0", "0"},
+		{"software", rlx.SoftwareDevice, "0"},
+		{"software,gpu", "", "1"},
+		{"software,gpu", "0", "0"},
+		{"gpu,software,software", "", "0"},
+		{"gpu,software,software", rlx.SoftwareDevice, "1"},
+		{"npu", "", "0"},
+		{"gpu", rlx.SoftwareDevice, "none"},
+	} {
+		t.Setenv("RLX_SOFT_DEVICES", c.has)
+		s, err := m.NewSession(t.Context(), rlx.Options{Backend: faultyBackend("soft"), Device: c.asked})
+		what := c.asked + " of " + c.has
+		switch c.want {
+		case "":
+			wantError(t, what, err, rlx.ErrDevice)
+			if err != nil && !strings.Contains(err.Error(), "backend soft: has no device on this machine but soft:0, test software, which the processor emulates slowly") {
+				t.Errorf("%s: %v", what, err)
+			}
+		case "none":
+			wantError(t, what, err, rlx.ErrDevice)
+		default:
+			if err != nil {
+				t.Errorf("%s: %v", what, err)
+			} else if s.Device().ID != c.want {
+				t.Errorf("%s: device %s; want %s", what, s.Device().ID, c.want)
+			}
+		}
+		if err == nil {
+			s.Close()
+		}
+	}
+}

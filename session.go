@@ -19,8 +19,9 @@ import (
 
 // Options holds the options of a session. Only Backend is required.
 type Options struct {
-	Backend   Backend
-	Device    string // Device.ID; empty means the first device of the backend
+	Backend Backend
+	// Device is a Device.ID, or SoftwareDevice. Empty means the first device of the backend that is no software device.
+	Device    string
 	Threads   int    // of the backend; 0 means as many as the process may use
 	Precision string // precision of the operands of products, one of Facts.Precisions; empty means the default
 	// Fallbacks lists backends that may run segments of methods which Backend cannot run alone (see Method.Schedules). A session
@@ -34,6 +35,11 @@ type Options struct {
 	Log      *slog.Logger
 	Timeouts Timeouts
 }
+
+// SoftwareDevice, in Options.Device, is the first device of type "software": a device that the processor emulates, such
+// as Mesa's lavapipe. It is many times slower than the cpu backend, so a session uses one only if Options.Device names
+// it, by this word or by its ID.
+const SoftwareDevice = "software"
 
 // Timeouts limit the time that a backend may take, whatever the caller's context allows. A backend that exceeds one is stopped, and
 // its session is lost. Zero values mean the defaults.
@@ -78,9 +84,9 @@ const maxThreads = 1 << 16
 // NewSession starts a backend and returns after it has sent its description. It loads no method: Run does that when needed, and
 // Load in advance. Close the session to stop the backend.
 //
-// Errors match ErrUsage, ErrLost, ErrDevice (no such device), ErrUnsupported (the device does not have the precision), or the
-// context's cause. After a recent crash the backend starts with a delay, and after three crashes in a minute not at all
-// (ErrCrashing).
+// Errors match ErrUsage, ErrLost, ErrDevice (no such device, or only a software device that Options.Device does not
+// name), ErrUnsupported (the device does not have the precision), or the context's cause. After a recent crash the
+// backend starts with a delay, and after three crashes in a minute not at all (ErrCrashing).
 func (m *Model) NewSession(ctx context.Context, o Options) (*Session, error) {
 	if o.Backend.Path == "" {
 		return nil, usage("backend", "Options.Backend has no path")
@@ -146,6 +152,9 @@ func (s *Session) other(ctx context.Context, name, method string) (*worker, erro
 			WithHint("give its executable in Options.Fallbacks")
 	}
 	w, err := s.start(ctx, s.options.Fallbacks[i], "")
+	if errors.Is(err, device.ErrSoftware) && s.options.Device == SoftwareDevice {
+		w, err = s.start(ctx, s.options.Fallbacks[i], SoftwareDevice)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -166,17 +175,26 @@ func (s *Session) workers() []*worker {
 	return list
 }
 
-// chooseDevice returns the device with an ID, or the backend's first if the ID is empty.
+// chooseDevice returns the device that Options.Device selects.
 func chooseDevice(info device.Info, backend, id string) (device.Device, error) {
 	if len(info.Devices) == 0 {
 		return device.Device{}, diag.New(device.ErrUnavailable, "backend "+backend, "has no device on this machine")
 	}
 	var ids []string
 	for _, d := range info.Devices {
-		if d.ID == id || id == "" {
+		if d.ID == id {
 			return d, nil
 		}
 		ids = append(ids, backend+":"+d.ID)
+	}
+	for _, d := range info.Devices {
+		if software := d.Type == SoftwareDevice; id == "" && !software || id == SoftwareDevice && software {
+			return d, nil
+		}
+	}
+	if id == "" {
+		return device.Device{}, diag.New(device.ErrSoftware, "backend "+backend, "has no device on this machine but %s, %s, which the processor emulates slowly",
+			ids[0], info.Devices[0].Name).WithHint("use backend cpu, or give %s as Options.Device to use it all the same", SoftwareDevice)
 	}
 	return device.Device{}, diag.New(device.ErrUnavailable, "device "+backend+":"+id, "is not there; allowed are %s", strings.Join(ids, ", "))
 }

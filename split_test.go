@@ -207,7 +207,8 @@ func TestSplit(t *testing.T) {
 
 // TestSplitGPU checks that the processor runs 64-bit floats, which wgpu lacks.
 func TestSplitGPU(t *testing.T) {
-	gpu := wgpu(t)
+	o := onGPU(t)
+	o.Fallbacks = []rlx.Backend{cpu()}
 	d, _ := target.Find("wgpu")
 	m, _ := splitFor(t, compile.Target{Name: "wgpu", Takes: d}, "cpu", `graph wide
 sym N = 1..8
@@ -221,7 +222,7 @@ p = matmul s, w : f32[N,64]
 y = add p, h : f32[N,64]
 return y=y, h=h
 `)
-	s := session(t, m, rlx.Options{Backend: gpu, Fallbacks: []rlx.Backend{cpu()}})
+	s := session(t, m, o)
 	r, err := s.Run(t.Context(), rlx.Request{Method: "wide", Check: true, Inputs: map[string]rlx.Tensor{"x": tensorOf(t, make([]float32, 3*64), 3, 64)}})
 	if err != nil {
 		t.Fatal(err)

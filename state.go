@@ -145,7 +145,7 @@ func (st *State) Tensor(name string) (*Resident, error) {
 }
 
 func (st *State) find(name string) (program.StateTensor, error) {
-	i := slices.IndexFunc(st.tensors, func(t program.StateTensor) bool { return t.Name == name })
+	i := indexOf(st.tensors, name)
 	if i < 0 {
 		return program.StateTensor{}, usage("state "+name, "%s keeps no such tensor; it keeps %s", st.s.model.path, names(st.tensors))
 	}
@@ -232,6 +232,11 @@ func closeAll(list map[string]*Resident) {
 	for _, r := range list {
 		r.Close()
 	}
+}
+
+// indexOf returns the index of the tensor of a name, or -1.
+func indexOf(list []program.StateTensor, name string) int {
+	return slices.IndexFunc(list, func(t program.StateTensor) bool { return t.Name == name })
 }
 
 func names(list []program.StateTensor) string {

@@ -2,9 +2,12 @@ package rlx
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"hash"
 	"io"
 	"maps"
 	"os"
@@ -14,22 +17,27 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/internal/regular"
 	"github.com/rlx-go/rlx/internal/safetensors"
 )
 
-// Keys in the metadata of a state file: the digest of the artifact whose state it is, and the display name of its model.
+// Keys in the metadata of a state file: the digest of the artifact whose state it is, and the display name of its
+// model.
 const (
 	artifactKey = "rlx.artifact"
 	modelKey    = "rlx.model"
 )
 
+// digestName is the name of the last tensor of a state file. Its 32 bytes are the SHA-256 of all bytes of the file
+// before it: header, metadata and the tensors of the state.
+const digestName = "rlx.sha256"
+
 // stateChunk is the number of bytes of a state that are copied at a time.
 const stateChunk = 4 << 20
 
-// Export writes the state to w in the safetensors format, one tensor for each tensor of the state. The metadata has the digest of the
-// artifact. Errors match ErrState, ErrLost, the context's cause, or are those of w.
+// Export writes the state to w in the safetensors format: a tensor for each tensor of the state, and at the end the
+// tensor rlx.sha256, u8[32], the SHA-256 of all bytes before it. The metadata has the digest of the artifact. Errors
+// match ErrState, ErrLost, the context's cause, or are those of w.
 func (st *State) Export(ctx context.Context, w io.Writer) error { return st.export(ctx, w, nil) }
 
 // export is like Export, with more metadata.
@@ -53,12 +61,15 @@ func (st *State) export(ctx context.Context, w io.Writer, meta map[string]string
 		header[t.Name] = entry{strings.ToUpper(t.Type.DType.String()), shape, [2]int64{at, at + t.Bytes()}}
 		at += t.Bytes()
 	}
+	header[digestName] = entry{"U8", []int{sha256.Size}, [2]int64{at, at + sha256.Size}}
 	text, err := json.Marshal(header) // keys are sorted
 	if err != nil {
 		return err
 	}
 	text = append(text, bytes.Repeat([]byte(" "), -len(text)&7)...) // data begin at a multiple of 8
-	if _, err := w.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...)); err != nil {
+	sum := sha256.New()
+	signed := io.MultiWriter(w, sum)
+	if _, err := signed.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...)); err != nil {
 		return err
 	}
 	buf := make([]byte, stateChunk)
@@ -68,21 +79,23 @@ func (st *State) export(ctx context.Context, w io.Writer, meta map[string]string
 			if err := st.dev.Read(ctx, t.Offset+at, b); err != nil {
 				return err
 			}
-			if _, err := w.Write(b); err != nil {
+			if _, err := signed.Write(b); err != nil {
 				return err
 			}
 			at += int64(len(b))
 		}
 	}
-	return nil
+	_, err = w.Write(sum.Sum(nil))
+	return err
 }
 
-// ImportState returns a state with the contents of the file at path, which Export has written for a state of the same artifact. Another
-// artifact has other weights or settings, so its state would give wrong results even if the shapes are the same. The backend and the
-// precision may differ. ImportState checks the file before it allocates memory.
+// ImportState returns a state with the contents of the file at path, which Export has written for a state of the same
+// artifact. Another artifact has other weights or settings, so its state would give wrong results even if the shapes
+// are the same. The backend and the precision may differ. ImportState checks the header before it allocates memory, and
+// the digest of the file while it copies the tensors. The digest reveals damage; it does not prove who wrote the file.
 //
-// Errors match ErrOtherModel if the file belongs to another artifact, ErrInput if it does not fit, fs.ErrNotExist or another error of the
-// file system, or are those of NewState.
+// Errors match ErrOtherModel if the file belongs to another artifact, ErrDamaged if its bytes are not those that Export
+// wrote, ErrInput if it does not fit, fs.ErrNotExist or another error of the file system, or are those of NewState.
 func (s *Session) ImportState(ctx context.Context, path string) (*State, error) {
 	st, _, err := s.importState(ctx, path)
 	return st, err
@@ -95,9 +108,22 @@ func (s *Session) importState(ctx context.Context, path string) (*State, map[str
 		return nil, nil, diag.New(device.ErrInput, path, "%w", err)
 	}
 	defer f.Close()
-	entries, meta, err := s.checkStateFile(path, f, stat.Size())
+	all, meta, err := safetensors.Parse(path, f, stat.Size(), safetensors.Codes{Read: device.ErrInput, Header: device.ErrInput, Tensor: device.ErrInput})
 	if err != nil {
 		return nil, nil, err
+	}
+	file := stateFile{path: path, f: f, sum: sha256.New()}
+	if n := len(all); n > 0 && all[n-1].Name == digestName && all[n-1].Size == sha256.Size {
+		all, file.end = all[:n-1], all[n-1].Offset
+	}
+	if err := s.checkStateFile(path, all, meta); err != nil {
+		if file.end > 0 {
+			err = cmp.Or(file.verify(ctx), err) // damage explains err
+		}
+		return nil, nil, err
+	}
+	if file.end == 0 {
+		return nil, nil, file.verify(ctx)
 	}
 	st, err := s.makeState(ctx)
 	if err != nil {
@@ -105,15 +131,16 @@ func (s *Session) importState(ctx context.Context, path string) (*State, map[str
 	}
 	run, cancel := orderly(ctx)
 	defer cancel()
-	buf := make([]byte, stateChunk)
-	for _, t := range st.tensors {
-		e := entries[t.Name]
-		for at := int64(0); at < t.Bytes() && err == nil; at += int64(len(buf)) {
-			b := buf[:min(int64(len(buf)), t.Bytes()-at)]
-			if err = safetensors.ReadAt(path, f, b, e.Offset+at, device.ErrInput); err == nil {
-				err = st.dev.Write(run, t.Offset+at, b)
-			}
+	err = file.read(run, all[0].Offset, func(int64, []byte) error { return nil }) // the header
+	for _, t := range all {
+		if err != nil {
+			break
 		}
+		to := st.tensors[indexOf(st.tensors, t.Name)].Offset - t.Offset
+		err = file.read(run, t.Offset+t.Size, func(at int64, b []byte) error { return st.dev.Write(run, to+at, b) })
+	}
+	if err == nil {
+		err = file.verify(run)
 	}
 	if err != nil {
 		st.Close()
@@ -122,38 +149,84 @@ func (s *Session) importState(ctx context.Context, path string) (*State, map[str
 	return st, meta, nil
 }
 
-// checkStateFile checks the metadata and the tensors of a file.
-func (s *Session) checkStateFile(path string, f *os.File, size int64) (map[string]safetensors.Tensor, map[string]string, error) {
-	all, meta, err := safetensors.Parse(path, f, size, safetensors.Codes{Read: device.ErrInput, Header: device.ErrInput, Tensor: device.ErrInput})
-	if err != nil {
-		return nil, nil, err
-	}
+// checkStateFile checks that the tensors and the metadata of a file are those of a state of the model.
+func (s *Session) checkStateFile(path string, all []safetensors.Tensor, meta map[string]string) error {
 	mine, saved := s.model.v.Identity(), meta[artifactKey]
 	if saved != "" && saved != mine {
 		const digits = len("sha256:") + 12 // the full digest does not help to tell artifacts apart
-		return nil, nil, diag.New(code.OtherModel, path, "has a state of the artifact %.*q (model %.80q); %s is %.*q (model %q)", digits, saved, meta[modelKey],
+		return diag.New(code.OtherModel, path, "has a state of the artifact %.*q (model %.80q); %s is %.*q (model %q)", digits, saved, meta[modelKey],
 			s.model.path, digits, mine, s.model.v.Meta().Model).WithHint("use it with the artifact that saved it, or compute and save the state again")
 	}
-	out := map[string]safetensors.Tensor{}
 	for _, t := range all {
-		i := slices.IndexFunc(s.model.states, func(x program.StateTensor) bool { return x.Name == t.Name })
+		i := indexOf(s.model.states, t.Name)
 		if i < 0 {
-			return nil, nil, diag.New(device.ErrInput, path, "has a tensor %.80q; the model keeps %s", t.Name, names(s.model.states))
+			return diag.New(device.ErrInput, path, "has a tensor %.80q; the model keeps %s", t.Name, names(s.model.states))
 		}
 		want := s.model.states[i]
 		if shape := want.Type.Shape.Eval(nil); t.DType != want.Type.DType || !slices.EqualFunc(t.Shape, shape, func(a int64, b int) bool { return a == int64(b) }) {
-			return nil, nil, diag.New(device.ErrInput, path, "tensor %s is %s%v; the model keeps %v", t.Name, strings.ToLower(t.Stored), t.Shape, want.Type)
+			return diag.New(device.ErrInput, path, "tensor %s is %s%v; the model keeps %v", t.Name, strings.ToLower(t.Stored), t.Shape, want.Type)
 		}
-		out[t.Name] = t
 	}
 	for _, t := range s.model.states {
-		if _, ok := out[t.Name]; !ok {
-			return nil, nil, diag.New(device.ErrInput, path, "has no tensor %s; the model keeps %s", t.Name, names(s.model.states))
+		if !slices.ContainsFunc(all, func(x safetensors.Tensor) bool { return x.Name == t.Name }) {
+			return diag.New(device.ErrInput, path, "has no tensor %s; the model keeps %s", t.Name, names(s.model.states))
 		}
 	}
 	if saved == "" {
-		return nil, nil, diag.New(code.OtherModel, path, "does not say which artifact it belongs to: it has no metadata %q", artifactKey).
+		return diag.New(code.OtherModel, path, "does not say which artifact it belongs to: it has no metadata %q", artifactKey).
 			WithHint("an older version may have written it; compute and save the state again")
 	}
-	return out, meta, nil
+	return nil
+}
+
+// A stateFile reads a file once, from its beginning, and computes the digest of what it has read.
+type stateFile struct {
+	path string
+	f    *os.File
+	sum  hash.Hash
+	at   int64 // how far it has read
+	end  int64 // offset of the digest, which is 32 bytes long; 0 if the file has none
+	buf  []byte
+}
+
+// read reads on up to the offset end, and passes the bytes to do with their offsets.
+func (x *stateFile) read(ctx context.Context, end int64, do func(at int64, b []byte) error) error {
+	if x.buf == nil {
+		x.buf = make([]byte, stateChunk)
+	}
+	for x.at < end {
+		b := x.buf[:min(int64(len(x.buf)), end-x.at)]
+		if err := safetensors.ReadAt(x.path, x.f, b, x.at, device.ErrInput); err != nil {
+			return err
+		}
+		x.sum.Write(b)
+		if err := do(x.at, b); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		x.at += int64(len(b))
+	}
+	return nil
+}
+
+// verify reads the rest of the file and compares its digest.
+func (x *stateFile) verify(ctx context.Context) error {
+	if x.end == 0 {
+		return diag.New(code.StateDamaged, x.path, "has no digest of its contents: its last tensor is not %s", digestName).
+			WithHint("an older version may have written it; compute and save the state again")
+	}
+	if err := x.read(ctx, x.end, func(int64, []byte) error { return nil }); err != nil {
+		return err
+	}
+	want := make([]byte, sha256.Size)
+	if err := safetensors.ReadAt(x.path, x.f, want, x.end, device.ErrInput); err != nil {
+		return err
+	}
+	if got := x.sum.Sum(nil); !bytes.Equal(got, want) {
+		return diag.New(code.StateDamaged, x.path, "is damaged: its contents have SHA-256 %x; want %x, as it was saved", got, want).
+			WithHint("restore the file from a copy, or compute and save the state again")
+	}
+	return nil
 }

@@ -3,11 +3,16 @@ package rlx_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -128,23 +133,89 @@ func TestStateFile(t *testing.T) {
 		t.Errorf("exports %q after it imported %q, %v", again.Bytes(), file.Bytes(), err)
 	}
 	for from, to := range map[string]string{`"cache"`: `"cashe"`, `[8,2]`: `[2,8]`, `"F32"`: `"I32"`} {
-		write(bytes.Replace(file.Bytes(), []byte(from), []byte(to), 1))
+		edited := bytes.Replace(file.Bytes(), []byte(from), []byte(to), 1)
+		write(edited)
 		_, err := s.ImportState(t.Context(), path)
-		wantError(t, to, err, rlx.ErrInput)
+		wantError(t, to, err, rlx.ErrDamaged)
+		write(signed(edited))
+		_, err = s.ImportState(t.Context(), path)
+		wantError(t, to+" with its digest", err, rlx.ErrInput)
 	}
 	for from, to := range map[string]string{`"sha256:`: `"sha256:0`, `"rlx.artifact"`: `"rlx.artifice"`} {
 		header := bytes.Replace(file.Bytes()[8:], []byte(from), []byte(to), 1)
 		more := len(header) + 8 - file.Len()
 		size := binary.LittleEndian.Uint64(file.Bytes()) + uint64(more)
-		write(append(binary.LittleEndian.AppendUint64(nil, size), header...))
+		edited := append(binary.LittleEndian.AppendUint64(nil, size), header...)
+		write(edited)
 		_, err := s.ImportState(t.Context(), path)
-		wantError(t, to, err, rlx.ErrOtherModel)
+		wantError(t, to, err, rlx.ErrDamaged)
+		write(signed(edited))
+		_, err = s.ImportState(t.Context(), path)
+		wantError(t, to+" with its digest", err, rlx.ErrOtherModel)
 	}
 	write(file.Bytes()[:file.Len()-1])
 	_, err = s.ImportState(t.Context(), path)
 	wantError(t, "a short file", err, rlx.ErrInput)
 	_, err = s.ImportState(t.Context(), path+"x")
 	wantError(t, "no file", err, fs.ErrNotExist)
+}
+
+// signed replaces the digest at the end of a state file.
+func signed(file []byte) []byte {
+	file = slices.Clone(file)
+	sum := sha256.Sum256(file[:len(file)-sha256.Size])
+	copy(file[len(file)-sha256.Size:], sum[:])
+	return file
+}
+
+// TestStateDamaged checks that no change of a state file is accepted: every bit flipped, every truncation, and a file as older versions wrote
+// it, which has no digest.
+func TestStateDamaged(t *testing.T) {
+	t.Parallel()
+	s := caches(t, rlx.Options{})
+	a := newState(t, s)
+	if _, err := s.Run(t.Context(), appendRow(t, a, 7, 5)); err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	if err := a.Export(t.Context(), &file); err != nil {
+		t.Fatal(err)
+	}
+	good, path := file.Bytes(), filepath.Join(t.TempDir(), "s.safetensors")
+	refused := func(what string, b []byte, want ...error) {
+		t.Helper()
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		st, err := s.ImportState(t.Context(), path)
+		if err == nil {
+			st.Close()
+		}
+		if !slices.ContainsFunc(want, func(w error) bool { return errors.Is(err, w) }) {
+			t.Errorf("%s: %v; want %v", what, err, want)
+		}
+	}
+	header := 8 + int(binary.LittleEndian.Uint64(good))
+	for at := range good {
+		for bit := range 8 {
+			b := slices.Clone(good)
+			b[at] ^= 1 << bit
+			want := []error{rlx.ErrDamaged}
+			if at < header {
+				want = append(want, rlx.ErrInput) // the header is not valid any more
+			}
+			refused(fmt.Sprintf("bit %d of byte %d", bit, at), b, want...)
+		}
+		refused(fmt.Sprintf("%d bytes", at), good[:at], rlx.ErrInput)
+	}
+	refused("a byte more", append(slices.Clone(good), 0), rlx.ErrInput)
+
+	// Without the digest.
+	text := regexp.MustCompile(`,"rlx.sha256":\{[^}]*\}`).ReplaceAll(good[8:header], nil)
+	old := append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...)
+	refused("an old file", append(old, good[header:len(good)-sha256.Size]...), rlx.ErrDamaged)
+	// Its metadata.
+	refused("another model's name", signed(bytes.Replace(good, []byte(`"rlx.artifact"`), []byte(`"rlx.artifacu"`), 1)), rlx.ErrOtherModel)
 }
 
 // TestStateRefused checks that a run that fails halfway leaves a state that gives errors until Reset. Other states, and clones made

@@ -64,11 +64,24 @@ func wgpu(t *testing.T) rlx.Backend {
 	return rlx.Backend{Name: "wgpu", Path: path}
 }
 
+// onGPU returns options for a session with the wgpu backend, on a software device if there is no other.
+func onGPU(t *testing.T) rlx.Options {
+	o := rlx.Options{Backend: wgpu(t)}
+	info, err := o.Backend.Describe(t.Context(), rlx.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Devices[0].Type == rlx.SoftwareDevice {
+		o.Device = rlx.SoftwareDevice
+	}
+	return o
+}
+
 // TestDemoLlamaGPU checks that the same seed gives the same text on the wgpu backend as on the cpu backend.
 func TestDemoLlamaGPU(t *testing.T) {
 	var texts []*rlx.Text
-	for _, b := range []rlx.Backend{cpu(), wgpu(t)} {
-		g, err := session(t, open(t, demoLlama()), rlx.Options{Backend: b}).NewGenerator(t.Context())
+	for _, o := range []rlx.Options{{Backend: cpu()}, onGPU(t)} {
+		g, err := session(t, open(t, demoLlama()), o).NewGenerator(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

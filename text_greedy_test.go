@@ -37,8 +37,7 @@ func TestGreedy(t *testing.T) {
 }
 
 func TestGreedyGPU(t *testing.T) {
-	b := wgpu(t)
-	sameChoice(t, "demo", session(t, open(t, demoLlama()), rlx.Options{Backend: b}), [][]int{{5}, {100, 200, 300}})
+	sameChoice(t, "demo", session(t, open(t, demoLlama()), onGPU(t)), [][]int{{5}, {100, 200, 300}})
 }
 
 func sameChoice(t *testing.T, model string, s *rlx.Session, prompts [][]int) {

@@ -344,6 +344,12 @@ func TestGenerateState(t *testing.T) {
 	if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	// A shorter list of ids, with the rest of the file as it was.
+	short := bytes.Replace(file.Bytes(), []byte(`"1 2 3 4 5 6 7"`), []byte(`"1"            `), 1)
+	if err := os.WriteFile(path+"x", short, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, "a shorter list of ids", g.Load(t.Context(), path+"x"), rlx.ErrDamaged)
 	for _, more := range [][]int{nil, {8}, {8, 9}} {
 		if err := g.Load(t.Context(), path); err != nil {
 			t.Fatal(err)
@@ -353,7 +359,7 @@ func TestGenerateState(t *testing.T) {
 			t.Errorf("after %v: %v, %d; want %v", more, x.IDs(), x.Prompt, want)
 		}
 	}
-	bad := bytes.Replace(file.Bytes(), []byte("1 2 3 4 5 6 7"), []byte("1 2 3 4 5 6 x"), 1)
+	bad := signed(bytes.Replace(file.Bytes(), []byte("1 2 3 4 5 6 7"), []byte("1 2 3 4 5 6 x"), 1))
 	if err := os.WriteFile(path, bad, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/internal/owned"
 	"github.com/rlx-go/rlx/internal/regular"
 )
 
@@ -32,8 +32,8 @@ type Policy struct {
 	// MaxStructure bounds the memory in bytes that reading the structure needs (StructureMemory); 0 means no limit. An artifact that needs more
 	// is refused before its structure is read.
 	MaxStructure int64
-	// Unshared refuses a file that other users of the machine can write to or replace, judged by the modes of the file and its folder. Verify
-	// ignores it.
+	// Unshared refuses a file that other users of the machine can write to or replace, judged by owners and modes
+	// (owned.Private). Verify ignores it.
 	Unshared bool
 }
 
@@ -77,7 +77,7 @@ func Open(path string, p Policy) (*Verified, error) {
 
 // openRegular runs check 1. A missing file is an error in the caller's arguments, not in an artifact.
 func openRegular(path string, p Policy) (*os.File, error) {
-	f, st, err := regular.Open(path)
+	f, _, err := regular.Open(path)
 	if kind := (*regular.KindError)(nil); errors.As(err, &kind) {
 		return nil, fail(1, "file", -1, "not a regular file but %s", kind.Kind)
 	}
@@ -85,9 +85,9 @@ func openRegular(path string, p Policy) (*os.File, error) {
 		return nil, diag.New(CodeMissing, "", "%w", err)
 	}
 	if p.Unshared {
-		if err := checkUnshared(path, st); err != nil {
+		if who := owned.Private(path); who != nil {
 			f.Close()
-			return nil, err
+			return nil, fail(1, "file", -1, "%w and thus replace the artifact", who)
 		}
 	}
 	return f, nil
@@ -96,17 +96,6 @@ func openRegular(path string, p Policy) (*os.File, error) {
 // CodeMissing is reported by Open.
 var CodeMissing = diag.Define("RLX3041", "artifact cannot be opened", `
 The artifact does not exist, or you may not read it.`)
-
-func checkUnshared(path string, st os.FileInfo) error {
-	const others, sticky = 0o002, os.ModeSticky
-	if st.Mode().Perm()&others != 0 {
-		return fail(1, "file", -1, "every user of this machine can write to it (mode %v)", st.Mode().Perm())
-	}
-	if dir, err := os.Stat(filepath.Dir(path)); err != nil || dir.Mode().Perm()&others != 0 && dir.Mode()&sticky == 0 {
-		return fail(1, "file", -1, "every user of this machine can replace it: its folder is writable for all")
-	}
-	return nil
-}
 
 func withSubject(err error, path string) error {
 	var e *diag.Error

@@ -14,6 +14,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/installed"
+	"github.com/rlx-go/rlx/internal/owned"
 )
 
 const pluginPathEnv = "RLX_PLUGIN_PATH"
@@ -104,15 +105,16 @@ func (r *registry) scan(dir, from string, refused func(rlx.Backend) error) {
 	}
 }
 
-// refusal returns why a backend of RLX_PLUGIN_PATH is not executed: any user could have put it there, or its path depends on the current directory.
+// refusal returns why a backend of RLX_PLUGIN_PATH is not executed: another user could have put it there or could
+// replace it, or its path depends on the current directory.
 func refusal(b rlx.Backend) error {
 	if !filepath.IsAbs(b.Dir) {
 		return diag.New(code.PluginRefused, "backend "+b.Name, "%s names %s, which depends on the current directory", pluginPathEnv, b.Dir).
 			WithHint("name it by its whole path")
 	}
-	if p := installed.Exposed(b.Path); p != "" {
-		return diag.New(code.PluginRefused, "backend "+b.Name, "every user can write to %s and thus run programs as you", p).
-			WithHint("chmod o-w %s, or --plugin %s=%s", p, b.Name, b.Path)
+	if who := owned.Program(b.Path); who != nil {
+		return diag.New(code.PluginRefused, "backend "+b.Name, "%w and thus run programs as you", who).
+			WithHint("%s, or --plugin %s=%s", who.Fix(), b.Name, b.Path)
 	}
 	return nil
 }
@@ -128,10 +130,10 @@ func (r *registry) first() []found {
 	return out
 }
 
-// warn prints a warning if every user could replace the backend's executable.
+// warn prints a warning if others could replace the backend's executable.
 func (f found) warn(env *cli.Env) {
-	if p := f.WritableByAll(); p != "" {
-		env.Notef("warning: backend %s: every user can write to %s and thus run programs as you; chmod o-w %[2]s", f.Name, p)
+	if err := f.Exposed(); err != nil {
+		env.Notef("warning: backend %s: %v", f.Name, err)
 	}
 }
 

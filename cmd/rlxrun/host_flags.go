@@ -52,7 +52,7 @@ func (f *hostFlags) openOptions(memory *rlx.Budget) rlx.OpenOptions {
 func (f *hostFlags) declare(fs *cli.FlagSet) {
 	fs.Group("Where it runs")
 	fs.StringVarP(&f.backend, "backend", "b", "", "`NAME` the backend (default "+defaultBackend+", or the one in --device)")
-	fs.StringVar(&f.device, "device", "", "`[BACKEND:]ID` the device, as \"rlxrun devices\" lists it (default the backend's first)")
+	fs.StringVar(&f.device, "device", "", "`[BACKEND:]ID` the device, as \"rlxrun devices\" lists it, or software for one that the processor emulates (default the backend's first that is none)")
 	fs.StringVar(&f.threads, "threads", "auto", "`N|auto` number of threads")
 	f.declarePlugins(fs)
 	fs.DurationVar(&f.timeout, "timeout", 0, "`TIME` give up after this time, such as 90s or 5m (default never)")
@@ -141,6 +141,7 @@ func (f *hostFlags) explain(ctx context.Context, err error) error {
 var flagWords = strings.NewReplacer(
 	"the budget allows", "--memory allows",
 	"a budget with a limit overrides", "--memory SIZE overrides",
+	"use backend cpu, or give software as Options.Device", "use --backend cpu, or give --device software",
 	"values of steps", "values of --check and --dump-tensors",
 	"do not follow from their number", "do not follow from a list; give a file",
 	"without SandboxRequire", "with --sandbox=on",

@@ -29,6 +29,7 @@ type conformanceFlags struct {
 	seed            string
 	quick, all      bool
 	transport, mode cli.Choice
+	announced       bool // whether the device was printed
 }
 
 // Values of --transport and --mode.
@@ -237,6 +238,7 @@ func (f *conformanceFlags) testOver(ctx context.Context, env *cli.Env, b found, 
 			return nil, err
 		}
 		out.Sandbox = session.Sandbox()
+		f.announceDevice(ctx, env, b, session)
 		return session, nil
 	}
 	if c.Ops == nil {
@@ -275,6 +277,16 @@ func (f *conformanceFlags) testOver(ctx context.Context, env *cli.Env, b found, 
 		}
 	}
 	return err
+}
+
+// announceDevice prints the device that the checks run on, once, unless it is the processor.
+func (f *conformanceFlags) announceDevice(ctx context.Context, env *cli.Env, b found, s *rpc.Session) {
+	if info, err := s.Info(ctx); err == nil && !f.announced && len(info.Devices) > 0 && info.Devices[0].Type != "cpu" {
+		d := info.Devices[0]
+		d.Features = nil
+		env.Notef("tests %s", deviceName(b.Name, d))
+	}
+	f.announced = true
 }
 
 // print writes a table of the counts per section, then every failure, then the totals.

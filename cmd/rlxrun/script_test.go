@@ -102,6 +102,9 @@ func (b plainBackend) Info(ctx context.Context) (device.Info, error) {
 		d.Name, d.Levels = "few", nil
 		info.Name, info.Target, info.Levels = "few", &d, nil
 	}
+	if t := os.Getenv("RLX_SOFT_TYPE"); t != "" { // of the device of a backend called soft
+		info.Devices[0].Type = t
+	}
 	return info, err
 }
 

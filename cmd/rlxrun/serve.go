@@ -6,12 +6,9 @@ import (
 	"errors"
 	"image"
 	"io"
-	"log"
 	"net"
-	"net/http"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/task/imaging"
@@ -33,7 +30,7 @@ func serveCommand() *cli.Command {
 		Long: `Serves a page that segments images, prints its address, and runs until Ctrl-C. Open the address in a browser on this machine. The artifact must declare the task
 segment. An image is encoded once; after that a click, a box or the keyboard finds a mask in the time of the decoder alone. You can save masks. The server listens on
 127.0.0.1 only, and the address has a random token, so other machines, other users and other pages in your browser cannot use it. The page loads nothing from the
-network, and images stay on this machine. To use it on a remote machine, forward the port: ssh -L 8000:127.0.0.1:8000 MACHINE rlxrun serve sam.rlx --port 8000`,
+network, and images stay on this machine. A backend that ends is started again. To use it on a remote machine, forward the port: ssh -L 8000:127.0.0.1:8000 MACHINE rlxrun serve sam.rlx --port 8000`,
 		Examples: []cli.Example{
 			{About: "open the page with an image", Line: "rlxrun serve sam.rlx --image coins.png"},
 			{About: "run on a GPU, at a fixed port", Line: "rlxrun serve sam.rlx -b wgpu --port 8000"},
@@ -54,7 +51,7 @@ network, and images stay on this machine. To use it on a remote machine, forward
 	}
 }
 
-// serve serves the page until ctx ends or the backend is lost, and returns the reason.
+// serve serves the page until ctx ends, and returns the reason. A backend that is lost is started again.
 func (s *session) serve(ctx context.Context, f *serveFlags) error {
 	g, ok := s.model.Segmenter()
 	if !ok {
@@ -77,15 +74,16 @@ func (s *session) serve(ctx context.Context, f *serveFlags) error {
 		return cli.Usagef("--port "+strconv.Itoa(f.port), "cannot be used: %w", err)
 	}
 	defer listener.Close()
+	l := &lasting{s: s, ctx: ctx}
 	o := segmentpage.Options{Model: filepath.Base(s.model.Path()), Best: [2]int{g.Task.BestFirst, g.Task.BestLast}}
 	o.Open = func(ctx context.Context, file io.Reader) (segmentpage.Image, error) {
-		return s.servedImage(g, func(lim imaging.Limits) (image.Image, error) { return imaging.Decode("the file", file, lim) })
+		return l.servedImage(g, func(lim imaging.Limits) (image.Image, error) { return imaging.Decode("the file", file, lim) })
 	}
 	if f.image != "" {
 		if o.FirstName = filepath.Base(f.image); f.image == "-" {
 			o.FirstName = "stdin"
 		}
-		if o.First, err = s.servedImage(g, func(lim imaging.Limits) (image.Image, error) { return readImage(ctx, f.image, s.env.Stdin, lim) }); err != nil {
+		if o.First, err = l.servedImage(g, func(lim imaging.Limits) (image.Image, error) { return readImage(ctx, f.image, s.env.Stdin, lim) }); err != nil {
 			return err
 		}
 	}
@@ -95,26 +93,13 @@ func (s *session) serve(ctx context.Context, f *serveFlags) error {
 	if err := s.load(ctx, methods...); err != nil {
 		return err
 	}
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	o.Failed = func(err error) {
-		if errors.Is(err, rlx.ErrLost) {
-			end(err)
-		} else {
-			s.env.Notef("%v", inFlags(err))
-		}
-	}
+	o.Failed = func(err error) { s.env.Notef("%v", inFlags(err)) }
 	page := segmentpage.New(o)
 	if err := s.announce(page.URL(listener.Addr())); err != nil {
 		return err
 	}
-	server := &http.Server{Handler: page, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10, ErrorLog: log.New(s.env.Stderr, "", 0),
-		BaseContext: func(net.Listener) context.Context { return ctx }}
-	defer context.AfterFunc(ctx, func() { server.Close() })()
-	if err := server.Serve(listener); ctx.Err() == nil {
-		return err
-	}
-	return context.Cause(ctx)
+	defer l.wait()
+	return page.Serve(ctx, listener, s.env.Stderr)
 }
 
 // announce prints the address of the page.
@@ -129,7 +114,7 @@ func (s *session) announce(url string) error {
 
 // servedImage is an image that the page shows.
 type servedImage struct {
-	s         *session
+	*lasting
 	segmenter *rlx.Segmenter
 	img       image.Image // as the model takes it; nil once it is encoded
 	picture   *image.NRGBA
@@ -138,8 +123,8 @@ type servedImage struct {
 }
 
 // servedImage decodes an image and reserves the memory that it needs while the page shows it.
-func (s *session) servedImage(g *rlx.Segmenter, decode func(imaging.Limits) (image.Image, error)) (segmentpage.Image, error) {
-	v := &servedImage{s: s, segmenter: g}
+func (l *lasting) servedImage(g *rlx.Segmenter, decode func(imaging.Limits) (image.Image, error)) (segmentpage.Image, error) {
+	v := &servedImage{lasting: l, segmenter: g}
 	var err error
 	if v.img, err = decode(imaging.Limits{Pixels: segmentpage.MaxPixels, Fits: v.need}); err == nil {
 		size := v.img.Bounds().Size()
@@ -169,7 +154,7 @@ func (v *servedImage) Picture() *image.NRGBA { return v.picture }
 
 // Encode runs the image encoder.
 func (v *servedImage) Encode(ctx context.Context) error {
-	r, err := v.s.host.Run(ctx, v.segmenter.Encode(v.img))
+	r, err := v.run(ctx, v.segmenter.Encode(v.img))
 	if err != nil {
 		return inFlags(err)
 	}
@@ -188,7 +173,7 @@ func (v *servedImage) Masks(ctx context.Context, p segment.Prompts, which string
 		return mask, nil, err
 	}
 	req.Inputs[t.EmbeddingInput] = v.embedding
-	r, err := v.s.host.Run(ctx, req)
+	r, err := v.run(ctx, req)
 	if err != nil {
 		return mask, nil, inFlags(err)
 	}

@@ -11,19 +11,25 @@ import (
 	"image/png"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
-// served starts `rlxrun serve` for the tiny model and an image whose left half is bright. ask makes a request to the page. end stops the command with an
-// error or, if that is nil, by losing the backend; it returns the error of the command.
-func served(t *testing.T) (ask func(method, path, body string) (int, []byte), end func(error) error) {
+// served starts `rlxrun serve` for the tiny model and an image whose left half is bright. ask makes a request to the
+// page. end stops the command with an error and returns the error of the command. notes has what it wrote to stderr by
+// then.
+func served(t *testing.T) (ask func(method, path, body string) (int, []byte), end func(error) error, notes *strings.Builder) {
 	t.Helper()
 	s := tinySession(t, debugFlags{})
 	out, in := io.Pipe()
-	s.env.Stdout = in
+	notes = &strings.Builder{}
+	s.env.Stdout, s.env.Stderr = in, notes
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := make(chan error, 1)
 	go func() {
@@ -53,19 +59,14 @@ func served(t *testing.T) (ask func(method, path, body string) (int, []byte), en
 		return resp.StatusCode, b
 	}
 	return ask, func(err error) error {
-		if err == nil {
-			s.host.Close()
-			ask("POST", "images/0/masks", `{"points":[[1,1]],"mask":"best"}`)
-		} else {
-			cancel(err)
-		}
+		cancel(err)
 		return <-ended
-	}
+	}, notes
 }
 
-// TestServe checks that the page returns the mask of the model, and that signals and a lost backend end the command.
+// TestServe checks that the page returns the mask of the model, and that signals end the command.
 func TestServe(t *testing.T) {
-	ask, end := served(t)
+	ask, end, _ := served(t)
 	status, body := ask("POST", "images/0/masks", `{"points":[[3,3]],"mask":"0"}`)
 	var a struct {
 		Mask, Pixels int
@@ -108,6 +109,73 @@ func TestServe(t *testing.T) {
 	if status, _ := ask("GET", "start", ""); status != 0 {
 		t.Error("the page answers after the end")
 	}
-	_, end = served(t)
-	wantError(t, "a lost backend", end(nil), rlx.ErrLost)
+}
+
+// children returns the processes that this one has started.
+func children(t *testing.T) (out []int) {
+	t.Helper()
+	lists, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil || len(lists) == 0 {
+		t.Skip("the system does not list the children of a process")
+	}
+	for _, path := range lists {
+		b, _ := os.ReadFile(path) // a thread may have ended
+		for _, f := range strings.Fields(string(b)) {
+			pid, err := strconv.Atoi(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// TestServeLostBackend checks that a backend that was killed is started again and the click answered, until it has been
+// killed too often. Then clicks get an error, and the server goes on.
+func TestServeLostBackend(t *testing.T) {
+	before := children(t)
+	ask, end, notes := served(t)
+	const path, click = "images/0/masks", `{"points":[[3,3]],"mask":"0"}`
+	status, want := ask("POST", path, click)
+	if status != http.StatusOK {
+		t.Fatalf("status %d: %s", status, want)
+	}
+	same := func(body []byte) bool { // but for the time
+		a, _, _ := bytes.Cut(body, []byte(`"seconds"`))
+		b, _, _ := bytes.Cut(want, []byte(`"seconds"`))
+		return bytes.Equal(a, b)
+	}
+	kills, refused := 0, false
+	for ; kills < 10 && !refused; kills++ {
+		for _, pid := range children(t) {
+			if !slices.Contains(before, pid) {
+				if p, err := os.FindProcess(pid); err == nil {
+					p.Kill()
+				}
+			}
+		}
+		status, body := ask("POST", path, click)
+		switch refused = status != http.StatusOK; {
+		case refused && (status != http.StatusInternalServerError || !bytes.Contains(body, []byte(rpc.ErrQuarantined))):
+			t.Fatalf("after %d kills: status %d: %s", kills+1, status, body)
+		case !refused && !same(body):
+			t.Errorf("after %d kills: %s; want %s", kills+1, body, want)
+		}
+	}
+	if kills < 2 || !refused {
+		t.Errorf("%d kills, refused %v", kills, refused)
+	}
+	if status, body := ask("GET", "start", ""); status != http.StatusOK {
+		t.Errorf("the page: status %d: %s", status, body)
+	}
+	stop := errors.New("a signal")
+	if err := end(stop); err != stop {
+		t.Errorf("the command ends with %v", err)
+	}
+	for _, s := range []string{"was ended by SIGKILL", "; it was started again\n", "it can be started again in "} {
+		if !strings.Contains(notes.String(), s) {
+			t.Errorf("stderr is %q; want %q", notes, s)
+		}
+	}
 }

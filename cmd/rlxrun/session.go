@@ -22,6 +22,7 @@ type session struct {
 	trace   *trace
 
 	cancel  context.CancelFunc
+	options rlx.Options   // of host
 	started chan struct{} // closed once host and err are set
 	host    *rlx.Session
 	err     error
@@ -71,6 +72,7 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, o
 		s.model.Close()
 		return nil, err
 	}
+	s.options = o
 	ctx, s.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(s.started)
@@ -145,7 +147,18 @@ func (s *session) ready(ctx context.Context, sinks []sink, inputs []string, meth
 		return err
 	}
 	<-s.started
+	if s.err == nil {
+		s.announceDevice()
+	}
 	return s.err
+}
+
+// announceDevice prints the device before the first step, unless it is the processor, as users expect.
+func (s *session) announceDevice() {
+	if d := s.host.Device(); d.Type != "cpu" {
+		d.Features = nil // the summary lists them
+		s.env.Notef("runs on %s", deviceName(s.backend.Name, d))
+	}
 }
 
 // load loads methods that run together. A method that is not loaded is loaded by its first run, after its inputs were checked.

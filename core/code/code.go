@@ -107,6 +107,11 @@ give wrong results, even if the shapes are the same. So a saved state names its 
 root) and works only with that artifact, on any backend. Compiling the same checkpoint again with the same rlxc and flags gives the same
 artifact. After any other change, compute the state again: run the prompt once more with --save-state.`)
 
+	StateDamaged = diag.Define("RLX3204", "saved state is damaged", `
+A file of --save-state ends with the SHA-256 of all bytes before it. The bytes are not those that were saved: the file was damaged or
+edited. A file of an older version has no digest and is refused, too. Restore the file from a copy, or compute the state again: run the
+prompt once more with --save-state.`)
+
 	PluginSource = diag.Define("RLX3210", "plugin cannot be installed from this file", `
 "rlxrun plugins install" takes an executable called rlx-backend-NAME, or a directory or archive (tar, tar.gz, zip) with one at its top. It
 refuses an archive that is damaged, has an absolute path, a path with "..", a duplicate entry, a link or a device, or unpacks to too many
@@ -117,7 +122,7 @@ No backend of that name was found. rlxrun looks for an executable called rlx-bac
 RLX_PLUGIN_PATH, and among the plugins that "rlxrun plugins install" installed. --plugin NAME=PATH names any other executable.
 "rlxrun plugins list" shows the backends it finds.`)
 	PluginRefused = diag.Define("RLX5203", "plugin refused", `
-The backend was found but not executed, for one of these reasons. Other users can write to its file or to a directory above it, so they could
+The backend was found but not executed, for one of these reasons. Other users own its file or a directory above it, or can write to one, so they could
 replace the program that you run. RLX_PLUGIN_PATH names a directory relative to the current one. An installed plugin is for another platform
 or protocol version, or its manifest is damaged. The plugin folder cannot be read or written to. The message says which. --plugin NAME=PATH
 runs an executable wherever it is.`)

@@ -164,6 +164,10 @@ The backend started but found no device that it can use. For a GPU backend this 
 	ErrLost = diag.Define("RLX5001", "backend lost", `
 The backend's process ended, missed a deadline, or broke the protocol. The message names the step if it is known. The artifact and
 the host are unharmed. Run again, and report the backend's log if it happens again.`)
+	ErrSoftware = diag.Define("RLX6005", "only a software device", `
+The backend found no device but one that the processor emulates, such as Mesa's lavapipe. It computes many times more slowly than
+"--backend cpu", so it is used only on request: "--device software", or the device's ID as "rlxrun devices" lists it. If the machine has a
+GPU, install its driver.`)
 	ErrDevice = diag.Define("RLX6002", "device error", `
 The device or its library reported an error. The message names the step if it is known.`)
 	ErrDeviceLost = diag.Define("RLX6004", "device lost", `

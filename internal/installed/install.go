@@ -15,6 +15,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/owned"
 	"github.com/rlx-go/rlx/internal/regular"
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
@@ -50,8 +51,8 @@ func (s Store) Install(ctx context.Context, source string, o Options) (*Plugin, 
 		return nil, err
 	}
 	defer unlock()
-	if path := s.exposed(); path != "" {
-		return nil, diag.New(code.PluginRefused, s.Dir, "others can write to %s and thus replace the program", path).WithHint("chmod go-w %s, or chown it", path)
+	if who := owned.Private(s.Dir); who != nil {
+		return nil, diag.New(code.PluginRefused, s.Dir, "%w and thus replace the program", who).WithHint("%s", who.Fix())
 	}
 	staging, err := os.MkdirTemp(s.Dir, newPrefix)
 	if err != nil {

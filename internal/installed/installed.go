@@ -8,7 +8,7 @@
 // The manifest has the SHA-256 of every file. A plugin runs only if its files match (Plugin.Options). That detects damage, interrupted updates and replaced
 // files. It is not a signature: whoever can write to the store can also write a manifest. So a store, plugin or file that others can write to is refused.
 //
-// The package imports core/code, core/diag, internal/regular, internal/strictjson, internal/atomicfile and plugins/rpc.
+// The package imports core/code, core/diag, internal/regular, internal/strictjson, internal/atomicfile, internal/owned and plugins/rpc.
 package installed
 
 import (
@@ -26,6 +26,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/owned"
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
@@ -113,8 +114,8 @@ func (s Store) open(name string) *Plugin {
 		p.Skip = diag.New(code.PluginRefused, "plugin "+name, format, args...).WithHint("%s", hint)
 		return p
 	}
-	if path := cmp.Or(s.exposed(), foreign(p.Dir, false)); path != "" {
-		return refuse("chmod go-w "+path+", or chown it", "others can write to %s and thus replace the program", path)
+	if who := cmp.Or(owned.Private(s.Dir), owned.Tree(p.Dir, false)); who != nil {
+		return refuse(who.Fix(), "%w and thus replace the program", who)
 	}
 	m, err := readManifest(filepath.Join(p.Dir, manifestName))
 	if err == nil && m.Name != name {
@@ -128,14 +129,6 @@ func (s Store) open(name string) *Plugin {
 		return refuse("install a build of it for this machine", "%w", err)
 	}
 	return p
-}
-
-// exposed returns a path through which others could replace the store's plugins, or "".
-func (s Store) exposed() string {
-	if loose(s.Dir) {
-		return s.Dir
-	}
-	return Exposed(s.Dir)
 }
 
 // runsHere returns nil if the plugin supports this machine and our protocol version.
@@ -193,8 +186,8 @@ func (p *Plugin) check() error {
 	if err != nil {
 		return err
 	}
-	if path := foreign(p.Dir, true); path != "" {
-		return fmt.Errorf("%s can be written to by others, or belongs to another user", path)
+	if who := owned.Tree(p.Dir, true); who != nil {
+		return who
 	}
 	want := map[string]digest{p.Executable: p.SHA256}
 	for _, f := range p.Files {

@@ -218,7 +218,7 @@ func TestInstallErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = open.Install(t.Context(), src+"/rlx-backend-a", Options{Start: started("1")})
-	wantCode(t, "a store of others", err, code.PluginRefused, "others can write to "+open.Dir)
+	wantCode(t, "a store of others", err, code.PluginRefused, "can write to "+open.Dir)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err = s.Install(ended, src+"/rlx-backend-a", Options{}); !errors.Is(err, context.Canceled) {
@@ -249,12 +249,12 @@ func TestChanged(t *testing.T) {
 		"link": {func(d string) error {
 			return unlocked(d+"/files/m", func() error { return os.Symlink("/etc/passwd", d+"/files/m/l") })
 		}, "m/l is not a regular file|m/l", false},
-		"open file":     {func(d string) error { return os.Chmod(d+"/files/m/x.py", 0o666) }, "x.py can be written to by others", false},
-		"open folder":   {func(d string) error { return os.Chmod(d, 0o777) }, "others can write to", true},
-		"group":         {func(d string) error { return os.Chmod(d+"/files", 0o775) }, "others can write to", true},
-		"open store":    {func(d string) error { return os.Chmod(filepath.Dir(d), 0o777) }, "others can write to", true},
-		"above":         {func(d string) error { return os.Chmod(filepath.Join(d, "../../.."), 0o777) }, "others can write to", true},
-		"manifest":      {func(d string) error { return os.Chmod(d+"/manifest.json", 0o666) }, "others can write to", true},
+		"open file":     {func(d string) error { return os.Chmod(d+"/files/m/x.py", 0o666) }, "every user can write to", false},
+		"open folder":   {func(d string) error { return os.Chmod(d, 0o777) }, "can write to", true},
+		"group":         {func(d string) error { return os.Chmod(d+"/files", 0o775) }, "can write to", true},
+		"open store":    {func(d string) error { return os.Chmod(filepath.Dir(d), 0o777) }, "can write to", true},
+		"above":         {func(d string) error { return os.Chmod(filepath.Join(d, "../../.."), 0o777) }, "can write to", true},
+		"manifest":      {func(d string) error { return os.Chmod(d+"/manifest.json", 0o666) }, "can write to", true},
 		"damaged":       {func(d string) error { return rewrite(d, `"schema"`, `"schemas"`) }, `manifest.json has the unknown key "schemas"`, true},
 		"newer":         {func(d string) error { return rewrite(d, `"schema": 1`, `"schema": 2`) }, "manifest.json has schema 2; this program knows 1", true},
 		"other name":    {func(d string) error { return rewrite(d, `"name": "a"`, `"name": "b"`) }, "manifest.json belongs to plugin b", true},

@@ -107,7 +107,10 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "no-referrer") // because the token is in the URL
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
-	refuse := func(why string) { reply(w, http.StatusForbidden, failure{Error: why, Code: string(diag.Usage)}) }
+	refuse := func(why string) {
+		h.Set("Connection", "close")
+		reply(w, http.StatusForbidden, failure{Error: why, Code: string(diag.Usage)})
+	}
 	token, rest, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	switch {
 	case !isLocal(r.Host):
@@ -117,6 +120,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !ok || subtle.ConstantTimeCompare([]byte(token), []byte(p.token)) == 0:
 		refuse("the address lacks the token of this program: use the address that rlxrun has printed")
 	default:
+		trust(r)
 		in := *r.URL
 		in.Path, in.RawPath = "/"+rest, ""
 		inner := r.WithContext(r.Context())

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlx-go/rlx/internal/owned"
 	"github.com/rlx-go/rlx/plugins/rpc/internal/sandbox"
 )
 
@@ -15,8 +16,13 @@ import (
 var (
 	// For every process: the Go runtime and C libraries read these.
 	commonDevices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
-	commonFiles   = []string{"/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version", "/proc/sys",
+	commonFiles   = []string{"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version", "/proc/sys",
 		"/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage", "/etc/localtime", "/usr/share/zoneinfo"}
+
+	// Of the process's own folder. Not in the list are those that tell about others, such as net, with all connections
+	// and sockets of the machine, and task, which has a net of its own for each thread.
+	processFiles = []string{"auxv", "cgroup", "cmdline", "comm", "environ", "fd", "fdinfo", "limits", "maps", "mountinfo", "mounts", "numa_maps",
+		"smaps", "smaps_rollup", "stat", "statm", "status"}
 
 	// For programs with shared libraries.
 	libraries = []string{"/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64",
@@ -27,7 +33,7 @@ var (
 
 	gpuDevices = []string{"/dev/dri", "/dev/nvidia*", "/dev/kfd", "/dev/dxg", "/dev/mali*", "/dev/kgsl-3d0", "/dev/nvmap", "/dev/nvhost-*",
 		"/dev/nvgpu", "/dev/udmabuf", "/dev/dma_heap"}
-	gpuFiles = []string{"/usr", "/opt", "/sys", "/proc/driver", "/proc/devices", "/proc/modules", "/proc/bus", "/proc/filesystems",
+	gpuFiles = []string{"/proc/self", "/usr", "/opt", "/sys", "/proc/driver", "/proc/devices", "/proc/modules", "/proc/bus", "/proc/filesystems",
 		"/run/opengl-driver", "/run/opengl-driver-32", "/etc/vulkan", "/etc/glvnd", "/etc/OpenCL", "/etc/nvidia", "/etc/drirc"}
 	gpuHome = []string{".local/share/vulkan", ".config/vulkan", ".drirc"}
 	// Environment variables that list driver manifests.
@@ -40,6 +46,13 @@ func (c Confinement) grants(exe *os.File, fd int, inMemory bool, dir, folder str
 	g := []sandbox.Grant{
 		{Access: sandbox.Write, Paths: append([]string{dir}, commonDevices...)},
 		{Access: sandbox.Read, Paths: commonFiles},
+	}
+	if !c.allows(wordGPU) { // drivers read more of it
+		own := make([]string, len(processFiles))
+		for i, f := range processFiles {
+			own[i] = "/proc/self/" + f
+		}
+		g = append(g, sandbox.Grant{Access: sandbox.Read, Paths: own})
 	}
 	if folder != "" {
 		g = append(g, sandbox.Grant{Access: sandbox.Read, Paths: []string{folder}})
@@ -119,8 +132,9 @@ func listed(env []string, name string) (paths []string) {
 	return paths
 }
 
-// cacheVariables are environment variables for the directory in which drivers cache compiled shaders. Each backend has its own
-// directory. In a shared one, a hostile backend could store code that other programs then run.
+// cacheVariables are environment variables for the directory in which drivers cache compiled shaders. Each backend has
+// its own directory. In a shared one, a hostile backend could store code that other programs then run. Nor is one used
+// that others can write to.
 var cacheVariables = []string{"XDG_CACHE_HOME", "MESA_SHADER_CACHE_DIR", "__GL_SHADER_DISK_CACHE_PATH", "CUDA_CACHE_PATH"}
 
 // environment returns environment variables that set the directories for temporary files and caches.
@@ -128,7 +142,7 @@ func (c Confinement) environment(name, dir string) []string {
 	env := []string{"TMPDIR=" + dir}
 	if c.allows(wordGPU) {
 		cache := cacheOf(name)
-		if cache == "" || os.MkdirAll(cache, 0o700) != nil {
+		if cache == "" || os.MkdirAll(cache, 0o700) != nil || owned.Private(cache) != nil {
 			cache = dir // deleted with the session
 		}
 		for _, v := range cacheVariables {

@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rlx-go/rlx/internal/owned"
 )
 
 // A privateDir is the directory for one backend's sockets. It has mode 0700, belongs to this user, and is removed when the session
@@ -95,7 +97,7 @@ func removeLocked(path string, lock *os.File) {
 func socketRoot(base string) (root string, own bool, err error) {
 	if base == "" {
 		base = os.Getenv("XDG_RUNTIME_DIR")
-		if st, err := os.Stat(base); base == "" || err != nil || !st.IsDir() {
+		if st, err := os.Stat(base); base == "" || err != nil || !st.IsDir() || owned.Private(base) != nil {
 			base = os.TempDir()
 		}
 	}

@@ -35,7 +35,7 @@ const (
 	unixEnv    = "RLX_TEST_UNIX"
 	dgramEnv   = "RLX_TEST_DGRAM"
 	addressEnv = "RLX_TEST_ADDRESS" // address in the memory of the victim
-	layersEnv  = "RLX_TEST_LAYERS"  // layers that confine the backend
+	layersEnv  = "RLX_TEST_LAYERS"  // layers that confine the backend, and whether it declares gpu
 )
 
 // attempt is an action that a sandbox must prevent.
@@ -45,11 +45,12 @@ type attempt struct {
 	landlock, seccomp bool
 	abi               int
 	control           bool // whether it succeeds without a sandbox; if not, it is tried only if a layer prevents it
+	gpuMay            bool // whether the declaration gpu allows it
 	do                func() error
 }
 
-func (a attempt) stopped(l sandbox.Layers) bool {
-	return a.landlock && l.Landlock > 0 && l.Landlock >= a.abi || a.seccomp && l.Seccomp
+func (a attempt) stopped(l sandbox.Layers, gpu bool) bool {
+	return !(gpu && a.gpuMay) && (a.landlock && l.Landlock > 0 && l.Landlock >= a.abi || a.seccomp && l.Seccomp)
 }
 
 // victim returns the number of the process to attack.
@@ -108,12 +109,12 @@ func attempts() []attempt {
 		{name: "make a link", do: func() error { return os.Symlink("/", userFile("link")) }},
 		{name: "link a file into the session's directory", do: func() error { return os.Link(userFile("secret"), "mine") }},
 		{name: "open the artifact again to write", do: func() error {
-			for entry := range strings.SplitSeq(os.Getenv(fdsEnv), ",") {
-				if fd, ok := strings.CutPrefix(entry, "artifact="); ok {
-					return closing(os.OpenFile("/proc/self/fd/"+fd, os.O_WRONLY, 0))
-				}
-			}
-			return errors.New("no artifact")
+			return closing(os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", artifactFD()), os.O_WRONLY, 0))
+		}},
+		{name: "see the sockets of all processes", gpuMay: true, do: func() error { _, err := os.ReadFile("/proc/self/net/unix"); return err }},
+		{name: "see them through a thread", gpuMay: true, do: func() error {
+			_, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/net/unix", os.Getpid()))
+			return err
 		}},
 		{name: "read the environment of another process", do: func() error {
 			_, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", victim()))
@@ -170,6 +171,17 @@ func attempts() []attempt {
 		}},
 		{name: "limit another process", do: func() error { return unix.Prlimit(victim(), unix.RLIMIT_CORE, &unix.Rlimit{}, nil) }},
 		{name: "make a group of its own", do: func() error { return call(unix.SYS_SETPGID, 0, target) }},
+		{name: "hold a descriptor of another process", do: func() error {
+			fd, err := unix.PidfdOpen(victim(), 0)
+			unix.Close(fd)
+			return err
+		}},
+		{name: "hold a descriptor of the host", do: func() error {
+			fd, err := unix.PidfdOpen(os.Getppid(), 0)
+			unix.Close(fd)
+			return err
+		}},
+		{name: "lock the artifact", gpuMay: true, do: func() error { return unix.Flock(artifactFD(), unix.LOCK_SH) }},
 		{name: "take shared memory", do: func() error { return call(unix.SYS_SHMGET, 0, 4096, 0o600|unix.IPC_CREAT) }},
 	}
 	for i := range calls {
@@ -219,16 +231,32 @@ func attempts() []attempt {
 	}
 	// Without a sandbox, these calls fail because of their arguments.
 	for name, do := range map[string]func() error{
-		"mount":         func() error { return unix.Mount("none", "/nowhere", "none", 0, "") },
-		"unshare":       func() error { return unix.Unshare(unix.CLONE_NEWUSER) },
-		"chroot":        func() error { return unix.Chroot("/nowhere") },
-		"io_uring":      func() error { return call(unix.SYS_IO_URING_SETUP, 1, cString("")) },
-		"bpf":           func() error { return call(unix.SYS_BPF, 0, 0, 0) },
-		"perf":          func() error { return call(unix.SYS_PERF_EVENT_OPEN, 0, 0, 0, 0, 0) },
-		"userfaultfd":   func() error { return call(unix.SYS_USERFAULTFD, 1) },
-		"keyctl":        func() error { return call(unix.SYS_KEYCTL, ^uintptr(0)) },
-		"execveat":      func() error { return call(unix.SYS_EXECVEAT, own, cString("/bin/false"), 0, 0, 0) },
-		"a future call": func() error { return call(newestTested + 1) },
+		"mount":                       func() error { return unix.Mount("none", "/nowhere", "none", 0, "") },
+		"unshare":                     func() error { return unix.Unshare(unix.CLONE_NEWUSER) },
+		"chroot":                      func() error { return unix.Chroot("/nowhere") },
+		"io_uring":                    func() error { return call(unix.SYS_IO_URING_SETUP, 1, cString("")) },
+		"bpf":                         func() error { return call(unix.SYS_BPF, 0, 0, 0) },
+		"perf":                        func() error { return call(unix.SYS_PERF_EVENT_OPEN, 0, 0, 0, 0, 0) },
+		"userfaultfd":                 func() error { return call(unix.SYS_USERFAULTFD, 1) },
+		"keyctl":                      func() error { return call(unix.SYS_KEYCTL, ^uintptr(0)) },
+		"execveat":                    func() error { return call(unix.SYS_EXECVEAT, own, cString("/bin/false"), 0, 0, 0) },
+		"a future call":               func() error { return call(newestTested + 1) },
+		"change the artifact's flags": func() error { return control(artifactFD(), fsIocSetFlags) },
+		"change the artifact's flags as XFS does": func() error { return control(artifactFD(), fsIocFSSetXattr) },
+		"change its own file's flags": func() error {
+			f, err := os.Open("/proc/self/exe")
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			return control(int(f.Fd()), fsIocSetFlags)
+		},
+		"type into the terminal":         func() error { return control(2, unix.TIOCSTI) },
+		"direct signals of a descriptor": func() error { return control(2, fioSetOwn) },
+		"make others wait for the artifact": func() error {
+			_, err := unix.FcntlInt(uintptr(artifactFD()), unix.F_SETLEASE, unix.F_RDLCK)
+			return err
+		},
 		"set attributes": func() error {
 			return call(unix.SYS_SETXATTR, cString(userFile("secret")), cString("user.x"), cString("y"), 1, 0)
 		},
@@ -236,6 +264,32 @@ func attempts() []attempt {
 		both = append(both, attempt{name: name, seccomp: true, do: do})
 	}
 	return append(append(files, calls...), both...)
+}
+
+// Numbers of ioctls.
+const (
+	fsIocSetFlags   = 0x40086602
+	fsIocFSSetXattr = 0x401c5820
+	fioSetOwn       = 0x8901
+	fioNBIO         = 0x5421
+	fioCLEX         = 0x5451
+)
+
+// control calls ioctl with the address of zeros.
+func control(fd int, cmd uintptr) error {
+	var zeros [64]byte
+	return call(unix.SYS_IOCTL, uintptr(fd), cmd, uintptr(unsafe.Pointer(&zeros)))
+}
+
+// artifactFD returns the inherited descriptor of the artifact, or -1.
+func artifactFD() int {
+	for entry := range strings.SplitSeq(os.Getenv(fdsEnv), ",") {
+		if fd, ok := strings.CutPrefix(entry, "artifact="); ok {
+			n, _ := strconv.Atoi(fd)
+			return n
+		}
+	}
+	return -1
 }
 
 // newestTested is the newest call that existed when the filter was written.
@@ -274,6 +328,39 @@ func permitted() []attempt {
 		{name: "make a temporary directory", do: func() error { _, err := os.MkdirTemp("", "x"); return err }},
 		{name: "listen on a unix socket", do: func() error { return closing(net.Listen("unix", "sock")) }},
 		{name: "read its own status", do: func() error { _, err := os.ReadFile("/proc/self/status"); return err }},
+		{name: "read about its own memory", do: func() error {
+			for _, name := range []string{"maps", "auxv", "cgroup", "mountinfo", "stat", "cmdline", "limits"} {
+				if _, err := os.ReadFile("/proc/self/" + name); err != nil {
+					return err
+				}
+			}
+			_, err := os.ReadDir("/proc/self/fd")
+			return err
+		}},
+		{name: "ask about a descriptor", do: func() error {
+			fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+			if err != nil {
+				return err
+			}
+			defer unix.Close(fds[0])
+			defer unix.Close(fds[1])
+			for _, cmd := range []uintptr{unix.TIOCINQ, fioNBIO, fioCLEX} {
+				if err := control(fds[0], cmd); err != nil {
+					return err
+				}
+			}
+			for _, cmd := range []uintptr{unix.TCGETS, unix.TIOCGWINSZ} {
+				if err := control(fds[0], cmd); err != unix.ENOTTY {
+					return fmt.Errorf("%#x: %w", cmd, err)
+				}
+			}
+			return nil
+		}},
+		{name: "hold a descriptor of itself", do: func() error {
+			fd, err := unix.PidfdOpen(os.Getpid(), 0)
+			unix.Close(fd)
+			return err
+		}},
 		{name: "read its own file", do: func() error { return closing(os.Open("/proc/self/exe")) }},
 		{name: "signal itself", do: func() error { return unix.Kill(os.Getpid(), 0) }},
 		{name: "signal its group", do: func() error { return unix.Kill(0, 0) }},
@@ -333,6 +420,39 @@ func TestFolder(t *testing.T) {
 	wantCode(t, err, ErrDigest, "m/data has changed")
 }
 
+// TestShaderCache checks that a backend gets no shader cache that other users could change or replace.
+func TestShaderCache(t *testing.T) {
+	gpu := Confinement{Allowed: []string{wordGPU}}
+	for what, c := range map[string]struct {
+		change func(cache string) error
+		used   bool
+	}{
+		"its own":                     {func(string) error { return nil }, true},
+		"open to all":                 {func(cache string) error { return os.Chmod(cache, 0o777) }, false},
+		"in a folder open to all":     {func(cache string) error { return os.Chmod(filepath.Join(cache, "../.."), 0o777) }, false},
+		"in a folder of another user": {func(cache string) error { return os.Chown(filepath.Dir(cache), 12345, -1) }, false},
+	} {
+		base := t.TempDir()
+		t.Setenv("XDG_CACHE_HOME", base)
+		cache := filepath.Join(base, "rlx", "g")
+		if err := os.MkdirAll(cache, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.change(cache); errors.Is(err, os.ErrPermission) {
+			continue // only root can
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		want := "XDG_CACHE_HOME=/session"
+		if c.used {
+			want = "XDG_CACHE_HOME=" + cache
+		}
+		if env := gpu.environment("g", "/session"); !slices.Contains(env, want) {
+			t.Errorf("%s: %q; want %s", what, env, want)
+		}
+	}
+}
+
 // TestSealedCopy checks that the bytes whose digest is checked are those that run. They cannot be changed in between, even through the
 // descriptor.
 func TestSealedCopy(t *testing.T) {
@@ -366,13 +486,14 @@ func TestSealedCopy(t *testing.T) {
 // probe makes all attempts and prints their outcomes.
 func probe() {
 	var layers sandbox.Layers
-	fmt.Sscan(os.Getenv(layersEnv), &layers.Landlock, &layers.Seccomp)
+	var gpu bool
+	fmt.Sscan(os.Getenv(layersEnv), &layers.Landlock, &layers.Seccomp, &gpu)
 	needed := permitted()
 	for i := range needed {
 		needed[i].control = true
 	}
 	for _, a := range append(needed, attempts()...) {
-		if !a.control && !a.stopped(layers) {
+		if !a.control && !a.stopped(layers, gpu) {
 			continue
 		}
 		result := "done"
@@ -501,7 +622,7 @@ func TestSandbox(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			opts.Env = append(opts.Env, fmt.Sprint(layersEnv+"=", layers.Landlock, " ", layers.Seccomp))
+			opts.Env = append(opts.Env, fmt.Sprint(layersEnv+"=", layers.Landlock, " ", layers.Seccomp, " ", name == "gpu"))
 			results, s := probed(t, opts, log)
 			got := s.Sandbox()
 			if got.layers() != layers || (got.Reason == "") != (layers.Landlock > 0 && layers.Seccomp) {
@@ -518,7 +639,7 @@ func TestSandbox(t *testing.T) {
 			for _, a := range attempts() {
 				r := results[a.name]
 				switch denied := regexp.MustCompile("permission denied|operation not permitted|function not implemented|cross-device link").MatchString(r); {
-				case a.stopped(layers) && !denied:
+				case a.stopped(layers, name == "gpu") && !denied:
 					t.Errorf("%s: %q", a.name, r)
 				case name == "none" && a.control && r != "done":
 					t.Errorf("%s: %q without a sandbox, so the attempt proves nothing", a.name, r)

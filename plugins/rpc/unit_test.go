@@ -295,6 +295,22 @@ func TestPrivateDir(t *testing.T) {
 		t.Error("a directory that others can write to was used")
 	}
 	d.remove()
+	// Nor must a runtime directory.
+	for mode, used := range map[os.FileMode]bool{0o700: true, 0o777: false} {
+		runtime := filepath.Join(base, fmt.Sprintf("%o", mode))
+		if err := errors.Join(os.Mkdir(runtime, 0o700), os.Chmod(runtime, mode)); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("XDG_RUNTIME_DIR", runtime)
+		d, err := newPrivateDir("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if in := strings.HasPrefix(d.path, runtime); in != used {
+			t.Errorf("a runtime directory of mode %o: %s", mode, d.path)
+		}
+		d.remove()
+	}
 	if _, err := newPrivateDir(filepath.Join(base, strings.Repeat("d", 10))); err == nil {
 		t.Error("a base that does not exist was accepted")
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/owned"
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
@@ -15,13 +16,17 @@ import (
 func New() *gpu.Backend { return gpu.New(api{cache: cacheFolder()}) }
 
 // cacheFolder returns the folder in which compiled pipelines are cached between runs: rlx/metal in the user's cache directory. It returns "", which turns
-// caching off, if the user has no cache directory.
+// caching off, if the user has no cache directory or others could write to it.
 func cacheFolder() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
 		return ""
 	}
-	return filepath.Join(dir, "rlx", "metal")
+	dir = filepath.Join(dir, "rlx", "metal")
+	if os.MkdirAll(dir, 0o700) != nil || owned.Private(dir) != nil {
+		return ""
+	}
+	return dir
 }
 
 type api struct {

@@ -23,7 +23,7 @@ class Device:
 
     id: str
     name: str
-    type: str = "cpu"  # one of DEVICE_TYPES
+    type: str = "cpu"  # one of DEVICE_TYPES; a "software" device is used only if --device names it
     memory: int = 0  # bytes of its own memory; 0 if it uses the host's
     features: Sequence[str] = ()
 

@@ -7,7 +7,7 @@ use rlx_backend::{Attr, Attrs, Backend, DType, Device, DeviceType, Error, SetupE
 use std::iter::zip;
 
 fn main() -> Result<(), SetupError> {
-    let device = Device::new("0", "plain loops of Rust", DeviceType::Software).feature("1 thread");
+    let device = Device::new("0", "plain loops of Rust", DeviceType::Cpu).feature("1 thread");
     let mut backend = Backend::new("loops", "1.0").device(device);
     elementwise(&mut backend)?;
     moves(&mut backend)?;

@@ -16,7 +16,7 @@ pub enum DeviceType {
     Gpu,
     /// Any other accelerator.
     Npu,
-    /// A device that the CPU emulates.
+    /// A device that the CPU emulates. It is used only if `--device` names it.
     Software,
 }
 

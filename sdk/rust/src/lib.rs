@@ -4,7 +4,7 @@
 //! use rlx_backend::{Backend, Device, DeviceType, SetupError, serve};
 //!
 //! fn main() -> Result<(), SetupError> {
-//!     let mut backend = Backend::new("mine", "1.0").device(Device::new("0", "My device", DeviceType::Software));
+//!     let mut backend = Backend::new("mine", "1.0").device(Device::new("0", "My device", DeviceType::Npu));
 //!     backend.kernel("neg", "(f32)", |_attrs, [x], [mut out]| {
 //!         for (y, x) in out.slice::<f32>()?.iter_mut().zip(x.slice::<f32>()?) {
 //!             *y = -x;

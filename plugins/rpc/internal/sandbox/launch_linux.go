@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -108,7 +109,8 @@ func restrict(s Spec) error {
 		return fmt.Errorf("capabilities: %w", err)
 	}
 	if s.Layers.Seccomp {
-		if err := restrictCalls(s.Layers); err != nil {
+		devices := slices.ContainsFunc(s.Grants, func(g Grant) bool { return g.Access == Device })
+		if err := restrictCalls(s.Layers, devices); err != nil {
 			return fmt.Errorf("seccomp: %w", err)
 		}
 	}

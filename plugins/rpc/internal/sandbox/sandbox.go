@@ -22,7 +22,7 @@ const (
 	Read   Access = "read"
 	Run    Access = "run"    // read and execute
 	Write  Access = "write"  // read, write, make and remove files, directories and sockets
-	Device Access = "device" // read, write and control by ioctl
+	Device Access = "device" // read, write and control by ioctl, which a program without such a grant may hardly use at all
 )
 
 // Grant is one rule. Paths that do not exist are skipped.

@@ -43,6 +43,49 @@ var forbidden = []uint32{
 	unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX,
 }
 
+// ioctls lists what every program may do with ioctl: ask whether a descriptor is a terminal and how large it is, ask
+// for the number of bytes to read, and set the descriptor's own flags. C libraries and interpreters need these. All
+// others change or reveal something outside the process: flags and attributes of files that are open for reading only,
+// terminals, network interfaces, the receiver of signals.
+var ioctls = []uint32{unix.TCGETS, unix.TCGETS2, unix.TIOCGWINSZ, unix.TIOCINQ, fioclex, fionclex, fionbio}
+
+const fioclex, fionclex, fionbio = 0x5451, 0x5450, 0x5421
+
+// A program with GPUs needs many others, of each driver. forbiddenTypes are types (the second byte of a number) of
+// ioctls that it may not use even so: of sockets, block devices, namespaces, and files: of all file systems and ext4
+// ('f'), XFS and freezing ('X'), versions ('v'), FAT ('r'), Btrfs and clones (0x94), CIFS (0xcf), FUSE (0xe5) and F2FS
+// (0xf5). forbiddenTops are numbers without their last byte, of terminals and consoles. A driver has the same type ('T'
+// of NVIDIA's nvgpu), but its numbers have a direction and a size in the upper half.
+var (
+	forbiddenTypes = []uint32{0x89, 0x12, 0xb7, 'f', 'X', 'v', 'r', 0x94, 0xcf, 0xe5, 0xf5}
+	forbiddenTops  = []uint32{'T', 'V'}
+)
+
+// controls returns the rule for ioctl.
+func controls(devices bool) []bpf.Instruction {
+	deny := refuse(unix.EPERM)
+	do := []bpf.Instruction{argument(1)}
+	if !devices {
+		return of(unix.SYS_IOCTL, append(do, unless(ioctls, deny, permit)...)...)
+	}
+	n, tops, types := len(ioctls), len(forbiddenTops), len(forbiddenTypes)
+	equal := func(v uint32, skip int) {
+		do = append(do, bpf.JumpIf{Cond: bpf.JumpEqual, Val: v, SkipTrue: uint8(skip)})
+	}
+	for i, v := range ioctls {
+		equal(v, n-i+1+tops+types) // to permit
+	}
+	do = append(do, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 0xffffff00})
+	for i, v := range forbiddenTops {
+		equal(v<<8, tops-i+1+types) // to deny
+	}
+	do = append(do, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 0xff00})
+	for i, v := range forbiddenTypes {
+		equal(v<<8, types-i) // to deny
+	}
+	return of(unix.SYS_IOCTL, append(do, permit, deny)...)
+}
+
 // newestCall is the highest call number that existed when this list was written. Calls with higher numbers fail with ENOSYS, including those
 // of the x32 ABI.
 const newestCall = unix.SYS_RSEQ_SLICE_YIELD
@@ -76,8 +119,8 @@ func unless(values []uint32, otherwise, then bpf.Instruction) (out []bpf.Instruc
 	return append(out, otherwise, then)
 }
 
-// filter returns the seccomp program for process pid.
-func filter(pid int, l Layers) []bpf.Instruction {
+// filter returns the seccomp program for process pid. devices tells whether it may control devices.
+func filter(pid int, l Layers, devices bool) []bpf.Instruction {
 	deny := refuse(unix.EPERM)
 	p := []bpf.Instruction{
 		load(offsetArch),
@@ -101,19 +144,24 @@ func filter(pid int, l Layers) []bpf.Instruction {
 		add(of(nr, append([]bpf.Instruction{argument(0), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_UNIX, SkipTrue: 1}, deny, argument(1)},
 			unless(streams, deny, permit)...)...))
 	}
-	// Signals and limits are allowed only for this process and its group.
+	// Signals, limits and process descriptors are allowed only for this process and its group.
 	own := []uint32{uint32(pid), 0, uint32(-pid)}
-	for _, nr := range []uint32{unix.SYS_KILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_PRLIMIT64} {
+	for _, nr := range []uint32{unix.SYS_KILL, unix.SYS_PIDFD_OPEN, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_PRLIMIT64} {
 		add(of(nr, append([]bpf.Instruction{argument(0)}, unless(own, deny, permit)...)...))
 	}
 	// The process must die with the host, so it may not clear the parent-death signal.
 	add(of(unix.SYS_PRCTL, append([]bpf.Instruction{argument(0)}, unless([]uint32{unix.PR_SET_PDEATHSIG}, permit, deny)...)...))
+	// Leases and notifications make other programs wait that open the artifact, or report what they do.
+	operations := []uint32{unix.F_SETLEASE, unix.F_NOTIFY}
 	if l.Landlock < ScopeABI {
 		// The filter cannot see the target of these signals. Landlock could.
 		add(of(unix.SYS_TKILL, deny))
-		add(of(unix.SYS_FCNTL, append([]bpf.Instruction{argument(1)}, unless([]uint32{unix.F_SETOWN, unix.F_SETOWN_EX}, permit, deny)...)...))
-		const fiosetown, siocspgrp = 0x8901, 0x8902
-		add(of(unix.SYS_IOCTL, append([]bpf.Instruction{argument(1)}, unless([]uint32{fiosetown, siocspgrp}, permit, deny)...)...))
+		operations = append(operations, unix.F_SETOWN, unix.F_SETOWN_EX)
+	}
+	add(of(unix.SYS_FCNTL, append([]bpf.Instruction{argument(1)}, unless(operations, permit, deny)...)...))
+	add(controls(devices))
+	if !devices {
+		add(of(unix.SYS_FLOCK, deny)) // a lock on the artifact would stop other programs; shader caches need locks
 	}
 	for _, nr := range append(forbidden, archForbidden...) {
 		add(of(nr, deny))
@@ -122,8 +170,8 @@ func filter(pid int, l Layers) []bpf.Instruction {
 }
 
 // restrictCalls installs the filter for this thread and for the program that it executes.
-func restrictCalls(l Layers) error {
-	raw, err := bpf.Assemble(filter(os.Getpid(), l))
+func restrictCalls(l Layers, devices bool) error {
+	raw, err := bpf.Assemble(filter(os.Getpid(), l, devices))
 	if err != nil {
 		return err
 	}
