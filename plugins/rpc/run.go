@@ -119,6 +119,8 @@ type hostRun struct {
 	dumpAt int      // node of dump; -1 for none
 	shape  []int    // of dump
 
+	phase string // what the backend does once its replies show that the steps are over; empty before
+
 	finished  chan struct{} // closed when the call has returned
 	succeeded bool          // set before finished is closed
 	refused   error         // error of the caller's observer, which cancels the run
@@ -150,6 +152,9 @@ func (x *hostRun) run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { x.cancelWith(ctx) })()
 	var step *StepError
 	what := func() string {
+		if x.phase != "" { // an error now is not about a step
+			return x.phase + " of " + x.e.prog.Method
+		}
 		step = s.stepOf(x.e.prog)
 		return describeRun(x.e.prog, step)
 	}

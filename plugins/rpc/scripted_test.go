@@ -346,6 +346,8 @@ func (l timeLiar) Send(m *rlxv1.StatsReply) error {
 	switch n := len(m.Steps); l.action {
 	case "inputtime": // node 0 is an input and has no step
 		m.Steps[0].Node = 0
+	case "fewertimes":
+		m.Steps = m.Steps[:n-1]
 	case "disorder":
 		m.Steps[0], m.Steps[n-1] = m.Steps[n-1], m.Steps[0]
 	case "nostep":
