@@ -35,7 +35,7 @@ func dialOptions(r *backendRunner, id hostIdentity, stop time.Duration) []grpc.D
 	var dialled atomic.Bool
 	secure := credentials.NewTLS(id.config(func() []byte { return r.accepted.Load().cert }))
 	return []grpc.DialOption{
-		grpc.WithTransportCredentials(&watchedTLS{secure, r.tlsFailed}),
+		grpc.WithTransportCredentials(&watchedTLS{secure, r.tlsFailed, func() { r.reached.Store(reachedTLS) }}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
 		grpc.WithMaxHeaderListSize(maxHeaderList),
 		grpc.WithDisableServiceConfig(),
@@ -56,6 +56,7 @@ func dialOptions(r *backendRunner, id hostIdentity, stop time.Duration) []grpc.D
 				conn.Close()
 				return nil, err
 			}
+			r.reached.Store(reachedSocket)
 			return conn, nil
 		}),
 		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,

@@ -75,7 +75,8 @@ func TestBadStart(t *testing.T) {
 		"rubbish":       {ErrHandshake, []string{`its first line is "hello`}},
 		"endless-line":  {ErrHandshake, []string{"longer than 4096 bytes"}},
 		"closed-stdout": {ErrHandshake, []string{"closed its output"}},
-		"hang":          {ErrStart, []string{"did not complete the handshake within 1s"}},
+		"hang":          {ErrStart, []string{"did not complete the handshake within 1s: "}},
+		"traceback":     {ErrExited, []string{"its last output: line 2 | line 3 | ", " | line 10 | line 11"}},
 		"hang-group":    {ErrStart, nil},
 		"version9":      {ErrVersion, []string{"speaks protocol version 9; this host speaks [2]", "rebuild"}},
 		"tcp":           {ErrHandshake, []string{`address "tcp"`}},
@@ -289,6 +290,31 @@ func TestDeadlineOfCaller(t *testing.T) {
 	wantCode(t, err, ErrStopped, "did not answer within", "during step 2 of 4 (gelu act)")
 	<-s.released
 	wantGone(t, s, opts)
+}
+
+// TestMissing checks that a start which takes too long names the part that is missing. A busy machine may need a longer timeout to get there.
+func TestMissing(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[string]string{
+		"hang":          "it has printed nothing to stdout; want a line such as 1|2|unix|SOCKET|grpc|CERTIFICATE, and a flush",
+		"no-newline":    `it has printed "1|2|unix" to stdout, without a newline; its last output: loading`,
+		"silent-socket": "its socket is there, but the TLS handshake has no answer",
+		"tls-silent":    "TLS works, but no HTTP/2 settings have come",
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			var err error
+			for limit := time.Second; limit < hangGuard; limit *= 4 {
+				opts, _ := testOptions(t, mode)
+				opts.Timeouts.Start = limit
+				if _, err = Start(t.Context(), opts); strings.Contains(err.Error(), want) {
+					wantCode(t, err, ErrStart)
+					return
+				}
+			}
+			t.Errorf("%v; want %q", err, want)
+		})
+	}
 }
 
 func TestLies(t *testing.T) {

@@ -18,11 +18,19 @@ func (x *hostRun) receiveOutput(c *rlxv1.Chunk) error {
 	}
 	x.phase = "while it sent the outputs"
 	i, want := int(c.GetIndex()), x.bound.outputs
+	if len(c.Data) > MaxChunk {
+		return tooLong(x.e.s.name, len(c.Data))
+	}
 	if i < 0 || i >= len(want) || !x.r.Wants(i) || int64(len(c.Data)) > want[i].Size-int64(len(x.staged[i])) {
 		return lost(ErrProtocol, x.e.s.name, "sent %d bytes for output %d, which does not need them", len(c.GetData()), i)
 	}
 	x.staged[i] = append(x.staged[i], c.Data...)
 	return nil
+}
+
+// tooLong returns the error for a chunk over the limit.
+func tooLong(name string, n int) error {
+	return lost(ErrProtocol, name, "sent a chunk of %d bytes; at most %d", n, MaxChunk)
 }
 
 // receiveDump appends a chunk to the value of a node. When the value is complete, it passes the value to the caller's observer.
@@ -43,6 +51,9 @@ func (x *hostRun) receiveDump(d *rlxv1.Dump) error {
 				return lost(ErrProtocol, s.name, "sent node %d with shape %v; it has %v", node, d.Shape, x.shape)
 			}
 		}
+	}
+	if len(d.GetData()) > MaxChunk {
+		return tooLong(s.name, len(d.GetData()))
 	}
 	if node != x.dumpAt {
 		return lost(ErrProtocol, s.name, "continued the value of node %d, which it had not begun", node)

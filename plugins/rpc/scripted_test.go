@@ -59,6 +59,15 @@ func play(mode string) {
 	case "exit3":
 		fmt.Fprintln(os.Stderr, "error while loading shared libraries: libvulkan.so.1")
 		os.Exit(3)
+	case "traceback":
+		for i := range 12 {
+			fmt.Fprintln(os.Stderr, "line", i)
+		}
+		os.Exit(1)
+	case "no-newline":
+		fmt.Fprintln(os.Stderr, "loading")
+		fmt.Print("1|2|unix")
+		time.Sleep(time.Hour)
 	case "rubbish":
 		fmt.Println("hello \x1b[31mworld")
 		time.Sleep(time.Hour)
@@ -84,7 +93,7 @@ func play(mode string) {
 		time.Sleep(time.Hour)
 	case "tcp", "foreign-unix", "no-cert", "netrpc", "link", "silent-socket":
 		playHandshake(mode)
-	case "tls-plain", "tls-other", "tls-refuses", "tls-old":
+	case "tls-silent", "tls-plain", "tls-other", "tls-refuses", "tls-old":
 		playTLS(mode)
 	default:
 		if part := parts[mode]; part != nil {

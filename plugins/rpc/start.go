@@ -155,7 +155,11 @@ func (s *Session) launch(ctx context.Context) error {
 	select {
 	case err = <-done:
 	case <-limit.C:
-		r.setFault(lost(ErrStart, s.name, "%s did not complete the handshake within %v", s.opts.Path, s.opts.Timeouts.Start))
+		e := lost(ErrStart, s.name, "%s did not complete the handshake within %v: %s", s.opts.Path, s.opts.Timeouts.Start, r.missing())
+		if output := s.log.lastLines(quotedLines); output != "" {
+			e.Msg += "; its last output: " + output
+		}
+		r.setFault(e)
 	case <-ctx.Done():
 		r.setFault(interrupted(s.name, ctx))
 	}

@@ -264,10 +264,7 @@ func (e *Executable) bindStates(r device.Run, b *binding, h *rlxv1.RunHeader) (w
 			written = append(written, r.State.(*State))
 		}
 	}
-	for i, t := range r.Feeds {
-		if (device.Run{Feeds: r.Feeds[:i]}).Fed(t.Tensor) {
-			return nil, diag.New(device.ErrInput, e.prog.Method, "input %d is fed twice", t.Tensor)
-		}
+	for _, t := range r.Feeds {
 		id, err := valid(t.State)
 		if err != nil {
 			return nil, err
