@@ -31,7 +31,7 @@ func (hostPlugin) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, c *grpc.
 }
 
 // dialOptions replace go-plugin's defaults, which are: no TLS, messages up to 2 GiB, any method, no deadlines, reconnection.
-func dialOptions(r *backendRunner, id hostIdentity, stop time.Duration) []grpc.DialOption {
+func dialOptions(r *backendRunner, id hostIdentity, stop time.Duration, log *protocolLog) []grpc.DialOption {
 	var dialled atomic.Bool
 	secure := credentials.NewTLS(id.config(func() []byte { return r.accepted.Load().cert }))
 	return []grpc.DialOption{
@@ -69,7 +69,7 @@ func dialOptions(r *backendRunner, id hostIdentity, stop time.Duration) []grpc.D
 			} else if err := checkCall(ctx, method); err != nil {
 				return err
 			}
-			return invoke(ctx, method, req, reply, cc, opts...)
+			return log.unary(ctx, method, req, reply, cc, invoke, opts...)
 		}),
 		grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
 			streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
@@ -78,7 +78,7 @@ func dialOptions(r *backendRunner, id hostIdentity, stop time.Duration) []grpc.D
 					return nil, err
 				}
 			}
-			return streamer(ctx, desc, cc, method, opts...)
+			return log.stream(ctx, desc, cc, method, streamer, opts...)
 		}),
 	}
 }

@@ -318,6 +318,8 @@ func (x *hostRun) readShared() {
 // runDirect is like stream, but uses the run channel, with one message in each direction.
 func (x *hostRun) runDirect(ctx context.Context) error {
 	x.dumpAt = -1
+	log := x.e.s.msgs
+	log.add(event{sent: true, call: directCall, msg: x.header})
 	if err := x.e.s.direct.send(x.header); err != nil {
 		return err
 	}
@@ -327,7 +329,10 @@ func (x *hostRun) runDirect(ctx context.Context) error {
 		spin = 2 * last
 	}
 	done, err := x.e.s.direct.receive(ctx, spin)
-	if err == nil {
+	if err != nil {
+		log.add(event{call: directCall, err: err})
+	} else {
+		log.add(event{call: directCall, msg: done})
 		err = x.receiveDone(done)
 	}
 	x.e.last = x.stats.Total

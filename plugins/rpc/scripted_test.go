@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/format"
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
@@ -52,6 +53,8 @@ func play(mode string) {
 	switch mode {
 	case "good":
 		Serve(ServeConfig{Name: "ref", Backend: refBackend{}, Decode: decodeText, Log: NewLogger(hclogDebug)})
+	case "demo":
+		Serve(ServeConfig{Name: "demo", Backend: demoBackend{}, Decode: format.DecodeProgram})
 	case "slow": // like an interpreter that loads large modules
 		time.Sleep(300 * time.Millisecond)
 		play("good")

@@ -233,7 +233,9 @@ func (x *backendRun) progress() (stop func()) {
 }
 
 func (x *backendRun) sendProgress() {
-	x.send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Progress{Progress: &rlxv1.Progress{Steps: x.l.steps.Load()}}})
+	x.mu.Lock() // before steps is read, so that the numbers never fall
+	defer x.mu.Unlock()
+	x.st.Send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Progress{Progress: &rlxv1.Progress{Steps: x.l.steps.Load()}}})
 }
 
 func (x *backendRun) send(m *rlxv1.RunReply) error {
