@@ -58,7 +58,7 @@ func TestProtocolLog(t *testing.T) {
 		_, err := s.LoadMapped(t.Context(), LoadOptions{Program: testProgram(t), Weights: Weights{Offset: weightsAt, Size: 64}, Device: "none"})
 		wantCode(t, err, device.ErrUnavailable)
 		s.Close()
-		want := []string{`# backend ref: /`, `# handshake: version 2, socket /`, `> Info InfoRequest, 0 bytes: {}`, `< Info InfoReply, \d+ bytes: {name: "ref", version: "1", `,
+		want := []string{`# starts /`, `# handshake: version 2, socket /`, `> Info InfoRequest, 0 bytes: {}`, `< Info InfoReply, \d+ bytes: {name: "ref", version: "1", `,
 			`> Load LoadRequest, \d+ bytes: {header: {program_size: \d+, program_sha256: [0-9a-f]{64}, weights: {size: 64, offset: 4352, mapped: true, `,
 			`> Load LoadRequest, \d+ bytes: {program: [0-9a-f]{64}... \(\d+ bytes\)}`, `> Load end of stream`, `< Load LoadReply, \d+ bytes: {executable: 1, `,
 			`> Run \(direct\) RunHeader, \d+ bytes: {executable: 1, generation: 1, inputs: \[{size: 640}\], outputs: \[{offset: \d+, size: 640}\], syms: {N: 40}}`,
@@ -69,7 +69,7 @@ func TestProtocolLog(t *testing.T) {
 			want[8], want[9] = `> Run RunRequest, \d+ bytes: {input: {data: [0-9a-f]{64}... \(640 bytes\)}}`, `< Run RunReply, \d+ bytes: {done: {generation: 1, `
 		}
 		for _, w := range want {
-			if !regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d\.\d{6} ` + w).MatchString(log.String()) {
+			if !regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d\.\d{6} ref ` + w).MatchString(log.String()) {
 				t.Errorf("the log lacks %q:\n%s", w, log)
 			}
 		}

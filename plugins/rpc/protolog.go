@@ -23,6 +23,7 @@ import (
 
 // A protocolLog records the messages of a session, as the host sees them. A nil *protocolLog records nothing.
 type protocolLog struct {
+	name   string // of the backend
 	mu     sync.Mutex
 	w      io.Writer
 	record func(event) // called instead of writing; nil outside tests
@@ -40,11 +41,11 @@ type event struct {
 const directCall = "Run (direct)"
 
 // newProtocolLog returns a log that writes lines to w, or nil if w is nil.
-func newProtocolLog(w io.Writer) *protocolLog {
+func newProtocolLog(name string, w io.Writer) *protocolLog {
 	if w == nil {
 		return nil
 	}
-	return &protocolLog{w: w}
+	return &protocolLog{name: name, w: w}
 }
 
 func (l *protocolLog) add(e event) {
@@ -70,14 +71,14 @@ func (l *protocolLog) add(e event) {
 	l.line(direction, e.call+" "+what)
 }
 
-// line writes one line: the time, a direction (or # for an event of the session) and a text.
+// line writes one line: the time, the backend, a direction (or # for an event of the session) and a text.
 func (l *protocolLog) line(direction, text string) {
 	if l == nil || l.record != nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	fmt.Fprintf(l.w, "%s %s %s\n", time.Now().Format("15:04:05.000000"), direction, cleanTo(text, logLine))
+	fmt.Fprintf(l.w, "%s %s %s %s\n", time.Now().Format("15:04:05.000000"), l.name, direction, cleanTo(text, logLine))
 }
 
 // failureText describes the status with which a call failed, and the detail of the protocol in it.

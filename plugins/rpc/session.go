@@ -58,7 +58,7 @@ type Session struct {
 }
 
 func newSession(opts Options) *Session {
-	s := &Session{name: "backend " + opts.backendName(), opts: opts, log: newLogSink(opts.Log), msgs: newProtocolLog(opts.Protocol),
+	s := &Session{name: "backend " + opts.backendName(), opts: opts, log: newLogSink(opts.Log), msgs: newProtocolLog(opts.backendName(), opts.Protocol),
 		runSlot: make(chan struct{}, 1), released: make(chan struct{})}
 	if opts.tap != nil {
 		s.msgs = &protocolLog{record: func(e event) { opts.tap(s, e) }}

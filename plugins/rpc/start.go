@@ -32,7 +32,7 @@ func Start(ctx context.Context, opts Options) (*Session, error) {
 		return nil, lost(ErrNotPlugin, "backend "+opts.Path, "%w", err)
 	}
 	s := newSession(opts)
-	s.msgs.line("#", s.name+": "+path)
+	s.msgs.line("#", "starts "+path)
 	abandon := func(err error) (*Session, error) {
 		s.msgs.line("#", "the start failed: "+err.Error())
 		s.fail(err)

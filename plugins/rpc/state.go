@@ -162,8 +162,8 @@ func (st *State) Read(ctx context.Context, offset int64, b []byte) error {
 			if errors.Is(err, io.EOF) && len(rest) == 0 {
 				return nil
 			}
-			if errors.Is(err, io.EOF) || err == nil && (len(m.Data) == 0 || len(m.Data) > len(rest)) {
-				return lost(ErrProtocol, st.s.name, "sent %d bytes of a state, and then %d; want %d", len(b)-len(rest), len(m.GetData()), len(b))
+			if errors.Is(err, io.EOF) || err == nil && (len(m.Data) == 0 || len(m.Data) > min(len(rest), MaxChunk)) {
+				return lost(ErrProtocol, st.s.name, "sent %d bytes of a state, and then %d; want %d, in chunks of at most %d", len(b)-len(rest), len(m.GetData()), len(b), MaxChunk)
 			}
 			if err != nil {
 				return err

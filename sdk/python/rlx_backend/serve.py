@@ -299,12 +299,14 @@ class _Service:
         return messages.message("rlx.v1.CancelReply")()
 
     def Stats(self, request: Any, context: Any) -> Iterator[Any]:
-        e = self._find(request.executable)
-        if e.times_of != request.generation or request.generation <= 0:
-            raise Refused(f"stats: run {request.generation} has no times")
+        with self._exclusive():
+            e = self._find(request.executable)
+            if e.times_of != request.generation or request.generation <= 0:
+                raise Refused(f"stats: run {request.generation} has no times")
+            times = e.times
         reply = messages.message("rlx.v1.StatsReply")
-        for at in range(0, len(e.times), 2048):
-            yield reply(steps=[dict(node=n, start_ns=s, time_ns=t) for n, s, t in e.times[at : at + 2048]])
+        for at in range(0, len(times), 2048):
+            yield reply(steps=[dict(node=n, start_ns=s, time_ns=t) for n, s, t in times[at : at + 2048]])
 
     def Unload(self, request: Any, context: Any) -> Any:
         with self._exclusive():

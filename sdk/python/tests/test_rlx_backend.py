@@ -1,6 +1,9 @@
 """Tests that need no host. `go test ./sdk/python` runs these, and the conformance suite on the example."""
 
+import socket
 import struct
+import sys
+import threading
 
 import numpy as np
 import pytest
@@ -96,7 +99,7 @@ def test_run():
     with pytest.raises(Exception) as err:
         Execution(e, h, check_header(e, h), lambda n: None).execute(lambda n: None, lambda n, a: None)
     assert (err.value.code, err.value.step) == ("RLX1003", 1)
-    for spoil in (dict(generation=0), dict(dump=[9]), dict(unwanted=[3]), dict(inputs=[dict(offset=4, size=32)])):
+    for spoil in (dict(generation=0), dict(dump=[9]), dict(dump=[0]), dict(unwanted=[3]), dict(unwanted=[0, 0]), dict(feeds=[{}] * 4097), dict(inputs=[dict(offset=4, size=32)])):
         bad = messages.RunHeader()
         bad.CopyFrom(h)
         for k, v in spoil.items():
@@ -104,6 +107,38 @@ def test_run():
             bad.MergeFrom(messages.RunHeader(**{k: v}))
         with pytest.raises(Refused):
             check_header(e, bad)
+
+
+def service():
+    return sys.modules["rlx_backend.serve"]._Service(backend(), {})  # rlx_backend.serve itself is a function
+
+
+def test_one_at_a_time():
+    s, of = service(), messages.message
+    state = s.MakeState(of("rlx.v1.MakeStateRequest")(size=256), None).state
+    s.turn.acquire()  # a run is in progress
+    for call in (lambda: s.MakeState(of("rlx.v1.MakeStateRequest")(size=256), None), lambda: s.ChangeState(of("rlx.v1.ChangeStateRequest")(state=state, clear=True), None),
+                 lambda: list(s.ReadState(of("rlx.v1.StateRange")(state=state, size=256), None)), lambda: list(s.Stats(of("rlx.v1.StatsRequest")(executable=1, generation=1), None)),
+                 lambda: s.WriteState(iter([of("rlx.v1.WriteStateRequest")(range=dict(state=state))]), None), lambda: s.Unload(of("rlx.v1.UnloadRequest")(executable=1), None)):
+        with pytest.raises(Refused, match="in progress"):
+            call()
+    s.turn.release()
+    assert b"".join(m.data for m in s.ReadState(of("rlx.v1.StateRange")(state=state, size=256), None)) == bytes(256)
+
+
+def test_direct_runs():
+    for bad in (struct.pack("<I", 5 << 20), struct.pack("<I", 2) + b"\xff\xff"):
+        host, own = socket.socketpair()
+        host.settimeout(30)
+        threading.Thread(target=service()._serve_runs, args=(own,), daemon=True).start()
+        header = messages.RunHeader(executable=1, generation=1, dump=[1]).SerializeToString()
+        host.sendall(struct.pack("<I", len(header)) + header)
+        with host.makefile("rb") as f:
+            result = messages.RunResult.FromString(f.read(struct.unpack("<I", f.read(4))[0]))
+            error = messages.Error.FromString(messages.Status.FromString(result.status).details[0].value)
+            assert (error.code, error.message) == ("RLX5115", "run: a direct run has no dumps")
+            host.sendall(bad)
+            assert f.read(1) == b""  # closed
 
 
 def test_rules():
