@@ -106,12 +106,14 @@ func (x *hostRun) receiveDone(d *rlxv1.Done) error {
 	if d.FirstNan != -1 {
 		return lost(ErrProtocol, s.name, "ended a run with first_nan %d; want -1, or the error %s if check_nan found a NaN", d.FirstNan, device.ErrNaN)
 	}
-	switch ran, all := len(x.ran()), len(x.e.prog.Steps); {
-	case d.Steps == 0:
-	case !x.r.Opts.Profile:
+	if d.Steps != 0 && !x.r.Opts.Profile {
 		return lost(ErrProtocol, s.name, "announced the times of %d steps; want 0, because the run was not profiled", d.Steps)
-	case int(d.Steps) != ran:
-		return lost(ErrProtocol, s.name, "announced the times of %d steps; want %d, because %d of %d steps ran, or 0 if it measures none", d.Steps, ran, ran, all)
+	}
+	if d.Steps != 0 {
+		if ran, all := len(x.ran()), len(x.e.prog.Steps); int(d.Steps) != ran {
+			return lost(ErrProtocol, s.name, "announced the times of %d steps; want %[2]d, because %[2]d of %[3]d steps ran, or 0 if it measures none",
+				d.Steps, ran, all)
+		}
 	}
 	x.stats.Total, x.stats.PeakRSS = time.Duration(d.TotalNs), d.PeakRss
 	x.stats.DeviceMemory, x.steps = d.DeviceMemory, int(d.Steps)

@@ -21,7 +21,7 @@ import (
 // python returns the interpreter, or skips the test if it or a package is missing.
 func python(t *testing.T) string {
 	t.Helper()
-	for _, pattern := range []string{"*/*.py", "rlx_backend/*", "examples/*"} { // open the files, so that a change invalidates cached test results
+	for _, pattern := range []string{"*/*.py", "rlx_backend/*", "examples/*", "../../spec/testdata/session.txt", "../../docs/backend-tutorial.md"} { // open the files, so that a change invalidates cached test results
 		files, _ := filepath.Glob(pattern)
 		for _, f := range files {
 			os.ReadFile(f)

@@ -1,5 +1,6 @@
 """Tests that need no host. `go test ./sdk/python` runs these, and the conformance suite on the example."""
 
+import pathlib
 import socket
 import struct
 import sys
@@ -155,3 +156,23 @@ def test_rules():
     with pytest.raises(ValueError, match="type 'toaster'"):
         Device("0", "x", "toaster")
     assert backend().target() == "target t 1\ntypes f32 i32 i64 bool\n\nrun neg(f32...)\n"
+
+
+def test_transcript():
+    """The messages of spec/testdata/session.txt are those of this package, and their program can be decoded."""
+    path = pathlib.Path(__file__).parents[3] / "spec/testdata/session.txt"
+    seen, program = 0, b""
+    for block in path.read_text().split("\n\n"):
+        head, *rest = block.strip().split("\n")
+        mark, name = head.split()[:2]
+        if mark not in "<>":
+            continue
+        data = bytes.fromhex("".join(line for line in rest if not line.startswith("#")))
+        kind = messages.message("rlx.v1." + head.split()[2])
+        m = kind.FromString(data)
+        assert len(data) == int(head.split()[-1]) and m.SerializeToString(deterministic=True) == data, head
+        if head.split()[2] == "LoadRequest":
+            program = m.program or program
+        seen += 1
+    p = Program(program, 24)
+    assert seen > 40 and (p.method, p.steps, [p.nodes[s].op for s in p.steps]) == ("rows", [2, 3], ["gather", "neg"])
