@@ -33,7 +33,7 @@ type BackendFolder = rpc.Folder
 
 // options returns the options to start b.
 func (b Backend) options(o Options) rpc.Options {
-	return rpc.Options{Path: b.Path, Name: b.Name, SHA256: b.SHA256, Folder: b.Folder, Log: o.Log, Sandbox: o.Sandbox}
+	return rpc.Options{Path: b.Path, Name: b.Name, SHA256: b.SHA256, Folder: b.Folder, Log: o.Log, Protocol: o.Protocol, Sandbox: o.Sandbox}
 }
 
 const backendPrefix = "rlx-backend-"
@@ -133,7 +133,7 @@ type BackendInfo struct {
 	Sandbox       Confinement
 }
 
-// Describe starts the backend, asks for its description, and ends it. It uses only Log and Sandbox of the options. Errors match
+// Describe starts the backend, asks for its description, and ends it. It uses only Log, Protocol and Sandbox of the options. Errors match
 // ErrLost or ErrDevice.
 func (b Backend) Describe(ctx context.Context, o Options) (BackendInfo, error) {
 	s, err := rpc.Start(ctx, b.options(o))

@@ -3,6 +3,7 @@ package rlx
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"maps"
 	"slices"
@@ -32,7 +33,10 @@ type Options struct {
 	Memory  *Budget
 	Sandbox Sandbox
 	// Log receives the log of the backend and events of its process; nil means no log.
-	Log      *slog.Logger
+	Log *slog.Logger
+	// Protocol receives every message between the host and the backends, as lines of text; nil means none is wanted. It must be safe for
+	// concurrent use if the session starts Fallbacks.
+	Protocol io.Writer
 	Timeouts Timeouts
 }
 

@@ -20,6 +20,7 @@ import (
 type debugFlags struct {
 	profile, checkNaN, check bool
 	trace                    string   // file of --trace
+	messages                 string   // file of --log-protocol
 	dumps                    cli.List // GLOB=DIR values of --dump-tensors
 }
 
@@ -27,6 +28,7 @@ func (d *debugFlags) declare(fs *cli.FlagSet) {
 	fs.Group("Looking inside")
 	fs.BoolVar(&d.profile, "profile", false, "print the time per kind of op, with GFLOP/s and GB/s; on cpu each step then runs by itself, which takes a little longer")
 	fs.StringVar(&d.trace, "trace", "", "`FILE` write a trace of load and steps, for ui.perfetto.dev or chrome://tracing")
+	fs.StringVar(&d.messages, "log-protocol", "", logProtocolHelp)
 	fs.BoolVar(&d.checkNaN, "check-nan", false, "stop at the first step whose result has a NaN, and name it")
 	fs.BoolVar(&d.check, "check", false, "compare each step that the backend runs with the reference definition of its op (very slow); rlxc --check compares the steps with the model")
 	fs.ListVarP(&d.dumps, "dump-tensors", "", "`GLOB=DIR` write the results of steps whose name or op matches GLOB to DIR, as METHOD.STEP.NAME.npy (repeatable)")
@@ -34,7 +36,7 @@ func (d *debugFlags) declare(fs *cli.FlagSet) {
 
 // any reports whether the flags make a run useful that has no outputs.
 func (d *debugFlags) any() bool {
-	return d.profile || d.checkNaN || d.check || d.trace != "" || len(d.dumps.Values) > 0
+	return d.profile || d.checkNaN || d.check || d.trace != "" || d.messages != "" || len(d.dumps.Values) > 0
 }
 
 // prepare checks the values and makes the directories of --dump-tensors.

@@ -20,20 +20,21 @@ conditions. The file is text that you can read and edit. rlxc --target ./NAME.ta
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f hostFlags
-			var output string
+			var output, messages string
 			fs.StringVarP(&output, "output", "o", "", "`FILE` file to write; - is stdout (default -)")
+			fs.StringVar(&messages, "log-protocol", "", logProtocolHelp)
 			f.declarePlugins(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if len(args) != 1 {
 					return cli.Usagef("plugins describe", "takes the name of one backend; found %d arguments", len(args)).WithHint("rlxrun plugins list shows them")
 				}
-				return describe(ctx, env, &f, args[0], cmp.Or(output, "-"))
+				return describe(ctx, env, &f, args[0], cmp.Or(output, "-"), messages)
 			}
 		},
 	}
 }
 
-func describe(ctx context.Context, env *cli.Env, f *hostFlags, name, output string) error {
+func describe(ctx context.Context, env *cli.Env, f *hostFlags, name, output, messages string) error {
 	reg, err := findBackends(f.plugins.Values)
 	if err != nil {
 		return err
@@ -43,7 +44,24 @@ func describe(ctx context.Context, env *cli.Env, f *hostFlags, name, output stri
 		return err
 	}
 	b.warn(env)
-	info, err := b.Describe(ctx, f.describing(env))
+	o := f.describing(env)
+	log, err := newMessageLog(messages)
+	if err != nil {
+		return err
+	}
+	if log != nil {
+		if err := checkSinks(ctx, nil, []string{log.path}, "", b.Path); err != nil {
+			return err
+		}
+		if err := log.open(); err != nil {
+			return err
+		}
+		o.Protocol = log
+	}
+	info, err := b.Describe(ctx, o)
+	if closing := log.close(); err == nil {
+		err = closing
+	}
 	if err != nil {
 		return err
 	}

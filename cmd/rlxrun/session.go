@@ -20,6 +20,7 @@ type session struct {
 	backend found
 	debug   debugFlags
 	trace   *trace
+	log     *messageLog
 
 	cancel  context.CancelFunc
 	options rlx.Options   // of host
@@ -56,6 +57,12 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, o
 	s.backend.warn(env)
 	if debug.trace != "" {
 		s.trace = &trace{origin: cli.Started()}
+	}
+	if s.log, err = newMessageLog(debug.messages); err != nil {
+		return nil, err
+	}
+	if s.log != nil {
+		o.Protocol = s.log
 	}
 	done := s.trace.span("open")
 	if s.model, err = rlx.Open(ctx, path, f.openOptions(o.Memory)); err != nil {
@@ -126,18 +133,27 @@ func inSession(ctx context.Context, env *cli.Env, args []string, f *hostFlags, d
 	}
 	err = work(ctx, s)
 	s.close()
+	if closing := s.log.close(); err == nil {
+		err = closing
+	}
 	return f.explain(ctx, err)
 }
 
-// ready checks files and patterns in the flags and then waits for the backend: sinks and the trace must not overwrite an input, and the patterns of
+// ready checks files and patterns in the flags and then waits for the backend: sinks, the trace and the messages must not overwrite an input, and the patterns of
 // --dump-tensors must match a step.
 func (s *session) ready(ctx context.Context, sinks []sink, inputs []string, methods ...*rlx.Method) error {
 	var more []string
 	if s.debug.trace != "" {
 		more = append(more, s.debug.trace)
 	}
+	if s.log != nil {
+		more = append(more, s.log.path)
+	}
 	more = append(more, s.files.outputs()...)
 	if err := checkSinks(ctx, sinks, more, s.model.Path(), inputs...); err != nil {
+		return err
+	}
+	if err := s.log.open(); err != nil {
 		return err
 	}
 	if err := s.debug.checkGlobs(methods); err != nil {

@@ -50,7 +50,10 @@ func (r Run) CheckState(p *program.Program, in, out []program.Operand) error {
 		transfers []Transfer
 		values    []program.Operand
 	}{{"input", r.Feeds, in}, {"output", r.Keeps, out}} {
-		for _, t := range list.transfers {
+		for k, t := range list.transfers {
+			if list.what == "input" && (Run{Feeds: r.Feeds[:k]}).Fed(t.Tensor) {
+				return diag.New(ErrInput, method, "input %d is fed twice", t.Tensor)
+			}
 			if t.Tensor < 0 || t.Tensor >= len(list.values) || t.State == nil {
 				return diag.New(ErrInput, method, "%s %d of the run is bound to a state; the program has no such %s, or the state is missing", list.what, t.Tensor, list.what)
 			}

@@ -120,13 +120,23 @@ func (b refBackend) Info(context.Context) (device.Info, error) {
 }
 
 func (b refBackend) Load(_ context.Context, l device.Load) (device.Executable, error) {
-	if l.Device == "none" {
-		return nil, diag.New(device.ErrUnavailable, "ref", "device %q: have only 0", l.Device).WithHint("leave --device out")
+	if err := b.checkDevice(l.Device); err != nil {
+		return nil, err
 	}
 	return &refExecutable{b, l, make([]byte, l.Program.ArenaSize)}, nil
 }
 
-func (b refBackend) NewState(_ context.Context, _ string, size int64) (device.State, error) {
+func (b refBackend) checkDevice(id string) error {
+	if id != "" && id != "0" {
+		return diag.New(device.ErrUnavailable, "ref", "device %q: have only 0", id).WithHint("leave --device out")
+	}
+	return nil
+}
+
+func (b refBackend) NewState(_ context.Context, id string, size int64) (device.State, error) {
+	if err := b.checkDevice(id); err != nil {
+		return nil, err
+	}
 	return device.NewHostState(make([]byte, size), nil), nil
 }
 

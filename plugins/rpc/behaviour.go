@@ -86,7 +86,7 @@ func (b *behaviour) requests(ctx context.Context) error {
 	}
 	defer func() { s.Close() }()
 	b.report("protocol/beat", s.checkBeat())
-	for _, c := range b.wrong() {
+	for _, c := range append(b.wrong(), b.defects()...) {
 		if c.needsProgram && b.p == nil {
 			continue
 		}

@@ -9,13 +9,14 @@ var (
 The file is missing, is not an executable for this system, or does not speak the backend protocol. A Go backend calls rpc.Serve;
 spec/protocol.md defines the protocol for other languages.`)
 	ErrExited = diag.Define("RLX5102", "backend exited before it was ready", `
-The backend's process ended before it reported its address. The message has its last output, if any. Common reasons are a missing
+The backend's process ended before it reported its address. The message has the last ten lines of its output, if any. Common reasons are a missing
 shared library and the wrong processor type.`)
 	ErrHandshake = diag.Define("RLX5103", "bad handshake", `
 The program's first line is not a handshake, or names an address outside the private directory that it was given. The program was
 stopped; it is probably not a backend.`)
 	ErrStart = diag.Define("RLX5104", "backend did not start in time", `
-The program did not complete the handshake in time. It was stopped.`)
+The program did not complete the handshake in time. The message says which part was missing: the line on stdout, its newline, the socket,
+TLS or HTTP/2. The program was stopped.`)
 	ErrVersion = diag.Define("RLX5105", "protocol versions differ", `
 The backend and the host have no protocol version in common. Rebuild the backend with the host's release.`)
 	ErrCrashed = diag.Define("RLX5106", "backend crashed", `

@@ -31,6 +31,9 @@ var (
 	// For scripts: interpreters and their modules may be anywhere below these.
 	installed = []string{"/bin", "/sbin", "/usr", "/opt", "/lib", "/lib32", "/lib64", "/nix/store", "/gnu/store", "/run/current-system"}
 
+	// For scripts, too: an interpreter with OpenSSL, such as Node.js, does not start if it cannot read a configuration that exists.
+	opensslFiles = []string{"/etc/ssl/openssl.cnf", "/etc/pki/tls/openssl.cnf", "/etc/crypto-policies/back-ends"}
+
 	gpuDevices = []string{"/dev/dri", "/dev/nvidia*", "/dev/kfd", "/dev/dxg", "/dev/mali*", "/dev/kgsl-3d0", "/dev/nvmap", "/dev/nvhost-*",
 		"/dev/nvgpu", "/dev/udmabuf", "/dev/dma_heap"}
 	gpuFiles = []string{"/proc/self", "/usr", "/opt", "/sys", "/proc/driver", "/proc/devices", "/proc/modules", "/proc/bus", "/proc/filesystems",
@@ -62,7 +65,7 @@ func (c Confinement) grants(exe *os.File, fd int, inMemory bool, dir, folder str
 	}
 	switch interpreter, script := loaderOf(exe); {
 	case script:
-		g = append(g, sandbox.Grant{Access: sandbox.Run, Paths: installed})
+		g = append(g, sandbox.Grant{Access: sandbox.Run, Paths: installed}, sandbox.Grant{Access: sandbox.Read, Paths: opensslFiles})
 	case slices.ContainsFunc(libraries, func(dir string) bool { return strings.HasPrefix(interpreter, dir+"/") }):
 		// Outside these folders, the "interpreter" could be any file of the user that a hostile author wants to read.
 		g = append(g, sandbox.Grant{Access: sandbox.Run, Paths: []string{interpreter}},

@@ -31,11 +31,11 @@ func (hostPlugin) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, c *grpc.
 }
 
 // dialOptions replace go-plugin's defaults, which are: no TLS, messages up to 2 GiB, any method, no deadlines, reconnection.
-func dialOptions(r *backendRunner, id hostIdentity, stop time.Duration) []grpc.DialOption {
+func dialOptions(r *backendRunner, id hostIdentity, stop time.Duration, log *protocolLog) []grpc.DialOption {
 	var dialled atomic.Bool
 	secure := credentials.NewTLS(id.config(func() []byte { return r.accepted.Load().cert }))
 	return []grpc.DialOption{
-		grpc.WithTransportCredentials(&watchedTLS{secure, r.tlsFailed}),
+		grpc.WithTransportCredentials(&watchedTLS{secure, r.tlsFailed, func() { r.reached.Store(reachedTLS) }}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
 		grpc.WithMaxHeaderListSize(maxHeaderList),
 		grpc.WithDisableServiceConfig(),
@@ -56,6 +56,7 @@ func dialOptions(r *backendRunner, id hostIdentity, stop time.Duration) []grpc.D
 				conn.Close()
 				return nil, err
 			}
+			r.reached.Store(reachedSocket)
 			return conn, nil
 		}),
 		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
@@ -68,7 +69,7 @@ func dialOptions(r *backendRunner, id hostIdentity, stop time.Duration) []grpc.D
 			} else if err := checkCall(ctx, method); err != nil {
 				return err
 			}
-			return invoke(ctx, method, req, reply, cc, opts...)
+			return log.unary(ctx, method, req, reply, cc, invoke, opts...)
 		}),
 		grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
 			streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
@@ -77,7 +78,7 @@ func dialOptions(r *backendRunner, id hostIdentity, stop time.Duration) []grpc.D
 					return nil, err
 				}
 			}
-			return streamer(ctx, desc, cc, method, opts...)
+			return log.stream(ctx, desc, cc, method, streamer, opts...)
 		}),
 	}
 }

@@ -24,6 +24,9 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/sched"
 )
 
 func TestNotABackend(t *testing.T) {
@@ -72,7 +75,8 @@ func TestBadStart(t *testing.T) {
 		"rubbish":       {ErrHandshake, []string{`its first line is "hello`}},
 		"endless-line":  {ErrHandshake, []string{"longer than 4096 bytes"}},
 		"closed-stdout": {ErrHandshake, []string{"closed its output"}},
-		"hang":          {ErrStart, []string{"did not complete the handshake within 1s"}},
+		"hang":          {ErrStart, []string{"did not complete the handshake within 1s: "}},
+		"traceback":     {ErrExited, []string{"its last output: line 2 | line 3 | ", " | line 10 | line 11"}},
 		"hang-group":    {ErrStart, nil},
 		"version9":      {ErrVersion, []string{"speaks protocol version 9; this host speaks [2]", "rebuild"}},
 		"tcp":           {ErrHandshake, []string{`address "tcp"`}},
@@ -288,18 +292,43 @@ func TestDeadlineOfCaller(t *testing.T) {
 	wantGone(t, s, opts)
 }
 
+// TestMissing checks that a start which takes too long names the part that is missing. A busy machine may need a longer timeout to get there.
+func TestMissing(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[string]string{
+		"hang":          "it has printed nothing to stdout; want a line such as 1|2|unix|SOCKET|grpc|CERTIFICATE, and a flush",
+		"no-newline":    `it has printed "1|2|unix" to stdout, without a newline; its last output: loading`,
+		"silent-socket": "its socket is there, but the TLS handshake has no answer",
+		"tls-silent":    "TLS works, but no HTTP/2 settings have come",
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			var err error
+			for limit := time.Second; limit < hangGuard; limit *= 4 {
+				opts, _ := testOptions(t, mode)
+				opts.Timeouts.Start = limit
+				if _, err = Start(t.Context(), opts); strings.Contains(err.Error(), want) {
+					wantCode(t, err, ErrStart)
+					return
+				}
+			}
+			t.Errorf("%v; want %q", err, want)
+		})
+	}
+}
+
 func TestLies(t *testing.T) {
 	t.Parallel()
 	for mode, text := range map[string]string{
 		"oldgen@":     "answered with the result of run 0; want 1",
 		"nandone@":    "first_nan 2; want -1, or the error RLX1003",
 		"unset@":      "first_nan 0; want -1",
-		"moretimes@":  "times of 1004 steps; want 4",
+		"moretimes@":  "times of 1004 steps; want 4, because 4 of 4 steps ran, or 0 if it measures none in its summary of a run of encode",
 		"fewertimes@": "times of 3 steps; want 4",
 		"zeroid@":     "gave encode the executable number 0",
-		"inputtime@":  "the time of node 0 as that of step 1",
-		"disorder@":   "want that of node 2",
-		"nostep@":     "the time of node 0 as that of step 4",
+		"inputtime@":  "the time of node 0 in place 1 of its list; want that of node 2, which is step 1 of 4 (matmul xw) while it sent the step times",
+		"disorder@":   "the time of node 5 in place 1 of its list",
+		"nostep@":     "the time of node 0 in place 4 of its list",
 		"nothing@":    "ended a run without a result",
 		"twice@":      "sent another message after the result",
 		"unasked@":    "node 2, which was not requested",
@@ -317,6 +346,9 @@ func TestLies(t *testing.T) {
 				s := start(t, opts)
 				err := lifecycle(t, s, false)
 				wantCode(t, err, ErrProtocol, text)
+				if strings.HasSuffix(mode, "times@") && strings.Contains(err.Error(), "during step") {
+					t.Errorf("%v: blames a step", err)
+				}
 				<-s.released
 				wantGone(t, s, opts)
 			})
@@ -352,6 +384,34 @@ func TestUnaskedTimes(t *testing.T) {
 	opts, _ := testOptions(t, "unasked-times@")
 	_, err := runOnce(t.Context(), t, start(t, opts), 1)
 	wantCode(t, err, ErrProtocol, "announced the times of 4 steps; want 0")
+}
+
+// TestSkippedTimes checks that steps which a run skips have no times, and that an error names neither them nor the step that started last.
+func TestSkippedTimes(t *testing.T) {
+	t.Parallel()
+	g := ir.NewGraph("two")
+	x := op.Input(g, "x", ir.MustType("f32[4]"))
+	g.Return("a", op.Neg(x).Named("a"))
+	g.Return("b", op.Gelu(x).Named("b"))
+	p, _, err := sched.Build(g, sched.Options{Method: "two", Target: "ref"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for mode, want := range map[string]string{ // this backend skips no steps
+		"good":        "announced the times of 2 steps; want 1, because 1 of 2 steps ran, or 0 if it measures none in its summary of a run of two",
+		"fewertimes@": "the time of node 1 in place 1 of its list; want that of node 2, which is step 2 of 2 (gelu b) while it sent the step times of two",
+	} {
+		opts, _ := testOptions(t, mode)
+		e, err := start(t, opts).LoadMapped(t.Context(), LoadOptions{Program: p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = e.RunTensors(t.Context(), device.Run{Outputs: []bool{false, true}, Opts: device.RunOptions{Profile: true}}, [][]byte{make([]byte, 16)})
+		wantCode(t, err, ErrProtocol, want)
+		if strings.Contains(err.Error(), "during") {
+			t.Errorf("%s: %v blames a step", mode, err)
+		}
+	}
 }
 
 // TestHostMemory checks that floods of output, oversized replies and malformed log lines do not crash the host or increase its memory.

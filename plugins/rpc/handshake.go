@@ -17,6 +17,9 @@ type handshake struct {
 	cert    []byte // DER of the backend's certificate
 }
 
+// exampleLine shows the form of the line in messages.
+var exampleLine = fmt.Sprintf("1|%d|unix|SOCKET|grpc|CERTIFICATE", Version)
+
 // coreVersion is go-plugin's own protocol number, the first field of the line.
 const coreVersion = 1
 
@@ -34,8 +37,7 @@ func parseHandshake(line, dir string, versions []int) (handshake, error) {
 	}
 	f := strings.Split(strings.TrimSpace(line), "|")
 	if len(f) != 6 {
-		return h, fmt.Errorf("its first line is %q; want a handshake such as 1|%d|unix|SOCKET|grpc|CERTIFICATE",
-			abridge(clean(line), 80), Version)
+		return h, fmt.Errorf("its first line is %q, which has %d fields; want the 6 of a handshake such as %s", abridge(clean(line), 80), len(f), exampleLine)
 	}
 	core, err := strconv.Atoi(f[0])
 	if err != nil || core != coreVersion {

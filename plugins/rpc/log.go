@@ -154,6 +154,17 @@ func (s *logSink) lastOutput() string {
 	return s.tail[len(s.tail)-1]
 }
 
+// lastLines returns the last n lines of the output, or the first n lines of a panic, in one line.
+func (s *logSink) lastLines(n int) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lines := s.tail
+	if len(lines) > n && isPanic(lines[0]) {
+		lines = lines[:n]
+	}
+	return strings.Join(lines[max(0, len(lines)-n):], " | ")
+}
+
 // close logs how many bytes were dropped.
 func (s *logSink) close() {
 	s.mu.Lock()

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"crypto/sha256"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -35,8 +36,10 @@ type Options struct {
 
 	Env      []string     // NAME=VALUE; these variables are added to those that the backend inherits
 	Log      *slog.Logger // receives the backend's log and events; may be nil
+	Protocol io.Writer    // receives every message of the protocol as a line of text; may be nil
 	Timeouts Timeouts
-	TempDir  string // where to create the private directory for sockets; if empty, the system's default
+	tap      func(*Session, event) // receives the messages instead of Protocol; nil outside tests
+	TempDir  string                // where to create the private directory for sockets; if empty, the system's default
 }
 
 // pinned reports whether the executable must have the digest SHA256.

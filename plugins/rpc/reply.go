@@ -16,12 +16,21 @@ func (x *hostRun) receiveOutput(c *rlxv1.Chunk) error {
 	if x.staged == nil {
 		return lost(ErrProtocol, x.e.s.name, "sent an output in chunks instead of shared memory")
 	}
+	x.phase = "while it sent the outputs"
 	i, want := int(c.GetIndex()), x.bound.outputs
+	if len(c.Data) > MaxChunk {
+		return tooLong(x.e.s.name, len(c.Data))
+	}
 	if i < 0 || i >= len(want) || !x.r.Wants(i) || int64(len(c.Data)) > want[i].Size-int64(len(x.staged[i])) {
 		return lost(ErrProtocol, x.e.s.name, "sent %d bytes for output %d, which does not need them", len(c.GetData()), i)
 	}
 	x.staged[i] = append(x.staged[i], c.Data...)
 	return nil
+}
+
+// tooLong returns the error for a chunk over the limit.
+func tooLong(name string, n int) error {
+	return lost(ErrProtocol, name, "sent a chunk of %d bytes; at most %d", n, MaxChunk)
 }
 
 // receiveDump appends a chunk to the value of a node. When the value is complete, it passes the value to the caller's observer.
@@ -42,6 +51,9 @@ func (x *hostRun) receiveDump(d *rlxv1.Dump) error {
 				return lost(ErrProtocol, s.name, "sent node %d with shape %v; it has %v", node, d.Shape, x.shape)
 			}
 		}
+	}
+	if len(d.GetData()) > MaxChunk {
+		return tooLong(s.name, len(d.GetData()))
 	}
 	if node != x.dumpAt {
 		return lost(ErrProtocol, s.name, "continued the value of node %d, which it had not begun", node)
@@ -73,6 +85,7 @@ func (e *observeError) Unwrap() error { return e.err }
 // receiveDone checks and stores the summary of a run.
 func (x *hostRun) receiveDone(d *rlxv1.Done) error {
 	s := x.e.s
+	x.phase = "in its summary of a run"
 	if d.GetGeneration() != x.header.Generation {
 		return lost(ErrProtocol, s.name, "answered with the result of run %d; want %d", d.GetGeneration(), x.header.Generation)
 	}
@@ -93,12 +106,14 @@ func (x *hostRun) receiveDone(d *rlxv1.Done) error {
 	if d.FirstNan != -1 {
 		return lost(ErrProtocol, s.name, "ended a run with first_nan %d; want -1, or the error %s if check_nan found a NaN", d.FirstNan, device.ErrNaN)
 	}
-	steps := 0
-	if x.r.Opts.Profile {
-		steps = len(x.profiled())
+	if d.Steps != 0 && !x.r.Opts.Profile {
+		return lost(ErrProtocol, s.name, "announced the times of %d steps; want 0, because the run was not profiled", d.Steps)
 	}
-	if d.Steps != 0 && int(d.Steps) != steps {
-		return lost(ErrProtocol, s.name, "announced the times of %d steps; want %d", d.Steps, steps)
+	if d.Steps != 0 {
+		if ran, all := len(x.ran()), len(x.e.prog.Steps); int(d.Steps) != ran {
+			return lost(ErrProtocol, s.name, "announced the times of %d steps; want %[2]d, because %[2]d of %[3]d steps ran, or 0 if it measures none",
+				d.Steps, ran, all)
+		}
 	}
 	x.stats.Total, x.stats.PeakRSS = time.Duration(d.TotalNs), d.PeakRss
 	x.stats.DeviceMemory, x.steps = d.DeviceMemory, int(d.Steps)
@@ -111,16 +126,16 @@ func (x *hostRun) receiveDone(d *rlxv1.Done) error {
 	return nil
 }
 
-// profiled returns the nodes of the steps whose times a profiled run returns.
-func (x *hostRun) profiled() (nodes []int) {
+// ran returns the indices of the program's steps that the run needs. A profiled run has a time for each of them, and none for the others.
+func (x *hostRun) ran() (steps []int) {
 	p := x.e.prog
 	needed := p.Needed(x.r.Computed(), x.r.Opts.Dump)
-	for i, s := range p.Steps {
+	for i := range p.Steps {
 		if needed == nil || needed[i] {
-			nodes = append(nodes, s.Node)
+			steps = append(steps, i)
 		}
 	}
-	return nodes
+	return steps
 }
 
 // fetchSteps requests the time of each step of the last run.
@@ -132,7 +147,7 @@ func (x *hostRun) fetchSteps(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		nodes := x.profiled()
+		p, ran := x.e.prog, x.ran()
 		for {
 			m, err := st.Recv()
 			if errors.Is(err, io.EOF) {
@@ -146,9 +161,14 @@ func (x *hostRun) fetchSteps(ctx context.Context) error {
 			}
 			for _, t := range m.Steps {
 				i := len(x.stats.Steps)
-				if node := nodes[i]; int(t.GetNode()) != node || t.GetStartNs() < 0 || t.GetTimeNs() < 0 {
-					return lost(ErrProtocol, s.name, "sent the time of node %d as that of step %d (%d ns at %d ns); want that of node %d",
-						t.GetNode(), i+1, t.GetTimeNs(), t.GetStartNs(), node)
+				node := p.Graph.Nodes[p.Steps[ran[i]].Node]
+				step := &StepError{Step: ran[i] + 1, Steps: len(p.Steps), Op: node.Op.Name, Name: node.Label()}
+				if int(t.GetNode()) != node.ID {
+					return lost(ErrProtocol, s.name, "sent the time of node %d in place %d of its list; want that of node %d, which is %v",
+						t.GetNode(), i+1, node.ID, step)
+				}
+				if t.GetStartNs() < 0 || t.GetTimeNs() < 0 {
+					return lost(ErrProtocol, s.name, "sent a negative time for %v: %d ns, %d ns after the start of the run", step, t.GetTimeNs(), t.GetStartNs())
 				}
 				x.stats.Steps = append(x.stats.Steps, device.Step{Node: int(t.Node),
 					Start: time.Duration(t.StartNs), Time: time.Duration(t.TimeNs)})

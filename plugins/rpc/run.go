@@ -119,6 +119,8 @@ type hostRun struct {
 	dumpAt int      // node of dump; -1 for none
 	shape  []int    // of dump
 
+	phase string // what the backend does once its replies show that the steps are over; empty before
+
 	finished  chan struct{} // closed when the call has returned
 	succeeded bool          // set before finished is closed
 	refused   error         // error of the caller's observer, which cancels the run
@@ -150,6 +152,9 @@ func (x *hostRun) run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { x.cancelWith(ctx) })()
 	var step *StepError
 	what := func() string {
+		if x.phase != "" { // an error now is not about a step
+			return x.phase + " of " + x.e.prog.Method
+		}
 		step = s.stepOf(x.e.prog)
 		return describeRun(x.e.prog, step)
 	}
@@ -313,6 +318,8 @@ func (x *hostRun) readShared() {
 // runDirect is like stream, but uses the run channel, with one message in each direction.
 func (x *hostRun) runDirect(ctx context.Context) error {
 	x.dumpAt = -1
+	log := x.e.s.msgs
+	log.add(event{sent: true, call: directCall, msg: x.header})
 	if err := x.e.s.direct.send(x.header); err != nil {
 		return err
 	}
@@ -322,7 +329,10 @@ func (x *hostRun) runDirect(ctx context.Context) error {
 		spin = 2 * last
 	}
 	done, err := x.e.s.direct.receive(ctx, spin)
-	if err == nil {
+	if err != nil {
+		log.add(event{call: directCall, err: err})
+	} else {
+		log.add(event{call: directCall, msg: done})
 		err = x.receiveDone(done)
 	}
 	x.e.last = x.stats.Total

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -39,6 +40,8 @@ type backendRunner struct {
 	cmd        *exec.Cmd
 	proc       atomic.Pointer[process]    // nil until the process is started
 	accepted   atomic.Pointer[handshake]  // nil until the handshake is accepted
+	reached    atomic.Int32               // the last part of the start that was completed
+	first      atomic.Value               // the beginning of stdout, a string
 	stderrDone chan struct{}              // closed when stderr ends
 	fault      atomic.Pointer[diag.Error] // why the start failed
 	tlsFault   atomic.Pointer[diag.Error] // why the TLS handshake failed
@@ -123,6 +126,7 @@ func (r *backendRunner) Start(context.Context) error {
 		}
 		return err
 	}
+	r.reached.Store(reachedProcess)
 	r.watchOutput(p, outR, errR)
 	return nil
 }
@@ -183,9 +187,10 @@ func (r *backendRunner) watchOutput(p *process, outR, errR *os.File) {
 	}()
 	go func() {
 		defer close(drained)
-		br := bufio.NewReaderSize(outR, maxLine)
+		br := bufio.NewReaderSize(&firstBytes{Reader: outR, store: &r.first}, maxLine)
 		if h, ok := r.readHandshake(p, br); ok {
 			r.accepted.Store(&h)
+			r.reached.Store(reachedLine)
 			toHost.Write([]byte(h.line()))
 		} else {
 			toHost.Close()
@@ -219,6 +224,53 @@ func (r *backendRunner) drainErrors() {
 	}
 }
 
+// quotedLines is how many lines of a backend's output an error quotes. It is enough for the end of a traceback.
+const quotedLines = 10
+
+// The parts of a start, in their order. Values of backendRunner.reached.
+const (
+	reachedNothing int32 = iota
+	reachedProcess       // the backend's code runs
+	reachedLine          // its first line has been accepted
+	reachedSocket        // the host has connected to the socket
+	reachedTLS           // the TLS handshake has been completed
+)
+
+// missing describes which part of the start the host waits for.
+func (r *backendRunner) missing() string {
+	switch r.reached.Load() {
+	case reachedNothing:
+		return "its process has not started"
+	case reachedProcess:
+		first, _ := r.first.Load().(string)
+		if first == "" {
+			return "it has printed nothing to stdout; want a line such as " + exampleLine + ", and a flush"
+		}
+		return fmt.Sprintf("it has printed %q to stdout, without a newline", abridge(clean(first), 80))
+	case reachedLine:
+		return "its line is right, but its socket accepts no connection"
+	case reachedSocket:
+		return "its line is right and its socket is there, but the TLS handshake has no answer"
+	}
+	return "its line is right and TLS works, but no HTTP/2 settings have come, with which gRPC begins"
+}
+
+// firstBytes records the beginning of what it reads.
+type firstBytes struct {
+	io.Reader
+	store *atomic.Value // a string
+	seen  []byte
+}
+
+func (f *firstBytes) Read(b []byte) (int, error) {
+	n, err := f.Reader.Read(b)
+	if k := min(n, 256-len(f.seen)); k > 0 {
+		f.seen = append(f.seen, b[:k]...)
+		f.store.Store(string(f.seen))
+	}
+	return n, err
+}
+
 // readHandshake reads the first line of stdout. If the line is not a valid handshake, it records the reason.
 func (r *backendRunner) readHandshake(p *process, br *bufio.Reader) (handshake, bool) {
 	line, err := br.ReadSlice('\n')
@@ -226,13 +278,11 @@ func (r *backendRunner) readHandshake(p *process, br *bufio.Reader) (handshake, 
 		select {
 		case <-p.exited:
 			r.drainErrors()
-			output := r.log.lastOutput()
-			if output == "" {
-				output = clean(string(line))
-			}
 			e := lost(ErrExited, r.name, "%s %s before the handshake", r.path, p.ending())
-			if output != "" {
-				e.Msg += "; its last output: " + abridge(output, 300)
+			if output := r.log.lastLines(quotedLines); output != "" {
+				e.Msg += "; its last output: " + output
+			} else if len(line) > 0 {
+				e.Msg += "; its last output: " + abridge(clean(string(line)), 300)
 			}
 			r.setFault(e)
 		case <-time.After(2 * drainGrace):

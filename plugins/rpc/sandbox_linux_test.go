@@ -453,6 +453,27 @@ func TestShaderCache(t *testing.T) {
 	}
 }
 
+// TestScriptFiles checks that a script in the sandbox can read OpenSSL's configuration, without which Node.js does not start, but not the user's files.
+func TestScriptFiles(t *testing.T) {
+	t.Parallel()
+	const config = "/etc/ssl/openssl.cnf"
+	if _, err := os.Stat(config); err != nil || sandbox.Available().Landlock == 0 {
+		t.Skip(err, ", or no Landlock")
+	}
+	opts, _ := testOptions(t, "")
+	secret := filepath.Join(opts.TempDir, "secret")
+	opts.Path = filepath.Join(opts.TempDir, "b")
+	script := "#!/bin/sh\nread x < " + config + " && echo config readable >&2\nread x < " + secret + " && echo secret readable >&2\nexit 3\n"
+	if err := errors.Join(os.WriteFile(secret, []byte("x\n"), 0o600), os.WriteFile(opts.Path, []byte(script), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Start(t.Context(), opts)
+	wantCode(t, err, ErrExited, "config readable", "Permission denied")
+	if strings.Contains(err.Error(), "secret readable") {
+		t.Error(err)
+	}
+}
+
 // TestSealedCopy checks that the bytes whose digest is checked are those that run. They cannot be changed in between, even through the
 // descriptor.
 func TestSealedCopy(t *testing.T) {

@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/format"
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
@@ -52,6 +53,8 @@ func play(mode string) {
 	switch mode {
 	case "good":
 		Serve(ServeConfig{Name: "ref", Backend: refBackend{}, Decode: decodeText, Log: NewLogger(hclogDebug)})
+	case "demo":
+		Serve(ServeConfig{Name: "demo", Backend: demoBackend{}, Decode: format.DecodeProgram})
 	case "slow": // like an interpreter that loads large modules
 		time.Sleep(300 * time.Millisecond)
 		play("good")
@@ -59,6 +62,15 @@ func play(mode string) {
 	case "exit3":
 		fmt.Fprintln(os.Stderr, "error while loading shared libraries: libvulkan.so.1")
 		os.Exit(3)
+	case "traceback":
+		for i := range 12 {
+			fmt.Fprintln(os.Stderr, "line", i)
+		}
+		os.Exit(1)
+	case "no-newline":
+		fmt.Fprintln(os.Stderr, "loading")
+		fmt.Print("1|2|unix")
+		time.Sleep(time.Hour)
 	case "rubbish":
 		fmt.Println("hello \x1b[31mworld")
 		time.Sleep(time.Hour)
@@ -84,7 +96,7 @@ func play(mode string) {
 		time.Sleep(time.Hour)
 	case "tcp", "foreign-unix", "no-cert", "netrpc", "link", "silent-socket":
 		playHandshake(mode)
-	case "tls-plain", "tls-other", "tls-refuses", "tls-old":
+	case "tls-silent", "tls-plain", "tls-other", "tls-refuses", "tls-old":
 		playTLS(mode)
 	default:
 		if part := parts[mode]; part != nil {
@@ -346,6 +358,8 @@ func (l timeLiar) Send(m *rlxv1.StatsReply) error {
 	switch n := len(m.Steps); l.action {
 	case "inputtime": // node 0 is an input and has no step
 		m.Steps[0].Node = 0
+	case "fewertimes":
+		m.Steps = m.Steps[:n-1]
 	case "disorder":
 		m.Steps[0], m.Steps[n-1] = m.Steps[n-1], m.Steps[0]
 	case "nostep":

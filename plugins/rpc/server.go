@@ -111,11 +111,14 @@ func (s *server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.Loa
 	}
 	h := first.GetHeader()
 	w := h.GetWeights()
+	if w == nil {
+		w = &rlxv1.Weights{} // the program has none
+	}
 	switch {
 	case s.cfg.Decode == nil:
 		return toWire(diag.New(device.ErrUnsupported, "", "cannot load programs"), nil)
-	case h == nil || w == nil:
-		return protocolError("load: the first message is not a header with weights")
+	case h == nil:
+		return protocolError("load: the first message is not a header")
 	case h.ProgramSize <= 0 || h.ProgramSize > MaxProgram || len(h.ProgramSha256) != sha256.Size:
 		return protocolError("load: program of %d bytes with a digest of %d", h.ProgramSize, len(h.ProgramSha256))
 	case w.Size < 0 || !w.Mapped && w.Size > MaxStreamed:
@@ -124,6 +127,8 @@ func (s *server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.Loa
 		return protocolError("load: io_shared is %v; the backend inherited a shared region: %v", h.IoShared, s.region != nil)
 	case s.region == nil && h.IoSize != 0:
 		return protocolError("load: io_size is %d, but there is no shared region; want 0", h.IoSize)
+	case h.Threads < 0:
+		return protocolError("load: %d threads", h.Threads)
 	}
 	var enc, weights []byte
 	for int64(len(enc)) < h.ProgramSize || !w.Mapped && int64(len(weights)) < w.Size {
@@ -135,7 +140,7 @@ func (s *server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.Loa
 			return err
 		}
 		p, c := m.GetProgram(), m.GetWeights()
-		if len(p)+len(c) == 0 || int64(len(p)) > h.ProgramSize-int64(len(enc)) ||
+		if len(p)+len(c) == 0 || len(p)+len(c) > MaxChunk || int64(len(p)) > h.ProgramSize-int64(len(enc)) ||
 			len(c) > 0 && (w.Mapped || int64(len(c)) > w.Size-int64(len(weights)) || int64(len(enc)) < h.ProgramSize) {
 			return protocolError("load: a chunk of %d bytes of program and %d of weights does not fit", len(p), len(c))
 		}
@@ -156,7 +161,7 @@ func (s *server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.Loa
 	if err := checkPlaces(l.prog, w.Size); err != nil {
 		return statusOf(err, nil)
 	}
-	if err := s.place(l, h, weights); err != nil {
+	if err := s.place(l, h.IoSize, w); err != nil {
 		l.unmap()
 		return statusOf(err, nil)
 	}
@@ -203,7 +208,7 @@ func checkPlaces(p *program.Program, weights int64) error {
 }
 
 // place maps the memory for the weights and the IO space of a program.
-func (s *server) place(l *loaded, h *rlxv1.LoadHeader, weights []byte) (err error) {
+func (s *server) place(l *loaded, ioSize int64, w *rlxv1.Weights) (err error) {
 	if s.region == nil {
 		if l.prog.IOSize > 0 { // whole pages, so that backends can use them in place
 			if l.memory, err = mapMemory(l.prog.IOSize); err != nil {
@@ -215,24 +220,26 @@ func (s *server) place(l *loaded, h *rlxv1.LoadHeader, weights []byte) (err erro
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.region.data == nil {
-			if h.IoSize < 0 {
-				return diag.New(ErrRefused, "", "load: io space of %d bytes", h.IoSize)
+			if ioSize < 0 {
+				return diag.New(ErrRefused, "", "load: io space of %d bytes", ioSize)
 			}
-			if err := s.region.mapData(h.IoSize); err != nil {
+			if err := s.region.mapData(ioSize); err != nil {
 				return diag.New(ErrRefused, "", "load: %w", err)
 			}
 		}
-		if h.IoSize != int64(len(s.region.data)) || l.prog.IOSize > h.IoSize {
+		if ioSize != int64(len(s.region.data)) || l.prog.IOSize > ioSize {
 			return diag.New(ErrRefused, "", "load: shared region of %d bytes, announced %d; the program needs %d",
-				len(s.region.data), h.IoSize, l.prog.IOSize)
+				len(s.region.data), ioSize, l.prog.IOSize)
 		}
 		l.io = s.region.data[:l.prog.IOSize:l.prog.IOSize]
 	}
-	if w := h.Weights; w.Mapped {
+	if w.Mapped && w.Size > 0 {
 		if s.files.artifact == nil {
 			return diag.New(ErrRefused, "", "load: the weights are in an artifact, but none was inherited")
 		}
-		if l.weights, err = mapFile(s.files.artifact, w.Offset, w.Size); err != nil {
+		if l.weights, err = mapFile(s.files.artifact, w.Offset, w.Size); errors.Is(err, errOutside) {
+			return diag.New(ErrRefused, "", "load: the weights are %w", err)
+		} else if err != nil {
 			return diag.New(device.ErrMemory, "", "mapping the weights: %w", err)
 		}
 	}
@@ -310,7 +317,7 @@ func (s *server) Stats(r *rlxv1.StatsRequest, st grpc.ServerStreamingServer[rlxv
 	if err != nil {
 		return err
 	}
-	if l.statsOf != r.Generation || r.Generation == 0 {
+	if l.statsOf != r.Generation || r.Generation <= 0 {
 		return protocolError("stats: run %d was not profiled, or is not the last one", r.Generation)
 	}
 	for i := 0; i < len(l.stats); i += maxStepsPerReply {

@@ -89,16 +89,33 @@ func (s *server) begin(ctx context.Context, h *rlxv1.RunHeader) (x *backendRun, 
 	if !sameRanges(h.Inputs, b.inputs) || !sameRanges(h.Outputs, b.outputs) {
 		return nil, nil, protocolError("run: the ranges of inputs or outputs are not those of the program")
 	}
-	for _, n := range h.Dump {
-		if n < 0 || int(n) >= len(l.prog.Graph.Nodes) || l.prog.Graph.Nodes[n].Op.Tuple {
-			return nil, nil, protocolError("run: dump of node %d; it is not one of the %d nodes, or has no value of its own", n, len(l.prog.Graph.Nodes))
-		}
+	if err := checkDumps(l.prog, h.Dump); err != nil {
+		return nil, nil, err
 	}
 	x = &backendRun{s: s, l: l, h: h, bound: b, ctx: ctx}
 	if err := s.bindStates(l.prog, h, &x.run); err != nil {
 		return nil, nil, err
 	}
 	return x, s.running.Unlock, nil
+}
+
+// checkDumps checks that steps compute the nodes whose values the host requests.
+func checkDumps(p *program.Program, nodes []int32) error {
+	if len(nodes) == 0 {
+		return nil
+	}
+	computed := make([]bool, len(p.Graph.Nodes))
+	for _, s := range p.Steps {
+		for _, n := range p.Graph.Nodes[s.Node].Values() {
+			computed[n.ID] = true
+		}
+	}
+	for _, n := range nodes {
+		if n < 0 || int(n) >= len(computed) || !computed[n] {
+			return protocolError("run: dump of node %d; no step of the program computes it", n)
+		}
+	}
+	return nil
 }
 
 // failed returns the status for a run that ended with an error.
@@ -135,9 +152,9 @@ func (x *backendRun) receiveInputs() error {
 				return err
 			}
 			c := m.GetInput()
-			if c == nil || int(c.Index) != i || len(c.Data) == 0 || len(c.Data) > len(b) {
-				return protocolError("run: a chunk of %d bytes for input %d; want at most %d for input %d",
-					len(c.GetData()), c.GetIndex(), len(b), i)
+			if c == nil || int(c.Index) != i || len(c.Data) == 0 || len(c.Data) > min(len(b), MaxChunk) {
+				return protocolError("run: a chunk of %d bytes for input %d; want 1 to %d for input %d",
+					len(c.GetData()), c.GetIndex(), min(len(b), MaxChunk), i)
 			}
 			b = b[copy(b, c.Data):]
 		}
@@ -216,7 +233,9 @@ func (x *backendRun) progress() (stop func()) {
 }
 
 func (x *backendRun) sendProgress() {
-	x.send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Progress{Progress: &rlxv1.Progress{Steps: x.l.steps.Load()}}})
+	x.mu.Lock() // before steps is read, so that the numbers never fall
+	defer x.mu.Unlock()
+	x.st.Send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Progress{Progress: &rlxv1.Progress{Steps: x.l.steps.Load()}}})
 }
 
 func (x *backendRun) send(m *rlxv1.RunReply) error {
@@ -270,7 +289,10 @@ func (x *backendRun) summary(stats device.Stats) (*rlxv1.Done, error) {
 	if len(stats.Steps) > len(x.l.prog.Steps) {
 		return nil, toWire(diag.New(diag.Internal, "", "%d step times for %d steps", len(stats.Steps), len(x.l.prog.Steps)), nil)
 	}
-	x.l.stats, x.l.statsOf = stats.Steps, x.h.Generation
+	x.l.stats, x.l.statsOf = stats.Steps, 0
+	if x.h.Profile {
+		x.l.statsOf = x.h.Generation
+	}
 	return &rlxv1.Done{Generation: x.h.Generation,
 		TotalNs: int64(stats.Total), PeakRss: x.s.peak.after(OwnPeakRSS), FirstNan: -1, Steps: int32(len(stats.Steps)),
 		DeviceClock: stats.Clock == device.DeviceClock, DeviceMemory: stats.DeviceMemory}, nil

@@ -130,8 +130,8 @@ func (s *server) WriteState(in grpc.ClientStreamingServer[rlxv1.WriteStateReques
 			return err
 		}
 		b := m.GetData()
-		if len(b) == 0 || int64(len(b)) > r.GetSize()-at {
-			return protocolError("state: a chunk of %d bytes; want 1 to %d", len(b), r.GetSize()-at)
+		if len(b) == 0 || int64(len(b)) > min(r.GetSize()-at, MaxChunk) {
+			return protocolError("state: a chunk of %d bytes; want 1 to %d", len(b), min(r.GetSize()-at, MaxChunk))
 		}
 		if err := st.Write(in.Context(), r.GetOffset()+at, b); err != nil {
 			return statusOf(err, nil)
@@ -158,8 +158,8 @@ func (s *server) bindStates(p *program.Program, h *rlxv1.RunHeader, r *device.Ru
 		}
 		return out
 	}
-	if len(h.Feeds) > len(h.Inputs) || len(h.Keeps) > maxListed {
-		return protocolError("run: %d feeds for %d inputs, %d keeps", len(h.Feeds), len(h.Inputs), len(h.Keeps))
+	if len(h.Feeds) > maxListed || len(h.Keeps) > maxListed {
+		return protocolError("run: %d feeds, %d keeps; at most %d", len(h.Feeds), len(h.Keeps), maxListed)
 	}
 	r.Feeds, r.Keeps = transfers(h.Feeds), transfers(h.Keeps)
 	if err != nil || len(h.Unwanted) == 0 {
@@ -169,9 +169,9 @@ func (s *server) bindStates(p *program.Program, h *rlxv1.RunHeader, r *device.Ru
 	for i := range r.Outputs {
 		r.Outputs[i] = true
 	}
-	for _, i := range h.Unwanted {
-		if i < 0 || int(i) >= len(r.Outputs) || !r.Outputs[i] {
-			return protocolError("run: unwanted output %d is not one of the %d outputs, or is listed twice", i, len(r.Outputs))
+	for k, i := range h.Unwanted {
+		if i < 0 || int(i) >= len(r.Outputs) || k > 0 && i <= h.Unwanted[k-1] {
+			return protocolError("run: unwanted outputs %v; want numbers below %d in ascending order", h.Unwanted, len(r.Outputs))
 		}
 		r.Outputs[i] = false
 	}

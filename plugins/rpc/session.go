@@ -26,6 +26,7 @@ type Session struct {
 	name string // such as "backend cpu"
 	opts Options
 	log  *logSink
+	msgs *protocolLog // nil if messages are not logged
 
 	confined             Confinement
 	declared             string // path of the sandbox declaration
@@ -57,8 +58,11 @@ type Session struct {
 }
 
 func newSession(opts Options) *Session {
-	s := &Session{name: "backend " + opts.backendName(), opts: opts, log: newLogSink(opts.Log),
+	s := &Session{name: "backend " + opts.backendName(), opts: opts, log: newLogSink(opts.Log), msgs: newProtocolLog(opts.backendName(), opts.Protocol),
 		runSlot: make(chan struct{}, 1), released: make(chan struct{})}
+	if opts.tap != nil {
+		s.msgs = &protocolLog{record: func(e event) { opts.tap(s, e) }}
+	}
 	s.dead, s.kill = context.WithCancelCause(context.Background())
 	return s
 }
@@ -119,6 +123,7 @@ func (s *Session) fault() error {
 // fail marks the backend as lost with an error, and ends the process. Only the first call has an effect.
 func (s *Session) fail(err error) {
 	s.once.Do(func() {
+		s.msgs.line("#", "the session ends: "+err.Error())
 		s.kill(err)
 		go func() {
 			s.stop(errors.Is(err, ErrClosed))

@@ -5,6 +5,7 @@ package rpc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -31,7 +32,9 @@ func Start(ctx context.Context, opts Options) (*Session, error) {
 		return nil, lost(ErrNotPlugin, "backend "+opts.Path, "%w", err)
 	}
 	s := newSession(opts)
+	s.msgs.line("#", "starts "+path)
 	abandon := func(err error) (*Session, error) {
+		s.msgs.line("#", "the start failed: "+err.Error())
 		s.fail(err)
 		s.Close()
 		return nil, s.hintSandbox(err)
@@ -139,7 +142,7 @@ func (s *Session) launch(ctx context.Context) error {
 		SkipHostEnv:      true,
 		StartTimeout:     2 * s.opts.Timeouts.Start, // longer than the timeout below, which gives a typed error
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: s.dir.path},
-		GRPCDialOptions:  dialOptions(r, id, s.opts.Timeouts.Stop),
+		GRPCDialOptions:  dialOptions(r, id, s.opts.Timeouts.Stop, s.msgs),
 		SyncStdout:       s.log,
 		SyncStderr:       s.log,
 		Logger:           hclog.NewNullLogger(),
@@ -155,7 +158,11 @@ func (s *Session) launch(ctx context.Context) error {
 	select {
 	case err = <-done:
 	case <-limit.C:
-		r.setFault(lost(ErrStart, s.name, "%s did not complete the handshake within %v", s.opts.Path, s.opts.Timeouts.Start))
+		e := lost(ErrStart, s.name, "%s did not complete the handshake within %v: %s", s.opts.Path, s.opts.Timeouts.Start, r.missing())
+		if output := s.log.lastLines(quotedLines); output != "" {
+			e.Msg += "; its last output: " + output
+		}
+		r.setFault(e)
 	case <-ctx.Done():
 		r.setFault(interrupted(s.name, ctx))
 	}
@@ -164,6 +171,9 @@ func (s *Session) launch(ctx context.Context) error {
 		err = <-done
 	}
 	s.proc = r.proc.Load()
+	if h := r.accepted.Load(); h != nil {
+		s.msgs.line("#", fmt.Sprintf("handshake: version %d, socket %s, a certificate of %d bytes", h.version, h.socket, len(h.cert)))
+	}
 	if fault := r.fault.Load(); fault != nil {
 		return fault
 	}

@@ -162,8 +162,8 @@ func (st *State) Read(ctx context.Context, offset int64, b []byte) error {
 			if errors.Is(err, io.EOF) && len(rest) == 0 {
 				return nil
 			}
-			if errors.Is(err, io.EOF) || err == nil && (len(m.Data) == 0 || len(m.Data) > len(rest)) {
-				return lost(ErrProtocol, st.s.name, "sent %d bytes of a state, and then %d; want %d", len(b)-len(rest), len(m.GetData()), len(b))
+			if errors.Is(err, io.EOF) || err == nil && (len(m.Data) == 0 || len(m.Data) > min(len(rest), MaxChunk)) {
+				return lost(ErrProtocol, st.s.name, "sent %d bytes of a state, and then %d; want %d, in chunks of at most %d", len(b)-len(rest), len(m.GetData()), len(b), MaxChunk)
 			}
 			if err != nil {
 				return err
@@ -264,10 +264,7 @@ func (e *Executable) bindStates(r device.Run, b *binding, h *rlxv1.RunHeader) (w
 			written = append(written, r.State.(*State))
 		}
 	}
-	for i, t := range r.Feeds {
-		if (device.Run{Feeds: r.Feeds[:i]}).Fed(t.Tensor) {
-			return nil, diag.New(device.ErrInput, e.prog.Method, "input %d is fed twice", t.Tensor)
-		}
+	for _, t := range r.Feeds {
 		id, err := valid(t.State)
 		if err != nil {
 			return nil, err

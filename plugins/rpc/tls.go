@@ -78,6 +78,7 @@ func (id hostIdentity) config(backend func() []byte) *tls.Config {
 type watchedTLS struct {
 	credentials.TransportCredentials
 	failed func(error)
+	done   func()
 }
 
 func (w *watchedTLS) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
@@ -86,11 +87,12 @@ func (w *watchedTLS) ClientHandshake(ctx context.Context, authority string, raw 
 		w.failed(err)
 		return nil, nil, err
 	}
+	w.done()
 	return &alertConn{Conn: conn, failed: w.failed}, info, nil
 }
 
 func (w *watchedTLS) Clone() credentials.TransportCredentials {
-	return &watchedTLS{w.TransportCredentials.Clone(), w.failed}
+	return &watchedTLS{w.TransportCredentials.Clone(), w.failed, w.done}
 }
 
 // alertConn records TLS alerts of the other side. In TLS 1.3 a server may reject the client's certificate after the client has completed

@@ -21,7 +21,7 @@ import (
 // python returns the interpreter, or skips the test if it or a package is missing.
 func python(t *testing.T) string {
 	t.Helper()
-	for _, pattern := range []string{"*/*.py", "rlx_backend/*", "examples/*"} { // open the files, so that a change invalidates cached test results
+	for _, pattern := range []string{"*/*.py", "rlx_backend/*", "examples/*", "../../spec/testdata/session.txt", "../../docs/backend-tutorial.md"} { // open the files, so that a change invalidates cached test results
 		files, _ := filepath.Glob(pattern)
 		for _, f := range files {
 			os.ReadFile(f)
@@ -128,6 +128,96 @@ func TestConformance(t *testing.T) {
 		})
 	}
 }
+
+// TestWithoutMapping: a backend that reads and writes the shared region and the artifact only by pread and pwrite passes the suite.
+func TestWithoutMapping(t *testing.T) {
+	t.Parallel()
+	dir, backend := numpy(t)
+	script, err := os.ReadFile(backend)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, tail, _ := strings.Cut(string(script), "runpy.run_path(")
+	if err := os.WriteFile(backend, []byte(head+withoutMapping+"runpy.run_path("+tail), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out := run(t, rlxrun(), "plugins", "test", backend, "--sandbox=off", "--quiet", "--transport", "shm", "--quick", "--seed", "1")
+	if !regexp.MustCompile(`(?m)^numpy 1\.0: [0-9]{3,} passed, 0 failed, `).MatchString(out) {
+		t.Errorf("plugins test: %s", out)
+	}
+	graph := "graph f\nx = input : f32[2,3]\nw = param : f32[3]\ny = add x, w : f32[2,3]\nreturn y=y\n"
+	source, target, artifact := filepath.Join(dir, "f.txt"), filepath.Join(dir, "numpy.target"), filepath.Join(dir, "f.rlx")
+	if err := os.WriteFile(source, []byte(graph), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run(t, rlxrun(), "plugins", "describe", "numpy", "--plugin=numpy="+backend, "--sandbox=off", "-o", target)
+	run(t, rlxc(), source, "--target", target, "-o", artifact)
+	run(t, rlxrun(), artifact, "-b", "numpy", "--plugin=numpy="+backend, "--sandbox=off", "--random", "1", "--check", "-o", "-")
+}
+
+// withoutMapping replaces what the package maps.
+const withoutMapping = `
+import mmap, os, struct, threading, time
+import numpy as np
+import rlx_backend
+from rlx_backend import region, run
+service = sys.modules["rlx_backend.serve"]
+del mmap.mmap
+
+def read(fd, offset, size):
+    data = bytearray()
+    while len(data) < size:
+        data += os.pread(fd, size - len(data), offset + len(data))
+    return np.frombuffer(data, np.uint8)
+
+class Region:
+    def __init__(self, fd):
+        self.fd, self.data = fd, None
+        assert os.pread(fd, 8, 0) == b"RLXIOREG"
+        threading.Thread(target=self.live, daemon=True).start()
+        Region.only = self
+
+    def word(self, offset, value):
+        assert os.pwrite(self.fd, struct.pack("<q", value), offset) == 8
+
+    def live(self):
+        for n in range(1, 1 << 62):
+            self.word(64, n)
+            time.sleep(0.1)
+
+    def begin(self, generation):
+        self.word(136, 0)
+        self.word(128, generation)
+        self.data[:] = read(self.fd, 65536, len(self.data))
+
+    def step(self, started):
+        self.word(136, started)
+
+    def map(self, size):
+        if os.fstat(self.fd).st_size != 65536 + size:
+            raise region.Refused("load: io_size")
+        if self.data is None:
+            self.data = region.aligned(size)
+        return self.data
+
+execute = run.Execution.execute
+def execute_and_write(self, on_step, on_dump):
+    total = execute(self, on_step, on_dump)
+    for i, (_, node) in enumerate(self.e.program.outputs):
+        v, r = self.values[node], getattr(Region, "only", None)
+        if r and self.wanted[i] and v.bytes:
+            assert os.pwrite(r.fd, self.e.io[v.offset : v.offset + v.bytes].tobytes(), 65536 + v.offset) == v.bytes
+    return total
+run.Execution.execute = execute_and_write
+
+def weights(fd, offset, size):
+    if offset < 0 or offset + size > os.fstat(fd).st_size:
+        raise region.Refused("load: weights")
+    out = region.aligned(size)
+    out[:] = read(fd, offset, size)
+    return out
+service.Region, service.map_weights = Region, weights
+`
 
 // TestExample: the numpy backend draws the demo's mask and generates the same text as Transformers.
 func TestExample(t *testing.T) {
@@ -245,8 +335,8 @@ func TestTutorial(t *testing.T) {
 	}
 	for _, b := range blocks {
 		if b[1] == "python" {
-			text := strings.NewReplacer("#!/usr/bin/env python3", "#!"+py, "$SDK", sdk).Replace(b[2])
-			if err := os.WriteFile(filepath.Join(dir, "rlx-backend-mine"), []byte(text), 0o755); err != nil {
+			text := strings.Replace(b[2], "#!/usr/bin/env python3", "#!"+py, 1)
+			if err := os.WriteFile(filepath.Join(dir, "rlx-backend-mine"), []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			continue
@@ -257,7 +347,7 @@ func TestTutorial(t *testing.T) {
 		}
 		cmd := exec.Command("sh", "-ec", b[2])
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "PATH="+tools()+":"+os.Getenv("PATH"), "SDK="+sdk, "XDG_DATA_HOME="+dir+"/data")
+		cmd.Env = append(os.Environ(), "PATH="+tools()+":"+os.Getenv("PATH"), "SDK="+sdk, "RLX_MINE_SDK="+sdk, "XDG_DATA_HOME="+dir+"/data")
 		out, err := cmd.CombinedOutput()
 		t.Logf("%s%s", b[2], out)
 		if err != nil || strings.Contains(string(out), "RLX5") {

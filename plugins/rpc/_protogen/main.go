@@ -1,11 +1,12 @@
-// Protogen generates rlxv1 and the descriptor set for sdk/python from proto/rlx/v1/backend.proto. It compiles the file with
-// bufbuild/protocompile and runs protoc-gen-go and protoc-gen-go-grpc as tools of this module, so it needs only Go and not protoc.
+// Protogen generates rlxv1 and the descriptor set for sdk/python from spec/backend.proto. It compiles the file
+// with bufbuild/protocompile and runs protoc-gen-go and protoc-gen-go-grpc as tools of this module, so it needs only Go and not protoc.
 package main
 
 import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log"
 	"os"
 	"os/exec"
@@ -19,8 +20,8 @@ import (
 )
 
 const (
-	source  = "rlx/v1/backend.proto"
-	folder  = ".." // package rpc; generated file names are relative to it
+	source  = "rlx/v1/backend.proto" // the name of the file in its descriptor
+	folder  = ".."                   // package rpc; generated file names are relative to it
 	modFlag = "module=github.com/rlx-go/rlx/plugins/rpc"
 )
 
@@ -33,7 +34,7 @@ func main() {
 
 func run(ctx context.Context) error {
 	c := protocompile.Compiler{
-		Resolver:       protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: []string{filepath.Join(folder, "proto")}}),
+		Resolver:       protocompile.WithStandardImports(&protocompile.SourceResolver{Accessor: open}),
 		SourceInfoMode: protocompile.SourceInfoStandard,
 	}
 	files, err := c.Compile(ctx, source)
@@ -59,6 +60,14 @@ func run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// open opens the definition, which is the only file that is not an import of the standard library of protobuf.
+func open(name string) (io.ReadCloser, error) {
+	if name != source {
+		return nil, os.ErrNotExist
+	}
+	return os.Open(filepath.Join(folder, "..", "..", "spec", "backend.proto"))
 }
 
 // describe writes the compiled definition, without comments, for SDKs that read it at run time.

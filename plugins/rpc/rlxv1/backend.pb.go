@@ -1,5 +1,5 @@
-// The calls between rlxrun (the host) and a backend (the plugin). Tensors travel through shared memory or, without it, in chunks.
-// spec/protocol.md defines the rest: handshake, descriptors, deadlines, errors.
+// The calls between a host, such as rlxrun, and a backend. Tensors travel through shared memory or, without it, in chunks.
+// protocol.md, beside this file, defines the rest: handshake, descriptors, deadlines, errors.
 //
 // Field numbers are never reused. A message is at most 4 MiB, a chunk at most 64 KiB.
 
@@ -341,7 +341,7 @@ type LoadHeader struct {
 	ProgramSize   int64                  `protobuf:"varint,1,opt,name=program_size,json=programSize,proto3" json:"program_size,omitempty"`      // bytes; this many follow as program chunks
 	ProgramSha256 []byte                 `protobuf:"bytes,2,opt,name=program_sha256,json=programSha256,proto3" json:"program_sha256,omitempty"` // 32 bytes
 	Weights       *Weights               `protobuf:"bytes,3,opt,name=weights,proto3" json:"weights,omitempty"`
-	IoSize        int64                  `protobuf:"varint,4,opt,name=io_size,json=ioSize,proto3" json:"io_size,omitempty"`       // bytes of the data part of the shared region, at least what the program needs; 0 without a region
+	IoSize        int64                  `protobuf:"varint,4,opt,name=io_size,json=ioSize,proto3" json:"io_size,omitempty"`       // bytes of the data part of the shared region: the same in all loads of a session, and at least what the program needs; 0 without a region
 	IoShared      bool                   `protobuf:"varint,5,opt,name=io_shared,json=ioShared,proto3" json:"io_shared,omitempty"` // inputs and outputs are in the shared region; false: they travel in chunks
 	Device        string                 `protobuf:"bytes,6,opt,name=device,proto3" json:"device,omitempty"`                      // empty: the backend chooses
 	Threads       int32                  `protobuf:"varint,7,opt,name=threads,proto3" json:"threads,omitempty"`                   // 0: as many as the process may use
@@ -507,8 +507,8 @@ func (x *Weights) GetRoot() []byte {
 type LoadReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Executable    uint64                 `protobuf:"varint,1,opt,name=executable,proto3" json:"executable,omitempty"`
-	Kernels       []*Kernel              `protobuf:"bytes,2,rep,name=kernels,proto3" json:"kernels,omitempty"`
-	Memory        int64                  `protobuf:"varint,3,opt,name=memory,proto3" json:"memory,omitempty"` // upper bound of the bytes that a run needs beyond arena, weights, inputs and outputs
+	Kernels       []*Kernel              `protobuf:"bytes,2,rep,name=kernels,proto3" json:"kernels,omitempty"` // one for each distinct op of the program's steps, in any order
+	Memory        int64                  `protobuf:"varint,3,opt,name=memory,proto3" json:"memory,omitempty"`  // upper bound of the bytes that a run needs beyond arena, weights, inputs and outputs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -567,7 +567,7 @@ func (x *LoadReply) GetMemory() int64 {
 type Kernel struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Op            string                 `protobuf:"bytes,1,opt,name=op,proto3" json:"op,omitempty"`
-	Native        bool                   `protobuf:"varint,2,opt,name=native,proto3" json:"native,omitempty"`
+	Native        bool                   `protobuf:"varint,2,opt,name=native,proto3" json:"native,omitempty"` // false if the slow reference runs a step of this op
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1690,7 +1690,7 @@ type Done struct {
 	TotalNs       int64                  `protobuf:"varint,2,opt,name=total_ns,json=totalNs,proto3" json:"total_ns,omitempty"`
 	PeakRss       int64                  `protobuf:"varint,3,opt,name=peak_rss,json=peakRss,proto3" json:"peak_rss,omitempty"`                // bytes
 	FirstNan      int64                  `protobuf:"varint,4,opt,name=first_nan,json=firstNan,proto3" json:"first_nan,omitempty"`             // -1. If check_nan finds a NaN, the run fails with RLX1003 instead
-	Steps         int32                  `protobuf:"varint,5,opt,name=steps,proto3" json:"steps,omitempty"`                                   // number of steps whose times Stats has for this run
+	Steps         int32                  `protobuf:"varint,5,opt,name=steps,proto3" json:"steps,omitempty"`                                   // number of times that Stats has for this run: with profile, that of the steps that ran, or 0; otherwise 0
 	DeviceClock   bool                   `protobuf:"varint,6,opt,name=device_clock,json=deviceClock,proto3" json:"device_clock,omitempty"`    // step times are from the device's clock, not the backend's
 	DeviceMemory  int64                  `protobuf:"varint,7,opt,name=device_memory,json=deviceMemory,proto3" json:"device_memory,omitempty"` // bytes of the device's own memory that the executable uses
 	unknownFields protoimpl.UnknownFields
@@ -1963,7 +1963,7 @@ func (x *StatsRequest) GetGeneration() int64 {
 
 type StatsReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Steps         []*Step                `protobuf:"bytes,1,rep,name=steps,proto3" json:"steps,omitempty"` // at most 2048 in one reply
+	Steps         []*Step                `protobuf:"bytes,1,rep,name=steps,proto3" json:"steps,omitempty"` // the steps that ran, in the program's order; at most 2048 in one reply
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -1,5 +1,5 @@
-// The calls between rlxrun (the host) and a backend (the plugin). Tensors travel through shared memory or, without it, in chunks.
-// spec/protocol.md defines the rest: handshake, descriptors, deadlines, errors.
+// The calls between a host, such as rlxrun, and a backend. Tensors travel through shared memory or, without it, in chunks.
+// protocol.md, beside this file, defines the rest: handshake, descriptors, deadlines, errors.
 //
 // Field numbers are never reused. A message is at most 4 MiB, a chunk at most 64 KiB.
 

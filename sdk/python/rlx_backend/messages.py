@@ -1,4 +1,4 @@
-"""The protocol's messages, built at run time from a compiled backend.proto. This works with every release of protobuf since 3.20."""
+"""The protocol's messages, built at run time from a compiled spec/backend.proto. This works with every release of protobuf since 3.20."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from .kernels import Backend
 from .program import Program, Value
 from .region import aligned
 
+MAX_LISTED = 4096
 _RECENT = 8  # cached bindings; callers often alternate between a few sizes
 
 
@@ -28,6 +29,7 @@ class Executable:
         except MemoryError as e:
             raise OutOfMemory(f"an arena of {program.arena} bytes", backend.name) from e
         self.backend, self.program, self.weights, self.io = backend, program, weights, io
+        self.computed = {r for s in program.steps for r in program.nodes[s].results}
         self.ops = sorted({program.nodes[s].op for s in program.steps})
         self.times: list[tuple[int, int, int]] = []  # (node, start, time) in ns, of the last profiled run
         self.times_of = 0
@@ -57,10 +59,12 @@ def check_header(e: Executable, h: Any) -> list[Value]:
         if [(r.offset, r.size) for r in got] != [(values[i].offset, values[i].bytes) for i in want]:
             raise Refused(f"run: the ranges of {kind} are not those that the program computes")
     for n in h.dump:
-        if not 0 <= n < len(p.nodes) or not p.nodes[n].dtype:
-            raise Refused(f"run: dump of node {n}; it is not one of the {len(p.nodes)} nodes, or has no value of its own")
-    if len(set(h.unwanted)) != len(h.unwanted) or any(not 0 <= i < len(p.outputs) for i in h.unwanted):
-        raise Refused(f"run: unwanted outputs are {list(h.unwanted)}; the program has {len(p.outputs)}")
+        if n not in e.computed:
+            raise Refused(f"run: dump of node {n}; no step of the program computes it")
+    if list(h.unwanted) != sorted(set(h.unwanted)) or any(not 0 <= i < len(p.outputs) for i in h.unwanted):
+        raise Refused(f"run: unwanted outputs are {list(h.unwanted)}; want numbers below {len(p.outputs)} in ascending order")
+    if len(h.feeds) > MAX_LISTED or len(h.keeps) > MAX_LISTED:
+        raise Refused(f"run: {len(h.feeds)} feeds, {len(h.keeps)} keeps; at most {MAX_LISTED}")
     return values
 
 

@@ -14,10 +14,12 @@ import sys
 import threading
 import time
 from concurrent import futures
+from contextlib import contextmanager
 from typing import Any, Callable, Iterator
 
 import grpc
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from . import messages
 from .errors import BadInput, Cancelled, OutOfMemory, Panicked, Refused, RlxError, Unavailable, Unsupported
@@ -108,9 +110,10 @@ class _Service:
             m = next(requests, None)
             if m is None:
                 raise Refused(f"load: ended after {len(program)} bytes of program and {len(weights)} of weights")
+            early = m.weights and len(program) < h.program_size
             program += m.program
             weights += m.weights
-            if not m.program and not m.weights or len(program) > h.program_size or len(weights) > streamed:
+            if not 0 < len(m.program) + len(m.weights) <= MAX_CHUNK or early or len(program) > h.program_size or len(weights) > streamed:
                 raise Refused("load: a chunk does not fit")
         if hashlib.sha256(program).digest() != h.program_sha256:
             raise Refused("load: the program has another digest than announced")
@@ -120,6 +123,8 @@ class _Service:
         if len(self.loaded) >= MAX_LOADED:
             raise OutOfMemory(f"{MAX_LOADED} programs are loaded; unload one")
         if w.mapped and w.size:
+            if self.artifact < 0:
+                raise Refused("load: the weights are in an artifact, but none was inherited")
             memory = map_weights(self.artifact, w.offset, w.size)
         else:
             memory = aligned(len(weights))
@@ -160,6 +165,15 @@ class _Service:
         if not self.turn.acquire(blocking=False):
             raise Refused("another run, or a call for a state, is in progress")
 
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """Holds turn for a call that no run may overlap."""
+        self._take_turn()
+        try:
+            yield
+        finally:
+            self.turn.release()
+
     def _execute(self, r: Execution, on_step: Callable[[int], None], on_dump: Callable[[int, np.ndarray], None]) -> int:
         with self.lock:
             if r.h.generation <= self.cancelled:
@@ -195,7 +209,7 @@ class _Service:
             while i not in r.fed and at < v.bytes:
                 m = next(requests, None)
                 c = m.input if m is not None and m.HasField("input") else None
-                if c is None or c.index != i or not 0 < len(c.data) <= v.bytes - at:
+                if c is None or c.index != i or not 0 < len(c.data) <= min(v.bytes - at, MAX_CHUNK):
                     raise Refused(f"run: input {i} lacks {v.bytes - at} bytes")
                 r.e.io[v.offset + at : v.offset + at + len(c.data)] = np.frombuffer(c.data, np.uint8)
                 at += len(c.data)
@@ -254,11 +268,20 @@ class _Service:
                 head = f.read(4)
                 if len(head) < 4:
                     return
-                data = f.read(struct.unpack("<I", head)[0])
+                size = struct.unpack("<I", head)[0]
+                data = f.read(size) if size <= MAX_MESSAGE else b""
                 try:
+                    h = messages.RunHeader.FromString(data)
+                except DecodeError:
+                    return
+                if len(data) < size:
+                    return
+                try:
+                    if h.dump:
+                        raise Refused("run: a direct run has no dumps")
                     self._take_turn()
                     try:
-                        r = self._begin(messages.RunHeader.FromString(data))
+                        r = self._begin(h)
                         total = self._execute(r, self._step, lambda n, a: None)
                         result = messages.RunResult(done=r.done(messages.Done, total))
                     finally:
@@ -276,34 +299,43 @@ class _Service:
         return messages.message("rlx.v1.CancelReply")()
 
     def Stats(self, request: Any, context: Any) -> Iterator[Any]:
-        e = self._find(request.executable)
-        if e.times_of != request.generation:
-            raise Refused(f"stats: run {request.generation} has no times")
+        with self._exclusive():
+            e = self._find(request.executable)
+            if e.times_of != request.generation or request.generation <= 0:
+                raise Refused(f"stats: run {request.generation} has no times")
+            times = e.times
         reply = messages.message("rlx.v1.StatsReply")
-        for at in range(0, len(e.times), 2048):
-            yield reply(steps=[dict(node=n, start_ns=s, time_ns=t) for n, s, t in e.times[at : at + 2048]])
+        for at in range(0, len(times), 2048):
+            yield reply(steps=[dict(node=n, start_ns=s, time_ns=t) for n, s, t in times[at : at + 2048]])
 
     def Unload(self, request: Any, context: Any) -> Any:
-        self._find(request.executable)
-        with self.lock:
-            del self.loaded[request.executable]
+        with self._exclusive():
+            self._find(request.executable)
+            with self.lock:
+                del self.loaded[request.executable]
         return messages.message("rlx.v1.UnloadReply")()
 
     def MakeState(self, request: Any, context: Any) -> Any:
         self._device(request.device)
         if request.size < 0:
             raise Refused(f"a state of {request.size} bytes")
-        if len(self.states) >= MAX_STATES:
-            raise OutOfMemory(f"there are {MAX_STATES} states; drop one")
-        try:
-            memory = aligned(request.size)
-        except (MemoryError, ValueError) as e:
-            raise OutOfMemory(f"a state of {request.size} bytes") from e
-        self.last_state += 1
-        self.states[self.last_state] = memory
-        return messages.message("rlx.v1.MakeStateReply")(state=self.last_state)
+        with self._exclusive():
+            if len(self.states) >= MAX_STATES:
+                raise OutOfMemory(f"there are {MAX_STATES} states; drop one")
+            try:
+                memory = aligned(request.size)
+            except (MemoryError, ValueError) as e:
+                raise OutOfMemory(f"a state of {request.size} bytes") from e
+            self.last_state += 1
+            self.states[self.last_state] = memory
+            return messages.message("rlx.v1.MakeStateReply")(state=self.last_state)
 
     def ChangeState(self, request: Any, context: Any) -> Any:
+        with self._exclusive():
+            self._change(request)
+        return messages.message("rlx.v1.ChangeStateReply")()
+
+    def _change(self, request: Any) -> None:
         memory = self._state(request.state)
         change = request.WhichOneof("change")
         if change == "clear":
@@ -317,7 +349,6 @@ class _Service:
             del self.states[request.state]
         else:
             raise Refused(f"state {request.state}: the request has no change")
-        return messages.message("rlx.v1.ChangeStateReply")()
 
     def _range(self, r: Any) -> np.ndarray:
         memory = self._state(r.state)
@@ -326,17 +357,21 @@ class _Service:
         return memory[r.offset : r.offset + r.size]
 
     def ReadState(self, request: Any, context: Any) -> Iterator[Any]:
-        for c in _chunks(self._range(request).tobytes()):
+        with self._exclusive():
+            data = self._range(request).tobytes()
+        for c in _chunks(data):
             yield messages.message("rlx.v1.StateChunk")(data=c)
 
     def WriteState(self, requests: Iterator[Any], context: Any) -> Any:
-        memory, at = self._range(_first(requests, "range")), 0
-        while at < len(memory):
-            m = next(requests, None)
-            if m is None or not 0 < len(m.data) <= len(memory) - at:
-                raise Refused(f"state: {len(memory) - at} bytes are missing")
-            memory[at : at + len(m.data)] = np.frombuffer(m.data, np.uint8)
-            at += len(m.data)
+        r = _first(requests, "range")
+        with self._exclusive():
+            memory, at = self._range(r), 0
+            while at < len(memory):
+                m = next(requests, None)
+                if m is None or not 0 < len(m.data) <= min(len(memory) - at, MAX_CHUNK):
+                    raise Refused(f"state: {len(memory) - at} bytes are missing")
+                memory[at : at + len(m.data)] = np.frombuffer(m.data, np.uint8)
+                at += len(m.data)
         return messages.message("rlx.v1.WriteStateReply")()
 
 

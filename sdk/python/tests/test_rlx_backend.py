@@ -1,6 +1,10 @@
 """Tests that need no host. `go test ./sdk/python` runs these, and the conformance suite on the example."""
 
+import pathlib
+import socket
 import struct
+import sys
+import threading
 
 import numpy as np
 import pytest
@@ -96,7 +100,7 @@ def test_run():
     with pytest.raises(Exception) as err:
         Execution(e, h, check_header(e, h), lambda n: None).execute(lambda n: None, lambda n, a: None)
     assert (err.value.code, err.value.step) == ("RLX1003", 1)
-    for spoil in (dict(generation=0), dict(dump=[9]), dict(unwanted=[3]), dict(inputs=[dict(offset=4, size=32)])):
+    for spoil in (dict(generation=0), dict(dump=[9]), dict(dump=[0]), dict(unwanted=[3]), dict(unwanted=[0, 0]), dict(feeds=[{}] * 4097), dict(inputs=[dict(offset=4, size=32)])):
         bad = messages.RunHeader()
         bad.CopyFrom(h)
         for k, v in spoil.items():
@@ -104,6 +108,38 @@ def test_run():
             bad.MergeFrom(messages.RunHeader(**{k: v}))
         with pytest.raises(Refused):
             check_header(e, bad)
+
+
+def service():
+    return sys.modules["rlx_backend.serve"]._Service(backend(), {})  # rlx_backend.serve itself is a function
+
+
+def test_one_at_a_time():
+    s, of = service(), messages.message
+    state = s.MakeState(of("rlx.v1.MakeStateRequest")(size=256), None).state
+    s.turn.acquire()  # a run is in progress
+    for call in (lambda: s.MakeState(of("rlx.v1.MakeStateRequest")(size=256), None), lambda: s.ChangeState(of("rlx.v1.ChangeStateRequest")(state=state, clear=True), None),
+                 lambda: list(s.ReadState(of("rlx.v1.StateRange")(state=state, size=256), None)), lambda: list(s.Stats(of("rlx.v1.StatsRequest")(executable=1, generation=1), None)),
+                 lambda: s.WriteState(iter([of("rlx.v1.WriteStateRequest")(range=dict(state=state))]), None), lambda: s.Unload(of("rlx.v1.UnloadRequest")(executable=1), None)):
+        with pytest.raises(Refused, match="in progress"):
+            call()
+    s.turn.release()
+    assert b"".join(m.data for m in s.ReadState(of("rlx.v1.StateRange")(state=state, size=256), None)) == bytes(256)
+
+
+def test_direct_runs():
+    for bad in (struct.pack("<I", 5 << 20), struct.pack("<I", 2) + b"\xff\xff"):
+        host, own = socket.socketpair()
+        host.settimeout(30)
+        threading.Thread(target=service()._serve_runs, args=(own,), daemon=True).start()
+        header = messages.RunHeader(executable=1, generation=1, dump=[1]).SerializeToString()
+        host.sendall(struct.pack("<I", len(header)) + header)
+        with host.makefile("rb") as f:
+            result = messages.RunResult.FromString(f.read(struct.unpack("<I", f.read(4))[0]))
+            error = messages.Error.FromString(messages.Status.FromString(result.status).details[0].value)
+            assert (error.code, error.message) == ("RLX5115", "run: a direct run has no dumps")
+            host.sendall(bad)
+            assert f.read(1) == b""  # closed
 
 
 def test_rules():
@@ -120,3 +156,23 @@ def test_rules():
     with pytest.raises(ValueError, match="type 'toaster'"):
         Device("0", "x", "toaster")
     assert backend().target() == "target t 1\ntypes f32 i32 i64 bool\n\nrun neg(f32...)\n"
+
+
+def test_transcript():
+    """The messages of spec/testdata/session.txt are those of this package, and their program can be decoded."""
+    path = pathlib.Path(__file__).parents[3] / "spec/testdata/session.txt"
+    seen, program = 0, b""
+    for block in path.read_text().split("\n\n"):
+        head, *rest = block.strip().split("\n")
+        mark, name = head.split()[:2]
+        if mark not in "<>":
+            continue
+        data = bytes.fromhex("".join(line for line in rest if not line.startswith("#")))
+        kind = messages.message("rlx.v1." + head.split()[2])
+        m = kind.FromString(data)
+        assert len(data) == int(head.split()[-1]) and m.SerializeToString(deterministic=True) == data, head
+        if head.split()[2] == "LoadRequest":
+            program = m.program or program
+        seen += 1
+    p = Program(program, 24)
+    assert seen > 40 and (p.method, p.steps, [p.nodes[s].op for s in p.steps]) == ("rows", [2, 3], ["gather", "neg"])

@@ -62,8 +62,8 @@ impl backend_server::Backend for Service {
         let (mut program, mut weights, mut have) = (Vec::new(), memory::block(streamed, "weights")?, 0);
         while program.len() < size || have < streamed {
             match parts.message().await?.and_then(|m| m.part) {
-                Some(Part::Program(c)) if !c.is_empty() && c.len() <= size - program.len() => program.extend(c),
-                Some(Part::Weights(c)) if !c.is_empty() && c.len() <= streamed - have => {
+                Some(Part::Program(c)) if fits(&c, size - program.len()) => program.extend(c),
+                Some(Part::Weights(c)) if program.len() == size && fits(&c, streamed - have) => {
                     weights[have..have + c.len()].copy_from_slice(&c);
                     have += c.len();
                 }
@@ -114,9 +114,7 @@ impl backend_server::Backend for Service {
 
     async fn stats(&self, request: Request<rlx::StatsRequest>) -> Result<Response<Self::StatsStream>, Status> {
         let r = request.into_inner();
-        let Some(times) = self.0.find(r.executable)?.times(r.generation) else {
-            return Err(Error::refused(format!("stats: run {} has no times", r.generation)).into());
-        };
+        let times = self.0.times(r.executable, r.generation)?;
         let step = |t: &Time| rlx::Step { node: t.node as i32, start_ns: t.start, time_ns: t.time };
         let replies: Vec<_> =
             times.chunks(2048).map(|c| Ok(rlx::StatsReply { steps: c.iter().map(step).collect() })).collect();
@@ -175,7 +173,7 @@ impl backend_server::Backend for Service {
             while !rest.is_empty() {
                 let next = Handle::current().block_on(parts.message());
                 match next.ok().flatten().and_then(|m| m.part) {
-                    Some(Part::Data(c)) if !c.is_empty() && c.len() <= rest.len() => {
+                    Some(Part::Data(c)) if fits(&c, rest.len()) => {
                         rest.split_off_mut(..c.len()).expect("it is as long").copy_from_slice(&c);
                     }
                     _ => return Err(Error::refused(format!("state: {} bytes are missing", rest.len()))),
@@ -186,6 +184,11 @@ impl backend_server::Backend for Service {
         blocking(move || session.with_state(&r, write)).await?;
         Ok(Response::new(rlx::WriteStateReply {}))
     }
+}
+
+/// Whether a chunk may come next: not empty, within the limit, and no longer than what is missing.
+fn fits(chunk: &[u8], missing: usize) -> bool {
+    !chunk.is_empty() && chunk.len() <= missing.min(MAX_CHUNK)
 }
 
 /// Sends progress to a host without a region.
@@ -220,9 +223,7 @@ impl Caller for Remote {
         while !rest.is_empty() {
             let next = self.handle.block_on(self.requests.message());
             match next.ok().flatten().and_then(|m| m.part) {
-                Some(run_request::Part::Input(c))
-                    if c.index as usize == index && !c.data.is_empty() && c.data.len() <= rest.len() =>
-                {
+                Some(run_request::Part::Input(c)) if c.index as usize == index && fits(&c.data, rest.len()) => {
                     rest.split_off_mut(..c.data.len()).expect("it is as long").copy_from_slice(&c.data);
                 }
                 _ => return Err(Error::refused(format!("run: input {index} lacks {} bytes", rest.len()))),
@@ -291,8 +292,12 @@ pub fn serve_direct(session: &Session, mut socket: UnixStream) -> std::io::Resul
         }
         let mut data = vec![0; size];
         socket.read_exact(&mut data)?;
-        let header = rlx::RunHeader::decode(&data[..]).map_err(|e| Error::refused(format!("run: {e}")));
-        let result = match header.and_then(|h| session.run(&h, &mut Direct)) {
+        let header = rlx::RunHeader::decode(&data[..]).map_err(std::io::Error::other)?;
+        let answer = match header.dump.is_empty() {
+            true => session.run(&header, &mut Direct),
+            false => Err(Error::refused("run: a direct run has no dumps")),
+        };
+        let result = match answer {
             Ok(done) => RunResult { done: Some(done), status: Vec::new() },
             Err(e) => RunResult { done: None, status: e.encoded() },
         };

@@ -16,6 +16,9 @@ use std::time::Instant;
 /// Number of cached bindings. Callers often alternate between a few sizes.
 const RECENT: usize = 8;
 
+/// The most entries of a list in a message.
+const MAX_LISTED: usize = 4096;
+
 /// States, by number.
 pub type States = HashMap<u64, State>;
 
@@ -111,7 +114,7 @@ impl Executable {
     /// The step times of a run, if it was profiled and is the last one.
     pub fn times(&self, generation: i64) -> Option<Vec<Time>> {
         let t = lock(&self.times);
-        (t.0 == generation).then(|| t.1.clone())
+        (generation > 0 && t.0 == generation).then(|| t.1.clone())
     }
 
     /// Runs the program. `io` is the shared region, if there is one. The caller must hold the turn.
@@ -183,11 +186,9 @@ impl Executable {
         for (i, n) in p.outputs.iter().enumerate().filter(|(i, _)| chunks && wanted[*i]) {
             caller.output(i, &io.bytes()[place(*n).range()])?;
         }
-        if !h.profile {
-            times.clear();
-        }
-        let steps = times.len() as i32;
-        *lock(&self.times) = (h.generation, times);
+        let timed = if h.profile { (h.generation, times) } else { (0, Vec::new()) };
+        let steps = timed.1.len() as i32;
+        *lock(&self.times) = timed;
         Ok(Done {
             generation: h.generation,
             total_ns: total.max(1),
@@ -227,6 +228,10 @@ impl Executable {
             return Err(Error::refused(format!(
                 "run: dump of node {n}; it is not one of the {all} nodes, or no step computes it"
             )));
+        }
+        if h.feeds.len() > MAX_LISTED || h.keeps.len() > MAX_LISTED {
+            let (feeds, keeps) = (h.feeds.len(), h.keeps.len());
+            return Err(Error::refused(format!("run: {feeds} feeds, {keeps} keeps; at most {MAX_LISTED}")));
         }
         let (list, most) = (&h.unwanted, p.outputs.len());
         if !list.is_sorted_by(|a, b| a < b) || list.iter().any(|i| *i < 0 || *i as usize >= most) {

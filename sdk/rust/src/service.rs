@@ -5,7 +5,7 @@ use crate::error::{Code, Error};
 use crate::memory::{self, Io, Region, Weights};
 use crate::program::Program;
 use crate::proto::rlx::{self, change_state_request::Change};
-use crate::run::{Caller, Executable, State, States, lock};
+use crate::run::{Caller, Executable, State, States, Time, lock};
 use std::collections::HashMap;
 use std::fs::File;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -178,6 +178,13 @@ impl Session {
             Err(TryLockError::Poisoned(t)) => Ok(t.into_inner()),
             Err(TryLockError::WouldBlock) => Err(Error::refused("another run, or a call for a state, is in progress")),
         }
+    }
+
+    /// The step times of a run, if it was profiled and is the last one of the executable.
+    pub fn times(&self, number: u64, generation: i64) -> Result<Vec<Time>, Error> {
+        let _turn = self.turn()?;
+        let times = self.find(number)?.times(generation);
+        times.ok_or_else(|| Error::refused(format!("stats: run {generation} has no times")))
     }
 
     /// Runs a program. When it returns, the next run may begin.

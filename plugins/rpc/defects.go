@@ -1,0 +1,222 @@
+//go:build linux || darwin
+
+package rpc
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rlx-go/rlx/core/device"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
+)
+
+// requestMaker makes a request and returns the error of its call.
+type requestMaker func(ctx context.Context, s *Session, e *Executable, b *binding) error
+
+// defects returns more invalid requests, like wrong. The table in section 7 of spec/protocol.md lists the codes of all of them.
+func (b *behaviour) defects() []wrongRequest {
+	var enc []byte
+	if b.p != nil && b.opts.Encode != nil {
+		enc, _ = b.opts.Encode(b.p)
+	}
+	load := func(spoil func(h *rlxv1.LoadHeader), parts ...*rlxv1.LoadRequest) requestMaker {
+		return func(ctx context.Context, s *Session, _ *Executable, _ *binding) error {
+			sum := sha256.Sum256(enc)
+			h := &rlxv1.LoadHeader{ProgramSize: int64(len(enc)), ProgramSha256: sum[:], Weights: &rlxv1.Weights{}, IoSize: s.ioSize(), IoShared: s.region != nil}
+			spoil(h)
+			st, err := s.api.Load(ctx)
+			if err != nil {
+				return err
+			}
+			for _, m := range append([]*rlxv1.LoadRequest{{Part: &rlxv1.LoadRequest_Header{Header: h}}}, parts...) {
+				if st.Send(m) != nil {
+					break // CloseAndRecv returns the reason
+				}
+			}
+			_, err = st.CloseAndRecv()
+			return err
+		}
+	}
+	program := func(b []byte) *rlxv1.LoadRequest {
+		return &rlxv1.LoadRequest{Part: &rlxv1.LoadRequest_Program{Program: b}}
+	}
+	weights := &rlxv1.LoadRequest{Part: &rlxv1.LoadRequest_Weights{Weights: make([]byte, 16)}}
+	run := func(spoil func(h *rlxv1.RunHeader)) requestMaker {
+		return func(ctx context.Context, s *Session, e *Executable, b *binding) error {
+			_, err := runWith(ctx, s, e, b, spoil)
+			return err
+		}
+	}
+	list := []wrongRequest{
+		{"load-threads", ErrRefused, true, load(func(h *rlxv1.LoadHeader) { h.Threads = -1 }, program(enc))},
+		{"load-device", device.ErrUnavailable, true, load(func(h *rlxv1.LoadHeader) { h.Device = "no-such-device" }, program(enc))},
+		{"load-precision", device.ErrUnsupported, true, load(func(h *rlxv1.LoadHeader) { h.Precision = "f7" }, program(enc))},
+		{"load-empty-chunk", ErrRefused, true, load(func(h *rlxv1.LoadHeader) {}, program(nil))},
+		{"load-large-chunk", ErrRefused, true, load(func(h *rlxv1.LoadHeader) { h.ProgramSize = MaxChunk + 1 }, program(make([]byte, MaxChunk+1)))},
+		{"load-weights-first", ErrRefused, true, load(func(h *rlxv1.LoadHeader) { h.Weights.Size = 16 }, weights, program(enc))},
+		{"run-symbol-unknown", device.ErrInput, true, run(func(h *rlxv1.RunHeader) { h.Syms["no such symbol"] = 1 })},
+		{"run-dump-input", ErrRefused, true, run(func(h *rlxv1.RunHeader) { h.Dump = []int32{int32(b.p.Graph.Inputs()[0].ID)} })},
+		{"run-keep-state", ErrRefused, true, run(func(h *rlxv1.RunHeader) { h.Keeps = []*rlxv1.Transfer{{State: 1 << 40}} })},
+		{"run-feed-twice", device.ErrInput, true, withState(func(h *rlxv1.RunHeader, state uint64) {
+			h.Feeds = []*rlxv1.Transfer{{State: state}, {State: state}}
+		})},
+		{"run-feed-offset", device.ErrInput, true, withState(func(h *rlxv1.RunHeader, state uint64) { h.Feeds = []*rlxv1.Transfer{{State: state, Offset: 1}} })},
+		{"run-keep-overlap", device.ErrInput, true, withState(func(h *rlxv1.RunHeader, state uint64) {
+			h.Keeps = []*rlxv1.Transfer{{State: state}, {State: state}}
+		})},
+		{"stats-unprofiled", ErrRefused, true, func(ctx context.Context, s *Session, e *Executable, b *binding) error {
+			generation, err := runWith(ctx, s, e, b, func(*rlxv1.RunHeader) {})
+			if err != nil {
+				return fmt.Errorf("a valid run: %w", err)
+			}
+			return stats(ctx, s, e.id, generation)
+		}},
+		{"stats-generation", ErrRefused, true, func(ctx context.Context, s *Session, e *Executable, _ *binding) error {
+			return stats(ctx, s, e.id, 0)
+		}},
+		{"state-device", device.ErrUnavailable, true, func(ctx context.Context, s *Session, _ *Executable, _ *binding) error {
+			_, err := s.api.MakeState(ctx, &rlxv1.MakeStateRequest{Device: "no-such-device", Size: 256})
+			return err
+		}},
+		{"state-copy-size", device.ErrInput, true, func(ctx context.Context, s *Session, _ *Executable, _ *binding) error {
+			return eachState(ctx, s, []int64{256, 512}, func(n []uint64) error {
+				_, err := s.api.ChangeState(ctx, &rlxv1.ChangeStateRequest{State: n[0], Change: &rlxv1.ChangeStateRequest_Copy{Copy: n[1]}})
+				return err
+			})
+		}},
+		{"state-no-change", ErrRefused, true, func(ctx context.Context, s *Session, _ *Executable, _ *binding) error {
+			return eachState(ctx, s, []int64{256}, func(n []uint64) error {
+				_, err := s.api.ChangeState(ctx, &rlxv1.ChangeStateRequest{State: n[0]})
+				return err
+			})
+		}},
+		{"state-write-range", ErrRefused, true, writeState(&rlxv1.StateRange{Offset: 1, Size: 256})},
+		{"state-write-short", ErrRefused, true, writeState(&rlxv1.StateRange{Size: 256})},
+	}
+	if b.opts.Artifact == nil {
+		mapped := func(h *rlxv1.LoadHeader) {
+			h.Weights = &rlxv1.Weights{Size: 64, Mapped: true, Root: make([]byte, sha256.Size)}
+		}
+		list = append(list, wrongRequest{"load-no-artifact", ErrRefused, true, load(mapped, program(enc))})
+	}
+	if !b.opts.shared() {
+		list = append(list, wrongRequest{"run-input-index", ErrRefused, true, func(ctx context.Context, s *Session, e *Executable, b *binding) error {
+			return exchange(ctx, s, &rlxv1.RunRequest{Part: &rlxv1.RunRequest_Header{Header: validHeader(s, e, b)}},
+				&rlxv1.RunRequest{Part: &rlxv1.RunRequest_Input{Input: &rlxv1.Chunk{Index: 1 << 20, Data: make([]byte, 4)}}})
+		}})
+	}
+	return list
+}
+
+// validHeader returns the header of a valid run with the largest sizes.
+func validHeader(s *Session, e *Executable, b *binding) *rlxv1.RunHeader {
+	s.generation++
+	return proto.Clone(&rlxv1.RunHeader{Executable: e.id, Generation: s.generation, Syms: e.prog.Graph.Syms.Max(), Inputs: b.inputs, Outputs: b.outputs}).(*rlxv1.RunHeader)
+}
+
+// runWith makes a run whose header spoil changes, with inputs of zeros. It returns the run's generation.
+func runWith(ctx context.Context, s *Session, e *Executable, b *binding, spoil func(h *rlxv1.RunHeader)) (int64, error) {
+	h := validHeader(s, e, b)
+	if h.Syms == nil {
+		h.Syms = map[string]int64{} // spoil may add to it
+	}
+	spoil(h)
+	list := []*rlxv1.RunRequest{{Part: &rlxv1.RunRequest_Header{Header: h}}}
+	for i, r := range b.inputs {
+		fed := slices.ContainsFunc(h.Feeds, func(t *rlxv1.Transfer) bool { return int(t.Tensor) == i })
+		for at := int64(0); s.region == nil && !fed && at < r.Size; at += MaxChunk {
+			c := &rlxv1.Chunk{Index: int32(i), Data: make([]byte, min(MaxChunk, r.Size-at))}
+			list = append(list, &rlxv1.RunRequest{Part: &rlxv1.RunRequest_Input{Input: c}})
+		}
+	}
+	return h.Generation, exchange(ctx, s, list...)
+}
+
+// exchange sends the messages of a run and returns the error with which it ends.
+func exchange(ctx context.Context, s *Session, list ...*rlxv1.RunRequest) error {
+	st, err := s.api.Run(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range list {
+		if st.Send(m) != nil {
+			break // Recv returns the reason
+		}
+	}
+	st.CloseSend()
+	return drain(st)
+}
+
+// drain receives until the stream ends.
+func drain[M any](st grpc.ServerStreamingClient[M]) error {
+	for {
+		if _, err := st.Recv(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+func stats(ctx context.Context, s *Session, executable uint64, generation int64) error {
+	st, err := s.api.Stats(ctx, &rlxv1.StatsRequest{Executable: executable, Generation: generation})
+	if err != nil {
+		return err
+	}
+	return drain(st)
+}
+
+// eachState makes states, calls f with their numbers, and frees them.
+func eachState(ctx context.Context, s *Session, sizes []int64, f func(states []uint64) error) error {
+	var states []uint64
+	for _, n := range sizes {
+		m, err := s.api.MakeState(ctx, &rlxv1.MakeStateRequest{Size: n})
+		if err != nil {
+			return fmt.Errorf("a valid state: %w", err)
+		}
+		states = append(states, m.State)
+	}
+	err := f(states)
+	for _, n := range states {
+		s.api.ChangeState(ctx, &rlxv1.ChangeStateRequest{State: n, Change: &rlxv1.ChangeStateRequest_Drop{Drop: true}})
+	}
+	return err
+}
+
+// withState makes a run with a header that names a state of sufficient size.
+func withState(spoil func(h *rlxv1.RunHeader, state uint64)) requestMaker {
+	return func(ctx context.Context, s *Session, e *Executable, b *binding) error {
+		size := int64(256)
+		for _, r := range append(b.inputs, b.outputs...) {
+			size += r.Size
+		}
+		return eachState(ctx, s, []int64{size}, func(n []uint64) error {
+			_, err := runWith(ctx, s, e, b, func(h *rlxv1.RunHeader) { spoil(h, n[0]) })
+			return err
+		})
+	}
+}
+
+// writeState writes 16 bytes to a range of a state of 256 bytes.
+func writeState(r *rlxv1.StateRange) requestMaker {
+	return func(ctx context.Context, s *Session, _ *Executable, _ *binding) error {
+		return eachState(ctx, s, []int64{256}, func(n []uint64) error {
+			st, err := s.api.WriteState(ctx)
+			if err != nil {
+				return err
+			}
+			r := &rlxv1.StateRange{State: n[0], Offset: r.Offset, Size: r.Size}
+			st.Send(&rlxv1.WriteStateRequest{Part: &rlxv1.WriteStateRequest_Range{Range: r}})
+			st.Send(&rlxv1.WriteStateRequest{Part: &rlxv1.WriteStateRequest_Data{Data: make([]byte, 16)}})
+			_, err = st.CloseAndRecv()
+			return err
+		})
+	}
+}
