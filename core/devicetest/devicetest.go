@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -99,6 +100,9 @@ func Run(t *testing.T, open func(t *testing.T) device.Backend, opts Options) {
 			t.Error(err)
 		}
 	}
+	if s.note() != "" {
+		t.Log(s.note())
+	}
 	t.Logf("the slowest of %v", &clock)
 }
 
@@ -168,6 +172,13 @@ const (
 type suite struct {
 	b    device.Backend
 	info device.Info
+
+	mu      sync.Mutex
+	recipes map[string]recipeOr // by kind
+
+	askOnce  sync.Once
+	flushes  []dtype.DType // see flushed
+	flushErr error
 }
 
 func newSuite(b device.Backend, info device.Info) *suite { return &suite{b: b, info: info} }

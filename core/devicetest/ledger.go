@@ -9,7 +9,7 @@ import (
 )
 
 // errRefused is the outcome of a check whose program the backend's description excludes, if Load refused the program as it should.
-var errRefused = errors.New("refused as declared")
+var errRefused = errors.New("not claimed")
 
 // ledger counts the outcomes of checks for each exception.
 type ledger struct{ entries []*entry }

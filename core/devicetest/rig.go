@@ -36,6 +36,7 @@ type rig struct {
 	p   *program.Program
 	exe device.Executable
 	b   device.Backend
+	s   *suite
 	// state is used by all runs. If it is nil, each run gets a new state with the initial values.
 	state device.State
 
@@ -71,7 +72,7 @@ func (s *suite) load(p *program.Program, params values, l device.Load) (*rig, er
 		panic(fmt.Sprintf("BUG: devicetest: %s has an IO space of %d bytes", p.Method, p.IOSize))
 	}
 	p.Target = s.info.Name
-	r := &rig{p: p, b: s.b}
+	r := &rig{p: p, b: s.b, s: s}
 	at, size := layout(params.names(), params)
 	var weights []byte
 	r.allWeights, weights = guarded(size)
