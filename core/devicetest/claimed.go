@@ -38,16 +38,17 @@ const (
 
 // want selects recipes.
 type want struct {
-	kind string // names the selection
+	kind string // what the op is, for messages
 	of   func(*ir.OpDef) bool
 	suit func(*recipe) bool
 }
 
 // The recipes that checks need.
 var (
-	anyRecipe  = want{kind: "any", of: func(*ir.OpDef) bool { return true }, suit: func(*recipe) bool { return true }}
-	tupleOp    = want{kind: "several results", of: func(d *ir.OpDef) bool { return d.Tuple }, suit: func(*recipe) bool { return true }}
-	passingNaN = want{kind: "nan", of: func(*ir.OpDef) bool { return true }, suit: (*recipe).passesNaN}
+	anyRecipe  = want{kind: "op that computes", of: func(*ir.OpDef) bool { return true }, suit: func(*recipe) bool { return true }}
+	tupleOp    = want{kind: "op with several results", of: func(d *ir.OpDef) bool { return d.Tuple }, suit: func(*recipe) bool { return true }}
+	withParams = want{kind: "op of a param", of: func(*ir.OpDef) bool { return true }, suit: func(r *recipe) bool { return slices.Contains(r.weights, true) }}
+	passingNaN = want{kind: "op of floats that passes a NaN on", of: func(*ir.OpDef) bool { return true }, suit: (*recipe).passesNaN}
 )
 
 // furtherTries is how many recipes are tried after the first that a target takes, in the hope for a better one.
@@ -69,14 +70,11 @@ func claimedRecipe(to *target.Description, w want) (best *recipe, why string) {
 		names = append(names, d.Name)
 	}
 	if defs == nil {
-		if w.kind != anyRecipe.kind {
-			return nil, to.Name + " claims no op for it: " + w.kind
-		}
-		return nil, to.Name + " claims no op that computes"
+		return nil, to.Name + " claims no " + w.kind
 	}
 	for _, more := range []bool{false, true} { // first the cases as they are, then variants of them
 		if more && w.kind != anyRecipe.kind {
-			break
+			return nil, to.Name + " claims no " + w.kind
 		}
 		score, tries := -1, 0
 		for _, d := range defs {
@@ -579,6 +577,9 @@ type Specimen struct {
 	Inputs  [][]byte // of a run with the largest sizes, in the order of the program's inputs
 	// Equal is a program, with the same weights, that requires its two symbols N and M to be equal; nil if the backend claims none.
 	Equal *program.Program
+	// Param is a program with params, whose weights are ParamWeights; nil if the backend claims none.
+	Param        *program.Program
+	ParamWeights []byte
 }
 
 // Claimed returns a specimen of what a backend claims to run. If there is none, why is the reason.
@@ -596,16 +597,27 @@ func Claimed(info device.Info) (s *Specimen, why string) {
 	for _, n := range x.p.Graph.Inputs() {
 		s.Inputs = append(s.Inputs, in[n.Name].Tensor().Data)
 	}
-	at, size := layout(x.params.names(), x.params)
-	s.Weights = make([]byte, size)
-	for name, a := range x.params {
-		copy(s.Weights[at[name]:], a.Tensor().Data)
-	}
+	s.Weights = x.params.weights()
 	s.Program.Target = info.Name
 	if p, _, ok := r.equalSizes(info.Target); ok {
 		p.Target, s.Equal = info.Name, p
 	}
+	if r, _ := claimedRecipe(info.Target, withParams); r != nil {
+		x := r.must(1)
+		x.p.Target = info.Name
+		s.Param, s.ParamWeights = x.p, x.params.weights()
+	}
 	return s, ""
+}
+
+// weights returns params as they lie in the weights space.
+func (v values) weights() []byte {
+	at, size := layout(v.names(), v)
+	b := make([]byte, size)
+	for name, x := range v {
+		copy(b[at[name]:], x.Tensor().Data)
+	}
+	return b
 }
 
 // String names the ops of the recipe.

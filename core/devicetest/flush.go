@@ -113,7 +113,7 @@ func (s *suite) flushesType(d dtype.DType) (flushes, known bool, err error) {
 // checkDenormals checks that the device treats all denormals of a type in the same way.
 func (s *suite) checkDenormals() error {
 	if s.lacksAll() {
-		return skipped("it needs mul or add of floats, which the backend does not claim")
+		return skipped(s.info.Name + " claims no mul or add of floats")
 	}
 	_, err := s.flushed()
 	return err

@@ -88,7 +88,10 @@ func (s *suite) load(p *program.Program, params values, l device.Load) (*rig, er
 			exe.Close()
 			return nil, fmt.Errorf("loads a program that its description does not take: %s", why)
 		case errors.Is(err, device.ErrUnsupported):
-			return nil, fmt.Errorf("%w: %s", errRefused, why)
+			if _, op := takes(s.info.Target, p.Graph); op != "" {
+				why = op // without the node
+			}
+			return nil, skipped(why)
 		}
 		return nil, fmt.Errorf("a program that the description does not take (%s) gives %w; want device.ErrUnsupported", why, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rlx-go/rlx/core/device"
@@ -125,7 +126,7 @@ func Test(ctx context.Context, c Config, open func(context.Context) (device.Back
 			r := Result{Part: sec.part, Section: sec.name, Check: x.name, Outcome: Passed}
 			switch err := s.attempt(x); {
 			case errors.Is(err, errRefused) && sec.part == Behaviour:
-				r.Outcome, r.Err = Skipped, err
+				r.Outcome, r.Err = Skipped, errors.New(strings.TrimPrefix(err.Error(), errRefused.Error()+": "))
 			case errors.Is(err, errRefused):
 				r.Outcome = NotClaimed
 			case err != nil:

@@ -4,6 +4,7 @@ package rpc
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -147,6 +148,9 @@ type mapping struct {
 	data  []byte // the requested part
 }
 
+// errOutside is the error for a range that is not inside a file.
+var errOutside = errors.New("outside the file")
+
 // mapFile maps size bytes of f at offset, read-only. offset need not be a multiple of the page size.
 func mapFile(f *os.File, offset, size int64) (*mapping, error) {
 	st, err := f.Stat()
@@ -154,7 +158,7 @@ func mapFile(f *os.File, offset, size int64) (*mapping, error) {
 		return nil, err
 	}
 	if !inRange(offset, size, st.Size()) || size == 0 {
-		return nil, fmt.Errorf("%d bytes at %d of a file of %d bytes", size, offset, st.Size())
+		return nil, fmt.Errorf("%w: %d bytes at %d of a file of %d bytes", errOutside, size, offset, st.Size())
 	}
 	lead := offset % int64(os.Getpagesize())
 	b, err := unix.Mmap(int(f.Fd()), offset-lead, int(size+lead), unix.PROT_READ, unix.MAP_SHARED)

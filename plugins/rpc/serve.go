@@ -151,7 +151,11 @@ func checkServed(ctx context.Context, method string) error {
 	case method == stdioMethod, method == shutdownMethod, method == healthMethod:
 		return nil
 	}
-	return checkCall(ctx, method)
+	err := checkCall(ctx, method)
+	if status.Code(err) == codes.FailedPrecondition {
+		return protocolError("%s", status.Convert(err).Message()) // every error of a call of ours has a detail
+	}
+	return err
 }
 
 // recoverCall converts a panic in a call to an error of the call. A panic in another goroutine ends the process, and the host reports the

@@ -4,6 +4,7 @@ package rpc
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -87,7 +88,7 @@ func newServer(cfg ServeConfig, files *childFiles) (*server, error) {
 		go func() {
 			for n := int64(1); ; n++ {
 				r.store(wordBeat, n)
-				time.Sleep(beatEvery)
+				time.Sleep(cmp.Or(cfg.beat, beatEvery))
 			}
 		}()
 	}
@@ -232,7 +233,9 @@ func (s *server) place(l *loaded, h *rlxv1.LoadHeader, weights []byte) (err erro
 		if s.files.artifact == nil {
 			return diag.New(ErrRefused, "", "load: the weights are in an artifact, but none was inherited")
 		}
-		if l.weights, err = mapFile(s.files.artifact, w.Offset, w.Size); err != nil {
+		if l.weights, err = mapFile(s.files.artifact, w.Offset, w.Size); errors.Is(err, errOutside) {
+			return diag.New(ErrRefused, "", "load: the weights are %w", err)
+		} else if err != nil {
 			return diag.New(device.ErrMemory, "", "mapping the weights: %w", err)
 		}
 	}
