@@ -63,7 +63,7 @@ func Plain(target string) *program.Program {
 }
 
 // skipped returns an error that tells that a check does not run, and why.
-func skipped(why string) error { return fmt.Errorf("%w: %s", errRefused, why) }
+func skipped(why string) error { return refusal{why} }
 
 // withPlain loads a program of n steps, made of ops that the backend claims, and calls do.
 func (s *suite) withPlain(n int, l device.Load, do func(r *rig, x *plain) error) error {

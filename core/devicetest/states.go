@@ -45,11 +45,10 @@ func (s *suite) cache() (p *program.Program, why string) {
 				if err != nil {
 					continue
 				}
-				lacks := s.info.Lacks(p)
-				if lacks == "" {
+				if s.info.Lacks(p) == "" {
 					return p, ""
 				}
-				if why == "" {
+				if _, lacks := takes(s.info.Target, p.Graph); why == "" {
 					why = lacks
 				}
 			}

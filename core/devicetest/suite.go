@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rlx-go/rlx/core/device"
@@ -126,7 +125,10 @@ func Test(ctx context.Context, c Config, open func(context.Context) (device.Back
 			r := Result{Part: sec.part, Section: sec.name, Check: x.name, Outcome: Passed}
 			switch err := s.attempt(x); {
 			case errors.Is(err, errRefused) && sec.part == Behaviour:
-				r.Outcome, r.Err = Skipped, errors.New(strings.TrimPrefix(err.Error(), errRefused.Error()+": "))
+				r.Outcome, r.Err = Skipped, err
+				if why, ok := errors.AsType[refusal](err); ok {
+					r.Err = errors.New(why.why)
+				}
 			case errors.Is(err, errRefused):
 				r.Outcome = NotClaimed
 			case err != nil:
