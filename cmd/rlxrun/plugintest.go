@@ -158,7 +158,7 @@ func (f *conformanceFlags) test(ctx context.Context, env *cli.Env, b found, c de
 		return err
 	}
 	if n := out.Skipped - out.unchecked(); n > 0 && stopped == nil {
-		env.Notef("warning: %d checks of runs were skipped, because %s lacks the ops that they need; the output names them", n, b.Name)
+		env.Notef("warning: %s lacks the ops for some checks of runs (skipped: %d); the output names them", b.Name, n)
 	}
 	return verdict
 }

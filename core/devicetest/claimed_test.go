@@ -2,6 +2,7 @@ package devicetest
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -92,5 +93,32 @@ func TestNothingClaimed(t *testing.T) {
 	s = suiteOf(t, fake{fault: "no devices"})
 	if spec, why := Claimed(s.info); spec != nil || why != "fake has no device" {
 		t.Errorf("%v, %q", spec, why)
+	}
+}
+
+// TestFaultsOfOneOp checks that the suite finds faults of a backend that claims a single op.
+func TestFaultsOfOneOp(t *testing.T) {
+	for _, rule := range []string{"run matmul(f32, f32)", "run copy(i32)", "run softmax(f32)"} {
+		for fault, want := range map[string]string{
+			"clamps sizes":         "run/sizes: N = 0 gives error <nil>",
+			"never cancels":        "run/cancel: a run with a cancelled context gives error <nil>",
+			"progress goes back":   "run/progress: step 18 is reported after step 19 of 20",
+			"profile lacks a step": "run/profile: 19 times for 20 steps",
+			"observes others":      "run/observe: nodes",
+			"feeds nothing":        "run/transfers: a run that is fed gives",
+			"any device":           "run/devices: an unknown device is accepted",
+			"writes an input":      "in input 0",
+		} {
+			s := suiteOf(t, fake{fault: fault, only: rule})
+			var errs []error
+			for _, c := range s.runChecks() {
+				if err := c.run(); err != nil && !errors.Is(err, errRefused) {
+					errs = append(errs, fmt.Errorf("%s: %w", c.name, err))
+				}
+			}
+			if !slices.ContainsFunc(errs, func(err error) bool { return strings.Contains(err.Error(), want) }) {
+				t.Errorf("%s, %s: no check says %q: %.500v", rule, fault, want, errs)
+			}
+		}
 	}
 }
