@@ -64,6 +64,27 @@ func TestOneOp(t *testing.T) {
 	}
 }
 
+// TestPlainStates checks that the checks of states run on a backend that claims nothing but kv_append and copy, of one type.
+func TestPlainStates(t *testing.T) {
+	for _, only := range []string{"run kv_append(f32, f32, i32); run copy(f32)", "run kv_append(f16 static, f16 static, i64); run copy(f16 static)", "run kv_append(i32...); run copy(any)"} {
+		for fault, fails := range map[string]string{"": "", "one state": "run/state: ", "takes any state": "run/state-refused: "} {
+			s := suiteOf(t, fake{only: only, fault: fault})
+			var errs []error
+			for _, c := range s.runChecks() {
+				if !strings.Contains("run/state run/state-refused run/wanted", c.name) {
+					continue
+				}
+				if err := c.run(); err != nil {
+					errs = append(errs, fmt.Errorf("%s: %w", c.name, err))
+				}
+			}
+			if fails == "" && errs != nil || fails != "" && !strings.Contains(fmt.Sprint(errs), fails) {
+				t.Errorf("%s, %s: %v", only, fault, errs)
+			}
+		}
+	}
+}
+
 // viewOf reports whether nodes of an op are views, which need no step.
 func viewOf(def *ir.OpDef) (*ir.Node, bool) {
 	for _, c := range def.Cases() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rlx-go/rlx/core/device"
@@ -20,7 +21,7 @@ import (
 type fake struct {
 	fault string
 	not   string // an op or element type that the description lacks
-	only  string // the description's only rule; empty means a rule for each op
+	only  string // the description's only rules, separated by semicolons; empty means a rule for each op
 }
 
 func (f fake) Info(context.Context) (device.Info, error) {
@@ -40,7 +41,10 @@ func (f fake) Info(context.Context) (device.Info, error) {
 		i.Devices = nil
 	}
 	if f.only != "" {
-		to.Rules = []target.Rule{target.MustRule(f.only)}
+		to.Rules = nil
+		for rule := range strings.SplitSeq(f.only, ";") {
+			to.Rules = append(to.Rules, target.MustRule(strings.TrimSpace(rule)))
+		}
 	}
 	to.Sort()
 	return i, nil

@@ -219,7 +219,7 @@ func (s *suite) checkStateRefused() error {
 			"a feed before the state":   {State: full, Feeds: bind(0, small, -4)},
 			"a keep of no output":       {State: full, Keeps: bind(-1, small, 0)},
 			"a keep beyond the state":   {State: full, Keeps: bind(0, small, 1<<62)},
-			"too few outputs to choose": {State: full, Outputs: []bool{true}},
+			"too few outputs to choose": {State: full, Outputs: make([]bool, len(p.Graph.Outputs)-1)},
 		} {
 			run.IO = r.io
 			run.Syms, _ = appends(p, 1)
