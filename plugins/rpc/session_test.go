@@ -210,7 +210,7 @@ func TestTypedErrors(t *testing.T) {
 	_, err := s.LoadMapped(t.Context(), LoadOptions{Program: p, Device: "none", Weights: testLoad(p).Weights})
 	wantCode(t, err, device.ErrUnavailable, `backend ref: device "none": have only 0; leave --device out`)
 	_, err = s.LoadMapped(t.Context(), LoadOptions{Program: p, Weights: Weights{Offset: 1 << 40, Size: 64}})
-	wantCode(t, err, device.ErrMemory, "64 bytes at 1099511627776 of a file of")
+	wantCode(t, err, ErrRefused, "64 bytes at 1099511627776 of a file of")
 	_, err = s.LoadMapped(t.Context(), LoadOptions{Program: p, Weights: Weights{Offset: weightsAt, Size: 63}})
 	wantCode(t, err, ErrRefused, "load: w takes 64 bytes at 0 of its space, which has 63")
 	e, err := s.LoadMapped(t.Context(), testLoad(p))
