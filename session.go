@@ -51,6 +51,7 @@ type Timeouts struct {
 	Start time.Duration // until the process has sent its description: 10 s
 	Load  time.Duration // to load a method: 2 min
 	Run   time.Duration // a run: 1 h
+	Step  time.Duration // one step of a run: 10 min; negative means no limit
 	Stall time.Duration // without a heartbeat: 10 s
 	// Cancel limits how long a run may continue after its context is done: 2 s. Backends check between two steps.
 	Cancel time.Duration
@@ -123,7 +124,7 @@ func (s *Session) start(ctx context.Context, b Backend, id string) (*worker, err
 	t := o.Timeouts
 	start := b.options(o)
 	start.Artifact, start.IOSize, start.Encode = m.v.File(), m.largestIO(), encodeProgram
-	start.Timeouts = rpc.Timeouts{Start: t.Start, Load: t.Load, Run: t.Run, Stall: t.Stall, Cancel: t.Cancel}
+	start.Timeouts = rpc.Timeouts{Start: t.Start, Load: t.Load, Run: t.Run, Step: t.Step, Stall: t.Stall, Cancel: t.Cancel}
 	backend, err := m.launcher.Start(ctx, start)
 	if err != nil {
 		return nil, err

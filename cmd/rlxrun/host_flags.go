@@ -28,7 +28,7 @@ var backendName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 type hostFlags struct {
 	backend, device, threads string
 	plugins                  cli.List
-	timeout                  time.Duration
+	timeout, step            time.Duration
 	verify, log, sandbox     cli.Choice
 	precision, memory        string
 }
@@ -56,9 +56,23 @@ func (f *hostFlags) declare(fs *cli.FlagSet) {
 	fs.StringVar(&f.threads, "threads", "auto", "`N|auto` number of threads")
 	f.declarePlugins(fs)
 	fs.DurationVar(&f.timeout, "timeout", 0, "`TIME` give up after this time, such as 90s or 5m (default never)")
+	f.declareStep(fs, 10*time.Minute)
 	fs.StringVar(&f.memory, "memory", "", "`SIZE` refuse to run if more memory is needed, such as 300M or 2Gi (default what is free)")
 	fs.StringVar(&f.precision, "precision", "", "`NAME` round the operands of products to f32 or bf16; the artifact must allow it (default its first)")
 	fs.ChoiceVar(&f.verify, "verify", "when to check the digests of the weights: before the run unless the file passed before and has not changed; before every run; as they are used; never", verifyCached, verifyFull, verifyLazy, verifyStructure)
+}
+
+// declareStep declares the limit on one step.
+func (f *hostFlags) declareStep(fs *cli.FlagSet, limit time.Duration) {
+	fs.DurationVar(&f.step, "step-timeout", limit, "`TIME` stop the backend if one step of a run takes longer than this; 0 means no limit")
+}
+
+// stepLimit returns the value of --step-timeout for package rlx and package rpc, where 0 means the default.
+func (f *hostFlags) stepLimit() time.Duration {
+	if f.step == 0 {
+		return -1
+	}
+	return f.step
 }
 
 // declarePlugins declares the flags of every command that starts backends.
@@ -82,6 +96,10 @@ func (f *hostFlags) options(env *cli.Env) (rlx.Options, error) {
 	if f.timeout < 0 {
 		return o, cli.Usagef("--timeout", "%v is negative", f.timeout)
 	}
+	if f.step < 0 {
+		return o, cli.Usagef("--step-timeout", "%v is negative", f.step)
+	}
+	o.Timeouts.Step = f.stepLimit()
 	limit := int64(0)
 	if f.memory != "" {
 		var ok bool
@@ -145,6 +163,7 @@ var flagWords = strings.NewReplacer(
 	"values of steps", "values of --check and --dump-tensors",
 	"do not follow from their number", "do not follow from a list; give a file",
 	"without SandboxRequire", "with --sandbox=on",
+	"Timeouts.Step allows", "--step-timeout TIME allows",
 	"give its executable in Options.Fallbacks", "put it beside rlxrun, or name its executable with --plugin NAME=PATH",
 )
 

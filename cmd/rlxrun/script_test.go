@@ -25,6 +25,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/task/imaging"
 	"github.com/rlx-go/rlx/core/task/text"
 	"github.com/rlx-go/rlx/core/tensor"
@@ -105,6 +106,11 @@ func (b plainBackend) Info(ctx context.Context) (device.Info, error) {
 	if t := os.Getenv("RLX_SOFT_TYPE"); t != "" { // of the device of a backend called soft
 		info.Devices[0].Type = t
 	}
+	if os.Getenv("RLX_WRONG_FAULT") == "only" { // claims one op
+		d := *info.Target
+		d.Rules = []target.Rule{target.MustRule("run matmul(f32 rank 2, f32 rank 2)")}
+		info.Target = &d
+	}
 	return info, err
 }
 
@@ -112,6 +118,12 @@ func (b plainBackend) Info(ctx context.Context) (device.Info, error) {
 func (b plainBackend) Load(ctx context.Context, l device.Load) (device.Executable, error) {
 	if i := slices.IndexFunc(l.Program.Graph.Nodes, func(n *ir.Node) bool { return n.Op.Name == "atan" }); i >= 0 && os.Getenv("RLX_WRONG_FAULT") == "claims" {
 		return nil, diag.New(device.ErrUnsupported, "wrong", "%s: there is no kernel for atan", l.Program.Graph.Nodes[i].Label())
+	}
+	if info, err := b.Info(ctx); err == nil && os.Getenv("RLX_WRONG_FAULT") == "only" {
+		if why := info.Lacks(l.Program); why != "" {
+			return nil, diag.New(device.ErrUnsupported, "wrong", "%s", why)
+		}
+		return b.Backend.Load(ctx, l)
 	}
 	e, err := b.Backend.Load(ctx, l)
 	if how := os.Getenv("RLX_LIAR_DUMPS"); err == nil && how != "" {
@@ -123,8 +135,8 @@ func (b plainBackend) Load(ctx context.Context, l device.Load) (device.Executabl
 	return e, err
 }
 
-// wrong is an executable with the fault in RLX_WRONG_FAULT: it adds 1 to the last element of an output, or crashes. (The fault "claims" is one of
-// plainBackend instead: it claims to run atan and has no kernel for it.)
+// wrong is an executable with the fault in RLX_WRONG_FAULT: it adds 1 to the last element of an output, crashes, or hangs. (The faults "claims"
+// and "only" are of plainBackend instead: it claims to run atan and has no kernel for it, or claims only matmul.)
 type wrong struct {
 	device.Executable
 	p     *program.Program
@@ -134,6 +146,10 @@ type wrong struct {
 func (w wrong) Run(ctx context.Context, r device.Run) (device.Stats, error) {
 	if w.fault == "dies" {
 		os.Exit(3)
+	}
+	if w.fault == "hangs" {
+		r.Progress(0)
+		time.Sleep(time.Hour)
 	}
 	st, err := w.Executable.Run(ctx, r)
 	if b, e := w.p.Bind(r.Syms); err == nil && e == nil {

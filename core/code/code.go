@@ -67,11 +67,14 @@ var (
 	Conformance = diag.Define("RLX1202", "a backend fails the conformance suite", `
 "rlxrun plugins test" found results that differ from the definitions of the ops (spec/ops.md), or behaviour that differs from the protocol
 (spec/protocol.md). The table names the checks. Checks are deterministic: the same command fails again. -o OP runs the checks of one op.`)
-	Source = diag.Define("RLX1203", "a compiled method differs from its source", `
+	Source = diag.Define("RLX1204", "a compiled method differs from its source", `
 With rlxc --check, each value of the model's graph is computed by the compiled method, with the reference definitions of its ops, and
 compared with the op of the graph. The named value is the first that differs by more than the op's tolerance, or that the compiled method cannot
 compute. A difference is a bug in the compiler.`)
 
+	Unchecked = diag.Define("RLX1203", "a backend was not checked completely", `
+"rlxrun plugins test" found no failure, but it could not make all checks of the protocol, because it knows no program that the backend's
+description takes, or the backend has no device. The output names the checks and the reason. A backend passes only if it has been checked.`)
 	Check = diag.Define("RLX1201", "a step differs from the reference", `
 With rlxrun --check, each step's result is compared with the reference definition of its op on the same operands. The named step is the first
 that differs by more than the op's tolerance. This is a bug in the backend.`)

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -103,6 +104,9 @@ func Run(t *testing.T, open func(t *testing.T) device.Backend, opts Options) {
 			t.Error(err)
 		}
 	}
+	if s.note() != "" {
+		t.Log(s.note())
+	}
 	t.Logf("the slowest of %v", &clock)
 }
 
@@ -173,6 +177,13 @@ type suite struct {
 	b       device.Backend
 	info    device.Info
 	compile Compiler // see Options.Compile
+
+	mu      sync.Mutex
+	recipes map[string]recipeOr // by kind
+
+	askOnce  sync.Once
+	flushes  []dtype.DType // see flushed
+	flushErr error
 }
 
 func newSuite(b device.Backend, info device.Info) *suite { return &suite{b: b, info: info} }

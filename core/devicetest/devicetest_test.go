@@ -81,7 +81,9 @@ func TestFaults(t *testing.T) {
 		{"writes behind", "relu", "0 bytes past the end"},
 		{"writes behind in the arena", "relu", "a value that lies beside it"},
 		{"moves values in the arena", "graph", "graph/random: seed"},
-		{"flushes denormals", "neg", "special"},
+		{"flushes sometimes", "neg", "special"},
+		{"flushes sometimes", "run", "run/denormals: f32: takes some denormals for 0 and keeps others: mul gives 0 for"},
+		{"flushes signs", "neg", "special"},
 		{"loses NaN", "relu", "special"},
 		{"loses NaN", "matmul", "special: element"},
 		{"spreads NaN", "softmax", "spread: element"},
@@ -132,6 +134,38 @@ func TestFaults(t *testing.T) {
 		if !slices.ContainsFunc(errs, func(err error) bool { return strings.Contains(err.Error(), c.want) }) {
 			t.Errorf("%s: no check of %s says %q: %.2000v", c.fault, c.checks, c.want, errs)
 		}
+	}
+}
+
+// TestFlushing checks that a device that takes all denormals for 0 passes the checks of special values, and is known to do so. One
+// that cannot be asked must keep denormals.
+func TestFlushing(t *testing.T) {
+	s := suiteOf(t, fake{fault: "flushes denormals"})
+	strict := 0
+	for _, def := range ir.Defs() {
+		if !runnable(def) {
+			continue
+		}
+		for _, c := range s.opChecks(def, brief) {
+			if !slices.Contains(c.tags, "special") && !slices.Contains(c.tags, "spread") {
+				continue
+			}
+			if err := c.run(); err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		}
+	}
+	if types, err := s.flushed(); err != nil || len(types) != 4 || s.note() != "the device takes denormals for 0 (f32, f16, bf16, f64)" {
+		t.Errorf("%v, %v, %q", types, err, s.note())
+	}
+	blind := suiteOf(t, fake{fault: "flushes denormals", only: "run neg(f32)"})
+	for _, err := range failures(blind.opChecks(find(t, "neg"), brief), &ledger{}) {
+		if strings.Contains(err.Error(), "special") {
+			strict++
+		}
+	}
+	if strict == 0 || blind.note() != "" || !errors.Is(blind.checkDenormals(), errRefused) {
+		t.Errorf("a device that cannot be asked: %d checks of denormals fail, %q, %v", strict, blind.note(), blind.checkDenormals())
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rlx-go/rlx/core/device"
@@ -20,6 +21,7 @@ import (
 type fake struct {
 	fault string
 	not   string // an op or element type that the description lacks
+	only  string // the description's only rules, separated by semicolons; empty means a rule for each op
 }
 
 func (f fake) Info(context.Context) (device.Info, error) {
@@ -37,6 +39,12 @@ func (f fake) Info(context.Context) (device.Info, error) {
 	}
 	if f.fault == "no devices" {
 		i.Devices = nil
+	}
+	if f.only != "" {
+		to.Rules = nil
+		for rule := range strings.SplitSeq(f.only, ";") {
+			to.Rules = append(to.Rules, target.MustRule(strings.TrimSpace(rule)))
+		}
 	}
 	to.Sort()
 	return i, nil
@@ -58,6 +66,9 @@ func (f fake) NewState(_ context.Context, _ string, size int64) (device.State, e
 func (f fake) Load(_ context.Context, l device.Load) (device.Executable, error) {
 	if l.Device != "" && l.Device != "a" && f.fault != "any device" {
 		return nil, diag.New(device.ErrUnavailable, "fake", "no device %s", l.Device)
+	}
+	if info, _ := f.Info(context.Background()); f.only != "" && info.Lacks(l.Program) != "" {
+		return nil, diag.New(device.ErrUnsupported, "fake", "%s", info.Lacks(l.Program))
 	}
 	x := &fakeExecutable{fake: f, l: l, arena: make([]byte, l.Program.ArenaSize+64)}
 	for _, n := range l.Program.Graph.Nodes {
@@ -233,10 +244,15 @@ func (x *fakeExecutable) step(s program.BoundStep, r device.Run) error {
 		if !spared(k) {
 			in[k] = x.view(o, r).Array()
 		}
-		if x.fault == "flushes denormals" {
+		if s.Node.Op.Name == "copy" { // moves bytes
+			continue
+		}
+		if x.fault == "flushes denormals" || x.fault == "flushes sometimes" && x.runs%3 == 0 || x.fault == "flushes signs" {
 			for i, v := range in[k].F {
-				if math.Abs(v) < 0x1p-126 {
+				if denormal(v, in[k].DType) && x.fault == "flushes signs" {
 					in[k].F[i] = 0
+				} else if denormal(v, in[k].DType) {
+					in[k].F[i] = math.Copysign(0, v)
 				}
 			}
 		}

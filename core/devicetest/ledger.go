@@ -9,7 +9,13 @@ import (
 )
 
 // errRefused is the outcome of a check whose program the backend's description excludes, if Load refused the program as it should.
-var errRefused = errors.New("refused as declared")
+var errRefused = errors.New("not claimed")
+
+// refusal is an errRefused with its reason.
+type refusal struct{ why string }
+
+func (r refusal) Error() string { return errRefused.Error() + ": " + r.why }
+func (r refusal) Unwrap() error { return errRefused }
 
 // ledger counts the outcomes of checks for each exception.
 type ledger struct{ entries []*entry }

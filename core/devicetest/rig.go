@@ -36,6 +36,7 @@ type rig struct {
 	p   *program.Program
 	exe device.Executable
 	b   device.Backend
+	s   *suite
 	// state is used by all runs. If it is nil, each run gets a new state with the initial values.
 	state device.State
 
@@ -71,7 +72,7 @@ func (s *suite) load(p *program.Program, params values, l device.Load) (*rig, er
 		panic(fmt.Sprintf("BUG: devicetest: %s has an IO space of %d bytes", p.Method, p.IOSize))
 	}
 	p.Target = s.info.Name
-	r := &rig{p: p, b: s.b}
+	r := &rig{p: p, b: s.b, s: s}
 	at, size := layout(params.names(), params)
 	var weights []byte
 	r.allWeights, weights = guarded(size)
@@ -87,7 +88,10 @@ func (s *suite) load(p *program.Program, params values, l device.Load) (*rig, er
 			exe.Close()
 			return nil, fmt.Errorf("loads a program that its description does not take: %s", why)
 		case errors.Is(err, device.ErrUnsupported):
-			return nil, fmt.Errorf("%w: %s", errRefused, why)
+			if _, op := takes(s.info.Target, p.Graph); op != "" {
+				why = op // without the node
+			}
+			return nil, skipped(why)
 		}
 		return nil, fmt.Errorf("a program that the description does not take (%s) gives %w; want device.ErrUnsupported", why, err)
 	}

@@ -261,6 +261,14 @@ func (s subject) verifyWith(cmp comparison, r *rig, in []*tensor.Array) (map[str
 	}
 	named["guard"] = guards
 	got, _, err := r.run(context.Background(), named, device.Run{})
+	if refused != nil != (err != nil) {
+		// On a device that takes denormals for 0, the definition's opinion on zeros counts as well.
+		if zeros := r.s.flush(in); zeros != nil {
+			if other, no := s.eval(zeros); no != nil == (err != nil) {
+				want, refused = other, no
+			}
+		}
+	}
 	if refused != nil {
 		if sum(s.outs) == 0 && err == nil || errors.Is(err, device.ErrInput) {
 			return nil, nil
@@ -274,7 +282,7 @@ func (s subject) verifyWith(cmp comparison, r *rig, in []*tensor.Array) (map[str
 	for k := range made {
 		made[k] = got[s.outName(k)].Array()
 	}
-	if err := near(cmp, s.def, s.Attrs, in, made, want); err != nil {
+	if err := r.s.near(cmp, s.def, s.Attrs, in, made, want); err != nil {
 		return nil, fmt.Errorf("%v: %w", s, err)
 	}
 	for name, x := range got {

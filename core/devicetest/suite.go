@@ -55,6 +55,8 @@ const (
 	Passed     Outcome = "passed"
 	Failed     Outcome = "failed"
 	NotClaimed Outcome = "not claimed" // the description does not take a node of the program, and Load refused it as it must
+	// Skipped is the outcome of a check of the part Behaviour for which the suite knows no program that the description takes.
+	Skipped Outcome = "skipped"
 )
 
 // Result is the record of one check.
@@ -63,7 +65,8 @@ type Result struct {
 	Section string // an op, or "info", "run", "graph", "regression"
 	Check   string // the full name of the check
 	Outcome Outcome
-	Err     error // why the check failed, or nil
+	Err     error  // why the check failed or was skipped, or nil
+	Note    string // what the suite has found out about the device, such as that it takes denormals for 0
 	Took    time.Duration
 }
 
@@ -121,12 +124,17 @@ func Test(ctx context.Context, c Config, open func(context.Context) (device.Back
 			begun := time.Now()
 			r := Result{Part: sec.part, Section: sec.name, Check: x.name, Outcome: Passed}
 			switch err := s.attempt(x); {
+			case errors.Is(err, errRefused) && sec.part == Behaviour:
+				r.Outcome, r.Err = Skipped, err
+				if why, ok := errors.AsType[refusal](err); ok {
+					r.Err = errors.New(why.why)
+				}
 			case errors.Is(err, errRefused):
 				r.Outcome = NotClaimed
 			case err != nil:
 				r.Outcome, r.Err = Failed, err
 			}
-			r.Took = time.Since(begun)
+			r.Took, r.Note = time.Since(begun), s.note()
 			report(r)
 			if errors.Is(r.Err, device.ErrLost) {
 				if lost++; lost > maxRestarts {

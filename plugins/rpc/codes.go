@@ -23,8 +23,8 @@ The backend and the host have no protocol version in common. Rebuild the backend
 The backend's process ended unexpectedly. The message gives the signal or exit status and, during a run, the step that started last.
 The host and the artifact are unharmed.`)
 	ErrStopped = diag.Define("RLX5107", "backend stopped answering", `
-The backend's process is alive but missed a deadline or sent no heartbeat for some seconds. It was stopped. The message names the step
-that started last.`)
+The backend's process is alive but missed a deadline, sent no heartbeat for some seconds, or spent more than --step-timeout in one step.
+It was stopped. The message names the step that started last.`)
 	ErrProtocol = diag.Define("RLX5108", "backend broke the protocol", `
 The backend's answer violates the protocol: a wrong size, index or generation, or a message over the limit. The backend was stopped and
 none of its results were used.`)

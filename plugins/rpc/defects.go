@@ -4,7 +4,6 @@ package rpc
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -17,52 +16,29 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// requestMaker makes a request and returns the error of its call.
-type requestMaker func(ctx context.Context, s *Session, e *Executable, b *binding) error
-
 // defects returns more invalid requests, like wrong. The table in section 7 of spec/protocol.md lists the codes of all of them.
 func (b *behaviour) defects() []wrongRequest {
-	var enc []byte
-	if b.p != nil && b.opts.Encode != nil {
-		enc, _ = b.opts.Encode(b.p)
+	x := b.x
+	if x == nil {
+		x = &Sample{} // for the names; the requests are not made
 	}
-	load := func(spoil func(h *rlxv1.LoadHeader), parts ...*rlxv1.LoadRequest) requestMaker {
-		return func(ctx context.Context, s *Session, _ *Executable, _ *binding) error {
-			sum := sha256.Sum256(enc)
-			h := &rlxv1.LoadHeader{ProgramSize: int64(len(enc)), ProgramSha256: sum[:], Weights: &rlxv1.Weights{}, IoSize: s.ioSize(), IoShared: s.region != nil}
-			spoil(h)
-			st, err := s.api.Load(ctx)
-			if err != nil {
-				return err
-			}
-			for _, m := range append([]*rlxv1.LoadRequest{{Part: &rlxv1.LoadRequest_Header{Header: h}}}, parts...) {
-				if st.Send(m) != nil {
-					break // CloseAndRecv returns the reason
-				}
-			}
-			_, err = st.CloseAndRecv()
-			return err
-		}
+	load := func(spoil func(h *rlxv1.LoadHeader), parts ...*rlxv1.LoadRequest) maker {
+		return b.loading(x.Program, x.Weights, spoil, parts...)
 	}
 	program := func(b []byte) *rlxv1.LoadRequest {
 		return &rlxv1.LoadRequest{Part: &rlxv1.LoadRequest_Program{Program: b}}
 	}
 	weights := &rlxv1.LoadRequest{Part: &rlxv1.LoadRequest_Weights{Weights: make([]byte, 16)}}
-	run := func(spoil func(h *rlxv1.RunHeader)) requestMaker {
-		return func(ctx context.Context, s *Session, e *Executable, b *binding) error {
-			_, err := runWith(ctx, s, e, b, spoil)
-			return err
-		}
-	}
+	run := running
 	list := []wrongRequest{
-		{"load-threads", ErrRefused, true, load(func(h *rlxv1.LoadHeader) { h.Threads = -1 }, program(enc))},
-		{"load-device", device.ErrUnavailable, true, load(func(h *rlxv1.LoadHeader) { h.Device = "no-such-device" }, program(enc))},
-		{"load-precision", device.ErrUnsupported, true, load(func(h *rlxv1.LoadHeader) { h.Precision = "f7" }, program(enc))},
+		{"load-threads", ErrRefused, true, load(func(h *rlxv1.LoadHeader) { h.Threads = -1 })},
+		{"load-device", device.ErrUnavailable, true, load(func(h *rlxv1.LoadHeader) { h.Device = "no-such-device" })},
+		{"load-precision", device.ErrUnsupported, true, load(func(h *rlxv1.LoadHeader) { h.Precision = "f7" })},
 		{"load-empty-chunk", ErrRefused, true, load(func(h *rlxv1.LoadHeader) {}, program(nil))},
 		{"load-large-chunk", ErrRefused, true, load(func(h *rlxv1.LoadHeader) { h.ProgramSize = MaxChunk + 1 }, program(make([]byte, MaxChunk+1)))},
-		{"load-weights-first", ErrRefused, true, load(func(h *rlxv1.LoadHeader) { h.Weights.Size = 16 }, weights, program(enc))},
+		{"load-weights-first", ErrRefused, true, load(func(h *rlxv1.LoadHeader) { h.Weights.Size = 16 }, weights)},
 		{"run-symbol-unknown", device.ErrInput, true, run(func(h *rlxv1.RunHeader) { h.Syms["no such symbol"] = 1 })},
-		{"run-dump-input", ErrRefused, true, run(func(h *rlxv1.RunHeader) { h.Dump = []int32{int32(b.p.Graph.Inputs()[0].ID)} })},
+		{"run-dump-input", ErrRefused, true, run(func(h *rlxv1.RunHeader) { h.Dump = []int32{int32(x.Program.Graph.Inputs()[0].ID)} })},
 		{"run-keep-state", ErrRefused, true, run(func(h *rlxv1.RunHeader) { h.Keeps = []*rlxv1.Transfer{{State: 1 << 40}} })},
 		{"run-feed-twice", device.ErrInput, true, withState(func(h *rlxv1.RunHeader, state uint64) {
 			h.Feeds = []*rlxv1.Transfer{{State: state}, {State: state}}
@@ -99,12 +75,6 @@ func (b *behaviour) defects() []wrongRequest {
 		}},
 		{"state-write-range", ErrRefused, true, writeState(&rlxv1.StateRange{Offset: 1, Size: 256})},
 		{"state-write-short", ErrRefused, true, writeState(&rlxv1.StateRange{Size: 256})},
-	}
-	if b.opts.Artifact == nil {
-		mapped := func(h *rlxv1.LoadHeader) {
-			h.Weights = &rlxv1.Weights{Size: 64, Mapped: true, Root: make([]byte, sha256.Size)}
-		}
-		list = append(list, wrongRequest{"load-no-artifact", ErrRefused, true, load(mapped, program(enc))})
 	}
 	if !b.opts.shared() {
 		list = append(list, wrongRequest{"run-input-index", ErrRefused, true, func(ctx context.Context, s *Session, e *Executable, b *binding) error {
@@ -191,7 +161,7 @@ func eachState(ctx context.Context, s *Session, sizes []int64, f func(states []u
 }
 
 // withState makes a run with a header that names a state of sufficient size.
-func withState(spoil func(h *rlxv1.RunHeader, state uint64)) requestMaker {
+func withState(spoil func(h *rlxv1.RunHeader, state uint64)) maker {
 	return func(ctx context.Context, s *Session, e *Executable, b *binding) error {
 		size := int64(256)
 		for _, r := range append(b.inputs, b.outputs...) {
@@ -205,7 +175,7 @@ func withState(spoil func(h *rlxv1.RunHeader, state uint64)) requestMaker {
 }
 
 // writeState writes 16 bytes to a range of a state of 256 bytes.
-func writeState(r *rlxv1.StateRange) requestMaker {
+func writeState(r *rlxv1.StateRange) maker {
 	return func(ctx context.Context, s *Session, _ *Executable, _ *binding) error {
 		return eachState(ctx, s, []int64{256}, func(n []uint64) error {
 			st, err := s.api.WriteState(ctx)

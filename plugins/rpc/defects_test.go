@@ -32,7 +32,7 @@ func TestDefectTable(t *testing.T) {
 			listed[m[1]] = strings.TrimSpace(cells[2])
 		}
 	}
-	b := behaviour{opts: Options{Encode: encodeText, NoSharedMemory: true}, p: plainProgram(t)}
+	b := behaviour{opts: Options{Encode: encodeText, NoSharedMemory: true}, x: &Sample{Program: sample(t).Program}}
 	for _, c := range append(b.wrong(), b.defects()...) {
 		if code, ok := listed[c.name]; !ok || code != string(c.want) {
 			t.Errorf("check %s wants %q; the table in spec/protocol.md says %q", c.name, c.want, code)

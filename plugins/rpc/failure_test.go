@@ -280,6 +280,42 @@ func lifecycle(t *testing.T, s *Session, streamed bool) error {
 	return e.Close()
 }
 
+// TestStepDeadline checks that a step that never ends is stopped after Timeouts.Step, with both transports, although the backend sends
+// heartbeats, and that the time in which the host observes a value does not count.
+func TestStepDeadline(t *testing.T) {
+	t.Parallel()
+	for _, chunks := range []bool{false, true} {
+		t.Run(fmt.Sprint("chunks=", chunks), func(t *testing.T) {
+			t.Parallel()
+			opts, _ := testOptions(t, "sleep@run:1")
+			opts.NoSharedMemory, opts.Timeouts.Step = chunks, time.Second
+			s := start(t, opts)
+			_, err := runOnce(t.Context(), t, s, 1)
+			wantCode(t, err, ErrStopped, "started no other step for 1s during step 2 of 4 (gelu act) of encode", "Timeouts.Step allows longer")
+			<-s.released
+			wantGone(t, s, opts)
+		})
+	}
+	t.Run("observed", func(t *testing.T) {
+		t.Parallel()
+		opts, _ := testOptions(t, "good")
+		opts.Timeouts.Step = 4 * time.Second
+		s := start(t, opts)
+		p := testProgram(t)
+		e, err := s.LoadMapped(t.Context(), testLoad(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		watching := device.RunOptions{Dump: []int{p.Steps[0].Node}, Observe: func(int, []int, []byte) error {
+			time.Sleep(opts.Timeouts.Step + 2*time.Second)
+			return nil
+		}}
+		if _, _, err := e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": 1}, Opts: watching}, [][]byte{testInput(1, 1)}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestDeadlineOfCaller(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "sleep@run:1")

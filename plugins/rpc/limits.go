@@ -44,10 +44,13 @@ const (
 // Timeouts bound the time that a backend may take. The caller's context can shorten but not extend them. A value of zero selects the
 // default given below.
 type Timeouts struct {
-	Start  time.Duration // from process start to the end of the handshake: 10 s
-	Info   time.Duration // 10 s
-	Load   time.Duration // 2 min, because a GPU backend compiles its shaders
-	Run    time.Duration // 1 h
+	Start time.Duration // from process start to the end of the handshake: 10 s
+	Info  time.Duration // 10 s
+	Load  time.Duration // 2 min, because a GPU backend compiles its shaders
+	Run   time.Duration // 1 h
+	// Step is the longest time between two changes of the number of steps that have started: 10 min. It ends a run whose kernel never
+	// returns, although the process still sends heartbeats. A negative value means no limit.
+	Step   time.Duration
 	Stats  time.Duration // 10 s
 	Unload time.Duration // 10 s
 	// Stall is the longest interval between heartbeats during a call, for backends that send them: 10 s. A Go program sends none while its
@@ -69,6 +72,9 @@ func (t Timeouts) withDefaults() Timeouts {
 	set(&t.Info, 10*time.Second)
 	set(&t.Load, 2*time.Minute)
 	set(&t.Run, time.Hour)
+	if t.Step == 0 {
+		t.Step = 10 * time.Minute
+	}
 	set(&t.Stats, 10*time.Second)
 	set(&t.Unload, 10*time.Second)
 	set(&t.Stall, 10*time.Second)

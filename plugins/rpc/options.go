@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/program"
@@ -105,4 +106,6 @@ type ServeConfig struct {
 	// Decode decodes and verifies what the host's Options.Encode wrote. If it is nil, the backend cannot load programs.
 	Decode func([]byte) (*program.Program, error)
 	Log    *slog.Logger // from NewLogger; may be nil
+
+	beat time.Duration // between heartbeats; only tests change it
 }

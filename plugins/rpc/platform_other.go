@@ -4,7 +4,6 @@ package rpc
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,11 +25,8 @@ func Start(_ context.Context, opts Options) (*Session, error) {
 	return nil, lost(ErrPlatform, "backend "+opts.backendName(), "cannot be started on %s", runtime.GOOS)
 }
 
-// ErrNotServed is reported for a check of an optional feature that the backend lacks.
-var ErrNotServed = errors.New("the backend does not support it")
-
 // Behave reports that this system cannot run backends.
-func Behave(ctx context.Context, opts Options, _ *program.Program, _ func(string, error)) error {
+func Behave(ctx context.Context, opts Options, _ *Sample, _ string, _ func(string, error)) error {
 	_, err := Start(ctx, opts)
 	return err
 }

@@ -307,7 +307,7 @@ func (p *player) ask(ctx context.Context, s *Session, host, backend []record) er
 			if err != nil {
 				return fmt.Errorf("%s: %w", r.name, err)
 			}
-			if b, err = steadyBytes(r.name, b); err != nil {
+			if b, err = stableBytes(r.name, b); err != nil {
 				return err
 			}
 			if bytes.Equal(b, r.data) {
@@ -329,8 +329,8 @@ func (p *player) ask(ctx context.Context, s *Session, host, backend []record) er
 	return nil
 }
 
-// steadyBytes applies steady to an encoded message.
-func steadyBytes(name string, b []byte) ([]byte, error) {
+// stableBytes applies stable to an encoded message.
+func stableBytes(name string, b []byte) ([]byte, error) {
 	_, kind, _ := bytes.Cut([]byte(name), []byte(" "))
 	t, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName("rlx.v1." + string(kind)))
 	if err != nil {
@@ -340,5 +340,5 @@ func steadyBytes(name string, b []byte) ([]byte, error) {
 	if err := proto.Unmarshal(b, m); err != nil {
 		return nil, errors.Join(errors.New(name), err)
 	}
-	return encoded(steady(m)), nil
+	return encoded(stable(m)), nil
 }

@@ -70,7 +70,10 @@ func (x *hostRun) receiveDump(d *rlxv1.Dump) error {
 	if x.r.Opts.Observe == nil || x.refused != nil {
 		return nil
 	}
-	if err := x.r.Opts.Observe(node, x.shape, x.dump); err != nil {
+	s.running.observing.Store(true)
+	err := x.r.Opts.Observe(node, x.shape, x.dump)
+	s.running.observing.Store(false)
+	if err != nil {
 		return &observeError{err}
 	}
 	return nil

@@ -22,6 +22,7 @@ import (
 	goplugin "github.com/hashicorp/go-plugin"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/format"
@@ -228,13 +229,20 @@ func playServe(mode string) {
 			endGroup()
 		}()
 	}
-	if s.server, err = newServer(ServeConfig{Name: "ref", Backend: backend, Decode: decodeText, Log: NewLogger(hclogDebug)}, fds); err != nil {
+	cfg := ServeConfig{Name: "ref", Backend: backend, Decode: decodeText, Log: NewLogger(hclogDebug)}
+	if s.action == "slowbeat" {
+		cfg.beat = 900 * time.Millisecond
+	}
+	if s.server, err = newServer(cfg, fds); err != nil {
 		panic(err)
 	}
 	goplugin.Serve(&goplugin.ServeConfig{
 		HandshakeConfig:  goplugin.HandshakeConfig{MagicCookieKey: cookieKey, MagicCookieValue: cookieValue},
 		VersionedPlugins: map[int]goplugin.PluginSet{Version: {pluginName: backendPlugin{srv: s}}},
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
+			if s.action != "timeless" {
+				opts = append(opts, deadlines()...)
+			}
 			return grpc.NewServer(append(opts, grpc.MaxSendMsgSize(1<<30))...)
 		},
 		Logger: hclog.NewNullLogger(),
@@ -243,6 +251,31 @@ func playServe(mode string) {
 		signal.Ignore(syscall.SIGTERM)
 		time.Sleep(time.Hour)
 	}
+}
+
+// deadlines returns the part of serverOptions that refuses calls without a deadline.
+func deadlines() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
+			if err := checkServed(ctx, info.FullMethod); err != nil {
+				return nil, err
+			}
+			return h(ctx, req)
+		}),
+		grpc.ChainStreamInterceptor(func(srv any, st grpc.ServerStream, info *grpc.StreamServerInfo, h grpc.StreamHandler) error {
+			if err := checkServed(st.Context(), info.FullMethod); err != nil {
+				return err
+			}
+			return h(srv, st)
+		}),
+	}
+}
+
+// accepts reports whether the script says that a request which was refused with err is answered with success. The action is "accept=" and a
+// part of the message.
+func (s *scripted) accepts(err error) bool {
+	text, ok := strings.CutPrefix(s.action, "accept=")
+	return ok && err != nil && strings.Contains(status.Convert(err).Message(), text)
 }
 
 func (s *scripted) Info(ctx context.Context, r *rlxv1.InfoRequest) (*rlxv1.InfoReply, error) {
@@ -298,7 +331,11 @@ func (c *countingLoad) SendAndClose(r *rlxv1.LoadReply) error {
 
 func (s *scripted) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.LoadReply]) error {
 	s.act("load")
-	return s.server.Load(&countingLoad{st, s, 0})
+	err := s.server.Load(&countingLoad{st, s, 0})
+	if s.accepts(err) {
+		return st.SendAndClose(&rlxv1.LoadReply{Executable: 1})
+	}
+	return err
 }
 
 // liar falsifies the replies of a run.
@@ -311,6 +348,10 @@ func (l *liar) Send(m *rlxv1.RunReply) error {
 	done := m.GetDone()
 	if done != nil {
 		l.s.act("readback")
+		if l.s.action == "uncounted" {
+			l.s.region.store(wordGeneration, 0)
+			l.s.region.store(wordSteps, 0)
+		}
 	}
 	switch a := l.s.action; {
 	case a == "oldgen" && done != nil:
@@ -345,7 +386,11 @@ func (l *liar) Send(m *rlxv1.RunReply) error {
 
 func (s *scripted) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunReply]) error {
 	s.act("run")
-	return s.server.Run(&liar{st, s})
+	err := s.server.Run(&liar{st, s})
+	if s.accepts(err) {
+		return st.Send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Done{Done: &rlxv1.Done{}}})
+	}
+	return err
 }
 
 // timeLiar falsifies step times.

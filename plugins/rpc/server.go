@@ -4,6 +4,7 @@ package rpc
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -87,7 +88,7 @@ func newServer(cfg ServeConfig, files *childFiles) (*server, error) {
 		go func() {
 			for n := int64(1); ; n++ {
 				r.store(wordBeat, n)
-				time.Sleep(beatEvery)
+				time.Sleep(cmp.Or(cfg.beat, beatEvery))
 			}
 		}()
 	}

@@ -147,8 +147,8 @@ type recorder struct {
 	header *rlxv1.RunHeader // of the last run
 }
 
-// steady returns a copy of m without what differs from run to run: times and memory.
-func steady(m proto.Message) proto.Message {
+// stable returns a copy of m without what differs from run to run: times and memory.
+func stable(m proto.Message) proto.Message {
 	m = proto.Clone(m)
 	var done *rlxv1.Done
 	switch m := m.(type) {
@@ -199,7 +199,7 @@ func (r *recorder) add(e event) {
 			rec.mark, m = markBackend, &rlxv1.RunResult{Status: encoded(m)}
 		}
 	}
-	m = steady(m)
+	m = stable(m)
 	if rec.note == "" {
 		rec.note = textOf(m)
 	}

@@ -20,6 +20,8 @@ type runState struct {
 	generation atomic.Int64
 	steps      atomic.Int64 // steps started; used without a region
 	beats      atomic.Int64 // messages received; used without a region
+	// observing is set while the caller's observer runs. The backend may have to wait for it, so no deadline counts this time.
+	observing atomic.Bool
 }
 
 func (r *runState) begin(p *program.Program, generation int64) {
@@ -65,8 +67,8 @@ func (s *Session) stepOf(p *program.Program) *StepError {
 // may have been suspended.
 const sampleEvery = 100 * time.Millisecond
 
-// watch kills the backend if its heartbeats stop for Timeouts.Stall. For a backend that sends none, only the deadlines apply. The caller
-// must call stop at the end of the call.
+// watch kills the backend if its heartbeats stop for Timeouts.Stall, or if no step of a run starts for Timeouts.Step. Stall does not apply
+// to a backend that sends no heartbeats. The caller must call stop at the end of the call.
 //
 // A call shorter than sampleEvery costs one timer and no goroutine, because waking a thread takes longer than a short run.
 func (s *Session) watch() (stop func()) {
@@ -86,6 +88,14 @@ type lifeWatch struct {
 	stopped bool
 	last    int64 // value of the heartbeat in the last sample
 	same    int   // number of samples since it changed
+	step    step  // the newest step in the last sample
+	still   int   // number of samples since it changed
+}
+
+// step is a step of a run.
+type step struct {
+	generation int64
+	started    int
 }
 
 func (w *lifeWatch) sample() {
@@ -94,15 +104,24 @@ func (w *lifeWatch) sample() {
 	if w.stopped || w.s.dead.Err() != nil {
 		return
 	}
-	b := w.s.beat()
-	if w.same++; b != w.last {
+	running, limits := &w.s.running, w.s.opts.Timeouts
+	b, at := w.s.beat(), step{generation: running.generation.Load()}
+	at.started, _ = w.s.Progress()
+	busy := running.observing.Load()
+	if w.same++; b != w.last || busy {
 		w.last, w.same = b, 0
 	}
-	if stall := w.s.opts.Timeouts.Stall; b != 0 && time.Duration(w.same)*sampleEvery >= stall {
-		w.s.fail(lost(ErrStopped, w.s.name, "sent no heartbeat for %v", stall))
-		return
+	if w.still++; at != w.step || busy || running.prog.Load() == nil {
+		w.step, w.still = at, 0
 	}
-	w.timer.Reset(sampleEvery)
+	switch {
+	case b != 0 && time.Duration(w.same)*sampleEvery >= limits.Stall:
+		w.s.fail(lost(ErrStopped, w.s.name, "sent no heartbeat for %v", limits.Stall))
+	case limits.Step > 0 && time.Duration(w.still)*sampleEvery >= limits.Step:
+		w.s.fail(lost(ErrStopped, w.s.name, "started no other step for %v", limits.Step).WithHint("Timeouts.Step allows longer steps"))
+	default:
+		w.timer.Reset(sampleEvery)
+	}
 }
 
 func (w *lifeWatch) stop() {

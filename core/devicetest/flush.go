@@ -1,0 +1,222 @@
+package devicetest
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// Some devices take denormals for 0 ("flush" them), as WGSL and other languages of shaders allow. The suite asks the device: it multiplies
+// denormals by 1 and adds 0 to them. If the device flushes, a result that is a denormal may be a zero of the same sign, and a result may
+// be what the definition gives for operands that were flushed. A device that cannot be asked, or that flushes only some, must not flush.
+
+// smallestNormal returns the smallest normal number of a float type.
+func smallestNormal(d dtype.DType) float64 {
+	switch d {
+	case dtype.F16:
+		return 0x1p-14
+	case dtype.F64:
+		return 0x1p-1022
+	}
+	return 0x1p-126
+}
+
+// denormal reports whether v is a denormal of type d.
+func denormal(v float64, d dtype.DType) bool { return v != 0 && math.Abs(v) < smallestNormal(d) }
+
+// errMixed is the error for a device that flushes some denormals and keeps others.
+var errMixed = errors.New("takes some denormals for 0 and keeps others")
+
+// flushed returns the float types whose denormals the device takes for 0. It asks the device once. err is errMixed, or the error of a run.
+func (s *suite) flushed() (types []dtype.DType, err error) {
+	s.askOnce.Do(func() {
+		var errs []error
+		for _, d := range []dtype.DType{dtype.F32, dtype.F16, dtype.BF16, dtype.F64} {
+			flushes, known, err := s.flushesType(d)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%v: %w", d, err))
+			}
+			// bf16 has the exponents of f32. Most devices compute it in f32.
+			if flushes || d == dtype.BF16 && !known && slices.Contains(s.flushes, dtype.F32) {
+				s.flushes = append(s.flushes, d)
+			}
+		}
+		s.flushErr = errors.Join(errs...)
+	})
+	return s.flushes, s.flushErr
+}
+
+// flushesType asks the device about one type. known is false if the backend claims neither mul nor add of the type.
+func (s *suite) flushesType(d dtype.DType) (flushes, known bool, err error) {
+	x, tiny := tensor.NewArray(d, 64), smallestNormal(d)
+	for i := range x.F {
+		x.F[i] = tiny / float64(int64(2)<<(i/2%7)) // half of the smallest normal number, a quarter, and so on
+		if i%2 == 1 {
+			x.F[i] = -x.F[i]
+		}
+	}
+	for _, c := range []struct {
+		def   *ir.OpDef
+		other float64 // leaves x as it is
+	}{{op.MulDef, 1}, {op.AddDef, math.Copysign(0, -1)}} {
+		g := ir.NewGraph("denormals")
+		t := ir.TypeOf(d, 64)
+		in := []*ir.Node{op.Input(g, "x", t), op.Input(g, "other", t)}
+		g.Return("y", g.Add(c.def, c.def.NewAttrs(), in...))
+		if s.lacks(g) != "" {
+			continue
+		}
+		known = true
+		other := tensor.NewArray(d, 64)
+		for i := range other.F {
+			other.F[i] = c.other
+		}
+		kept, zero := 0, 0
+		err := s.withRig(mustBuild(g, nil), nil, device.Load{}, func(r *rig) error {
+			for range 4 {
+				got, _, err := r.run(background, values{"x": x, "other": other}, device.Run{})
+				if err != nil {
+					return err
+				}
+				for i, y := range got["y"].Array().F {
+					switch {
+					case y == x.F[i]:
+						kept++
+					case y == 0 && math.Signbit(y) == math.Signbit(x.F[i]):
+						zero++
+					default:
+						return fmt.Errorf("%s of %v and %v is %v", c.def.Name, x.F[i], c.other, y)
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return false, true, err
+		}
+		if kept > 0 && zero > 0 {
+			return false, true, fmt.Errorf("%w: %s gives 0 for %d of %d", errMixed, c.def.Name, zero, kept+zero)
+		}
+		flushes = flushes || zero > 0
+	}
+	return flushes, known, nil
+}
+
+// checkDenormals checks that the device treats all denormals of a type in the same way.
+func (s *suite) checkDenormals() error {
+	if s.lacksAll() {
+		return skipped(s.info.Name + " claims no mul or add of floats")
+	}
+	_, err := s.flushed()
+	return err
+}
+
+// lacksAll reports whether the device cannot be asked about denormals.
+func (s *suite) lacksAll() bool {
+	for _, d := range []dtype.DType{dtype.F32, dtype.F16, dtype.BF16, dtype.F64} {
+		for _, def := range []*ir.OpDef{op.MulDef, op.AddDef} {
+			g := ir.NewGraph("denormals")
+			t := ir.TypeOf(d, 64)
+			g.Return("y", g.Add(def, def.NewAttrs(), op.Input(g, "x", t), op.Input(g, "other", t)))
+			if s.lacks(g) == "" {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// note tells which denormals the device takes for 0. It is empty if it takes none for 0, or was not asked.
+func (s *suite) note() string {
+	if len(s.flushes) == 0 || s.flushErr != nil {
+		return ""
+	}
+	var names []string
+	for _, d := range s.flushes {
+		names = append(names, d.String())
+	}
+	return "the device takes denormals for 0 (" + strings.Join(names, ", ") + ")"
+}
+
+// flush returns the operands with zeros in place of the denormals that the device takes for 0, or nil if it takes none for 0.
+func (s *suite) flush(in []*tensor.Array) []*tensor.Array {
+	types, err := s.flushed()
+	if len(types) == 0 || err != nil {
+		return nil
+	}
+	out := make([]*tensor.Array, len(in))
+	for k, x := range in {
+		if out[k] = x; x.F == nil || !slices.Contains(types, x.DType) {
+			continue
+		}
+		m := *x
+		m.F = slices.Clone(x.F)
+		for i, v := range m.F {
+			if denormal(v, x.DType) {
+				m.F[i] = math.Copysign(0, v)
+			}
+		}
+		out[k] = &m
+	}
+	return out
+}
+
+// near is the function near for the suite's device, which may flush denormals.
+func (s *suite) near(cmp comparison, def *ir.OpDef, attrs any, in, got, want []*tensor.Array) error {
+	err := near(cmp, def, attrs, in, got, want)
+	if err == nil || def.Eval == nil {
+		return err
+	}
+	moved := s.flush(in)
+	if moved == nil {
+		return err
+	}
+	other := make([]*tensor.Array, len(want))
+	for k, w := range want {
+		other[k] = tensor.NewArray(w.DType, w.Shape...)
+	}
+	if def.Eval(attrs, moved, other...) != nil {
+		return err
+	}
+	tols := def.Tol(attrs, typesOf(in), typesOf(want)...)
+	allowed := make([]*tensor.Array, len(want))
+	for k, w := range want {
+		a := *w
+		a.F, a.I = slices.Clone(w.F), slices.Clone(w.I)
+		for i := range a.F {
+			a.F[i] = closest(got[k].F[i], w.F[i], other[k].F[i], slices.Contains(s.flushes, w.DType), tols[k], w.DType)
+		}
+		for i := range a.I {
+			if got[k].I[i] == other[k].I[i] {
+				a.I[i] = other[k].I[i]
+			}
+		}
+		allowed[k] = &a
+	}
+	return near(cmp, def, attrs, in, got, allowed)
+}
+
+// closest returns the result that got may have been meant to be: want; other, that of flushed operands; or, if the device also flushes results,
+// a zero in place of either. If got is none of them, it returns want.
+func closest(got, want, other float64, flushes bool, tol ir.Tolerance, d dtype.DType) float64 {
+	if excess(got, want, tol, d) <= 0 {
+		return want
+	}
+	if excess(got, other, tol, d) <= 0 {
+		return other
+	}
+	for _, v := range []float64{want, other} {
+		if flushes && denormal(v, d) && got == 0 && math.Signbit(got) == math.Signbit(v) {
+			return got
+		}
+	}
+	return want
+}
