@@ -138,9 +138,9 @@ func (g *ConvArgs) ScratchSize(p *Pool) ScratchSize {
 	return r.With(plain.ScratchSize(p, false))
 }
 
-// TopKScratch returns what TopK needs.
-func TopKScratch(p *Pool, k int) ScratchSize {
-	return ScratchSize{Other: 2 * int64(len(p.workers)) * sizeOf[ranked](k)}
+// TopKScratch returns what TopK needs for rows of up to n elements.
+func TopKScratch(p *Pool, n, k int) ScratchSize {
+	return ScratchSize{Worker: floats(n / topKBlock), Other: 2 * int64(len(p.workers)) * sizeOf[ranked](k)}
 }
 
 // ScratchSize returns what Attention needs for up to B batch elements, SQ queries and SK keys. It reads only the sizes, the mask and the
