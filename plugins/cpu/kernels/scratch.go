@@ -81,7 +81,7 @@ func (g *GemmArgs) ScratchSize(p *Pool, fixed bool) (r ScratchSize) {
 		return int64(blocks) * floats(rows*kb)
 	}
 	pack := floats(s.lanes*kb + way.buffer(s.nr, kb))
-	r.Worker = max(floats(way.rows(high)*depth+spill, way.buffer(s.mr, kb))+transposed(high)+end+pack, floats(depth*s.nr+spill)+end+pack, floats(g.K, gemvRun))
+	r.Worker = max(floats(way.rows(high)*depth+spill, way.buffer(s.mr, kb))+transposed(high)+end+pack, floats(g.skinnyTogether()*depth*s.nr+spill)+end+pack, floats(g.K, gemvRun))
 	own := ownSize + s.nr*(depth+g.K)
 	if g.Batch >= ownProducts*len(p.workers) && way != tiled {
 		r.Worker = max(r.Worker, floats(min(matrix, own), high*depth+spill)+max(pack, floats(way.buffer(s.mr, kb))+end))
