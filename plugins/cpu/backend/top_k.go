@@ -10,7 +10,8 @@ import (
 
 var (
 	_ = register(kernel{op: "top_k", takes: "(any)", prepare: ranking, scratch: func(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
-		return kernels.TopKScratch(p, n.Attrs.(op.TopKAttrs).K)
+		shape := n.Graph.Syms.Largest(n.In[0].Type.Shape)
+		return kernels.TopKScratch(p, shape[len(shape)-1], n.Attrs.(op.TopKAttrs).K)
 	}})
 	_ = register(kernel{op: "sort", takes: "(any)", prepare: ranking, scratch: func(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
 		x := n.In[0].Type

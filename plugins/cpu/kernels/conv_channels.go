@@ -4,6 +4,7 @@ package kernels
 // images, tap by tap.
 
 const (
+	channelStride = 4       // maximum stride
 	channelExtent = 16      // maximum number of elements that a kernel covers along an axis
 	channelTaps   = 256     // maximum number of taps
 	channelBand   = 1 << 14 // about how many elements of an image a task copies
@@ -16,7 +17,7 @@ func (g *convolution) byChannel() bool {
 		return false
 	}
 	for i := range 3 {
-		if g.Dilation[i]*(g.Kernel[i]-1) >= channelExtent || g.Stride[i] > 4 {
+		if g.Dilation[i]*(g.Kernel[i]-1) >= channelExtent || g.Stride[i] > channelStride {
 			return false
 		}
 	}
@@ -182,18 +183,24 @@ func (x *convBands) do(lo, hi, worker int) {
 // copyBand copies what the band at depth d, line h0 and column w0 reads of a channel, with padding outside of the image.
 func (g *convolution) copyBand(dst []float32, b *band, channel, d, h0, w0 int, sc *scratch) {
 	sh, sw := g.step[1], g.step[2]
+	var cuts [channelStride]lineCut
+	for remainder := range sw {
+		cuts[remainder] = g.cutLine(b.pitch, w0*sw+g.low[2]+remainder)
+	}
 	for a := range g.planes {
 		z := d*g.step[0] + g.low[0] + a*g.apart
-		for r := range b.lines * sh {
-			y := h0*sh + g.low[1] + r
-			inside := z >= 0 && z < g.In[0] && y >= 0 && y < g.In[1]
-			for remainder := range sw {
-				to := dst[b.place(g, a, r, remainder):][:b.pitch]
-				if !inside {
-					g.pad(to)
-					continue
+		for r := range b.lines {
+			for rest := range sh {
+				y := h0*sh + g.low[1] + r*sh + rest
+				inside := z >= 0 && z < g.In[0] && y >= 0 && y < g.In[1]
+				for remainder := range sw {
+					to := dst[(((a*sh+rest)*sw+remainder)*b.lines+r)*b.pitch:][:b.pitch] // see place
+					if !inside {
+						g.pad(to)
+						continue
+					}
+					g.copyLine(to, g.X[((channel*g.In[0]+z)*g.In[1]+y)*g.In[2]:][:g.In[2]], &cuts[remainder], sc)
 				}
-				g.copyLine(to, g.X[((channel*g.In[0]+z)*g.In[1]+y)*g.In[2]:][:g.In[2]], w0*sw+g.low[2]+remainder, sc)
 			}
 		}
 	}
@@ -208,23 +215,35 @@ func (g *convolution) pad(x []float32) {
 	}
 }
 
-// copyLine copies every stride-th element of a line from index x on, with padding outside of the line.
-func (g *convolution) copyLine(dst, line []float32, x int, sc *scratch) {
+// A lineCut says which elements of a copied line are inside of the image: those from before to end. The first of them is element from of
+// the image's line.
+type lineCut struct{ before, end, from int }
+
+// cutLine cuts a line of n elements, which reads every stride-th element of the image from index x on.
+func (g *convolution) cutLine(n, x int) lineCut {
 	step := g.step[2]
-	before := min(max(0, (-x+step-1)/step), len(dst))
-	inside := min(max(0, (len(line)-x+step-1)/step), len(dst))
-	g.pad(dst[:before])
-	g.pad(dst[max(before, inside):])
-	if inside <= before {
+	before := min(max(0, (-x+step-1)/step), n)
+	return lineCut{before, max(before, min((g.In[2]-x+step-1)/step, n)), x + before*step}
+}
+
+// copyLine copies every stride-th element of a line, with padding outside of the line.
+func (g *convolution) copyLine(dst, line []float32, cut *lineCut, sc *scratch) {
+	if cut.before > 0 {
+		g.pad(dst[:cut.before])
+	}
+	if cut.end < len(dst) {
+		g.pad(dst[cut.end:])
+	}
+	if cut.end == cut.before {
 		return
 	}
-	to, from := dst[before:inside], line[x+before*step:]
+	step, to, from := g.step[2], dst[cut.before:cut.end], line[cut.from:]
 	switch step {
 	case 1:
 		copy(to, from)
 		return
 	case 2:
-		g.p.isa.evens(to, from)
+		g.p.isa.evens(to, from[:min(2*len(to), cap(from))]) // the routine reads pairs, so perhaps one element after the line
 		return
 	}
 	s, vectors := g.p.isa, len(to)/g.p.isa.lanes

@@ -6,7 +6,7 @@ import "math"
 type foldRoutines struct {
 	row  [reduceCount]func(x *float32, n int) float64        // reduces n elements; nil for Sum and Mean, see isa.sum
 	rows [reduceCount]func(acc, x *float32, n, ld, rows int) // reduces rows of n elements, ld apart, column by column into acc
-	each func(dst, x *float32, n, rows int, by float32)      // dst[i] = by * the sum of row i
+	each [reduceCount]func(dst, x *float32, n, ld, rows int) // dst[i] = row i reduced, for rows that are ld apart; nil for Prod
 }
 
 // softmaxRoutines are the passes of softmax: over a row of n elements, or down n columns, with rows that are ld elements apart. n and
@@ -25,10 +25,13 @@ type softmaxRoutines struct {
 
 // setFolds gives a set its routines of softmax, and of reductions by their names.
 func (s *isa) setFolds(row map[string]func(x *float32, n int) float64, rows map[string]func(acc, x *float32, n, ld, rows int),
-	each func(dst, x *float32, n, rows int, by float32), softmax softmaxRoutines) *isa {
-	s.folds = &foldRoutines{each: each}
+	each map[string]func(dst, x *float32, n, ld, rows int), softmax softmaxRoutines) *isa {
+	s.folds = &foldRoutines{}
 	for op, name := range reduceNames {
-		s.folds.row[op], s.folds.rows[op] = row[name], rows[name]
+		if op == int(Mean) {
+			name = Sum.String()
+		}
+		s.folds.row[op], s.folds.rows[op], s.folds.each[op] = row[name], rows[name], each[name]
 	}
 	s.softmax = &softmax
 	return s

@@ -2,6 +2,11 @@
 
 package kernels
 
+// sumEachAVX2 is dst[i] = the sum of n elements of row i; rows are ld elements apart; n, rows > 0.
+//
+//go:noescape
+func sumEachAVX2(dst *float32, x *float32, n int, ld int, rows int)
+
 // sumRowsAVX2 folds rows of n elements, ld elements apart, into acc by sum; n, rows > 0.
 //
 //go:noescape
@@ -12,6 +17,11 @@ func sumRowsAVX2(acc *float32, x *float32, n int, ld int, rows int)
 //go:noescape
 func maxRowAVX2(x *float32, n int) float64
 
+// maxEachAVX2 is dst[i] = the max of n elements of row i; rows are ld elements apart; n, rows > 0.
+//
+//go:noescape
+func maxEachAVX2(dst *float32, x *float32, n int, ld int, rows int)
+
 // maxRowsAVX2 folds rows of n elements, ld elements apart, into acc by max; n, rows > 0.
 //
 //go:noescape
@@ -21,6 +31,11 @@ func maxRowsAVX2(acc *float32, x *float32, n int, ld int, rows int)
 //
 //go:noescape
 func minRowAVX2(x *float32, n int) float64
+
+// minEachAVX2 is dst[i] = the min of n elements of row i; rows are ld elements apart; n, rows > 0.
+//
+//go:noescape
+func minEachAVX2(dst *float32, x *float32, n int, ld int, rows int)
 
 // minRowsAVX2 folds rows of n elements, ld elements apart, into acc by min; n, rows > 0.
 //
@@ -36,11 +51,6 @@ func prodRowAVX2(x *float32, n int) float64
 //
 //go:noescape
 func prodRowsAVX2(acc *float32, x *float32, n int, ld int, rows int)
-
-// sumEachAVX2 is dst[i] = by times the sum of row i of n elements; rows are contiguous; n, rows > 0.
-//
-//go:noescape
-func sumEachAVX2(dst *float32, x *float32, n int, rows int, by float32)
 
 // expRowAVX2 is dst = e^(x - top) over n elements, and returns the sum; n > 0, dst may be x.
 //
@@ -82,6 +92,11 @@ func scaleColumnsAVX2(x *float32, n int, ld int, rows int, by *float32)
 //go:noescape
 func shiftColumnsAVX2(dst *float32, x *float32, n int, ld int, rows int, a *float32, b *float32)
 
+// sumEachAVX512 is dst[i] = the sum of n elements of row i; rows are ld elements apart; n, rows > 0.
+//
+//go:noescape
+func sumEachAVX512(dst *float32, x *float32, n int, ld int, rows int)
+
 // sumRowsAVX512 folds rows of n elements, ld elements apart, into acc by sum; n, rows > 0.
 //
 //go:noescape
@@ -92,6 +107,11 @@ func sumRowsAVX512(acc *float32, x *float32, n int, ld int, rows int)
 //go:noescape
 func maxRowAVX512(x *float32, n int) float64
 
+// maxEachAVX512 is dst[i] = the max of n elements of row i; rows are ld elements apart; n, rows > 0.
+//
+//go:noescape
+func maxEachAVX512(dst *float32, x *float32, n int, ld int, rows int)
+
 // maxRowsAVX512 folds rows of n elements, ld elements apart, into acc by max; n, rows > 0.
 //
 //go:noescape
@@ -101,6 +121,11 @@ func maxRowsAVX512(acc *float32, x *float32, n int, ld int, rows int)
 //
 //go:noescape
 func minRowAVX512(x *float32, n int) float64
+
+// minEachAVX512 is dst[i] = the min of n elements of row i; rows are ld elements apart; n, rows > 0.
+//
+//go:noescape
+func minEachAVX512(dst *float32, x *float32, n int, ld int, rows int)
 
 // minRowsAVX512 folds rows of n elements, ld elements apart, into acc by min; n, rows > 0.
 //
@@ -116,11 +141,6 @@ func prodRowAVX512(x *float32, n int) float64
 //
 //go:noescape
 func prodRowsAVX512(acc *float32, x *float32, n int, ld int, rows int)
-
-// sumEachAVX512 is dst[i] = by times the sum of row i of n elements; rows are contiguous; n, rows > 0.
-//
-//go:noescape
-func sumEachAVX512(dst *float32, x *float32, n int, rows int, by float32)
 
 // expRowAVX512 is dst = e^(x - top) over n elements, and returns the sum; n > 0, dst may be x.
 //
@@ -161,6 +181,18 @@ func scaleColumnsAVX512(x *float32, n int, ld int, rows int, by *float32)
 //
 //go:noescape
 func shiftColumnsAVX512(dst *float32, x *float32, n int, ld int, rows int, a *float32, b *float32)
+
+var foldEachAVX2 = map[string]func(dst, x *float32, n, ld, rows int){
+	"max": maxEachAVX2,
+	"min": minEachAVX2,
+	"sum": sumEachAVX2,
+}
+
+var foldEachAVX512 = map[string]func(dst, x *float32, n, ld, rows int){
+	"max": maxEachAVX512,
+	"min": minEachAVX512,
+	"sum": sumEachAVX512,
+}
 
 var foldRowAVX2 = map[string]func(x *float32, n int) float64{
 	"max":  maxRowAVX2,

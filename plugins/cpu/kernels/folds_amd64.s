@@ -2,6 +2,116 @@
 
 #include "textflag.h"
 
+// func sumEachAVX2(dst *float32, x *float32, n int, ld int, rows int)
+// Requires: AVX
+TEXT ·sumEachAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ ld+24(FP), DX
+	MOVQ rows+32(FP), BX
+	SHLQ $0x02, DX
+
+each:
+	MOVQ    n+16(FP), SI
+	VMOVUPS c00000000<>+0(SB), Y0
+	VMOVUPS c00000000<>+0(SB), Y1
+	VMOVUPS c00000000<>+0(SB), Y2
+	VMOVUPS c00000000<>+0(SB), Y3
+	XORQ    DI, DI
+	SUBQ    $0x00000020, SI
+	JLT     few
+
+four:
+	VMOVUPS (CX)(DI*1), Y4
+	VADDPS  Y0, Y4, Y0
+	VMOVUPS 32(CX)(DI*1), Y4
+	VADDPS  Y1, Y4, Y1
+	VMOVUPS 64(CX)(DI*1), Y4
+	VADDPS  Y2, Y4, Y2
+	VMOVUPS 96(CX)(DI*1), Y4
+	VADDPS  Y3, Y4, Y3
+	ADDQ    $0x00000080, DI
+	SUBQ    $0x00000020, SI
+	JGE     four
+
+few:
+	ADDQ $0x00000020, SI
+	SUBQ $0x08, SI
+	JLT  rowRest
+
+rowWhole:
+	VMOVUPS (CX)(DI*1), Y4
+	VADDPS  Y0, Y4, Y0
+	ADDQ    $0x20, DI
+	SUBQ    $0x08, SI
+	JGE     rowWhole
+
+rowRest:
+	ADDQ       $0x08, SI
+	JEQ        rowEnd
+	LEAQ       firstLanes<>+32(SB), R8
+	SHLQ       $0x02, SI
+	SUBQ       SI, R8
+	VMOVDQU    (R8), Y4
+	VMASKMOVPS (CX)(DI*1), Y4, Y5
+	VMOVUPS    c00000000<>+0(SB), Y6
+	VBLENDVPS  Y4, Y5, Y6, Y5
+	VADDPS     Y0, Y5, Y0
+
+rowEnd:
+	VADDPS       Y1, Y0, Y0
+	VADDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VPERMILPS    $0x0e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x01, X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (AX)
+	ADDQ         DX, CX
+	ADDQ         $0x04, AX
+	DECQ         BX
+	JNE          each
+	VZEROUPPER
+	RET
+
+DATA c00000000<>+0(SB)/4, $0x00000000
+DATA c00000000<>+4(SB)/4, $0x00000000
+DATA c00000000<>+8(SB)/4, $0x00000000
+DATA c00000000<>+12(SB)/4, $0x00000000
+DATA c00000000<>+16(SB)/4, $0x00000000
+DATA c00000000<>+20(SB)/4, $0x00000000
+DATA c00000000<>+24(SB)/4, $0x00000000
+DATA c00000000<>+28(SB)/4, $0x00000000
+DATA c00000000<>+32(SB)/4, $0x00000000
+DATA c00000000<>+36(SB)/4, $0x00000000
+DATA c00000000<>+40(SB)/4, $0x00000000
+DATA c00000000<>+44(SB)/4, $0x00000000
+DATA c00000000<>+48(SB)/4, $0x00000000
+DATA c00000000<>+52(SB)/4, $0x00000000
+DATA c00000000<>+56(SB)/4, $0x00000000
+DATA c00000000<>+60(SB)/4, $0x00000000
+GLOBL c00000000<>(SB), RODATA|NOPTR, $64
+
+DATA firstLanes<>+0(SB)/4, $0xffffffff
+DATA firstLanes<>+4(SB)/4, $0xffffffff
+DATA firstLanes<>+8(SB)/4, $0xffffffff
+DATA firstLanes<>+12(SB)/4, $0xffffffff
+DATA firstLanes<>+16(SB)/4, $0xffffffff
+DATA firstLanes<>+20(SB)/4, $0xffffffff
+DATA firstLanes<>+24(SB)/4, $0xffffffff
+DATA firstLanes<>+28(SB)/4, $0xffffffff
+DATA firstLanes<>+32(SB)/4, $0x00000000
+DATA firstLanes<>+36(SB)/4, $0x00000000
+DATA firstLanes<>+40(SB)/4, $0x00000000
+DATA firstLanes<>+44(SB)/4, $0x00000000
+DATA firstLanes<>+48(SB)/4, $0x00000000
+DATA firstLanes<>+52(SB)/4, $0x00000000
+DATA firstLanes<>+56(SB)/4, $0x00000000
+DATA firstLanes<>+60(SB)/4, $0x00000000
+GLOBL firstLanes<>(SB), RODATA|NOPTR, $64
+
 // func sumRowsAVX2(acc *float32, x *float32, n int, ld int, rows int)
 // Requires: AVX
 TEXT ·sumRowsAVX2(SB), NOSPLIT, $0-40
@@ -100,24 +210,6 @@ end:
 	VZEROUPPER
 	RET
 
-DATA firstLanes<>+0(SB)/4, $0xffffffff
-DATA firstLanes<>+4(SB)/4, $0xffffffff
-DATA firstLanes<>+8(SB)/4, $0xffffffff
-DATA firstLanes<>+12(SB)/4, $0xffffffff
-DATA firstLanes<>+16(SB)/4, $0xffffffff
-DATA firstLanes<>+20(SB)/4, $0xffffffff
-DATA firstLanes<>+24(SB)/4, $0xffffffff
-DATA firstLanes<>+28(SB)/4, $0xffffffff
-DATA firstLanes<>+32(SB)/4, $0x00000000
-DATA firstLanes<>+36(SB)/4, $0x00000000
-DATA firstLanes<>+40(SB)/4, $0x00000000
-DATA firstLanes<>+44(SB)/4, $0x00000000
-DATA firstLanes<>+48(SB)/4, $0x00000000
-DATA firstLanes<>+52(SB)/4, $0x00000000
-DATA firstLanes<>+56(SB)/4, $0x00000000
-DATA firstLanes<>+60(SB)/4, $0x00000000
-GLOBL firstLanes<>(SB), RODATA|NOPTR, $64
-
 // func maxRowAVX2(x *float32, n int) float64
 // Requires: AVX
 TEXT ·maxRowAVX2(SB), NOSPLIT, $0-24
@@ -127,34 +219,27 @@ TEXT ·maxRowAVX2(SB), NOSPLIT, $0-24
 	VMOVUPS cff800000<>+0(SB), Y1
 	VMOVUPS cff800000<>+0(SB), Y2
 	VMOVUPS cff800000<>+0(SB), Y3
+	VXORPS  Y4, Y4, Y4
 	XORQ    DX, DX
 	SUBQ    $0x00000020, CX
 	JLT     few
 
 four:
-	VMOVUPS   (AX)(DX*1), Y4
-	VMAXPS    Y4, Y0, Y4
-	VCMPPS    $0x03, Y0, Y0, Y5
-	VBLENDVPS Y5, Y0, Y4, Y0
-	VMOVUPS   Y0, Y0
-	VMOVUPS   32(AX)(DX*1), Y4
-	VMAXPS    Y4, Y1, Y4
-	VCMPPS    $0x03, Y1, Y1, Y5
-	VBLENDVPS Y5, Y1, Y4, Y1
-	VMOVUPS   Y1, Y1
-	VMOVUPS   64(AX)(DX*1), Y4
-	VMAXPS    Y4, Y2, Y4
-	VCMPPS    $0x03, Y2, Y2, Y5
-	VBLENDVPS Y5, Y2, Y4, Y2
-	VMOVUPS   Y2, Y2
-	VMOVUPS   96(AX)(DX*1), Y4
-	VMAXPS    Y4, Y3, Y4
-	VCMPPS    $0x03, Y3, Y3, Y5
-	VBLENDVPS Y5, Y3, Y4, Y3
-	VMOVUPS   Y3, Y3
-	ADDQ      $0x00000080, DX
-	SUBQ      $0x00000020, CX
-	JGE       four
+	VMOVUPS (AX)(DX*1), Y5
+	VMAXPS  Y0, Y5, Y0
+	VMOVUPS 32(AX)(DX*1), Y6
+	VMAXPS  Y1, Y6, Y1
+	VCMPPS  $0x03, Y6, Y5, Y5
+	VORPS   Y5, Y4, Y4
+	VMOVUPS 64(AX)(DX*1), Y5
+	VMAXPS  Y2, Y5, Y2
+	VMOVUPS 96(AX)(DX*1), Y6
+	VMAXPS  Y3, Y6, Y3
+	VCMPPS  $0x03, Y6, Y5, Y5
+	VORPS   Y5, Y4, Y4
+	ADDQ    $0x00000080, DX
+	SUBQ    $0x00000020, CX
+	JGE     four
 
 few:
 	ADDQ $0x00000020, CX
@@ -162,14 +247,13 @@ few:
 	JLT  rowRest
 
 rowWhole:
-	VMOVUPS   (AX)(DX*1), Y4
-	VMAXPS    Y4, Y0, Y4
-	VCMPPS    $0x03, Y0, Y0, Y5
-	VBLENDVPS Y5, Y0, Y4, Y0
-	VMOVUPS   Y0, Y0
-	ADDQ      $0x20, DX
-	SUBQ      $0x08, CX
-	JGE       rowWhole
+	VMOVUPS (AX)(DX*1), Y5
+	VMAXPS  Y0, Y5, Y0
+	VCMPPS  $0x03, Y5, Y5, Y5
+	VORPS   Y5, Y4, Y4
+	ADDQ    $0x20, DX
+	SUBQ    $0x08, CX
+	JGE     rowWhole
 
 rowRest:
 	ADDQ       $0x08, CX
@@ -177,25 +261,19 @@ rowRest:
 	LEAQ       firstLanes<>+32(SB), BX
 	SHLQ       $0x02, CX
 	SUBQ       CX, BX
-	VMOVDQU    (BX), Y4
-	VMASKMOVPS (AX)(DX*1), Y4, Y5
-	VMOVUPS    cff800000<>+0(SB), Y6
-	VBLENDVPS  Y4, Y5, Y6, Y5
-	VMAXPS     Y5, Y0, Y4
-	VCMPPS     $0x03, Y0, Y0, Y5
-	VBLENDVPS  Y5, Y0, Y4, Y0
-	VMOVUPS    Y0, Y0
+	VMOVDQU    (BX), Y5
+	VMASKMOVPS (AX)(DX*1), Y5, Y6
+	VMOVUPS    cff800000<>+0(SB), Y7
+	VBLENDVPS  Y5, Y6, Y7, Y6
+	VMAXPS     Y0, Y6, Y0
+	VCMPPS     $0x03, Y6, Y6, Y5
+	VORPS      Y5, Y4, Y4
 
 rowEnd:
-	VMAXPS     Y1, Y0, Y1
-	VCMPPS     $0x03, Y0, Y0, Y4
-	VBLENDVPS  Y4, Y0, Y1, Y0
-	VMAXPS     Y3, Y2, Y1
-	VCMPPS     $0x03, Y2, Y2, Y3
-	VBLENDVPS  Y3, Y2, Y1, Y1
-	VMAXPS     Y1, Y0, Y1
-	VCMPPS     $0x03, Y0, Y0, Y2
-	VBLENDVPS  Y2, Y0, Y1, Y0
+	VMAXPS     Y1, Y0, Y0
+	VMAXPS     Y3, Y2, Y2
+	VMAXPS     Y2, Y0, Y0
+	VORPS      Y4, Y0, Y0
 	VPERM2F128 $0x01, Y0, Y0, Y1
 	VMAXPS     Y1, Y0, Y1
 	VCMPPS     $0x03, Y0, Y0, Y2
@@ -230,6 +308,96 @@ DATA cff800000<>+52(SB)/4, $0xff800000
 DATA cff800000<>+56(SB)/4, $0xff800000
 DATA cff800000<>+60(SB)/4, $0xff800000
 GLOBL cff800000<>(SB), RODATA|NOPTR, $64
+
+// func maxEachAVX2(dst *float32, x *float32, n int, ld int, rows int)
+// Requires: AVX
+TEXT ·maxEachAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ ld+24(FP), DX
+	MOVQ rows+32(FP), BX
+	SHLQ $0x02, DX
+
+each:
+	MOVQ    n+16(FP), SI
+	VMOVUPS cff800000<>+0(SB), Y0
+	VMOVUPS cff800000<>+0(SB), Y1
+	VMOVUPS cff800000<>+0(SB), Y2
+	VMOVUPS cff800000<>+0(SB), Y3
+	VXORPS  Y4, Y4, Y4
+	XORQ    DI, DI
+	SUBQ    $0x00000020, SI
+	JLT     few
+
+four:
+	VMOVUPS (CX)(DI*1), Y5
+	VMAXPS  Y0, Y5, Y0
+	VMOVUPS 32(CX)(DI*1), Y6
+	VMAXPS  Y1, Y6, Y1
+	VCMPPS  $0x03, Y6, Y5, Y5
+	VORPS   Y5, Y4, Y4
+	VMOVUPS 64(CX)(DI*1), Y5
+	VMAXPS  Y2, Y5, Y2
+	VMOVUPS 96(CX)(DI*1), Y6
+	VMAXPS  Y3, Y6, Y3
+	VCMPPS  $0x03, Y6, Y5, Y5
+	VORPS   Y5, Y4, Y4
+	ADDQ    $0x00000080, DI
+	SUBQ    $0x00000020, SI
+	JGE     four
+
+few:
+	ADDQ $0x00000020, SI
+	SUBQ $0x08, SI
+	JLT  rowRest
+
+rowWhole:
+	VMOVUPS (CX)(DI*1), Y5
+	VMAXPS  Y0, Y5, Y0
+	VCMPPS  $0x03, Y5, Y5, Y5
+	VORPS   Y5, Y4, Y4
+	ADDQ    $0x20, DI
+	SUBQ    $0x08, SI
+	JGE     rowWhole
+
+rowRest:
+	ADDQ       $0x08, SI
+	JEQ        rowEnd
+	LEAQ       firstLanes<>+32(SB), R8
+	SHLQ       $0x02, SI
+	SUBQ       SI, R8
+	VMOVDQU    (R8), Y5
+	VMASKMOVPS (CX)(DI*1), Y5, Y6
+	VMOVUPS    cff800000<>+0(SB), Y7
+	VBLENDVPS  Y5, Y6, Y7, Y6
+	VMAXPS     Y0, Y6, Y0
+	VCMPPS     $0x03, Y6, Y6, Y5
+	VORPS      Y5, Y4, Y4
+
+rowEnd:
+	VMAXPS     Y1, Y0, Y0
+	VMAXPS     Y3, Y2, Y2
+	VMAXPS     Y2, Y0, Y0
+	VORPS      Y4, Y0, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y1
+	VMAXPS     Y1, Y0, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	VPERMILPS  $0x4e, Y0, Y1
+	VMAXPS     Y1, Y0, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	VPERMILPS  $0xb1, Y0, Y1
+	VMAXPS     Y1, Y0, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	VMOVSS     X0, (AX)
+	ADDQ       DX, CX
+	ADDQ       $0x04, AX
+	DECQ       BX
+	JNE        each
+	VZEROUPPER
+	RET
 
 // func maxRowsAVX2(acc *float32, x *float32, n int, ld int, rows int)
 // Requires: AVX
@@ -358,34 +526,27 @@ TEXT ·minRowAVX2(SB), NOSPLIT, $0-24
 	VMOVUPS c7f800000<>+0(SB), Y1
 	VMOVUPS c7f800000<>+0(SB), Y2
 	VMOVUPS c7f800000<>+0(SB), Y3
+	VXORPS  Y4, Y4, Y4
 	XORQ    DX, DX
 	SUBQ    $0x00000020, CX
 	JLT     few
 
 four:
-	VMOVUPS   (AX)(DX*1), Y4
-	VMINPS    Y4, Y0, Y4
-	VCMPPS    $0x03, Y0, Y0, Y5
-	VBLENDVPS Y5, Y0, Y4, Y0
-	VMOVUPS   Y0, Y0
-	VMOVUPS   32(AX)(DX*1), Y4
-	VMINPS    Y4, Y1, Y4
-	VCMPPS    $0x03, Y1, Y1, Y5
-	VBLENDVPS Y5, Y1, Y4, Y1
-	VMOVUPS   Y1, Y1
-	VMOVUPS   64(AX)(DX*1), Y4
-	VMINPS    Y4, Y2, Y4
-	VCMPPS    $0x03, Y2, Y2, Y5
-	VBLENDVPS Y5, Y2, Y4, Y2
-	VMOVUPS   Y2, Y2
-	VMOVUPS   96(AX)(DX*1), Y4
-	VMINPS    Y4, Y3, Y4
-	VCMPPS    $0x03, Y3, Y3, Y5
-	VBLENDVPS Y5, Y3, Y4, Y3
-	VMOVUPS   Y3, Y3
-	ADDQ      $0x00000080, DX
-	SUBQ      $0x00000020, CX
-	JGE       four
+	VMOVUPS (AX)(DX*1), Y5
+	VMINPS  Y0, Y5, Y0
+	VMOVUPS 32(AX)(DX*1), Y6
+	VMINPS  Y1, Y6, Y1
+	VCMPPS  $0x03, Y6, Y5, Y5
+	VORPS   Y5, Y4, Y4
+	VMOVUPS 64(AX)(DX*1), Y5
+	VMINPS  Y2, Y5, Y2
+	VMOVUPS 96(AX)(DX*1), Y6
+	VMINPS  Y3, Y6, Y3
+	VCMPPS  $0x03, Y6, Y5, Y5
+	VORPS   Y5, Y4, Y4
+	ADDQ    $0x00000080, DX
+	SUBQ    $0x00000020, CX
+	JGE     four
 
 few:
 	ADDQ $0x00000020, CX
@@ -393,14 +554,13 @@ few:
 	JLT  rowRest
 
 rowWhole:
-	VMOVUPS   (AX)(DX*1), Y4
-	VMINPS    Y4, Y0, Y4
-	VCMPPS    $0x03, Y0, Y0, Y5
-	VBLENDVPS Y5, Y0, Y4, Y0
-	VMOVUPS   Y0, Y0
-	ADDQ      $0x20, DX
-	SUBQ      $0x08, CX
-	JGE       rowWhole
+	VMOVUPS (AX)(DX*1), Y5
+	VMINPS  Y0, Y5, Y0
+	VCMPPS  $0x03, Y5, Y5, Y5
+	VORPS   Y5, Y4, Y4
+	ADDQ    $0x20, DX
+	SUBQ    $0x08, CX
+	JGE     rowWhole
 
 rowRest:
 	ADDQ       $0x08, CX
@@ -408,25 +568,19 @@ rowRest:
 	LEAQ       firstLanes<>+32(SB), BX
 	SHLQ       $0x02, CX
 	SUBQ       CX, BX
-	VMOVDQU    (BX), Y4
-	VMASKMOVPS (AX)(DX*1), Y4, Y5
-	VMOVUPS    c7f800000<>+0(SB), Y6
-	VBLENDVPS  Y4, Y5, Y6, Y5
-	VMINPS     Y5, Y0, Y4
-	VCMPPS     $0x03, Y0, Y0, Y5
-	VBLENDVPS  Y5, Y0, Y4, Y0
-	VMOVUPS    Y0, Y0
+	VMOVDQU    (BX), Y5
+	VMASKMOVPS (AX)(DX*1), Y5, Y6
+	VMOVUPS    c7f800000<>+0(SB), Y7
+	VBLENDVPS  Y5, Y6, Y7, Y6
+	VMINPS     Y0, Y6, Y0
+	VCMPPS     $0x03, Y6, Y6, Y5
+	VORPS      Y5, Y4, Y4
 
 rowEnd:
-	VMINPS     Y1, Y0, Y1
-	VCMPPS     $0x03, Y0, Y0, Y4
-	VBLENDVPS  Y4, Y0, Y1, Y0
-	VMINPS     Y3, Y2, Y1
-	VCMPPS     $0x03, Y2, Y2, Y3
-	VBLENDVPS  Y3, Y2, Y1, Y1
-	VMINPS     Y1, Y0, Y1
-	VCMPPS     $0x03, Y0, Y0, Y2
-	VBLENDVPS  Y2, Y0, Y1, Y0
+	VMINPS     Y1, Y0, Y0
+	VMINPS     Y3, Y2, Y2
+	VMINPS     Y2, Y0, Y0
+	VORPS      Y4, Y0, Y0
 	VPERM2F128 $0x01, Y0, Y0, Y1
 	VMINPS     Y1, Y0, Y1
 	VCMPPS     $0x03, Y0, Y0, Y2
@@ -461,6 +615,96 @@ DATA c7f800000<>+52(SB)/4, $0x7f800000
 DATA c7f800000<>+56(SB)/4, $0x7f800000
 DATA c7f800000<>+60(SB)/4, $0x7f800000
 GLOBL c7f800000<>(SB), RODATA|NOPTR, $64
+
+// func minEachAVX2(dst *float32, x *float32, n int, ld int, rows int)
+// Requires: AVX
+TEXT ·minEachAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ ld+24(FP), DX
+	MOVQ rows+32(FP), BX
+	SHLQ $0x02, DX
+
+each:
+	MOVQ    n+16(FP), SI
+	VMOVUPS c7f800000<>+0(SB), Y0
+	VMOVUPS c7f800000<>+0(SB), Y1
+	VMOVUPS c7f800000<>+0(SB), Y2
+	VMOVUPS c7f800000<>+0(SB), Y3
+	VXORPS  Y4, Y4, Y4
+	XORQ    DI, DI
+	SUBQ    $0x00000020, SI
+	JLT     few
+
+four:
+	VMOVUPS (CX)(DI*1), Y5
+	VMINPS  Y0, Y5, Y0
+	VMOVUPS 32(CX)(DI*1), Y6
+	VMINPS  Y1, Y6, Y1
+	VCMPPS  $0x03, Y6, Y5, Y5
+	VORPS   Y5, Y4, Y4
+	VMOVUPS 64(CX)(DI*1), Y5
+	VMINPS  Y2, Y5, Y2
+	VMOVUPS 96(CX)(DI*1), Y6
+	VMINPS  Y3, Y6, Y3
+	VCMPPS  $0x03, Y6, Y5, Y5
+	VORPS   Y5, Y4, Y4
+	ADDQ    $0x00000080, DI
+	SUBQ    $0x00000020, SI
+	JGE     four
+
+few:
+	ADDQ $0x00000020, SI
+	SUBQ $0x08, SI
+	JLT  rowRest
+
+rowWhole:
+	VMOVUPS (CX)(DI*1), Y5
+	VMINPS  Y0, Y5, Y0
+	VCMPPS  $0x03, Y5, Y5, Y5
+	VORPS   Y5, Y4, Y4
+	ADDQ    $0x20, DI
+	SUBQ    $0x08, SI
+	JGE     rowWhole
+
+rowRest:
+	ADDQ       $0x08, SI
+	JEQ        rowEnd
+	LEAQ       firstLanes<>+32(SB), R8
+	SHLQ       $0x02, SI
+	SUBQ       SI, R8
+	VMOVDQU    (R8), Y5
+	VMASKMOVPS (CX)(DI*1), Y5, Y6
+	VMOVUPS    c7f800000<>+0(SB), Y7
+	VBLENDVPS  Y5, Y6, Y7, Y6
+	VMINPS     Y0, Y6, Y0
+	VCMPPS     $0x03, Y6, Y6, Y5
+	VORPS      Y5, Y4, Y4
+
+rowEnd:
+	VMINPS     Y1, Y0, Y0
+	VMINPS     Y3, Y2, Y2
+	VMINPS     Y2, Y0, Y0
+	VORPS      Y4, Y0, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y1
+	VMINPS     Y1, Y0, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	VPERMILPS  $0x4e, Y0, Y1
+	VMINPS     Y1, Y0, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	VPERMILPS  $0xb1, Y0, Y1
+	VMINPS     Y1, Y0, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	VMOVSS     X0, (AX)
+	ADDQ       DX, CX
+	ADDQ       $0x04, AX
+	DECQ       BX
+	JNE        each
+	VZEROUPPER
+	RET
 
 // func minRowsAVX2(acc *float32, x *float32, n int, ld int, rows int)
 // Requires: AVX
@@ -595,17 +839,13 @@ TEXT ·prodRowAVX2(SB), NOSPLIT, $0-24
 
 four:
 	VMOVUPS (AX)(DX*1), Y4
-	VMULPS  Y4, Y0, Y0
-	VMOVUPS Y0, Y0
+	VMULPS  Y0, Y4, Y0
 	VMOVUPS 32(AX)(DX*1), Y4
-	VMULPS  Y4, Y1, Y1
-	VMOVUPS Y1, Y1
+	VMULPS  Y1, Y4, Y1
 	VMOVUPS 64(AX)(DX*1), Y4
-	VMULPS  Y4, Y2, Y2
-	VMOVUPS Y2, Y2
+	VMULPS  Y2, Y4, Y2
 	VMOVUPS 96(AX)(DX*1), Y4
-	VMULPS  Y4, Y3, Y3
-	VMOVUPS Y3, Y3
+	VMULPS  Y3, Y4, Y3
 	ADDQ    $0x00000080, DX
 	SUBQ    $0x00000020, CX
 	JGE     four
@@ -617,8 +857,7 @@ few:
 
 rowWhole:
 	VMOVUPS (AX)(DX*1), Y4
-	VMULPS  Y4, Y0, Y0
-	VMOVUPS Y0, Y0
+	VMULPS  Y0, Y4, Y0
 	ADDQ    $0x20, DX
 	SUBQ    $0x08, CX
 	JGE     rowWhole
@@ -633,13 +872,12 @@ rowRest:
 	VMASKMOVPS (AX)(DX*1), Y4, Y5
 	VMOVUPS    c3f800000<>+0(SB), Y6
 	VBLENDVPS  Y4, Y5, Y6, Y5
-	VMULPS     Y5, Y0, Y0
-	VMOVUPS    Y0, Y0
+	VMULPS     Y0, Y5, Y0
 
 rowEnd:
 	VMULPS       Y1, Y0, Y0
-	VMULPS       Y3, Y2, Y1
-	VMULPS       Y1, Y0, Y0
+	VMULPS       Y3, Y2, Y2
+	VMULPS       Y2, Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X1
 	VCVTPS2PD    X0, Y0
 	VCVTPS2PD    X1, Y1
@@ -765,56 +1003,6 @@ oneEnd:
 	JNE  one
 
 end:
-	VZEROUPPER
-	RET
-
-// func sumEachAVX2(dst *float32, x *float32, n int, rows int, by float32)
-// Requires: AVX
-TEXT ·sumEachAVX2(SB), NOSPLIT, $0-36
-	MOVQ         dst+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         rows+24(FP), DX
-	VBROADCASTSS by+32(FP), Y0
-	MOVQ         n+16(FP), BX
-	SHLQ         $0x02, BX
-
-each:
-	MOVQ   n+16(FP), SI
-	XORQ   DI, DI
-	VXORPS Y1, Y1, Y1
-	SUBQ   $0x08, SI
-	JLT    rowRest
-
-rowWhole:
-	VMOVUPS (CX)(DI*1), Y2
-	VADDPS  Y2, Y1, Y1
-	ADDQ    $0x20, DI
-	SUBQ    $0x08, SI
-	JGE     rowWhole
-
-rowRest:
-	ADDQ       $0x08, SI
-	JEQ        rowEnd
-	LEAQ       firstLanes<>+32(SB), R8
-	SHLQ       $0x02, SI
-	SUBQ       SI, R8
-	VMOVDQU    (R8), Y2
-	VMASKMOVPS (CX)(DI*1), Y2, Y2
-	VADDPS     Y2, Y1, Y1
-
-rowEnd:
-	VEXTRACTF128 $0x01, Y1, X2
-	VADDPS       X2, X1, X2
-	VPERMILPS    $0x0e, X2, X1
-	VADDPS       X1, X2, X2
-	VPERMILPS    $0x01, X2, X1
-	VADDSS       X1, X2, X2
-	VMULSS       X0, X2, X2
-	VMOVSS       X2, (AX)
-	ADDQ         BX, CX
-	ADDQ         $0x04, AX
-	DECQ         DX
-	JNE          each
 	VZEROUPPER
 	RET
 
@@ -1728,6 +1916,81 @@ rowEnd:
 	VZEROUPPER
 	RET
 
+// func sumEachAVX512(dst *float32, x *float32, n int, ld int, rows int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·sumEachAVX512(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ ld+24(FP), DX
+	MOVQ rows+32(FP), BX
+	SHLQ $0x02, DX
+
+each:
+	MOVQ    n+16(FP), SI
+	VBROADCASTSS c00000000<>+0(SB), Z0
+	VBROADCASTSS c00000000<>+0(SB), Z1
+	VBROADCASTSS c00000000<>+0(SB), Z2
+	VBROADCASTSS c00000000<>+0(SB), Z3
+	XORQ    DI, DI
+	SUBQ    $0x00000040, SI
+	JLT     few
+
+four:
+	VMOVUPS (CX)(DI*1), Z4
+	VADDPS  Z0, Z4, Z0
+	VMOVUPS 64(CX)(DI*1), Z4
+	VADDPS  Z1, Z4, Z1
+	VMOVUPS 128(CX)(DI*1), Z4
+	VADDPS  Z2, Z4, Z2
+	VMOVUPS 192(CX)(DI*1), Z4
+	VADDPS  Z3, Z4, Z3
+	ADDQ    $0x00000100, DI
+	SUBQ    $0x00000040, SI
+	JGE     four
+
+few:
+	ADDQ $0x00000040, SI
+	SUBQ $0x10, SI
+	JLT  rowRest
+
+rowWhole:
+	VMOVUPS (CX)(DI*1), Z4
+	VADDPS  Z0, Z4, Z0
+	ADDQ    $0x40, DI
+	SUBQ    $0x10, SI
+	JGE     rowWhole
+
+rowRest:
+	ADDQ    $0x10, SI
+	JEQ     rowEnd
+	MOVQ    $+1, R8
+	SHLXQ   SI, R8, R8
+	DECQ    R8
+	KMOVW   R8, K1
+	VBROADCASTSS c00000000<>+0(SB), Z4
+	VMOVUPS (CX)(DI*1), K1, Z4
+	VADDPS  Z0, Z4, Z0
+
+rowEnd:
+	VADDPS        Z1, Z0, Z0
+	VADDPS        Z3, Z2, Z2
+	VADDPS        Z2, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VADDPS        X0, X1, X0
+	VPERMILPS     $0x0e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x01, X0, X1
+	VADDSS        X1, X0, X0
+	VMOVSS        X0, (AX)
+	ADDQ          DX, CX
+	ADDQ          $0x04, AX
+	DECQ          BX
+	JNE           each
+	VZEROUPPER
+	RET
+
 // func sumRowsAVX512(acc *float32, x *float32, n int, ld int, rows int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·sumRowsAVX512(SB), NOSPLIT, $0-40
@@ -1835,34 +2098,27 @@ TEXT ·maxRowAVX512(SB), NOSPLIT, $0-24
 	VBROADCASTSS cff800000<>+0(SB), Z1
 	VBROADCASTSS cff800000<>+0(SB), Z2
 	VBROADCASTSS cff800000<>+0(SB), Z3
+	KXORW   K1, K1, K1
 	XORQ    DX, DX
 	SUBQ    $0x00000040, CX
 	JLT     few
 
 four:
-	VMOVUPS   (AX)(DX*1), Z4
-	VMAXPS    Z4, Z0, Z4
-	VCMPPS    $0x03, Z0, Z0, K1
-	VBLENDMPS Z0, Z4, K1, Z5
-	VMOVUPS   Z5, Z0
-	VMOVUPS   64(AX)(DX*1), Z4
-	VMAXPS    Z4, Z1, Z4
-	VCMPPS    $0x03, Z1, Z1, K1
-	VBLENDMPS Z1, Z4, K1, Z6
-	VMOVUPS   Z6, Z1
-	VMOVUPS   128(AX)(DX*1), Z4
-	VMAXPS    Z4, Z2, Z4
-	VCMPPS    $0x03, Z2, Z2, K1
-	VBLENDMPS Z2, Z4, K1, Z7
-	VMOVUPS   Z7, Z2
-	VMOVUPS   192(AX)(DX*1), Z4
-	VMAXPS    Z4, Z3, Z4
-	VCMPPS    $0x03, Z3, Z3, K1
-	VBLENDMPS Z3, Z4, K1, Z8
-	VMOVUPS   Z8, Z3
-	ADDQ      $0x00000100, DX
-	SUBQ      $0x00000040, CX
-	JGE       four
+	VMOVUPS (AX)(DX*1), Z4
+	VMAXPS  Z0, Z4, Z0
+	VMOVUPS 64(AX)(DX*1), Z5
+	VMAXPS  Z1, Z5, Z1
+	VCMPPS  $0x03, Z5, Z4, K2
+	KORW    K2, K1, K1
+	VMOVUPS 128(AX)(DX*1), Z4
+	VMAXPS  Z2, Z4, Z2
+	VMOVUPS 192(AX)(DX*1), Z5
+	VMAXPS  Z3, Z5, Z3
+	VCMPPS  $0x03, Z5, Z4, K2
+	KORW    K2, K1, K1
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x00000040, CX
+	JGE     four
 
 few:
 	ADDQ $0x00000040, CX
@@ -1870,43 +2126,36 @@ few:
 	JLT  rowRest
 
 rowWhole:
-	VMOVUPS   (AX)(DX*1), Z4
-	VMAXPS    Z4, Z0, Z4
-	VCMPPS    $0x03, Z0, Z0, K1
-	VBLENDMPS Z0, Z4, K1, Z9
-	VMOVUPS   Z9, Z0
-	ADDQ      $0x40, DX
-	SUBQ      $0x10, CX
-	JGE       rowWhole
+	VMOVUPS (AX)(DX*1), Z4
+	VMAXPS  Z0, Z4, Z0
+	VCMPPS  $0x03, Z4, Z4, K2
+	KORW    K2, K1, K1
+	ADDQ    $0x40, DX
+	SUBQ    $0x10, CX
+	JGE     rowWhole
 
 rowRest:
-	ADDQ      $0x10, CX
-	JEQ       rowEnd
-	MOVQ      $+1, BX
-	SHLXQ     CX, BX, BX
-	DECQ      BX
-	KMOVW     BX, K1
+	ADDQ    $0x10, CX
+	JEQ     rowEnd
+	MOVQ    $+1, BX
+	SHLXQ   CX, BX, BX
+	DECQ    BX
+	KMOVW   BX, K2
 	VBROADCASTSS cff800000<>+0(SB), Z4
-	VMOVUPS   (AX)(DX*1), K1, Z4
-	VMAXPS    Z4, Z0, Z4
-	VCMPPS    $0x03, Z0, Z0, K1
-	VBLENDMPS Z0, Z4, K1, Z10
-	VMOVUPS   Z10, Z0
+	VMOVUPS (AX)(DX*1), K2, Z4
+	VMAXPS  Z0, Z4, Z0
+	VCMPPS  $0x03, Z4, Z4, K2
+	KORW    K2, K1, K1
 
 rowEnd:
-	VMAXPS        Z1, Z0, Z1
-	VCMPPS        $0x03, Z0, Z0, K1
-	VBLENDMPS     Z0, Z1, K1, Z11
-	VMAXPS        Z3, Z2, Z0
-	VCMPPS        $0x03, Z2, Z2, K1
-	VBLENDMPS     Z2, Z0, K1, Z12
-	VMAXPS        Z12, Z11, Z0
-	VCMPPS        $0x03, Z11, Z11, K1
-	VBLENDMPS     Z11, Z0, K1, Z13
-	VEXTRACTF64X4 $0x01, Z13, Y0
-	VMAXPS        Y0, Y13, Y0
-	VCMPPS        $0x03, Y13, Y13, Y1
-	VBLENDVPS     Y1, Y13, Y0, Y0
+	VMAXPS        Z1, Z0, Z0
+	VMAXPS        Z3, Z2, Z2
+	VMAXPS        Z2, Z0, Z0
+	VBROADCASTSS  c7fc00000<>+0(SB), K1, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VMAXPS        Y1, Y0, Y1
+	VCMPPS        $0x03, Y0, Y0, Y2
+	VBLENDVPS     Y2, Y0, Y1, Y0
 	VPERM2F128    $0x01, Y0, Y0, Y1
 	VMAXPS        Y1, Y0, Y1
 	VCMPPS        $0x03, Y0, Y0, Y2
@@ -1921,6 +2170,117 @@ rowEnd:
 	VBLENDVPS     Y2, Y0, Y1, Y0
 	VCVTSS2SD     X0, X0, X0
 	VMOVSD        X0, ret+16(FP)
+	VZEROUPPER
+	RET
+
+DATA c7fc00000<>+0(SB)/4, $0x7fc00000
+DATA c7fc00000<>+4(SB)/4, $0x7fc00000
+DATA c7fc00000<>+8(SB)/4, $0x7fc00000
+DATA c7fc00000<>+12(SB)/4, $0x7fc00000
+DATA c7fc00000<>+16(SB)/4, $0x7fc00000
+DATA c7fc00000<>+20(SB)/4, $0x7fc00000
+DATA c7fc00000<>+24(SB)/4, $0x7fc00000
+DATA c7fc00000<>+28(SB)/4, $0x7fc00000
+DATA c7fc00000<>+32(SB)/4, $0x7fc00000
+DATA c7fc00000<>+36(SB)/4, $0x7fc00000
+DATA c7fc00000<>+40(SB)/4, $0x7fc00000
+DATA c7fc00000<>+44(SB)/4, $0x7fc00000
+DATA c7fc00000<>+48(SB)/4, $0x7fc00000
+DATA c7fc00000<>+52(SB)/4, $0x7fc00000
+DATA c7fc00000<>+56(SB)/4, $0x7fc00000
+DATA c7fc00000<>+60(SB)/4, $0x7fc00000
+GLOBL c7fc00000<>(SB), RODATA|NOPTR, $64
+
+// func maxEachAVX512(dst *float32, x *float32, n int, ld int, rows int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·maxEachAVX512(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ ld+24(FP), DX
+	MOVQ rows+32(FP), BX
+	SHLQ $0x02, DX
+
+each:
+	MOVQ    n+16(FP), SI
+	VBROADCASTSS cff800000<>+0(SB), Z0
+	VBROADCASTSS cff800000<>+0(SB), Z1
+	VBROADCASTSS cff800000<>+0(SB), Z2
+	VBROADCASTSS cff800000<>+0(SB), Z3
+	KXORW   K1, K1, K1
+	XORQ    DI, DI
+	SUBQ    $0x00000040, SI
+	JLT     few
+
+four:
+	VMOVUPS (CX)(DI*1), Z4
+	VMAXPS  Z0, Z4, Z0
+	VMOVUPS 64(CX)(DI*1), Z5
+	VMAXPS  Z1, Z5, Z1
+	VCMPPS  $0x03, Z5, Z4, K2
+	KORW    K2, K1, K1
+	VMOVUPS 128(CX)(DI*1), Z4
+	VMAXPS  Z2, Z4, Z2
+	VMOVUPS 192(CX)(DI*1), Z5
+	VMAXPS  Z3, Z5, Z3
+	VCMPPS  $0x03, Z5, Z4, K2
+	KORW    K2, K1, K1
+	ADDQ    $0x00000100, DI
+	SUBQ    $0x00000040, SI
+	JGE     four
+
+few:
+	ADDQ $0x00000040, SI
+	SUBQ $0x10, SI
+	JLT  rowRest
+
+rowWhole:
+	VMOVUPS (CX)(DI*1), Z4
+	VMAXPS  Z0, Z4, Z0
+	VCMPPS  $0x03, Z4, Z4, K2
+	KORW    K2, K1, K1
+	ADDQ    $0x40, DI
+	SUBQ    $0x10, SI
+	JGE     rowWhole
+
+rowRest:
+	ADDQ    $0x10, SI
+	JEQ     rowEnd
+	MOVQ    $+1, R8
+	SHLXQ   SI, R8, R8
+	DECQ    R8
+	KMOVW   R8, K2
+	VBROADCASTSS cff800000<>+0(SB), Z4
+	VMOVUPS (CX)(DI*1), K2, Z4
+	VMAXPS  Z0, Z4, Z0
+	VCMPPS  $0x03, Z4, Z4, K2
+	KORW    K2, K1, K1
+
+rowEnd:
+	VMAXPS        Z1, Z0, Z0
+	VMAXPS        Z3, Z2, Z2
+	VMAXPS        Z2, Z0, Z0
+	VBROADCASTSS  c7fc00000<>+0(SB), K1, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VMAXPS        Y1, Y0, Y1
+	VCMPPS        $0x03, Y0, Y0, Y2
+	VBLENDVPS     Y2, Y0, Y1, Y0
+	VPERM2F128    $0x01, Y0, Y0, Y1
+	VMAXPS        Y1, Y0, Y1
+	VCMPPS        $0x03, Y0, Y0, Y2
+	VBLENDVPS     Y2, Y0, Y1, Y0
+	VPERMILPS     $0x4e, Y0, Y1
+	VMAXPS        Y1, Y0, Y1
+	VCMPPS        $0x03, Y0, Y0, Y2
+	VBLENDVPS     Y2, Y0, Y1, Y0
+	VPERMILPS     $0xb1, Y0, Y1
+	VMAXPS        Y1, Y0, Y1
+	VCMPPS        $0x03, Y0, Y0, Y2
+	VBLENDVPS     Y2, Y0, Y1, Y0
+	VMOVSS        X0, (AX)
+	ADDQ          DX, CX
+	ADDQ          $0x04, AX
+	DECQ          BX
+	JNE           each
 	VZEROUPPER
 	RET
 
@@ -2051,34 +2411,27 @@ TEXT ·minRowAVX512(SB), NOSPLIT, $0-24
 	VBROADCASTSS c7f800000<>+0(SB), Z1
 	VBROADCASTSS c7f800000<>+0(SB), Z2
 	VBROADCASTSS c7f800000<>+0(SB), Z3
+	KXORW   K1, K1, K1
 	XORQ    DX, DX
 	SUBQ    $0x00000040, CX
 	JLT     few
 
 four:
-	VMOVUPS   (AX)(DX*1), Z4
-	VMINPS    Z4, Z0, Z4
-	VCMPPS    $0x03, Z0, Z0, K1
-	VBLENDMPS Z0, Z4, K1, Z5
-	VMOVUPS   Z5, Z0
-	VMOVUPS   64(AX)(DX*1), Z4
-	VMINPS    Z4, Z1, Z4
-	VCMPPS    $0x03, Z1, Z1, K1
-	VBLENDMPS Z1, Z4, K1, Z6
-	VMOVUPS   Z6, Z1
-	VMOVUPS   128(AX)(DX*1), Z4
-	VMINPS    Z4, Z2, Z4
-	VCMPPS    $0x03, Z2, Z2, K1
-	VBLENDMPS Z2, Z4, K1, Z7
-	VMOVUPS   Z7, Z2
-	VMOVUPS   192(AX)(DX*1), Z4
-	VMINPS    Z4, Z3, Z4
-	VCMPPS    $0x03, Z3, Z3, K1
-	VBLENDMPS Z3, Z4, K1, Z8
-	VMOVUPS   Z8, Z3
-	ADDQ      $0x00000100, DX
-	SUBQ      $0x00000040, CX
-	JGE       four
+	VMOVUPS (AX)(DX*1), Z4
+	VMINPS  Z0, Z4, Z0
+	VMOVUPS 64(AX)(DX*1), Z5
+	VMINPS  Z1, Z5, Z1
+	VCMPPS  $0x03, Z5, Z4, K2
+	KORW    K2, K1, K1
+	VMOVUPS 128(AX)(DX*1), Z4
+	VMINPS  Z2, Z4, Z2
+	VMOVUPS 192(AX)(DX*1), Z5
+	VMINPS  Z3, Z5, Z3
+	VCMPPS  $0x03, Z5, Z4, K2
+	KORW    K2, K1, K1
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x00000040, CX
+	JGE     four
 
 few:
 	ADDQ $0x00000040, CX
@@ -2086,43 +2439,36 @@ few:
 	JLT  rowRest
 
 rowWhole:
-	VMOVUPS   (AX)(DX*1), Z4
-	VMINPS    Z4, Z0, Z4
-	VCMPPS    $0x03, Z0, Z0, K1
-	VBLENDMPS Z0, Z4, K1, Z9
-	VMOVUPS   Z9, Z0
-	ADDQ      $0x40, DX
-	SUBQ      $0x10, CX
-	JGE       rowWhole
+	VMOVUPS (AX)(DX*1), Z4
+	VMINPS  Z0, Z4, Z0
+	VCMPPS  $0x03, Z4, Z4, K2
+	KORW    K2, K1, K1
+	ADDQ    $0x40, DX
+	SUBQ    $0x10, CX
+	JGE     rowWhole
 
 rowRest:
-	ADDQ      $0x10, CX
-	JEQ       rowEnd
-	MOVQ      $+1, BX
-	SHLXQ     CX, BX, BX
-	DECQ      BX
-	KMOVW     BX, K1
+	ADDQ    $0x10, CX
+	JEQ     rowEnd
+	MOVQ    $+1, BX
+	SHLXQ   CX, BX, BX
+	DECQ    BX
+	KMOVW   BX, K2
 	VBROADCASTSS c7f800000<>+0(SB), Z4
-	VMOVUPS   (AX)(DX*1), K1, Z4
-	VMINPS    Z4, Z0, Z4
-	VCMPPS    $0x03, Z0, Z0, K1
-	VBLENDMPS Z0, Z4, K1, Z10
-	VMOVUPS   Z10, Z0
+	VMOVUPS (AX)(DX*1), K2, Z4
+	VMINPS  Z0, Z4, Z0
+	VCMPPS  $0x03, Z4, Z4, K2
+	KORW    K2, K1, K1
 
 rowEnd:
-	VMINPS        Z1, Z0, Z1
-	VCMPPS        $0x03, Z0, Z0, K1
-	VBLENDMPS     Z0, Z1, K1, Z11
-	VMINPS        Z3, Z2, Z0
-	VCMPPS        $0x03, Z2, Z2, K1
-	VBLENDMPS     Z2, Z0, K1, Z12
-	VMINPS        Z12, Z11, Z0
-	VCMPPS        $0x03, Z11, Z11, K1
-	VBLENDMPS     Z11, Z0, K1, Z13
-	VEXTRACTF64X4 $0x01, Z13, Y0
-	VMINPS        Y0, Y13, Y0
-	VCMPPS        $0x03, Y13, Y13, Y1
-	VBLENDVPS     Y1, Y13, Y0, Y0
+	VMINPS        Z1, Z0, Z0
+	VMINPS        Z3, Z2, Z2
+	VMINPS        Z2, Z0, Z0
+	VBROADCASTSS  c7fc00000<>+0(SB), K1, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VMINPS        Y1, Y0, Y1
+	VCMPPS        $0x03, Y0, Y0, Y2
+	VBLENDVPS     Y2, Y0, Y1, Y0
 	VPERM2F128    $0x01, Y0, Y0, Y1
 	VMINPS        Y1, Y0, Y1
 	VCMPPS        $0x03, Y0, Y0, Y2
@@ -2137,6 +2483,99 @@ rowEnd:
 	VBLENDVPS     Y2, Y0, Y1, Y0
 	VCVTSS2SD     X0, X0, X0
 	VMOVSD        X0, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func minEachAVX512(dst *float32, x *float32, n int, ld int, rows int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·minEachAVX512(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ ld+24(FP), DX
+	MOVQ rows+32(FP), BX
+	SHLQ $0x02, DX
+
+each:
+	MOVQ    n+16(FP), SI
+	VBROADCASTSS c7f800000<>+0(SB), Z0
+	VBROADCASTSS c7f800000<>+0(SB), Z1
+	VBROADCASTSS c7f800000<>+0(SB), Z2
+	VBROADCASTSS c7f800000<>+0(SB), Z3
+	KXORW   K1, K1, K1
+	XORQ    DI, DI
+	SUBQ    $0x00000040, SI
+	JLT     few
+
+four:
+	VMOVUPS (CX)(DI*1), Z4
+	VMINPS  Z0, Z4, Z0
+	VMOVUPS 64(CX)(DI*1), Z5
+	VMINPS  Z1, Z5, Z1
+	VCMPPS  $0x03, Z5, Z4, K2
+	KORW    K2, K1, K1
+	VMOVUPS 128(CX)(DI*1), Z4
+	VMINPS  Z2, Z4, Z2
+	VMOVUPS 192(CX)(DI*1), Z5
+	VMINPS  Z3, Z5, Z3
+	VCMPPS  $0x03, Z5, Z4, K2
+	KORW    K2, K1, K1
+	ADDQ    $0x00000100, DI
+	SUBQ    $0x00000040, SI
+	JGE     four
+
+few:
+	ADDQ $0x00000040, SI
+	SUBQ $0x10, SI
+	JLT  rowRest
+
+rowWhole:
+	VMOVUPS (CX)(DI*1), Z4
+	VMINPS  Z0, Z4, Z0
+	VCMPPS  $0x03, Z4, Z4, K2
+	KORW    K2, K1, K1
+	ADDQ    $0x40, DI
+	SUBQ    $0x10, SI
+	JGE     rowWhole
+
+rowRest:
+	ADDQ    $0x10, SI
+	JEQ     rowEnd
+	MOVQ    $+1, R8
+	SHLXQ   SI, R8, R8
+	DECQ    R8
+	KMOVW   R8, K2
+	VBROADCASTSS c7f800000<>+0(SB), Z4
+	VMOVUPS (CX)(DI*1), K2, Z4
+	VMINPS  Z0, Z4, Z0
+	VCMPPS  $0x03, Z4, Z4, K2
+	KORW    K2, K1, K1
+
+rowEnd:
+	VMINPS        Z1, Z0, Z0
+	VMINPS        Z3, Z2, Z2
+	VMINPS        Z2, Z0, Z0
+	VBROADCASTSS  c7fc00000<>+0(SB), K1, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VMINPS        Y1, Y0, Y1
+	VCMPPS        $0x03, Y0, Y0, Y2
+	VBLENDVPS     Y2, Y0, Y1, Y0
+	VPERM2F128    $0x01, Y0, Y0, Y1
+	VMINPS        Y1, Y0, Y1
+	VCMPPS        $0x03, Y0, Y0, Y2
+	VBLENDVPS     Y2, Y0, Y1, Y0
+	VPERMILPS     $0x4e, Y0, Y1
+	VMINPS        Y1, Y0, Y1
+	VCMPPS        $0x03, Y0, Y0, Y2
+	VBLENDVPS     Y2, Y0, Y1, Y0
+	VPERMILPS     $0xb1, Y0, Y1
+	VMINPS        Y1, Y0, Y1
+	VCMPPS        $0x03, Y0, Y0, Y2
+	VBLENDVPS     Y2, Y0, Y1, Y0
+	VMOVSS        X0, (AX)
+	ADDQ          DX, CX
+	ADDQ          $0x04, AX
+	DECQ          BX
+	JNE           each
 	VZEROUPPER
 	RET
 
@@ -2273,17 +2712,13 @@ TEXT ·prodRowAVX512(SB), NOSPLIT, $0-24
 
 four:
 	VMOVUPS (AX)(DX*1), Z4
-	VMULPS  Z4, Z0, Z0
-	VMOVUPS Z0, Z0
+	VMULPS  Z0, Z4, Z0
 	VMOVUPS 64(AX)(DX*1), Z4
-	VMULPS  Z4, Z1, Z1
-	VMOVUPS Z1, Z1
+	VMULPS  Z1, Z4, Z1
 	VMOVUPS 128(AX)(DX*1), Z4
-	VMULPS  Z4, Z2, Z2
-	VMOVUPS Z2, Z2
+	VMULPS  Z2, Z4, Z2
 	VMOVUPS 192(AX)(DX*1), Z4
-	VMULPS  Z4, Z3, Z3
-	VMOVUPS Z3, Z3
+	VMULPS  Z3, Z4, Z3
 	ADDQ    $0x00000100, DX
 	SUBQ    $0x00000040, CX
 	JGE     four
@@ -2295,8 +2730,7 @@ few:
 
 rowWhole:
 	VMOVUPS (AX)(DX*1), Z4
-	VMULPS  Z4, Z0, Z0
-	VMOVUPS Z0, Z0
+	VMULPS  Z0, Z4, Z0
 	ADDQ    $0x40, DX
 	SUBQ    $0x10, CX
 	JGE     rowWhole
@@ -2310,13 +2744,12 @@ rowRest:
 	KMOVW   BX, K1
 	VBROADCASTSS c3f800000<>+0(SB), Z4
 	VMOVUPS (AX)(DX*1), K1, Z4
-	VMULPS  Z4, Z0, Z0
-	VMOVUPS Z0, Z0
+	VMULPS  Z0, Z4, Z0
 
 rowEnd:
 	VMULPS        Z1, Z0, Z0
-	VMULPS        Z3, Z2, Z1
-	VMULPS        Z1, Z0, Z0
+	VMULPS        Z3, Z2, Z2
+	VMULPS        Z2, Z0, Z0
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VCVTPS2PD     Y0, Z0
 	VCVTPS2PD     Y1, Z1
@@ -2426,58 +2859,6 @@ oneEnd:
 	JNE  one
 
 end:
-	VZEROUPPER
-	RET
-
-// func sumEachAVX512(dst *float32, x *float32, n int, rows int, by float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·sumEachAVX512(SB), NOSPLIT, $0-36
-	MOVQ         dst+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         rows+24(FP), DX
-	VBROADCASTSS by+32(FP), Z0
-	MOVQ         n+16(FP), BX
-	SHLQ         $0x02, BX
-
-each:
-	MOVQ   n+16(FP), SI
-	XORQ   DI, DI
-	VPXORD Z1, Z1, Z1
-	SUBQ   $0x10, SI
-	JLT    rowRest
-
-rowWhole:
-	VMOVUPS (CX)(DI*1), Z2
-	VADDPS  Z2, Z1, Z1
-	ADDQ    $0x40, DI
-	SUBQ    $0x10, SI
-	JGE     rowWhole
-
-rowRest:
-	ADDQ      $0x10, SI
-	JEQ       rowEnd
-	MOVQ      $+1, R8
-	SHLXQ     SI, R8, R8
-	DECQ      R8
-	KMOVW     R8, K1
-	VMOVUPS.Z (CX)(DI*1), K1, Z2
-	VADDPS    Z2, Z1, Z1
-
-rowEnd:
-	VEXTRACTF64X4 $0x01, Z1, Y2
-	VADDPS        Y2, Y1, Y2
-	VEXTRACTF128  $0x01, Y2, X3
-	VADDPS        X3, X2, X3
-	VPERMILPS     $0x0e, X3, X2
-	VADDPS        X2, X3, X3
-	VPERMILPS     $0x01, X3, X2
-	VADDSS        X2, X3, X3
-	VMULSS        X0, X3, X3
-	VMOVSS        X3, (AX)
-	ADDQ          BX, CX
-	ADDQ          $0x04, AX
-	DECQ          DX
-	JNE           each
 	VZEROUPPER
 	RET
 

@@ -2,10 +2,11 @@ package kernels
 
 import (
 	"math"
+	"slices"
 	"testing"
 )
 
-// TestFolds reduces rows and columns of all sizes, with a NaN or an infinity at each place in turn.
+// TestFolds reduces one row, and many rows and columns, of all sizes, with a NaN or an infinity at each place in turn.
 func TestFolds(t *testing.T) {
 	r := rng(21)
 	nan, inf := math.NaN(), math.Inf(1)
@@ -41,9 +42,11 @@ func TestFolds(t *testing.T) {
 							}
 						}
 						ReduceFloats(p, op, F32(columns), F32(wide), []int{rows, width}, []int{0})
-						for _, v := range columns {
+						lines := make([]float32, width)
+						ReduceFloats(p, op, F32(lines), F32(slices.Repeat(y, width)), []int{width, rows}, []int{1})
+						for _, v := range append(columns, lines...) {
 							if !near(v, float64(float32(want)), 0, 1e-5) {
-								t.Fatalf("%v of %d rows of %d with %v in row %d is %v, want %v", op, rows, width, special, at, v, want)
+								t.Fatalf("%v of %d elements for %d results with %v at %d is %v, want %v", op, rows, width, special, at, v, want)
 							}
 						}
 					}

@@ -358,7 +358,7 @@ func (p *Pool) packPanels(g *GemmArgs, packed []float32, i0, matrices, q0, width
 	if g.K == 0 {
 		return
 	}
-	split(p, matrices*width, 1+(1<<14)/(g.K*p.isa.nr), panelPacking{p, *g, packed, i0, q0, width})
+	split(p, matrices*width, max(1+(1<<14)/(g.K*p.isa.nr), min(panelsTogether, matrices*width/len(p.workers))), panelPacking{p, *g, packed, i0, q0, width})
 }
 
 type panelPacking struct {
@@ -373,13 +373,23 @@ func (x *panelPacking) do(lo, hi, w int) {
 	way := s.packing(g.Precision)
 	kb, depth := way.kSplit(g.K), g.depth(way)
 	buf := x.p.scratch(w).floats(s.lanes*kb + way.buffer(s.nr, kb))
-	for t := lo; t < hi; t++ {
-		i, q := t/width, t%width
+	for t := lo; t < hi; {
+		i, q, j := t/width, t%width, (x.q0+t%width)*s.nr
+		together := 0
+		if way == plain && !g.TransB && !g.B.kind.IsPacked() {
+			together = min(panelsTogether, hi-t, width-q, (g.N-j)/s.nr)
+		}
 		base := x.packed[i*width*s.nr*depth:]
 		for k := 0; k < g.K; k += kb {
 			n := min(kb, g.K-k)
-			g.packB(s, way, base[(width*(k/kb)*way.depth(kb)+q*way.depth(n))*s.nr:], x.i0+i, (x.q0+q)*s.nr, k, n, buf)
+			dst := base[(width*(k/kb)*way.depth(kb)+q*way.depth(n))*s.nr:]
+			if together > 0 {
+				g.packTogether(s, dst, x.i0+i, j, k, n, together, buf)
+			} else {
+				g.packB(s, way, dst, x.i0+i, j, k, n, buf)
+			}
 		}
+		t += max(1, together)
 	}
 }
 
@@ -461,29 +471,35 @@ func gemmSkinny(p *Pool, g *GemmArgs) {
 	a := p.shared.floats(way.rows(g.M)*depth + spill)
 	g.packA(s, &p.shared, a, 0, 0, g.M)
 	panels := (g.N + s.nr - 1) / s.nr
-	split(p, panels, 1+(1<<16)/max(1, g.K*s.nr*g.M), skinnyPanels{p, g, a, depth})
+	together := g.skinnyTogether()
+	split(p, panels, max(1+(1<<16)/max(1, g.K*s.nr*g.M), min(together, panels/len(p.workers))), skinnyPanels{p, g, a, depth, together})
+}
+
+// skinnyTogether returns how many panels of B a task of gemmSkinny packs at a time, see packTogether. They fit the second-level cache.
+func (g *GemmArgs) skinnyTogether() int {
+	if g.TransB {
+		return 1
+	}
+	return 4
 }
 
 type skinnyPanels struct {
-	p     *Pool
-	g     *GemmArgs
-	a     []float32 // packed
-	depth int
+	p               *Pool
+	g               *GemmArgs
+	a               []float32 // packed
+	depth, together int
 }
 
 func (x *skinnyPanels) do(lo, hi, w int) {
 	s, sc, g, depth := x.p.isa, x.p.scratch(w), x.g, x.depth
-	way := s.packing(g.Precision)
-	kb := way.kSplit(g.K)
-	b := sc.floats(depth*s.nr + spill)
-	buf := sc.floats(s.lanes*kb + way.buffer(s.nr, kb))
-	for q := lo; q < hi; q++ {
-		j := q * s.nr
-		for k := 0; k < g.K; k += kb {
-			g.packB(s, way, b[k/kb*way.depth(kb)*s.nr:], 0, j, k, min(kb, g.K-k), buf)
-		}
-		used, need := sc.used, sc.need
-		g.tiles(s, sc, 0, 0, g.M, j, min(s.nr, g.N-j), x.a, b, 1, 0)
+	b := sc.floats(x.together*depth*s.nr + spill)
+	used, need := sc.used, sc.need
+	for q := lo; q < hi; q += x.together {
+		n, j := min(x.together, hi-q), q*s.nr
+		pack := panelPacking{p: x.p, g: *g, packed: b, q0: q, width: n}
+		pack.do(0, n, w)
+		sc.giveBack(used, need)
+		g.tiles(s, sc, 0, 0, g.M, j, min(n*s.nr, g.N-j), x.a, b, n, 0)
 		sc.giveBack(used, need)
 	}
 }

@@ -144,7 +144,7 @@ func TestGemm(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		r := rng(1)
 		mr, nr := p.isa.mr, p.isa.nr
-		sizes := []int{0, 1, 2, 3, 5, mr - 1, mr, mr + 1, nr - 1, nr, nr + 1, 2*nr + 3, 4*mr + 1, 100}
+		sizes := []int{0, 1, 2, 3, 5, mr - 1, mr, mr + 1, nr - 1, nr, nr + 1, 2*nr + 3, 5*nr + 1, 4*mr + 1, 100}
 		depths := []int{0, 1, 2, 4, 15, 16, 17, 64, 100, kBlock, kBlock + 1}
 		check := func(m, n, k, batch int) {
 			g := randomGemm(r, m, n, k, batch)

@@ -1,6 +1,10 @@
 package kernels
 
-import "github.com/rlx-go/rlx/core/dtype"
+import (
+	"unsafe"
+
+	"github.com/rlx-go/rlx/core/dtype"
+)
 
 // Layout of packed operands: k is divided into blocks of at most kBlock, all but the last of equal size. Within a block, A is a sequence
 // of panels of up to mr rows (rows floats per k), and B a sequence of panels of nr columns (nr floats per k, zeros past the last column).
@@ -94,3 +98,23 @@ func packColsTrans(s *isa, nr int, dst []float32, b Weights, ldb, cols, k int, b
 		}
 	}
 }
+
+// packTogether packs adjacent whole panels, as packB does one by one, if B is neither TransB nor of a packed type. A row of several panels
+// is several adjacent cache lines. Rows of one panel are single lines, usually in different pages, so the processor does not prefetch them.
+func (g *GemmArgs) packTogether(s *isa, dst []float32, i, j, k, n, panels int, buf []float32) {
+	const ahead = 8 // rows
+	at, wide := i*g.StrideB+k*g.LDB+j, panels*s.nr
+	for l := range n {
+		if s.prefetchRows != nil && g.B.f32 != nil && l+ahead < n {
+			s.prefetchRows(uintptr(unsafe.Pointer(&g.B.f32[at+ahead*g.LDB])), 64, wide/16)
+		}
+		row := g.B.row(s, at, wide, buf)
+		for q := range panels {
+			copy(dst[(q*n+l)*s.nr:][:s.nr], row[q*s.nr:])
+		}
+		at += g.LDB
+	}
+}
+
+// panelsTogether is the largest number of panels that packTogether packs at a time.
+const panelsTogether = 8

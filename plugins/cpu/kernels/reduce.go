@@ -66,11 +66,8 @@ func ReduceBools(p *Pool, all bool, dst, src []uint8, shape, axes []int) {
 // folder reduces elements of one type with accumulators of type A.
 type folder[A any] interface {
 	start() A
-	// run folds n contiguous elements from index at on into a, and returns the new accumulator.
-	run(a A, at, n, worker int) A
-	// each reduces rows [first, first+rows) of n contiguous elements and stores the results. It returns false, and does nothing, if there is
-	// no routine for that.
-	each(first, rows, n int) bool
+	// runs folds n contiguous elements from index at + i*ld on into acc[i], for each i.
+	runs(acc []A, at, n, ld, worker int)
 	// columns folds rows of elements into an accumulator for each column. The first row is at index at, the next ones stride apart.
 	columns(acc []A, at, rows, stride, worker int)
 	// merge folds the accumulators src into dst.
@@ -80,12 +77,14 @@ type folder[A any] interface {
 }
 
 // reducing iterates over the elements of an operand. Adjacent axes that are both kept, or both reduced, are merged, and axes of size 1
-// dropped. If the last axis is reduced, runs of contiguous elements become one result. If it is kept, threads go down strips of columns.
+// dropped. Threads share strips of results along the innermost axis that is kept. If the last axis is reduced, a strip is made from runs of
+// contiguous elements, one or several for each result. If it is kept, the elements of a strip are columns.
 type reducing[A any] struct {
 	f                                folder[A]
 	keep, keepStride, cut, cutStride [maxRank]int // sizes and strides of outer axes that are kept, and of axes that are reduced
 	kept, cuts                       int          // their numbers
 	outer, inner, count              int          // results are [outer, inner], each of count elements
+	ld, width                        int          // distance between the elements of inner results; results in a strip
 	runs                             bool         // the last axis is reduced
 
 	// If there are few results, the elements of each are divided into chunks. The chunks depend on the shape alone, so that sums have the
@@ -96,7 +95,7 @@ type reducing[A any] struct {
 }
 
 const (
-	reduceWidth = 1 << 10 // columns of a strip
+	reduceWidth = 1 << 10 // most results of a strip
 	reduceBlock = 1 << 12 // elements of a run that are widened and summed in f32
 	reduceLanes = 256     // accumulators of a run, in vectors
 	reduceRows  = 64      // rows that are summed in f32
@@ -108,7 +107,7 @@ func reduce[A any](p *Pool, g *reducing[A], f folder[A], shape, axes []int, dst,
 	if src < total {
 		panic("BUG: Reduce: src is short")
 	}
-	g.f, g.kept, g.cuts, g.inner, g.count, g.outer, g.runs = f, 0, 0, 1, 1, 1, false
+	g.f, g.kept, g.cuts, g.inner, g.count, g.outer, g.ld, g.width = f, 0, 0, 1, 1, 1, 0, reduceWidth
 	stride, last := total, -1 // last is 1 if the axis before is reduced, 0 if it is kept
 	for i, d := range shape {
 		if d == 1 {
@@ -136,9 +135,12 @@ func reduce[A any](p *Pool, g *reducing[A], f folder[A], shape, axes []int, dst,
 	if dst < g.outer {
 		panic("BUG: Reduce: dst is short")
 	}
-	if g.runs = last == 1; !g.runs && g.kept > 0 {
+	if g.runs = last == 1; g.runs { // few results, so that there are tasks for all threads
+		g.width = min(reduceWidth, 1+elementGrain/max(1, g.count))
+	}
+	if g.kept > 0 {
 		g.kept--
-		g.inner = g.keep[g.kept]
+		g.inner, g.ld = g.keep[g.kept], g.keepStride[g.kept]
 		if g.outer > 0 {
 			g.outer /= g.inner
 		}
@@ -146,9 +148,9 @@ func reduce[A any](p *Pool, g *reducing[A], f folder[A], shape, axes []int, dst,
 	if g.outer*g.inner == 0 {
 		return
 	}
-	strips := (g.inner + reduceWidth - 1) / reduceWidth
+	strips := ceilDiv(g.inner, g.width)
 	g.chunks, g.chunk = 1, g.count
-	if work := g.count * min(g.inner, reduceWidth); work > 2*elementGrain && g.outer*strips < reduceTasks {
+	if work := g.count * min(g.inner, g.width); work > 2*elementGrain && g.outer*strips < reduceTasks {
 		g.chunks = min((work+elementGrain-1)/elementGrain, (reduceTasks+g.outer*strips-1)/(g.outer*strips), g.count)
 		g.chunk = (g.count + g.chunks - 1) / g.chunks
 		g.chunks = (g.count + g.chunk - 1) / g.chunk
@@ -159,7 +161,7 @@ func reduce[A any](p *Pool, g *reducing[A], f folder[A], shape, axes []int, dst,
 	if g.acc == nil {
 		g.acc = make([][reduceWidth]A, p.Threads())
 	}
-	p.share(g.outer*strips*g.chunks, 1+elementGrain/max(1, g.chunk*min(g.inner, reduceWidth)), g)
+	p.share(g.outer*strips*g.chunks, 1+elementGrain/max(1, g.chunk*min(g.inner, g.width)), g)
 	if g.chunks > 1 {
 		for o := range g.outer {
 			part := g.partial[o*g.chunks*g.inner:]
@@ -181,16 +183,13 @@ func ReduceScratch(elements int) ScratchSize {
 }
 
 func (g *reducing[A]) do(lo, hi, worker int) {
-	if g.runs && g.chunks == 1 && g.cuts == 1 && g.kept <= 1 && (g.kept == 0 || g.keepStride[0] == g.count) && g.f.each(lo, hi-lo, g.count) {
-		return
-	}
 	acc := g.acc[worker][:]
-	strips := (g.inner + reduceWidth - 1) / reduceWidth
+	strips := ceilDiv(g.inner, g.width)
 	for t := lo; t < hi; t++ {
 		k, s, o := t%g.chunks, t/g.chunks%strips, t/g.chunks/strips
-		c := s * reduceWidth
-		n := min(reduceWidth, g.inner-c)
-		at, rest := c, o
+		c := s * g.width
+		n := min(g.width, g.inner-c)
+		at, rest := c*g.ld, o
 		for i := g.kept - 1; i >= 0; i-- {
 			at += rest % g.keep[i] * g.keepStride[i]
 			rest /= g.keep[i]
@@ -225,7 +224,7 @@ func (g *reducing[A]) fold(acc []A, at, lo, hi, worker int) {
 		n := min(g.cut[last]-first, hi-lo)
 		from += first * g.cutStride[last]
 		if g.runs {
-			acc[0] = g.f.run(acc[0], from, n, worker)
+			g.f.runs(acc, from, n, g.ld, worker)
 		} else {
 			g.f.columns(acc, from, n, g.cutStride[last], worker)
 		}

@@ -82,6 +82,9 @@ func TestReduce(t *testing.T) {
 		check(shape, r.Perm(len(shape))[:r.IntN(len(shape)+1)])
 	}
 	check([]int{3, 50, 4, 70}, []int{0, 2})
+	check([]int{3, 50, 4, 70}, []int{1, 3})
+	check([]int{16, 512, 96}, []int{0, 2})
+	check([]int{40, 4097}, []int{1})
 	check([]int{5000}, []int{0})
 	check([]int{3, 0, 4}, []int{1})
 	check([]int{2000, 100}, []int{0})

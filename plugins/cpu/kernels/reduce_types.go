@@ -78,18 +78,20 @@ func (g *singles) run(a float64, at, n, worker int) float64 {
 	return a
 }
 
-// each computes sums and means of short rows in one call. For these, a call per row takes about as long as the sum.
-func (g *singles) each(first, rows, n int) bool {
-	s, by := g.p.isa, float32(1)
-	if g.op == Mean {
-		by = float32(1 / float64(n))
+func (g *singles) runs(acc []float64, at, n, ld, worker int) {
+	s, sc := g.p.isa, g.p.scratch(worker)
+	if s.folds == nil || s.folds.each[g.op] == nil || g.src.f32 == nil || n > reduceBlock {
+		for i := range acc {
+			acc[i] = g.run(acc[i], at+i*ld, n, worker)
+		}
+		return
 	}
-	if s.folds == nil || g.op > Mean || g.src.f32 == nil || n > reduceWidth || n*rows == 0 {
-		return false
-	}
-	x, dst := g.src.f32[first*n:][:rows*n], g.dst.f32[first:][:rows]
-	s.folds.each(&dst[0], &x[0], n, rows, by)
-	return true
+	used, need := sc.used, sc.need
+	each, x := sc.floats(len(acc)), g.src.f32[at:]
+	_ = x[(len(acc)-1)*ld+n-1]
+	s.folds.each[g.op](&each[0], &x[0], n, ld, len(acc))
+	foldInto(g.op, acc, each)
+	sc.giveBack(used, need)
 }
 
 // across folds a block x: first into len(lanes) accumulators, by vectors, then these into one.
@@ -164,10 +166,14 @@ func (g *numeric[T]) finish(at int, acc []T, count int) {
 	}
 }
 
-func (g *numeric[T]) each(int, int, int) bool { return false }
+func (g *numeric[T]) runs(acc []T, at, n, ld, _ int) {
+	for i := range acc {
+		acc[i] = g.run(acc[i], at+i*ld, n)
+	}
+}
 
 // run keeps four accumulators, so that an addition does not wait for the previous one.
-func (g *numeric[T]) run(a T, at, n, _ int) T {
+func (g *numeric[T]) run(a T, at, n int) T {
 	x := g.src[at : at+n]
 	b, c, d := g.start(), g.start(), g.start()
 	switch g.op {
@@ -335,9 +341,13 @@ func (g *bools) merge(dst, src []uint8) {
 
 func (g *bools) finish(at int, acc []uint8, _ int) { copy(g.dst[at:], acc) }
 
-func (g *bools) each(int, int, int) bool { return false }
+func (g *bools) runs(acc []uint8, at, n, ld, _ int) {
+	for i := range acc {
+		acc[i] = g.run(acc[i], at+i*ld, n)
+	}
+}
 
-func (g *bools) run(a uint8, at, n, _ int) uint8 {
+func (g *bools) run(a uint8, at, n int) uint8 {
 	x := g.src[at : at+n]
 	if g.all {
 		return a & bit(bytes.IndexByte(x, 0) < 0)

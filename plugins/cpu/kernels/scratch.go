@@ -81,7 +81,7 @@ func (g *GemmArgs) ScratchSize(p *Pool, fixed bool) (r ScratchSize) {
 		return int64(blocks) * floats(rows*kb)
 	}
 	pack := floats(s.lanes*kb + way.buffer(s.nr, kb))
-	r.Worker = max(floats(way.rows(high)*depth+spill, way.buffer(s.mr, kb))+transposed(high)+end+pack, floats(depth*s.nr+spill)+end+pack, floats(g.K, gemvRun))
+	r.Worker = max(floats(way.rows(high)*depth+spill, way.buffer(s.mr, kb))+transposed(high)+end+pack, floats(g.skinnyTogether()*depth*s.nr+spill)+end+pack, floats(g.K, gemvRun))
 	own := ownSize + s.nr*(depth+g.K)
 	if g.Batch >= ownProducts*len(p.workers) && way != tiled {
 		r.Worker = max(r.Worker, floats(min(matrix, own), high*depth+spill)+max(pack, floats(way.buffer(s.mr, kb))+end))
@@ -138,9 +138,9 @@ func (g *ConvArgs) ScratchSize(p *Pool) ScratchSize {
 	return r.With(plain.ScratchSize(p, false))
 }
 
-// TopKScratch returns what TopK needs.
-func TopKScratch(p *Pool, k int) ScratchSize {
-	return ScratchSize{Other: 2 * int64(len(p.workers)) * sizeOf[ranked](k)}
+// TopKScratch returns what TopK needs for rows of up to n elements.
+func TopKScratch(p *Pool, n, k int) ScratchSize {
+	return ScratchSize{Worker: floats(n / topKBlock), Other: 2 * int64(len(p.workers)) * sizeOf[ranked](k)}
 }
 
 // ScratchSize returns what Attention needs for up to B batch elements, SQ queries and SK keys. It reads only the sizes, the mask and the

@@ -94,7 +94,7 @@ func TestTopKScratch(t *testing.T) {
 	src := randoms(rng(9), rows*n)
 	eachNewPool(t, func(t *testing.T, p *Pool) {
 		TopK(p, make([]float32, rows*k), make([]byte, 4*rows*k), dtype.I32, src, rows, n, k, FloatOrder[float32]())
-		fits(t, p, TopKScratch(p, k), "top_k")
+		fits(t, p, TopKScratch(p, n, k), "top_k")
 	})
 }
 

@@ -12,7 +12,8 @@ import (
 // the elements, and indices their positions in the row, as elements of type index (i32, i64, u32 or f32).
 //
 // One pass over a row keeps the k best so far in a heap whose root is the worst of them, so most elements of a long row are compared with
-// the root only. Threads share rows, or parts of long ones, whose results are then merged.
+// the root only. If there are far more than k blocks of f32, only those are searched whose largest element may be among the best. Threads
+// share rows, or parts of long ones, whose results are then merged.
 func TopK[T any](p *Pool, values []T, indices []byte, index dtype.DType, src []T, rows, n, k int, by Order[T]) {
 	if k < 1 || k > n || len(src) < rows*n || len(values) < rows*k || len(indices) < rows*k*index.Size() {
 		panic(fmt.Sprintf("BUG: top_k: the %d largest of %d in %d rows", k, n, rows))
@@ -41,8 +42,10 @@ func TopK[T any](p *Pool, values []T, indices []byte, index dtype.DType, src []T
 	p.share(rows, 1+elementGrain/n, t)
 }
 
-// Rows of at least topKAlone elements may be divided among threads.
-const topKAlone = 1 << 14
+const (
+	topKAlone = 1 << 14 // rows of at least so many elements may be divided among threads
+	topKBlock = 32      // elements of a block of f32
+)
 
 type topK[T any] struct {
 	p       *Pool
@@ -62,11 +65,11 @@ type topKPart[T any] struct {
 }
 
 func (t *topKPart[T]) do(lo, hi, worker int) {
-	keys := t.p.scratch(worker).blockOfKeys()
+	sc := t.p.scratch(worker)
 	for i := lo; i < hi; i++ {
 		from := min(t.n, i*t.size)
 		best := t.best[i*t.k:][:t.k]
-		heap := t.topK.best(best[:0:t.k], keys, t.src[t.row*t.n:][:min(t.n, from+t.size)], from)
+		heap := t.topK.best(best[:0:t.k], sc, t.src[t.row*t.n:][:min(t.n, from+t.size)], from)
 		for j := len(heap); j < t.k; j++ {
 			best[j] = ranked{0, t.n} // worse than any element
 		}
@@ -91,10 +94,10 @@ func (s *scratch) blockOfKeys() []uint64 {
 }
 
 func (t *topK[T]) do(lo, hi, worker int) {
-	s := t.p.scratch(worker)
-	s.ranked = sized(s.ranked, t.k)
+	sc := t.p.scratch(worker)
+	sc.ranked = sized(sc.ranked, t.k)
 	for row := lo; row < hi; row++ {
-		t.put(row, t.best(s.ranked[:0:t.k], s.blockOfKeys(), t.src[row*t.n:][:t.n], 0))
+		t.put(row, t.best(sc.ranked[:0:t.k], sc, t.src[row*t.n:][:t.n], 0))
 	}
 }
 
@@ -110,8 +113,29 @@ func (t *topK[T]) put(row int, heap []ranked) {
 	}
 }
 
-// best returns a heap of the k best elements of src[from:], with the worst of them at the root. keys is memory for the keys of a block.
-func (t *topK[T]) best(heap []ranked, keys []uint64, src []T, from int) []ranked {
+// best returns a heap of the k best elements of src[from:], with the worst of them at the root. heap is empty.
+func (t *topK[T]) best(heap []ranked, sc *scratch, src []T, from int) []ranked {
+	x, ok := any(src).([]float32)
+	blocks := (len(src) - from) / topKBlock
+	if !ok || t.p.isa.folds == nil || blocks <= 2*t.k {
+		return t.add(heap, sc, src, from)
+	}
+	used, need := sc.used, sc.need
+	tops := sc.floats(blocks) // NaN if a block has one
+	t.p.isa.folds.each[ReduceMax](&tops[0], &x[from], topKBlock, topKBlock, blocks)
+	floor := tops[t.add(heap, sc, any(tops).([]T), 0)[0].at] // k blocks have an element at least as large
+	for _, top := range tops {
+		if from += topKBlock; !(top < floor) {
+			heap = t.add(heap, sc, src[:from], from-topKBlock)
+		}
+	}
+	sc.giveBack(used, need)
+	return t.add(heap, sc, src, from)
+}
+
+// add adds the elements of src[from:] to a heap and removes all but the k best.
+func (t *topK[T]) add(heap []ranked, sc *scratch, src []T, from int) []ranked {
+	keys := sc.blockOfKeys()
 	for ; from < len(src); from += len(keys) {
 		block := src[from:min(len(src), from+len(keys))]
 		t.keys(keys[:len(block)], block)

@@ -22,12 +22,18 @@ func TestTopK(t *testing.T) {
 		defer p.Close()
 		for _, c := range []struct{ rows, n, k int }{
 			{1, 1, 1}, {3, 7, 7}, {5, 255, 4}, {5, 256, 256}, {5, 257, 33}, {2000, 33, 3}, {70, 1000, 10}, {2, 40000, 100}, {1, 16384, 200}, {1, 50001, 3}, {0, 9, 2},
+			{8, 1000, 3}, {8, 2077, 15}, {8, 65, 1}, {2, 40003, 7}, // longer than 2*k blocks
 		} {
 			src := make([]float32, c.rows*c.n)
 			for i := range src {
 				src[i] = float32(r.NormFloat64())
-				if c.n < 300 {
+				switch kind := i / c.n % 4; {
+				case c.n < 300, kind == 1 && r.IntN(c.n) < 40, kind == 2 && r.IntN(c.n) > 20:
 					src[i] = pool[r.IntN(len(pool))]
+				case kind == 3: // NaN in all blocks but a few, and few different numbers
+					if src[i] = float32(r.IntN(4)); r.IntN(20) == 0 {
+						src[i] = float32(math.NaN())
+					}
 				}
 			}
 			values, indices := make([]float32, c.rows*c.k), make([]byte, 4*c.rows*c.k)

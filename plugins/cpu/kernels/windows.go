@@ -159,7 +159,7 @@ func (g *windowLines) doEven(lo, hi, worker int) {
 			}
 		}
 		dst := g.dst[lo*made : (lo+n)*made]
-		s.folds.each(&dst[0], &sum[0], wide, len(dst), 1)
+		s.folds.each[Sum](&dst[0], &sum[0], wide, wide, len(dst))
 		s.binary[Div](dst, dst, count[:len(dst)])
 	}
 	sc.giveBack(used, need)
@@ -243,7 +243,8 @@ func (g *WindowArgs) lineSize() int {
 func (g *windowLines) across(s *isa, sc *scratch, fold func(dst, a, b []float32), dst, line, column []float32) {
 	if g.Adaptive && g.Inner == 1 { // adaptive pooling is always a mean
 		if s.folds != nil && g.In[2]%g.Out[2] == 0 {
-			s.folds.each(&dst[0], &line[0], g.In[2]/g.Out[2], g.Out[2], 1)
+			wide := g.In[2] / g.Out[2]
+			s.folds.each[Sum](&dst[0], &line[0], wide, wide, g.Out[2])
 			return
 		}
 		for i := range dst {

@@ -8,31 +8,27 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
+// fold is a reduction of floats.
+type fold struct {
+	name        string
+	start       float64
+	instruction func(...Op)
+	nan         bool // the instruction does not propagate NaN from both operands
+}
+
 // genFolds writes the passes of reductions and of softmax, along rows and down columns.
 func genFolds(v vec) {
-	fold := func(instruction func(...Op), nan bool) func(v vec, a, b VecVirtual) VecVirtual {
-		return func(v vec, a, b VecVirtual) VecVirtual { // NaN if either is NaN
-			m := v.reg()
-			instruction(b, a, m) // b if either is NaN
-			if nan {
-				return v.pick(cmpUnordered, a, a, a, m)
-			}
-			return m
-		}
-	}
-	for _, op := range []struct {
-		name  string
-		start float64
-		f     func(v vec, a, b VecVirtual) VecVirtual
-	}{
-		{"sum", 0, fold(VADDPS, false)}, {"max", math.Inf(-1), fold(VMAXPS, true)}, {"min", math.Inf(1), fold(VMINPS, true)}, {"prod", 1, fold(VMULPS, false)},
+	for _, f := range []fold{
+		{"sum", 0, VADDPS, false}, {"max", math.Inf(-1), VMAXPS, true}, {"min", math.Inf(1), VMINPS, true}, {"prod", 1, VMULPS, false},
 	} {
-		if op.name != "sum" { // rows.go has the sum
-			foldRow(v, op.name, op.start, op.f)
+		if f.name != "sum" { // rows.go has the sum
+			foldRow(v, f)
 		}
-		foldRows(v, op.name, op.f)
+		if f.name != "prod" { // its partial results may overflow float32
+			foldEach(v, f)
+		}
+		foldRows(v, f.name, f.two)
 	}
-	sumEach(v)
 	for _, store := range []bool{true, false} {
 		expRow(v, store)
 		expRows(v, store)
@@ -43,40 +39,111 @@ func genFolds(v vec) {
 	shiftColumns(v)
 }
 
-// foldRow writes the reduction of a row, with four accumulators.
-func foldRow(v vec, name string, start float64, fold func(v vec, a, b VecVirtual) VecVirtual) {
-	f := func(a, b VecVirtual) VecVirtual { return fold(v, a, b) }
-	routine := name + "Row" + v.name
-	entries = append(entries, entry{"foldRow", v.name, name, routine})
-	TEXT(routine, NOSPLIT, "func(x *float32, n int) float64")
-	Doc(routine + " is the " + name + " of n elements; n > 0.")
-	Pragma("noescape")
-	x, n := Load(Param("x"), GP64()), Load(Param("n"), GP64())
+// two folds a and b into a new register; NaN if either is NaN.
+func (f fold) two(v vec, a, b VecVirtual) VecVirtual {
+	m := v.reg()
+	f.instruction(b, a, m) // b if either is NaN
+	if f.nan {
+		return v.pick(cmpUnordered, a, a, a, m)
+	}
+	return m
+}
+
+// vectors folds n elements at x into one vector. It changes n and at.
+func (f fold) vectors(v vec, x, n, at Register) VecVirtual {
 	var acc [4]VecVirtual
 	for i := range acc {
-		acc[i] = v.load(f32(start))
+		acc[i] = v.load(f32(f.start))
 	}
-	at := GP64()
+	// The accumulators ignore NaN. seen collects the lanes that had one, since one comparison tests two vectors.
+	var seen nanLanes
+	if f.nan {
+		seen = v.noNaN()
+	}
 	XORQ(at, at)
 	SUBQ(U32(uint32(4*v.lanes)), n)
 	JLT(LabelRef("few"))
 	Label("four")
+	var y [4]VecVirtual
 	for i := range acc {
-		y := v.reg()
-		VMOVUPS(Mem{Base: x, Index: at, Scale: 1, Disp: i * v.bytes()}, y)
-		VMOVUPS(f(acc[i], y), acc[i])
+		y[i] = v.reg()
+		VMOVUPS(Mem{Base: x, Index: at, Scale: 1, Disp: i * v.bytes()}, y[i])
+		f.instruction(acc[i], y[i], acc[i])
+		if f.nan && i%2 == 1 {
+			seen.add(y[i-1], y[i])
+		}
 	}
 	ADDQ(U32(uint32(4*v.bytes())), at)
 	SUBQ(U32(uint32(4*v.lanes)), n)
 	JGE(LabelRef("four"))
 	Label("few")
 	ADDQ(U32(uint32(4*v.lanes)), n)
-	v.sweep("row", n, at, func(s *sweep) { VMOVUPS(f(acc[0], s.load(x, f32(start))), acc[0]) })
-	all := f(f(acc[0], acc[1]), f(acc[2], acc[3]))
-	if name == "prod" { // partial products may overflow float32
+	v.sweep("row", n, at, func(s *sweep) {
+		y := s.load(x, f32(f.start))
+		f.instruction(acc[0], y, acc[0])
+		if f.nan {
+			seen.add(y, y)
+		}
+	})
+	for _, pair := range [][2]int{{0, 1}, {2, 3}, {0, 2}} {
+		f.instruction(acc[pair[1]], acc[pair[0]], acc[pair[0]])
+	}
+	if f.nan {
+		seen.mark(acc[0])
+	}
+	return acc[0]
+}
+
+// nanLanes is the set of lanes in which a NaN was seen: a mask register of AVX-512, or a vector.
+type nanLanes struct {
+	v     vec
+	lanes Register
+}
+
+func (v vec) noNaN() nanLanes {
+	if v.wide() {
+		k := K()
+		KXORW(k, k, k)
+		return nanLanes{v, k}
+	}
+	return nanLanes{v, v.zero()}
+}
+
+// add adds the lanes in which a or b is NaN.
+func (s nanLanes) add(a, b VecVirtual) {
+	if s.v.wide() {
+		k := K()
+		VCMPPS(Imm(cmpUnordered), b, a, k)
+		KORW(k, s.lanes, s.lanes)
+		return
+	}
+	m := YMM()
+	VCMPPS(Imm(cmpUnordered), b, a, m)
+	VORPS(m, s.lanes, s.lanes)
+}
+
+// mark sets the lanes of x to NaN.
+func (s nanLanes) mark(x VecVirtual) {
+	if s.v.wide() {
+		VMOVUPS(f32(math.NaN()), s.lanes, x)
+	} else {
+		VORPS(s.lanes, x, x)
+	}
+}
+
+// foldRow writes the reduction of a row.
+func foldRow(v vec, f fold) {
+	routine := f.name + "Row" + v.name
+	entries = append(entries, entry{"foldRow", v.name, f.name, routine})
+	TEXT(routine, NOSPLIT, "func(x *float32, n int) float64")
+	Doc(routine + " is the " + f.name + " of n elements; n > 0.")
+	Pragma("noescape")
+	x, n := Load(Param("x"), GP64()), Load(Param("n"), GP64())
+	all := f.vectors(v, x, n, GP64())
+	if f.name == "prod" { // partial products may overflow float32
 		VMOVSD(v.product(all), result())
 	} else {
-		y := v.across(all, fold).AsX()
+		y := v.across(all, f.two).AsX()
 		VCVTSS2SD(y, y, y)
 		VMOVSD(y, result())
 	}
@@ -84,25 +151,26 @@ func foldRow(v vec, name string, start float64, fold func(v vec, a, b VecVirtual
 	RET()
 }
 
-// sumEach writes the routine that sums many short rows in one call.
-func sumEach(v vec) {
-	name := "sumEach" + v.name
-	TEXT(name, NOSPLIT, "func(dst, x *float32, n, rows int, by float32)")
-	Doc(name + " is dst[i] = by times the sum of row i of n elements; rows are contiguous; n, rows > 0.")
+// foldEach writes the reduction of each of many rows.
+func foldEach(v vec, f fold) {
+	routine := f.name + "Each" + v.name
+	entries = append(entries, entry{"foldEach", v.name, f.name, routine})
+	TEXT(routine, NOSPLIT, "func(dst, x *float32, n, ld, rows int)")
+	Doc(routine + " is dst[i] = the " + f.name + " of n elements of row i; rows are ld elements apart; n, rows > 0.")
 	Pragma("noescape")
-	dst, x, rows, by := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("rows"), GP64()), v.broadcast("by")
-	size, n, at := GP64(), GP64(), GP64()
-	Load(Param("n"), size)
-	SHLQ(U8(2), size)
+	dst, x, ld, rows := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("ld"), GP64()), Load(Param("rows"), GP64())
+	SHLQ(U8(2), ld)
+	n, at := GP64(), GP64()
 	Label("each")
 	Load(Param("n"), n)
-	XORQ(at, at)
-	sum := v.zero()
-	v.sweep("row", n, at, func(s *sweep) { VADDPS(s.load(x, nil), sum, sum) })
-	y := v.lane(sum).AsX()
-	VMULSS(by.AsX(), y, y)
-	VMOVSS(y, Mem{Base: dst})
-	ADDQ(size, x)
+	all := f.vectors(v, x, n, at)
+	if f.name == "sum" {
+		all = v.lane(all)
+	} else {
+		all = v.across(all, f.two)
+	}
+	VMOVSS(all.AsX(), Mem{Base: dst})
+	ADDQ(ld, x)
 	ADDQ(U8(4), dst)
 	DECQ(rows)
 	JNE(LabelRef("each"))

@@ -24,6 +24,7 @@ var elements = map[string]string{
 	"test":     "func(dst *uint8, src *float32, blocks int)",
 	"bits":     "func(dst, a, b *uint8, blocks int)",
 	"foldRow":  "func(x *float32, n int) float64",
+	"foldEach": "func(dst, x *float32, n, ld, rows int)",
 	"foldRows": "func(acc, x *float32, n, ld, rows int)",
 	"cast":     "func(dst, src *uint8, blocks int)",
 	"half":     "func(dst, a, b *uint16, blocks int)",
