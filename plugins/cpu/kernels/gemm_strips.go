@@ -28,7 +28,7 @@ func gemmStrips(p *Pool, g *GemmArgs) {
 	s := p.isa
 	way := s.packing(g.Precision)
 	panels := ceilDiv(g.N, s.nr)
-	grain := max(1+(1<<16)/max(1, g.K*s.nr*g.M), min(stripPanels, panels/(4*len(p.workers))))
+	grain := 1 + (1<<16)/max(1, g.K*s.nr*g.M) // the last strips are narrow, so that all workers end at about the same time
 	for m := 0; m < g.M; m += stripRows {
 		p.shared.reset()
 		x := columnStrips{p: p, g: g, depth: g.depth(way), m: m, rows: min(stripRows, g.M-m)}
@@ -121,8 +121,8 @@ func (x *columnStrips) do(lo, hi, w int) {
 	buf := sc.floats(s.lanes*kb + way.buffer(s.nr, kb))
 	tile := sc.floats(s.mr * s.nr)
 	used, need := sc.used, sc.need
-	for ; lo < hi; lo += wide {
-		panels := min(wide, hi-lo)
+	for panels := 0; lo < hi; lo += panels {
+		panels = ceilDiv(hi-lo, ceilDiv(hi-lo, wide)) // strips of about equal width
 		j, cols := lo*s.nr, min(panels*s.nr, g.N-lo*s.nr)
 		if way == tiled {
 			for k := 0; k < g.K; k += kb {
