@@ -54,8 +54,8 @@ func Gemm(p *Pool, args *GemmArgs) {
 	case g.splitsPacked(p.isa, batch) && gemmSplit(p, g):
 	case g.dots():
 		gemv(p, g, batch)
-	case batch == 1 && g.M <= 4*p.isa.mr && g.Packed == nil && g.ABlocked == nil && g.CBlocked == nil:
-		gemmSkinny(p, g)
+	case batch == 1 && g.inStrips(p):
+		gemmStrips(p, g)
 	default:
 		gemmPacked(p, g, batch)
 	}
@@ -115,8 +115,8 @@ func (g *GemmArgs) packA(s *isa, sc *scratch, dst []float32, i, m, rows int) {
 			at += w.rows(rows) * w.depth(n)
 			continue
 		}
-		for r := 0; r < rows; r += s.mr {
-			h := min(s.mr, rows-r)
+		for r, h := 0, 0; r < rows; r += h {
+			h = s.panelHeight(rows - r)
 			panel := dst[at:]
 			if w == pairs {
 				panel = buf
@@ -130,6 +130,15 @@ func (g *GemmArgs) packA(s *isa, sc *scratch, dst []float32, i, m, rows int) {
 			at += h * w.depth(n)
 		}
 	}
+}
+
+// panelHeight returns the number of rows of the next panel of A, if so many are left. The last two panels are of about equal height, because a
+// panel of one or two rows takes as long as one of three.
+func (s *isa) panelHeight(left int) int {
+	if s.mr < left && left < 2*s.mr {
+		return (left + 1) / 2
+	}
+	return min(s.mr, left)
 }
 
 // packBlocked is packA for one block of k of a product of tiles.
@@ -215,53 +224,58 @@ func (g *GemmArgs) columns(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []
 	tile := sc.floats(s.mr * s.nr)
 	kept := g.keep(sc, i, m, rows, j, cols)
 	kb := way.kSplit(g.K)
-	c := g.C[i*g.StrideC:]
-	var residual []float32
-	if g.Residual != nil && g.Act == Identity {
-		residual = g.Residual[i*g.StrideR:]
-	}
 	across := (cols + s.nr - 1) / s.nr // panels
 	atA, atB := 0, 0
 	for k := 0; k == 0 || k < g.K; k += kb {
 		n := way.depth(min(kb, g.K-k))
-		lastBlock := k+kb >= g.K
-		for i := range across {
-			q := (i + across - 1) % across * s.nr
-			w := min(s.nr, cols-q)
-			panel := g.panelFor(s, way, w)
-			multiply := panel.gemm
-			if way == pairs {
-				multiply = panel.pairs
-			}
-			pb := b[atB+(first+q/s.nr)*s.nr*n:]
-			pa := a[atA:]
-			var bias []float32
-			if lastBlock && g.Bias != nil {
-				bias = g.Bias[j+q:]
-			}
-			for r := 0; r < rows; r += s.mr {
-				h := min(s.mr, rows-r)
-				at := (m+r)*g.LDC + j + q
-				var res []float32
-				if k == 0 && residual != nil { // first, so that C may be the residual and hold the partial sums
-					res = residual[(m+r)*g.LDR+j+q:]
-				}
-				if w == panel.nr || spills && (rows-r-h)*g.LDC >= panel.nr-w {
-					multiply(h, n, pa, pb, c[at:], g.LDC, k > 0, bias, res, g.LDR)
-				} else {
-					multiply(h, n, pa, pb, tile, panel.nr, false, nil, nil, 0)
-					for t := range h {
-						finishRow(c[at+t*g.LDC:][:w], tile[t*panel.nr:], k > 0, bias, rowOf(res, t, g.LDR))
-					}
-				}
-				pa = pa[h*n:]
-			}
+		for t := range across {
+			q := (t + across - 1) % across * s.nr
+			g.multiplyPanel(s, tile, i, m, rows, j+q, min(s.nr, cols-q), k, a[atA:], b[atB+(first+q/s.nr)*s.nr*n:], spills, nil)
 		}
 		atA += rows * n
 		atB += panels * s.nr * n
 	}
 	if g.Act != Identity {
 		g.epilogue(s, i, m, rows, j, cols, kept)
+	}
+}
+
+// multiplyPanel multiplies rows [m, m+rows) of A by one panel of B, for the block of k that begins at k, and adds the products to C. pa and pb are
+// packed. The panel is for columns [j, j+w). tile is scratch memory for mr rows. If ahead is not nil, its memory is prefetched meanwhile.
+func (g *GemmArgs) multiplyPanel(s *isa, tile []float32, i, m, rows, j, w, k int, pa, pb []float32, spills bool, ahead *prefetching) {
+	way := s.packing(g.Precision)
+	kb := way.kSplit(g.K)
+	n := way.depth(min(kb, g.K-k))
+	panel := g.panelFor(s, way, w)
+	multiply := panel.gemm
+	if way == pairs {
+		multiply = panel.pairs
+	}
+	c := g.C[i*g.StrideC:]
+	var bias, residual []float32
+	if g.Bias != nil && k+kb >= g.K {
+		bias = g.Bias[j:]
+	}
+	if g.Residual != nil && g.Act == Identity && k == 0 { // first, so that C may be the residual and hold the partial sums
+		residual = g.Residual[i*g.StrideR:]
+	}
+	for r, h := 0, 0; r < rows; r += h {
+		h = s.panelHeight(rows - r)
+		at := (m+r)*g.LDC + j
+		var res []float32
+		if residual != nil {
+			res = residual[(m+r)*g.LDR+j:]
+		}
+		if w == panel.nr || spills && (rows-r-h)*g.LDC >= panel.nr-w {
+			multiply(h, n, pa, pb, c[at:], g.LDC, k > 0, bias, res, g.LDR)
+		} else {
+			multiply(h, n, pa, pb, tile, panel.nr, false, nil, nil, 0)
+			for t := range h {
+				finishRow(c[at+t*g.LDC:][:w], tile[t*panel.nr:], k > 0, bias, rowOf(res, t, g.LDR))
+			}
+		}
+		pa = pa[h*n:]
+		ahead.some(s)
 	}
 }
 
@@ -376,7 +390,7 @@ func (x *panelPacking) do(lo, hi, w int) {
 	for t := lo; t < hi; {
 		i, q, j := t/width, t%width, (x.q0+t%width)*s.nr
 		together := 0
-		if way == plain && !g.TransB && !g.B.kind.IsPacked() {
+		if g.packsTogether(way) {
 			together = min(panelsTogether, hi-t, width-q, (g.N-j)/s.nr)
 		}
 		base := x.packed[i*width*s.nr*depth:]
@@ -459,48 +473,6 @@ func (b *gemmBlocks) do(lo, hi, w int) {
 			panels = b.own.of(b, w)
 		}
 		g.tiles(s, sc, b.first+i, m, rows, j, min(min(b.wide, b.width-q)*s.nr, g.N-j), a, panels[i*b.next:], b.width, q)
-	}
-}
-
-// gemmSkinny computes a product of few rows. It packs A first. Each panel of B is packed by the task that uses it.
-func gemmSkinny(p *Pool, g *GemmArgs) {
-	s := p.isa
-	way := s.packing(g.Precision)
-	depth := g.depth(way)
-	p.shared.reset()
-	a := p.shared.floats(way.rows(g.M)*depth + spill)
-	g.packA(s, &p.shared, a, 0, 0, g.M)
-	panels := (g.N + s.nr - 1) / s.nr
-	together := g.skinnyTogether()
-	split(p, panels, max(1+(1<<16)/max(1, g.K*s.nr*g.M), min(together, panels/len(p.workers))), skinnyPanels{p, g, a, depth, together})
-}
-
-// skinnyTogether returns how many panels of B a task of gemmSkinny packs at a time, see packTogether. They fit the second-level cache.
-func (g *GemmArgs) skinnyTogether() int {
-	if g.TransB {
-		return 1
-	}
-	return 4
-}
-
-type skinnyPanels struct {
-	p               *Pool
-	g               *GemmArgs
-	a               []float32 // packed
-	depth, together int
-}
-
-func (x *skinnyPanels) do(lo, hi, w int) {
-	s, sc, g, depth := x.p.isa, x.p.scratch(w), x.g, x.depth
-	b := sc.floats(x.together*depth*s.nr + spill)
-	used, need := sc.used, sc.need
-	for q := lo; q < hi; q += x.together {
-		n, j := min(x.together, hi-q), q*s.nr
-		pack := panelPacking{p: x.p, g: *g, packed: b, q0: q, width: n}
-		pack.do(0, n, w)
-		sc.giveBack(used, need)
-		g.tiles(s, sc, 0, 0, g.M, j, min(n*s.nr, g.N-j), x.a, b, n, 0)
-		sc.giveBack(used, need)
 	}
 }
 

@@ -63,43 +63,51 @@ func packCols(s *isa, nr int, dst []float32, b Weights, ldb, cols, k int) {
 	}
 }
 
+// packDepth is the number of values of k that packColsTrans widens and transposes at a time, in whole blocks of every packed type. The widened
+// values and their part of the panel then stay in the first-level cache.
+const packDepth = 256
+
 // packColsTrans packs the same panel from B stored [n, k]: dst[l*nr+j] = b[j*ldb+l], j < cols. buf has lanes*k floats if b
 // is not f32.
 func packColsTrans(s *isa, nr int, dst []float32, b Weights, ldb, cols, k int, buf []float32) {
 	lanes := s.lanes
-	whole := k / lanes * lanes
-	for h := 0; h < nr; h += lanes {
-		rows := min(lanes, cols-h)
-		if rows <= 0 {
-			for l := range k {
-				clear(dst[l*nr+h : l*nr+h+lanes])
+	for from := 0; from < k; from += packDepth {
+		n := min(packDepth, k-from)
+		whole := n / lanes * lanes
+		for h := 0; h < nr; h += lanes {
+			to, rows := dst[from*nr+h:], min(lanes, cols-h)
+			if rows <= 0 {
+				for l := range n {
+					clear(to[l*nr : l*nr+lanes])
+				}
+				continue
 			}
-			continue
-		}
-		src, lds := []float32(nil), ldb
-		if b.kind == dtype.F32 {
-			src = b.f32[h*ldb:]
-		} else {
-			src, lds = buf, k
-			for i := range rows {
-				b.row(s, (h+i)*ldb, k, buf[i*k:])
+			src, lds := []float32(nil), ldb
+			if b.kind == dtype.F32 {
+				src = b.f32[h*ldb+from:]
+			} else {
+				src, lds = buf, n
+				b.rows(s, h*ldb+from, ldb, rows, n, buf)
 			}
-		}
-		s.transpose(dst[h:], nr, src, lds, rows, whole)
-		for l := whole; l < k; l++ {
-			for i := range rows {
-				dst[l*nr+h+i] = src[i*lds+l]
+			s.transpose(to, nr, src, lds, rows, whole)
+			for l := whole; l < n; l++ {
+				for i := range rows {
+					to[l*nr+i] = src[i*lds+l]
+				}
 			}
-		}
-		if rows < lanes { // lanes past the last column hold anything: their products are not stored
-			for l := range k {
-				clear(dst[l*nr+h+rows : l*nr+h+lanes])
+			if rows < lanes { // lanes past the last column hold anything: their products are not stored
+				for l := range n {
+					clear(to[l*nr+rows : l*nr+lanes])
+				}
 			}
 		}
 	}
 }
 
-// packTogether packs adjacent whole panels, as packB does one by one, if B is neither TransB nor of a packed type. A row of several panels
+// packsTogether reports whether packTogether packs B.
+func (g *GemmArgs) packsTogether(way packing) bool { return way == plain && !g.TransB && !g.B.kind.IsPacked() }
+
+// packTogether packs adjacent whole panels, as packB does one by one. A row of several panels
 // is several adjacent cache lines. Rows of one panel are single lines, usually in different pages, so the processor does not prefetch them.
 func (g *GemmArgs) packTogether(s *isa, dst []float32, i, j, k, n, panels int, buf []float32) {
 	const ahead = 8 // rows

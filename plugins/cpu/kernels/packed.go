@@ -151,8 +151,8 @@ func (w Weights) decode(s *isa, dst []float32, i int) {
 		i, dst = i+n, dst[n:]
 	}
 	n := len(dst) / values
-	if src := w.byte[i/values*size:][:n*size]; s.packed[w.kind].decode != nil && n > 0 {
-		s.packed[w.kind].decode(dst[:n*values], src)
+	if src, decode := w.byte[i/values*size:][:n*size], s.packed[w.kind].decode; decode != nil && n > 0 {
+		decode(dst[:n*values], src)
 	} else {
 		quant.Decode(dst[:n*values], w.kind, src)
 	}

@@ -117,6 +117,45 @@ func BenchmarkMatrixVector(b *testing.B) {
 	}
 }
 
+// BenchmarkMatrixRows measures products of the rows of a prompt and weights that are read from memory, on all processors: the linear layers of a
+// Llama of 1B. GFLOP/s is the median, peak% the same in percent of the best rate of multiply-adds that was seen between the products.
+func BenchmarkMatrixRows(b *testing.B) {
+	const bytes = 64 << 20
+	p, err := NewPool(0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.Close()
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, d := range []dtype.DType{dtype.F32, dtype.F16, dtype.Q8_0, dtype.Q4_0, dtype.Q4_K, dtype.Q6_K} {
+		for _, size := range []struct{ m, n, k int }{{128, 2048, 2048}, {128, 8192, 2048}, {128, 2048, 8192}, {128, 512, 2048}, {512, 8192, 2048}} {
+			x, dst := make([]float32, size.m*size.k), make([]float32, size.m*size.n)
+			for i := range x {
+				x[i] = rng.Float32() - 0.5
+			}
+			one := size.n * size.k / d.Values() * d.Size() // bytes of a matrix
+			memory := equalMatrices(rng, d, size.n*size.k, max(1, bytes/one))
+			b.Run(fmt.Sprintf("%v/%dx%dx%d", d, size.m, size.n, size.k), func(b *testing.B) {
+				var products, peaks []float64
+				next := 0
+				for range b.N {
+					w := memory[next*one:][:one]
+					next = (next + 1) % (len(memory) / one)
+					start := time.Now()
+					Gemm(p, &GemmArgs{M: size.m, N: size.n, K: size.k, A: x, LDA: size.k, B: weightsIn(d, w), LDB: size.k, TransB: true, C: dst, LDC: size.n})
+					products = append(products, 2*float64(size.m)*float64(size.n)*float64(size.k)/time.Since(start).Seconds())
+					start = time.Now()
+					peaks = append(peaks, FMAFlops(p, 20000)/time.Since(start).Seconds())
+				}
+				slices.Sort(products)
+				slices.Sort(peaks)
+				b.ReportMetric(products[b.N/2]/1e9, "GFLOP/s")
+				b.ReportMetric(100*products[b.N/2]/slices.Max(peaks), "peak%")
+			})
+		}
+	}
+}
+
 // readLines reads every cache line of w.
 func readLines(w []byte) float32 {
 	var sum byte

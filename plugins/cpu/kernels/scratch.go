@@ -58,8 +58,8 @@ func (g *GemmArgs) ScratchSize(p *Pool, fixed bool) (r ScratchSize) {
 	kb, depth, panels := way.kSplit(g.K), g.depth(way), (g.N+s.nr-1)/s.nr
 	blocks := (g.K + kb - 1) / kb
 	matrix := panels*s.nr*depth + spill // B, packed
-	// A worker multiplies some rows of A by some panels of B, or all rows by one panel.
-	high, few := min(way.rows(g.M), blockPanels*s.mr), min(g.M, 4*s.mr)
+	// A worker multiplies some rows of A by some panels of B, or all rows by a strip.
+	high := min(way.rows(g.M), blockPanels*s.mr)
 	if way == tiled {
 		high = min(way.rows(g.M), 16*tileSide)
 	}
@@ -81,13 +81,13 @@ func (g *GemmArgs) ScratchSize(p *Pool, fixed bool) (r ScratchSize) {
 		return int64(blocks) * floats(rows*kb)
 	}
 	pack := floats(s.lanes*kb + way.buffer(s.nr, kb))
-	r.Worker = max(floats(way.rows(high)*depth+spill, way.buffer(s.mr, kb))+transposed(high)+end+pack, floats(g.skinnyTogether()*depth*s.nr+spill)+end+pack, floats(g.K, gemvRun))
+	r.Worker = max(floats(way.rows(high)*depth+spill, way.buffer(s.mr, kb))+transposed(high)+end+pack, g.stripWorker(s)+end+pack, floats(g.K, gemvRun))
 	own := ownSize + s.nr*(depth+g.K)
 	if g.Batch >= ownProducts*len(p.workers) && way != tiled {
 		r.Worker = max(r.Worker, floats(min(matrix, own), high*depth+spill)+max(pack, floats(way.buffer(s.mr, kb))+end))
 	}
 	packed := max(s.nr*depth, min(p.packedLimit, max(1, g.Batch)*min(matrix, p.packedLimit)))
-	r.Shared = max(floats(packed+spill), floats(way.rows(few)*depth+spill, way.buffer(s.mr, kb))+transposed(few))
+	r.Shared = max(floats(packed+spill), g.stripShared(s))
 	if few := min(g.M, packedDotRows); g.B.kind.IsPacked() {
 		r.Shared = max(r.Shared, floats(few*g.K/32, few*g.K)) // sums and arranged activations
 	}

@@ -77,6 +77,22 @@ func (w Weights) row(s *isa, i, n int, buf []float32) []float32 {
 	return buf[:n]
 }
 
+// rows widens rows of n elements, which begin at element i and are ld elements apart: dst is [rows, n].
+func (w Weights) rows(s *isa, i, ld, rows, n int, dst []float32) {
+	values := max(1, w.kind.Values())
+	decode := s.packed[w.kind].decode
+	if decode == nil || n == 0 || (w.start+i)%values+ld%values+n%values != 0 {
+		for r := range rows {
+			w.row(s, i+r*ld, n, dst[r*n:])
+		}
+		return
+	}
+	at, stride, size := (w.start+i)/values*w.kind.Size(), ld/values*w.kind.Size(), n/values*w.kind.Size()
+	for r := range rows {
+		decode(dst[r*n:][:n], w.byte[at+r*stride:][:size])
+	}
+}
+
 // dotHalves is dst[r] = x·w[r] for rows of f16 or bf16 that are ld elements apart. It returns false if the set has no routine for that.
 func (w Weights) dotHalves(s *isa, dst []float32, ld int, x []float32) bool {
 	switch {
