@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"image"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/task/segment"
 	"github.com/rlx-go/rlx/core/tensor"
@@ -12,20 +13,20 @@ import (
 // Everything holds the parameters for finding all objects of an image.
 type Everything = segment.Everything
 
-// EverythingDefault holds the values of the model's authors: 32 x 32 points, quality 0.88, stability 0.95, box overlap 0.7.
+// EverythingDefault holds the values of the model's authors: 32 x 32 points, quality 0.88, stability 0.95, overlap 0.7.
 var EverythingDefault = segment.EverythingDefault
 
 // A Region is one of the masks of all objects of an image.
 type Region = segment.Region
 
-// Dropped counts the masks that were not good enough, with the best of them.
+// Dropped counts the masks that are not regions, with the best of those that were not good enough.
 type Dropped = segment.Dropped
 
 // A Segmentation holds all objects of an image.
 type Segmentation struct {
-	Labels  *image.Gray16 // as large as the image: 0, or Region.Label of the smallest region at a pixel
-	Regions []Region      // the largest first
-	Dropped Dropped       // masks that the bounds of Everything excluded
+	Labels  *image.Gray16 // as large as the image: 0, or the highest Region.Label of the regions at a pixel
+	Regions []Region      // the largest first, by area at the resolution of the model's masks
+	Dropped Dropped       // masks that are not among Regions
 }
 
 // A Runner executes a run, as Session.Run does.
@@ -105,9 +106,9 @@ func (g *Segmenter) decode(ctx context.Context, run Runner, embedding Tensor, pr
 	return nil
 }
 
-// Everything finds all objects of an image. embedding is the output of the run made by Encode. To save memory, masks are not kept;
-// the points that found a region are decoded again to draw it. Errors are those of run, or match ErrUsage if o has values that are
-// not allowed.
+// Everything finds all objects of an image. embedding is the output of the run made by Encode. Masks are compared at the resolution at
+// which the model makes them, and kept as bits: 8 KB each for masks of 256 x 256. No mask of the image's size is kept; the points that
+// found a region are decoded again to draw it. Errors are those of run, or match ErrUsage if o has values that are not allowed.
 func (g *Segmenter) Everything(ctx context.Context, run Runner, embedding Tensor, size image.Point, o Everything) (*Segmentation, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -119,7 +120,7 @@ func (g *Segmenter) Everything(ctx context.Context, run Runner, embedding Tensor
 		return out
 	}
 	geometry, points := g.Task.Geometry(size.X, size.Y), o.Points(size.X, size.Y)
-	found := make([][]Region, len(points))
+	found := make([][]segment.Candidate, len(points))
 	var dropped Dropped
 	err := g.decode(ctx, run, embedding, at(points), size, func(prompt int, r *Result, i int) error {
 		logits, h, w, quality, err := g.logits(r, i)
@@ -131,23 +132,29 @@ func (g *Segmenter) Everything(ctx context.Context, run Runner, embedding Tensor
 	if err != nil {
 		return nil, err
 	}
-	var all []Region
-	for _, list := range found {
-		all = append(all, list...)
+	regions, err := o.Distinct(ctx, slices.Concat(found...), &dropped)
+	if err != nil {
+		return nil, err
 	}
-	out := &Segmentation{image.NewGray16(image.Rect(0, 0, size.X, size.Y)), o.Distinct(all), dropped}
 	var again []Point
-	for _, r := range out.Regions {
-		again = append(again, r.Point)
+	for i := range regions {
+		regions[i].Label = i + 1
+		again = append(again, regions[i].Point)
 	}
-	// All prompts have the same number of points, so each is called in their order, the largest region first.
-	return out, g.decode(ctx, run, embedding, at(again), size, func(prompt int, r *Result, i int) error {
+	labels := image.NewGray16(image.Rect(0, 0, size.X, size.Y))
+	// All prompts have the same number of points, so each is called in their order, the smallest region first.
+	err = g.decode(ctx, run, embedding, at(again), size, func(prompt int, r *Result, i int) error {
 		logits, h, w, _, err := g.logits(r, i)
 		if err == nil {
-			g.Task.Draw(out.Labels, &out.Regions[prompt], logits, h, w, geometry)
+			g.Task.Draw(labels, &regions[prompt], logits, h, w, geometry)
 		}
 		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	regions = segment.Number(labels, regions, &dropped)
+	return &Segmentation{labels, regions, dropped}, nil
 }
 
 // Everything finds all objects of the image. Errors are those of Run, or match ErrUsage if o has values that are not allowed.

@@ -57,7 +57,7 @@ func (f *segmentFlags) declare(fs *cli.FlagSet) {
 	fs.ListVarP(&f.box, "box", "", "`X0,Y0,X1,Y1` a box around the object")
 	fs.StringVar(&f.maskPrompt, "mask-prompt", "", "`FILE` a rough mask, beside a point or box: a PNG of the image's size, white inside, or a .npy of logits, f32[1,1,4*tokens,4*tokens]")
 	fs.StringVar(&f.pointsFile, "points-file", "", "`FILE` many prompts as JSON: [{\"points\": [[120,80], [30,40,0]]}, {\"box\": [60,40,200,160]}]; -o names a folder for the masks")
-	fs.BoolVar(&f.everything, "everything", false, "find all objects; write a label image and a list to the folder of -o")
+	fs.BoolVar(&f.everything, "everything", false, "find all objects; write a label image and a list to the folder of -o. Of masks that share more than 70 % of their pixels (IoU above 0.7), the one with the highest predicted quality is kept")
 	fs.IntVar(&f.grid, "grid", segment.EverythingDefault.Side, "`N` with --everything: search from N x N points")
 	fs.Float64Var(&f.minIoU, "min-iou", segment.EverythingDefault.MinIoU, "`0..1` with --everything: drop masks with a lower predicted quality")
 	fs.Float64Var(&f.minStability, "min-stability", segment.EverythingDefault.MinStability, "`0..1` with --everything: drop masks that change more with the threshold")

@@ -61,7 +61,7 @@ type record struct {
 	Masks  []recordMask     `json:"masks,omitempty"`
 	All    []segment.Region `json:"regions,omitzero"` // with --everything, also if there are none
 
-	Dropped *segment.Dropped `json:"dropped,omitempty"` // with --everything: masks that were not good enough
+	Dropped *segment.Dropped `json:"dropped,omitempty"` // with --everything: masks that are not regions
 }
 
 // recordMask describes one mask.
@@ -303,7 +303,7 @@ func (j *manyJob) one(ctx context.Context, s *session, path, dir string) (end im
 	}
 	size := img.Bounds().Size()
 	rec.Width, rec.Height = size.X, size.Y
-	if err := s.aboutModel(s.memory.Fits("masks", 2*int64(size.X)*int64(size.Y)+t.MaskBytes(t.Geometry(size.X, size.Y), j.flags.mask))); err != nil {
+	if err := s.aboutModel(s.memory.Fits("masks", j.maskBytes(size))); err != nil {
 		return end, err
 	}
 	enc, err := s.run(ctx, j.segmenter.Encode(img))
@@ -358,6 +358,22 @@ func (j *manyJob) one(ctx context.Context, s *session, path, dir string) (end im
 		err = w.commit()
 	}
 	return end, err
+}
+
+// maskBytes bounds the memory for the masks of an image of the given size, and for its label image.
+func (j *manyJob) maskBytes(size image.Point) int64 {
+	t := &j.segmenter.Task
+	g := t.Geometry(size.X, size.Y)
+	n := 2*int64(size.X)*int64(size.Y) + t.MaskBytes(g, j.flags.mask)
+	if j.prompts != nil {
+		return n
+	}
+	for _, v := range j.runs[1].Outputs {
+		if v.Name == t.MasksOutput {
+			n += t.CandidateBytes(int(v.Shape[2].Max), int(v.Shape[3].Max), g, j.all)
+		}
+	}
+	return n
 }
 
 // key identifies what the masks of an image depend on: the model, the image's bytes and the request. Images of a folder must be regular

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"cmp"
+	"context"
 	"image"
 	"image/color"
 	"math"
@@ -11,12 +12,12 @@ import (
 )
 
 // Everything holds the parameters for finding all objects of an image. A grid of points gives masks; those that are poor, unstable,
-// or nearly equal to a better one are dropped (Kirillov et al., arXiv:2304.02643, section 4).
+// or nearly equal to a better one are dropped (Kirillov et al., arXiv:2304.02643, section 4, which compares boxes instead of masks).
 type Everything struct {
 	Side         int     // points of the grid in each direction, 1 to 128
 	MinIoU       float64 // lowest predicted quality
 	MinStability float64 // lowest IoU between the masks at thresholds one above and one below the task's
-	MaxOverlap   float64 // highest IoU of the boxes of two masks that are kept
+	MaxOverlap   float64 // highest IoU of two masks that are kept, at the resolution of the model's masks
 }
 
 // EverythingDefault holds the values that the authors of the model use.
@@ -24,9 +25,12 @@ var EverythingDefault = Everything{32, 0.88, 0.95, 0.7}
 
 // Validate checks the values. The error is a *diag.Error with CodePrompt.
 func (o Everything) Validate() error {
-	for name, v := range map[string]float64{"quality": o.MinIoU, "stability": o.MinStability, "overlap of boxes": o.MaxOverlap} {
-		if !(v >= 0 && v <= 1) {
-			return diag.New(CodePrompt, "everything", "the bound of %s is %v; allowed are 0 to 1", name, v)
+	for _, b := range []struct {
+		name string
+		v    float64
+	}{{"quality", o.MinIoU}, {"stability", o.MinStability}, {"overlap of masks", o.MaxOverlap}} {
+		if !(b.v >= 0 && b.v <= 1) {
+			return diag.New(CodePrompt, "everything", "the bound of %s is %v; allowed are 0 to 1", b.name, b.v)
 		}
 	}
 	if o.Side < 1 || o.Side > 128 {
@@ -46,19 +50,28 @@ func (o Everything) Points(w, h int) (out []Point) {
 
 // A Region is one of the masks of an image.
 type Region struct {
-	Label     int     `json:"label"` // value in the label image, from 1
-	Area      int     `json:"area"`  // pixels of the mask; smaller masks may cover some of them in the label image
-	Box       [4]int  `json:"box"`   // x0, y0, x1, y1 in pixels; x1 and y1 are exclusive
-	IoU       float32 `json:"iou"`   // quality predicted by the model
+	Label     int     `json:"label"`   // value in the label image, from 1
+	Area      int     `json:"area"`    // pixels of the mask
+	Visible   int     `json:"visible"` // those with Label in the label image; the others belong to smaller regions
+	Box       [4]int  `json:"box"`     // x0, y0, x1, y1 of the mask in pixels; x1 and y1 are exclusive
+	IoU       float32 `json:"iou"`     // quality predicted by the model
 	Stability float32 `json:"stability"`
 	Point     Point   `json:"-"` // point that gave the mask
 	Token     int     `json:"-"` // index of the mask among those of the point
 }
 
-// Dropped counts masks that Everything dropped because of its bounds. A user who finds too few objects sees here which bounds to lower.
+// A Candidate is a mask that is good enough. It becomes a Region unless a better one has nearly the same pixels.
+type Candidate struct {
+	Region // Area is that at the resolution of the model's masks, and Box an estimate
+	shape  *shape
+}
+
+// Dropped counts masks that Everything dropped. A user who finds too few objects sees here which bounds to lower.
 type Dropped struct {
 	Poor     int `json:"poor"`     // masks whose predicted quality is below MinIoU
 	Unstable int `json:"unstable"` // empty masks, and others whose stability is below MinStability
+	Same     int `json:"same"`     // masks whose IoU with a better one is above MaxOverlap
+	Hidden   int `json:"hidden"`   // masks that smaller ones cover almost entirely; see Task.Draw
 	// IoU and Stability are those of the mask that came closest to both bounds, or 0 if there is none.
 	IoU       float32 `json:"closest_iou"`
 	Stability float32 `json:"closest_stability"`
@@ -68,7 +81,7 @@ type Dropped struct {
 
 // Add adds the masks of e.
 func (d *Dropped) Add(e Dropped) {
-	d.Poor, d.Unstable = d.Poor+e.Poor, d.Unstable+e.Unstable
+	d.Poor, d.Unstable, d.Same, d.Hidden = d.Poor+e.Poor, d.Unstable+e.Unstable, d.Same+e.Same, d.Hidden+e.Hidden
 	if e.closest > d.closest || d.IoU == 0 && e.IoU > 0 { // an e from a file has no closest
 		d.IoU, d.Stability, d.closest = e.IoU, e.Stability, e.closest
 	}
@@ -85,11 +98,10 @@ func reached(v, bound float64) float64 {
 	return 0
 }
 
-// Candidates returns the masks of one point that are good enough, and counts the others in d. logits has shape [Tokens,h,w], iou [Tokens]. Areas and boxes are
-// estimates at the resolution of the logits; boxes are scaled to the image.
-func (s *Task) Candidates(logits []float32, h, w int, iou []float32, g Geometry, o Everything, at Point, d *Dropped) (out []Region) {
-	cover := func(scaled, n int) int { return min(n, (scaled*n+s.Size-1)/s.Size) } // logits that the image covers
-	cw, ch := cover(g.ScaledW, w), cover(g.ScaledH, h)
+// Candidates returns the masks of one point that are good enough, and counts the others in d. logits has shape [Tokens,h,w], iou
+// [Tokens]. A candidate holds a copy of its mask; CandidateBytes bounds their memory.
+func (s *Task) Candidates(logits []float32, h, w int, iou []float32, g Geometry, o Everything, at Point, d *Dropped) (out []Candidate) {
+	cw, ch := s.covered(w, h, g)
 	threshold := float32(s.Threshold)
 	for t := s.BestFirst; t <= s.BestLast; t++ {
 		quality := reached(float64(iou[t]), o.MinIoU)
@@ -128,54 +140,109 @@ func (s *Task) Candidates(logits []float32, h, w int, iou []float32, g Geometry,
 		px := func(v, n, scaled, size int) int { // converts a position from logits to the image
 			return min(size, int(math.Round(float64(v)*float64(s.Size)/float64(n)*float64(size)/float64(scaled))))
 		}
-		out = append(out, Region{
+		out = append(out, Candidate{Region{
 			Area: area, IoU: iou[t], Stability: float32(stability), Point: at, Token: t,
 			Box: [4]int{px(x0, w, g.ScaledW, g.Width), px(y0, h, g.ScaledH, g.Height), px(x1, w, g.ScaledW, g.Width), px(y1, h, g.ScaledH, g.Height)},
-		})
+		}, shapeOf(logits[t*h*w:][:h*w], w, [4]int{x0, y0, x1, y1}, threshold)})
 	}
 	return out
 }
 
-// Distinct drops each region whose box nearly equals that of a better region, and numbers the others from 1, the largest first.
-func (o Everything) Distinct(all []Region) (out []Region) {
+// covered returns the size of the part of the logits [h,w] that the image covers.
+func (s *Task) covered(w, h int, g Geometry) (cw, ch int) {
+	return min(w, (g.ScaledW*w+s.Size-1)/s.Size), min(h, (g.ScaledH*h+s.Size-1)/s.Size)
+}
+
+// CandidateBytes bounds the memory of all candidates of an image, if logits have h rows of w.
+func (s *Task) CandidateBytes(h, w int, g Geometry, o Everything) int64 {
+	const fixed = 256 // a Candidate, its shape, and room for growth of the list
+	cw, ch := s.covered(w, h, g)
+	return int64(o.Side*o.Side) * int64(s.BestLast-s.BestFirst+1) * ((8*int64((cw+63)/64)+4)*int64(ch) + fixed)
+}
+
+// MaxRegions bounds the number of regions, because a label has 16 bits.
+const MaxRegions = math.MaxUint16
+
+// Distinct drops each candidate whose mask nearly equals that of a better one, counts it in d, and returns the others as regions, the
+// smallest first. Of candidates with equal quality, the one that comes first is better. Boxes do not matter: two objects may have
+// the same box, and a single stray pixel changes the box of a mask. Beyond MaxRegions, the worst are dropped. The time may grow with the
+// square of the number of candidates, so the context is checked; its cause is the only error.
+func (o Everything) Distinct(ctx context.Context, all []Candidate, d *Dropped) (out []Region, err error) {
 	all = slices.Clone(all)
-	slices.SortStableFunc(all, func(a, b Region) int { return cmp.Compare(b.IoU, a.IoU) })
-	for _, r := range all {
-		if !slices.ContainsFunc(out, func(k Region) bool { return overlap(k.Box, r.Box) > o.MaxOverlap }) {
-			out = append(out, r)
+	slices.SortStableFunc(all, func(a, b Candidate) int { return cmp.Compare(b.IoU, a.IoU) })
+	var kept []*shape
+	for _, c := range all {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
 		}
+		if len(out) == MaxRegions {
+			break
+		}
+		if slices.ContainsFunc(kept, func(k *shape) bool { return k.overlaps(c.shape, o.MaxOverlap) }) {
+			d.Same++
+			continue
+		}
+		kept, out = append(kept, c.shape), append(out, c.Region)
 	}
-	slices.SortStableFunc(out, func(a, b Region) int { return cmp.Compare(b.Area, a.Area) })
-	for i := range out {
-		out[i].Label = i + 1
-	}
-	return out
+	slices.SortStableFunc(out, func(a, b Region) int { return cmp.Compare(a.Area, b.Area) })
+	return out, nil
 }
 
-// overlap returns the IoU of two boxes: the area of their intersection divided by that of their union.
-func overlap(a, b [4]int) float64 {
-	side := func(a0, a1, b0, b1 int) float64 { return float64(max(0, min(a1, b1)-max(a0, b0))) }
-	area := func(b [4]int) float64 { return float64(b[2]-b[0]) * float64(b[3]-b[1]) }
-	both := side(a[0], a[2], b[0], b[2]) * side(a[1], a[3], b[1], b[3])
-	return both / max(area(a)+area(b)-both, 1)
-}
+// minVisible is the lowest share of a region's mask that must be left after smaller regions have taken their pixels. What is left of an
+// object whose parts are regions, too, is often a seam a few pixels wide, which is no object.
+const minVisible = 0.05
 
-// Draw draws a region into a label image, and sets its area and box to those of the mask. logits [Tokens,h,w] are those of its
-// point.
+// Draw draws a region into the pixels of a label image that are still 0, and sets its area and box to those of the mask. The caller draws
+// the smallest region first, so that larger ones do not hide it. If less than minVisible of the mask is free, or the mask is empty,
+// Draw draws nothing and Visible is 0. logits [Tokens,h,w] are those of the region's point.
 func (s *Task) Draw(labels *image.Gray16, r *Region, logits []float32, h, w int, g Geometry) {
 	m := s.upscale(logits[r.Token*h*w:][:h*w], h, w, g)
-	r.Area, r.Box = 0, [4]int{g.Width, g.Height, 0, 0}
+	r.Area, r.Visible, r.Box = 0, 0, [4]int{g.Width, g.Height, 0, 0}
+	free := func(x, y int) bool { i := labels.PixOffset(x, y); return labels.Pix[i]|labels.Pix[i+1] == 0 }
 	for y := range g.Height {
 		for x, v := range m.Pix[y*m.Stride:][:g.Width] {
 			if v == 0 {
 				continue
 			}
-			labels.SetGray16(x, y, color.Gray16{Y: uint16(r.Label)})
-			r.Area++
+			if r.Area++; free(x, y) {
+				r.Visible++
+			}
 			r.Box = [4]int{min(r.Box[0], x), min(r.Box[1], y), max(r.Box[2], x+1), max(r.Box[3], y+1)}
 		}
 	}
 	if r.Area == 0 {
 		r.Box = [4]int{}
 	}
+	if float64(r.Visible) < minVisible*float64(r.Area) {
+		r.Visible = 0
+	}
+	if r.Visible == 0 {
+		return
+	}
+	for y := r.Box[1]; y < r.Box[3]; y++ {
+		for x, v := range m.Pix[y*m.Stride:][:g.Width] {
+			if v != 0 && free(x, y) {
+				labels.SetGray16(x, y, color.Gray16{Y: uint16(r.Label)})
+			}
+		}
+	}
+}
+
+// Number drops the regions that Draw did not draw, counts them in d, and numbers the others from 1, the largest first, also in the
+// label image. all are those of Distinct; the label of all[i] is i+1.
+func Number(labels *image.Gray16, all []Region, d *Dropped) (out []Region) {
+	to := make([]uint16, len(all)+1)
+	for i, r := range slices.Backward(all) {
+		if r.Visible == 0 {
+			d.Hidden++
+			continue
+		}
+		r.Label = len(out) + 1
+		to[i+1], out = uint16(r.Label), append(out, r)
+	}
+	for i := 0; i < len(labels.Pix); i += 2 {
+		v := to[int(labels.Pix[i])<<8|int(labels.Pix[i+1])]
+		labels.Pix[i], labels.Pix[i+1] = uint8(v>>8), uint8(v)
+	}
+	return out
 }

@@ -62,32 +62,61 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-// TestDistinct checks that the best of several regions with nearly equal boxes is kept, and that the largest region is number 1.
-func TestDistinct(t *testing.T) {
-	o := segment.Everything{MaxOverlap: 0.7}
-	got := o.Distinct([]segment.Region{
-		{Box: [4]int{0, 0, 10, 10}, Area: 90, IoU: 0.8}, {Box: [4]int{0, 0, 10, 9}, Area: 80, IoU: 0.9}, // their IoU is 0.9
-		{Box: [4]int{0, 0, 10, 6}, Area: 60, IoU: 0.7}, // IoU 0.67 with the second
-		{Box: [4]int{20, 20, 40, 40}, Area: 300, IoU: 0.6},
-	})
-	if len(got) != 3 || got[0].Area != 300 || got[1].Area != 80 || got[2].Area != 60 || got[0].Label != 1 || got[2].Label != 3 {
-		t.Errorf("%+v", got)
-	}
-}
-
-// TestDraw checks that the image has the label of a region, and that the region has the area and box of its mask.
+// TestDraw checks that the image has the label of a region where no other is, and that the region has the area and box of its mask.
 func TestDraw(t *testing.T) {
 	s := small()
 	g := s.Geometry(16, 16)
 	labels := image.NewGray16(image.Rect(0, 0, 16, 16))
+	logits := append(logitsOf(16, 16, 5, 2, 4, 9, 12), logitsOf(16, 16, 5, 3, 4, 9, 12)...)
 	r := segment.Region{Label: 300, Token: 1}
-	s.Draw(labels, &r, append(make([]float32, 256), logitsOf(16, 16, 5, 3, 4, 9, 12)...), 16, 16, g)
-	if r.Area != 48 || r.Box != [4]int{3, 4, 9, 12} || labels.Gray16At(3, 4).Y != 300 || labels.Gray16At(9, 4).Y != 0 {
+	s.Draw(labels, &r, logits, 16, 16, g)
+	if r.Area != 48 || r.Visible != 48 || r.Box != [4]int{3, 4, 9, 12} || labels.Gray16At(3, 4).Y != 300 || labels.Gray16At(9, 4).Y != 0 {
 		t.Errorf("%+v", r)
 	}
+	around := segment.Region{Label: 301}
+	s.Draw(labels, &around, logits, 16, 16, g)
+	if around.Area != 56 || around.Visible != 8 || around.Box != [4]int{2, 4, 9, 12} || labels.Gray16At(2, 4).Y != 301 || labels.Gray16At(3, 4).Y != 300 {
+		t.Errorf("a larger region: %+v", around)
+	}
+	s.Draw(labels, &around, logits, 16, 16, g)
+	if around.Area != 56 || around.Visible != 0 {
+		t.Errorf("a hidden region: %+v", around)
+	}
 	s.Draw(labels, &r, make([]float32, 512), 16, 16, g)
-	if r.Area != 0 || r.Box != [4]int{} {
+	if r.Area != 0 || r.Visible != 0 || r.Box != [4]int{} {
 		t.Errorf("an empty mask: %+v", r)
+	}
+}
+
+// TestNumber checks that a region of which only a seam is left gives its pixels to the region behind it, and that the label image has
+// each region's visible pixels, the largest region as number 1.
+func TestNumber(t *testing.T) {
+	s := segment.New(128, 4)
+	s.Tokens, s.BestFirst, s.BestLast = 1, 0, 0
+	g := s.Geometry(128, 128)
+	labels := image.NewGray16(image.Rect(0, 0, 128, 128))
+	boxes := [][4]int{{10, 10, 50, 50}, {51, 10, 91, 50}, {10, 10, 91, 50}, {0, 0, 128, 64}} // the third is the first two and a seam
+	all := make([]segment.Region, len(boxes))
+	for i, b := range boxes {
+		all[i].Label = i + 1
+		s.Draw(labels, &all[i], logitsOf(128, 128, 5, b[0], b[1], b[2], b[3]), 128, 128, g)
+	}
+	var d segment.Dropped
+	got := segment.Number(labels, all, &d)
+	if len(got) != 3 || d.Hidden != 1 || got[0].Area != 128*64 || got[0].Visible != 128*64-2*1600 || got[1].Box != boxes[1] || got[2].Box != boxes[0] {
+		t.Errorf("%+v, dropped %+v", got, d)
+	}
+	count := map[int]int{}
+	for i := range 128 * 128 {
+		count[int(labels.Gray16At(i%128, i/128).Y)]++
+	}
+	for i, r := range got {
+		if r.Label != i+1 || count[r.Label] != r.Visible {
+			t.Errorf("region %d has label %d, of which the image has %d pixels: %+v", i, r.Label, count[r.Label], r)
+		}
+	}
+	if len(count) != 4 {
+		t.Errorf("the image has labels %v", count)
 	}
 }
 
