@@ -58,7 +58,7 @@ func layoutOf(ws []compile.Weight) (at int64, err error) {
 func TestGaps(t *testing.T) {
 	stored := modeltest.Open(t, modeltest.Manifest(t, golden), dtype.F16)
 	sam := modeltest.Build(t, stored, "", "mask_decoder_config.num_attention_heads=2")
-	texts, err := ir.ParseAll(manyOps)
+	texts, err := ir.ParseAll(manyOps, ir.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ h = matmul x, w : f32[4,8]
 y = softmax h {axis=1} : f32[4,8]
 z = softmax y {axis=1} : f32[4,8]
 return z=z
-`)
+`, ir.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ run sub(f32...)
 // TestFallbackState checks that the error for an op on a state names what the target really lacks: not the op, which
 // would be expanded.
 func TestFallbackState(t *testing.T) {
-	g, err := ir.ParseAll(manyOps)
+	g, err := ir.ParseAll(manyOps, ir.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
