@@ -36,7 +36,8 @@ type Tokenizer struct {
 	cooked    matcher // added tokens that are matched in the normalised text
 	normalize normalizer
 	split     splitter
-	model     *bpe
+	model     model
+	vocab     *vocabulary
 	post      []template
 	decoders  []decoderSpec
 
@@ -55,7 +56,7 @@ func (t *Tokenizer) ID(token string) (id int, ok bool) {
 	if id, ok := t.ids[token]; ok {
 		return int(id), true
 	}
-	v, ok := t.model.vocab[token]
+	v, ok := t.vocab.ids[token]
 	return int(v), ok
 }
 
@@ -133,7 +134,11 @@ func (e *encoder) text(text string) error {
 func (e *encoder) token(id int32) { e.ids = append(e.ids, int(id)) }
 
 func (e *encoder) piece(p piece) error {
-	e.ids = e.t.model.encode(e.ids, p.text, &e.word)
+	ids, err := e.t.model.encode(e.ids, p.text, &e.word)
+	if err != nil {
+		return err
+	}
+	e.ids = ids
 	return nil
 }
 
