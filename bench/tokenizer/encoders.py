@@ -196,7 +196,7 @@ tables = [charsmap("", rules) for rules in RULES]
 for i in range(corners):
     doc = corner(tables)
     t = Tokenizer.from_str(json.dumps(doc))
-    parts = list("ababcdAB x.,▁ ") + ["abc", "aaaaa", "日", "é", "e\u0301", "\u0301", "ﬁ", "①", "™", "\x01", "\r\n", "\n", "  ", "B\u0301", "b\u0301", "ﬁ\u0301", "😀", "<x>", "<y>", "<unk>", "[UNK]", "<0x41>", "\u00ad", "\u3000", "本", *ODD[:9]]
+    parts = list("ababcdAB x.,▁ ") + ["abc", "aaaaa", "日", "é", "e\u0301", "\u0301", "ﬁ", "①", "™", "\x01", "\r\n", "\n", "  ", "B\u0301", "b\u0301", "ﬁ\u0301", "😀", "<x>", "<y>", "<unk>", "[UNK]", "<0x41>", "\u00ad", "\u3000", "本", *ODD]
     add(f"corner {i}", t, doc, 12 if not texts else max(texts // 10, 20), lambda: "".join(rng.choice(parts) for _ in range(rng.randrange(9))), 2)
 with open(out, "w") as f:
     f.write("[\n" + ",\n".join(json.dumps(x, ensure_ascii=False, separators=(",", ":")) for x in files) + "\n]\n")
