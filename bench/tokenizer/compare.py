@@ -3,8 +3,8 @@
     python compare.py cases.json [TEXTS] [SEED]
     RLX_TOKENIZER_CASES=cases.json go test ./core/task/text/tokenizer -run TestPeer
 
-It trains a small tokenizer for each of the pipelines that published models use, and for each part that the package supports. Differences are expected only in
-tokenizer "accents", for marks that are newer than Unicode 9.
+It trains a small tokenizer for each of the pipelines that published models use, and for each part that the package supports. encoders.py does
+the same for Unigram and WordPiece.
 """
 import json, random, sys, unicodedata
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers

@@ -38,25 +38,18 @@ type pair struct{ a, b int32 }
 
 type merge struct{ rank, to int32 }
 
-// scratch is reused for all pieces of a text.
-type scratch struct {
-	ids   []int32
-	syms  []symbol
-	queue queue
-}
-
-// encode appends the ids of a piece to out.
-func (m *bpe) encode(out []int, text string, s *scratch) []int {
+// encode implements model.
+func (m *bpe) encode(out []int, text string, s *scratch) ([]int, error) {
 	if m.whole {
 		if id, ok := m.vocab[text]; ok {
-			return append(out, int(id))
+			return append(out, int(id)), nil
 		}
 	}
 	var slot *atomic.Pointer[cached]
 	if len(text) <= maxCached {
 		slot = &m.cache[maphash.String(m.seed, text)>>(64-cacheBits)]
 		if c := slot.Load(); c != nil && c.text == text {
-			return appendIDs(out, c.ids)
+			return appendIDs(out, c.ids), nil
 		}
 	}
 	m.characters(text, s)
@@ -64,7 +57,7 @@ func (m *bpe) encode(out []int, text string, s *scratch) []int {
 	if slot != nil {
 		slot.Store(&cached{strings.Clone(text), append([]int32(nil), s.ids...)})
 	}
-	return appendIDs(out, s.ids)
+	return appendIDs(out, s.ids), nil
 }
 
 func appendIDs(out []int, ids []int32) []int {

@@ -1,6 +1,8 @@
 package tokenizer
 
 import (
+	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -16,6 +18,19 @@ func FuzzEncode(f *testing.F) {
 			f.Add(c.Text)
 		}
 	}
+	for _, file := range readPeer(f, filepath.Join(goldens, "encoders.json")) {
+		tok, err := Parse(file.Tokenizer)
+		if err != nil {
+			f.Fatal(err)
+		}
+		toks = append(toks, tok)
+		f.Add(file.Cases[0].Text)
+	}
+	bytes, err := Parse(byteUnigram())
+	if err != nil {
+		f.Fatal(err)
+	}
+	toks = append(toks, bytes)
 	f.Fuzz(func(t *testing.T, text string) {
 		for i, tok := range toks {
 			ids, err := tok.Encode(text, true)
@@ -36,11 +51,23 @@ func FuzzEncode(f *testing.F) {
 			if b.String() != got {
 				t.Fatalf("Stream gave %q, Decode %q", b.String(), got)
 			}
+			if tok == bytes && err == nil && got != text && !strings.Contains(text, "<0x") { // such text is a token
+				t.Fatalf("byte fallback gave %q back as %q", text, got)
+			}
 			if want := "<|begin_of_text|>" + text; i == 0 && err == nil && got != want {
 				t.Fatalf("the text came back as %q; want %q", got, want)
 			}
 		}
 	})
+}
+
+// byteUnigram returns a Unigram tokenizer that represents every text.
+func byteUnigram() []byte {
+	doc := `{"decoder": {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]}, "model": {"type": "Unigram", "unk_id": 0, "byte_fallback": true, "vocab": [["?", 0], ["ab", -2], ["a", -2]`
+	for b := range 256 {
+		doc += fmt.Sprintf(`, ["<0x%02X>", -9]`, b)
+	}
+	return []byte(doc + "]}}")
 }
 
 // FuzzParse looks for a tokenizer.json on which Parse, Encode or Decode panics, or takes unbounded time or memory.

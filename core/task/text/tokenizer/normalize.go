@@ -117,8 +117,8 @@ func strip(left, right bool) normalizer {
 
 func form(f norm.Form) normalizer {
 	return func(p piece, l *limit) (piece, error) {
-		lead := len(f.String(p.text[:p.lead]))
-		p.text = f.String(p.text)
+		lead := len(normalForm(f, p.text[:p.lead]))
+		p.text = normalForm(f, p.text)
 		for p.lead = min(lead, len(p.text)); p.lead < len(p.text) && !utf8.RuneStart(p.text[p.lead]); {
 			p.lead++ // the first character joined the next
 		}
@@ -136,10 +136,73 @@ var lowercase = perChar(func(s string) string {
 	}, s), "İ", "i̇")
 })
 
-// stripAccents removes marks. The library's table of marks is older: it keeps those that were added in Unicode 10 or later.
+// stripAccents removes marks.
 var stripAccents = perChar(func(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.Is(unicode.M, r) {
+		if isMark(r) {
+			return -1
+		}
+		return r
+	}, s)
+})
+
+// bert returns BERT's normalizer: it removes control characters and turns white space into spaces, puts spaces around Chinese
+// characters, removes accents, and lowers case.
+func bert(clean, chinese, accents, lower bool) normalizer {
+	var list []normalizer
+	if clean {
+		list = append(list, cleanText)
+	}
+	if chinese {
+		list = append(list, spaceChinese)
+	}
+	if accents {
+		list = append(list, form(norm.NFD), removeAccents)
+	}
+	if lower {
+		list = append(list, lowercase)
+	}
+	return inOrder(list)
+}
+
+var cleanText = perChar(func(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t', r == '\n', r == '\r':
+			return ' '
+		case r == 0, r == 0xfffd, isControl(r):
+			return -1
+		case unicode.IsSpace(r):
+			return ' '
+		}
+		return r
+	}, s)
+})
+
+var spaceChinese = perChar(func(s string) string {
+	if strings.IndexFunc(s, isChinese) < 0 {
+		return s
+	}
+	var out strings.Builder
+	for _, r := range s {
+		if isChinese(r) {
+			out.WriteString(" " + string(r) + " ")
+		} else {
+			out.WriteRune(r)
+		}
+	}
+	return out.String()
+})
+
+// isChinese reports whether r is in one of the blocks that BERT takes for Chinese. The library begins the block at U+2B820 later.
+func isChinese(r rune) bool {
+	return r >= 0x4e00 && r <= 0x9fff || r >= 0x3400 && r <= 0x4dbf || r >= 0x20000 && r <= 0x2a6df || r >= 0x2a700 && r <= 0x2b81f ||
+		r >= 0x2b920 && r <= 0x2ceaf || r >= 0xf900 && r <= 0xfaff || r >= 0x2f800 && r <= 0x2fa1f
+}
+
+var removeAccents = perChar(func(s string) string {
+	return strings.Map(func(r rune) rune {
+		if isAccent(r) {
 			return -1
 		}
 		return r

@@ -3,7 +3,6 @@ package tokenizer
 import (
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -65,7 +64,7 @@ func parse(json []byte) (*Tokenizer, error) {
 			})
 		case "model":
 			var err error
-			t.model, err = readModel(r)
+			t.model, t.vocab, err = readModel(r)
 			return err
 		case "version", "truncation", "padding", "normalizer", "pre_tokenizer", "post_processor", "decoder":
 			v, err := r.Value(key, maxValues)
@@ -124,14 +123,14 @@ func parse(json []byte) (*Tokenizer, error) {
 // assignIDs gives the added tokens the ids that the library gives them: the vocabulary's, or else the next free one. The ids in the file do not
 // matter. Of several entries with the same content the last counts, but all are special if one is.
 func (t *Tokenizer) assignIDs(list []added) (out []added) {
-	at, next := map[string]int{}, int32(len(t.model.vocab))
+	at, next := map[string]int{}, int32(t.vocab.size)
 	for _, a := range list {
 		if i, again := at[a.content]; again {
 			a.id, a.special = out[i].id, a.special || out[i].special
 			out[i] = a
 			continue
 		}
-		id, ok := t.model.vocab[a.content]
+		id, ok := t.vocab.ids[a.content]
 		if !ok {
 			id = next
 		}
@@ -146,17 +145,20 @@ func (t *Tokenizer) assignIDs(list []added) (out []added) {
 func (t *Tokenizer) addTokens(list []added) error {
 	list = t.assignIDs(list)
 	size := int32(0)
-	for _, id := range t.model.vocab {
+	for _, id := range t.vocab.ids {
 		size = max(size, id+1)
 	}
 	for _, a := range list {
 		size = max(size, a.id+1)
 	}
 	t.tokens, t.known, t.special = make([]string, size), make([]bool, size), make([]bool, size)
-	for token, id := range t.model.vocab {
+	for token, id := range t.vocab.ids {
 		if t.known[id] {
 			return fmt.Errorf("model: %.40q and %.40q have the same id %d", min(token, t.tokens[id]), max(token, t.tokens[id]), id)
 		}
+		t.tokens[id], t.known[id] = token, true
+	}
+	for id, token := range t.vocab.repeats {
 		t.tokens[id], t.known[id] = token, true
 	}
 	for _, a := range list {
@@ -165,6 +167,11 @@ func (t *Tokenizer) addTokens(list []added) error {
 		}
 		t.tokens[a.id], t.known[a.id], t.ids[a.content] = a.content, true, a.id
 		t.special[a.id] = a.special
+		for id, token := range t.vocab.repeats {
+			if token == a.content {
+				t.special[id] = a.special
+			}
+		}
 		if !a.normalized || t.normalize == nil {
 			m := &t.raw
 			if a.normalized {
@@ -216,81 +223,6 @@ func readAdded(r *strictjson.Reader) (added, error) {
 	return a, nil
 }
 
-func readModel(r *strictjson.Reader) (*bpe, error) {
-	m := &bpe{unk: -1, seed: maphash.MakeSeed()}
-	fields := map[string]any{}
-	var merges [][2]string
-	err := r.Object("model", func(key string) error {
-		switch key {
-		case "vocab":
-			text, err := r.Raw()
-			if err == nil {
-				m.vocab, err = readVocab(text)
-			}
-			return err
-		case "merges":
-			text, err := r.Raw()
-			if err == nil {
-				merges, err = readMerges(text)
-			}
-			return err
-		}
-		var err error
-		fields[key], err = r.Value(key, maxValues)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	o := &object{what: "model", fields: fields, used: map[string]bool{}}
-	if kind := o.str("type", "BPE"); kind != "BPE" {
-		return nil, unsupported("model has the type %.40q; supported is BPE", kind)
-	}
-	unk := o.str("unk_token", "")
-	m.prefix, m.suffix = o.str("continuing_subword_prefix", ""), o.str("end_of_word_suffix", "")
-	m.fuseUnk, m.byteFallback, m.whole = o.boolean("fuse_unk", false), o.boolean("byte_fallback", false), o.boolean("ignore_merges", false)
-	if d, ok := o.take("dropout"); ok && d != nil && fmt.Sprint(d) != "0" && fmt.Sprint(d) != "0.0" {
-		return nil, unsupported("model has a dropout of %.40v, which makes ids random", d)
-	}
-	if err := o.done(); err != nil {
-		return nil, err
-	}
-	if len(m.prefix) > maxAdded || len(m.suffix) > maxAdded {
-		return nil, fmt.Errorf("model: continuing_subword_prefix or end_of_word_suffix has more than %d bytes", maxAdded)
-	}
-	if unk != "" {
-		id, ok := m.vocab[unk]
-		if !ok {
-			return nil, fmt.Errorf("model: the unk_token %.40q is not in the vocabulary", unk)
-		}
-		m.unk = id
-	}
-	for b := range m.bytes {
-		m.bytes[b] = -1
-		if id, ok := m.vocab[byteToken(byte(b))]; ok {
-			m.bytes[b] = id
-		}
-	}
-	return m, m.addMerges(merges)
-}
-
-func (m *bpe) addMerges(merges [][2]string) error {
-	m.merges = make(map[pair]merge, len(merges))
-	for rank, p := range merges {
-		a, okA := m.vocab[p[0]]
-		b, okB := m.vocab[p[1]]
-		if len(p[1]) < len(m.prefix) {
-			return fmt.Errorf("merge %d: %.40q is shorter than the prefix of words' parts", rank, p[1])
-		}
-		to, ok := m.vocab[p[0]+p[1][len(m.prefix):]]
-		if !okA || !okB || !ok {
-			return fmt.Errorf("merge %d joins %.40q and %.40q; both and their result must be in the vocabulary", rank, p[0], p[1])
-		}
-		m.merges[pair{a, b}] = merge{int32(rank), to}
-	}
-	return nil
-}
-
 func readNormalizer(o *object) (normalizer, error) {
 	var n normalizer
 	switch kind := o.str("type", ""); kind {
@@ -320,6 +252,15 @@ func readNormalizer(o *object) (normalizer, error) {
 		n = strip(o.boolean("strip_left", true), o.boolean("strip_right", true))
 	case "Prepend":
 		n = prependText(o.str("prepend", ""))
+	case "BertNormalizer":
+		lower := o.boolean("lowercase", true)
+		n = bert(o.boolean("clean_text", true), o.boolean("handle_chinese_chars", true), o.boolean("strip_accents", lower), lower)
+	case "Precompiled":
+		m, err := readCharsmap(o)
+		if err != nil {
+			return nil, err
+		}
+		n = m.normalize
 	case "Replace":
 		pat, err := o.pattern()
 		if err != nil {
@@ -446,6 +387,8 @@ func readDecoder(o *object) ([]decoderSpec, error) {
 			return nil, fmt.Errorf("decoder Replace has an empty pattern")
 		}
 		d = replaceTokens(string(old), o.str("content", ""))
+	case "WordPiece":
+		d = joinWordPieces(o.str("prefix", "##"), o.boolean("cleanup", true))
 	case "Metaspace":
 		mark := o.str("replacement", "▁")
 		add := o.boolean("add_prefix_space", true)

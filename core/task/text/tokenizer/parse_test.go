@@ -45,7 +45,17 @@ var parts = []string{
 	`"decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 1}]}`,
 	`"decoder": {"type": "Metaspace", "replacement": "▁"}`,
 	`"decoder": {"type": "ByteLevel"}`,
+	`"normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null, "lowercase": true}`,
+	`"normalizer": {"type": "Precompiled", "precompiled_charsmap": "CAAAAAAEAABhAQAAYgA="}`,
+	`"decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true}`,
+	tinyUnigram, tinyWordPiece,
+	`"model": {"unk_token": "b", "continuing_subword_prefix": "##", "max_input_chars_per_word": 9, "vocab": {"a": 0, "b": 1, "##a": 2}}`,
 }
+
+const (
+	tinyUnigram   = `"model": {"type": "Unigram", "unk_id": 0, "byte_fallback": true, "vocab": [["<unk>", 0], ["a", -1.5], ["ab", -2e0], ["▁a", -3], ["a", -1], ["<0x62>", -9]]}`
+	tinyWordPiece = `"model": {"type": "WordPiece", "unk_token": "?", "continuing_subword_prefix": "##", "max_input_chars_per_word": 4, "vocab": {"a": 0, "ab": 1, "##b": 2, "##ab": 3, "?": 4, "##": 5}}`
+)
 
 func TestTiny(t *testing.T) {
 	for _, part := range parts {
@@ -64,7 +74,24 @@ func TestErrors(t *testing.T) {
 		code diag.Code
 		want string
 	}{
-		{`"model": {"type": "Unigram", "vocab": {}, "merges": []}`, CodeFeature, `model has the type "Unigram"; supported is BPE`},
+		{`"model": {"type": "WordLevel", "vocab": {}, "unk_token": "a"}`, CodeFeature, `model has the type "WordLevel"; supported are BPE, Unigram and WordPiece`},
+		{`"model": {"type": "Unigram", "vocab": [], "merges": []}`, CodeFeature, `model has merges, which a model of the type Unigram does not use`},
+		{`"model": {"type": "Unigram"}`, CodeFile, `model has no vocab`},
+		{`"model": {"type": "Unigram", "vocab": {}}`, CodeFile, `vocab is not an array of ["piece", score]`},
+		{`"model": {"type": "Unigram", "vocab": [["a", "b"]]}`, CodeFile, `vocab holds ["a", "b"]`},
+		{`"model": {"type": "Unigram", "vocab": [["a", -1, 0]]}`, CodeFile, `vocab holds ["a", -1, 0]`},
+		{`"model": {"type": "Unigram", "vocab": [[1, -1]]}`, CodeFile, `vocab holds [1, -1]`},
+		{`"model": {"type": "Unigram", "vocab": ["a"]}`, CodeFile, `vocab holds "a"`},
+		{`"model": {"type": "Unigram", "vocab": [["a", -1e999]]}`, CodeFile, `the score -1e999 of "a" is out of range`},
+		{`"model": {"type": "Unigram", "vocab": [["a", -1]], "unk_id": 1}`, CodeFile, `unk_id is 1; the vocabulary has 1 pieces`},
+		{`"model": {"type": "Unigram", "vocab": [["a", -1]], "unk_id": -1}`, CodeFile, `unk_id is not a whole number from 0 to 4194303`},
+		{`"model": {"type": "Unigram", "vocab": [["a", -1]], "byte_fallback": 1}`, CodeFile, `byte_fallback is not true or false`},
+		{`"model": {"type": "Unigram", "vocab": [["` + strings.Repeat("a", 2049) + `", -1]]}`, CodeFile, `vocab has a piece of 2049 bytes; at most 2048 are allowed`},
+		{`"model": {"type": "WordPiece", "vocab": [], "unk_token": "a"}`, CodeFile, `vocab is not an object`},
+		{`"model": {"type": "WordPiece", "vocab": {"a": 0}}`, CodeFile, `the unk_token "[UNK]" is not in the vocabulary`},
+		{`"model": {"type": "WordPiece", "vocab": {"a": 0}, "unk_token": "a", "max_input_chars_per_word": -1}`, CodeFile, `max_input_chars_per_word is not a whole number from 0 to 2147483647`},
+		{`"model": {"type": "WordPiece", "vocab": {"a": 0}, "unk_token": "a", "novel": 1}`, CodeFeature, `model has the key "novel"`},
+		{`"model": {"type": 1, "vocab": {}}`, CodeFile, `model: type is not a string`},
 		{`"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [], "dropout": 0.1}`, CodeFeature, `dropout of 0.1`},
 		{`"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a b"]}`, CodeFile, `merge 0 joins "a" and "b"`},
 		{`"model": {"type": "BPE", "vocab": {"a": 0, "b": 0}, "merges": []}`, CodeFile, `"a" and "b" have the same id 0`},
@@ -75,7 +102,13 @@ func TestErrors(t *testing.T) {
 		{`"truncation": {"max_length": 5}`, CodeFeature, `truncation is set`},
 		{`"version": "2.0"`, CodeFeature, `version is 2.0`},
 		{`"novel": 1`, CodeFeature, `has the key "novel"`},
-		{`"normalizer": {"type": "Precompiled"}`, CodeFeature, `normalizer "Precompiled" is not supported`},
+		{`"normalizer": {"type": "Novel"}`, CodeFeature, `normalizer "Novel" is not supported`},
+		{`"normalizer": {"type": "BertNormalizer", "lowercase": "no"}`, CodeFile, `normalizer BertNormalizer: lowercase is not true or false`},
+		{`"normalizer": {"type": "Precompiled"}`, CodeFile, `normalizer Precompiled: precompiled_charsmap has 0 bytes; at least 4 are needed`},
+		{`"normalizer": {"type": "Precompiled", "precompiled_charsmap": "?"}`, CodeFile, `precompiled_charsmap is not base64`},
+		{`"normalizer": {"type": "Precompiled", "precompiled_charsmap": "CAAAAAAEAAA="}`, CodeFile, `has a trie of 8 bytes; allowed are 4 to 4`},
+		{`"normalizer": {"type": "Precompiled", "precompiled_charsmap": "BAAAAAAEAAD/"}`, CodeFile, `has replacements that are not valid UTF-8`},
+		{`"decoder": {"type": "WordPiece", "prefix": 1}`, CodeFile, `decoder WordPiece: prefix is not a string`},
 		{`"normalizer": {"type": "Strip", "strip_left": 1}`, CodeFile, `normalizer Strip: strip_left is not true or false`},
 		{`"normalizer": {"type": "NFC", "more": 1}`, CodeFeature, `normalizer NFC has the key "more"`},
 		{`"pre_tokenizer": {"type": "UnicodeScripts"}`, CodeFeature, `pre-tokenizer "UnicodeScripts" is not supported`},
@@ -122,6 +155,38 @@ func TestAddedIDs(t *testing.T) {
 		doc := strings.Replace(tiny(""), c.old, c.new, 1)
 		if _, err := Parse([]byte(strings.Replace(doc, `"lstrip": true`, `"normalized": true`, 1))); !errors.Is(err, c.code) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; want %s with %s", c.new, err, c.code, c.want)
+		}
+	}
+}
+
+// TestNoUnknownToken checks the error for a character outside the vocabulary of a tokenizer that has no token for it. The library fails, too.
+func TestNoUnknownToken(t *testing.T) {
+	tok, err := Parse([]byte(tiny(`"model": {"type": "Unigram", "vocab": [["a", -1], ["ab", -1]]}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ids, err := tok.Encode("aa", false); err != nil || len(ids) != 2 {
+		t.Error(ids, err)
+	}
+	if _, err := tok.Encode("aé", false); !errors.Is(err, CodeText) || !strings.Contains(err.Error(), `the character "é", which is not in the vocabulary`) {
+		t.Error(err)
+	}
+}
+
+// TestScores checks that scores are parsed as the library parses them. The values on the right were written by it.
+func TestScores(t *testing.T) {
+	for in, want := range map[string]float64{
+		"-15.275492379532281": -15.27549237953228, "-9.908701741838819": -9.90870174183882, "-1.8771917354846979": -1.877191735484698,
+		"0": 0, "-3": -3, "0.1": 0.1, "1e-7": 1e-7, "2.5E+2": 250, "1e-400": 0, "0e999": 0, "123456789012345678901234": 1.2345678901234567e+23,
+		"1844674407370955161912.5e-30": 1.8446744073709553e-9, "0.00000000000000000000000123456789012345678": 1.2345678901234567e-24,
+	} {
+		if got, ok := libraryFloat(in); !ok || got != want {
+			t.Errorf("libraryFloat(%s) = %v, %v; want %v", in, got, ok, want)
+		}
+	}
+	for _, in := range []string{"1e309", "-1e99999999999999999999", "1000e307"} {
+		if got, ok := libraryFloat(in); ok {
+			t.Errorf("libraryFloat(%s) = %v", in, got)
 		}
 	}
 }

@@ -215,9 +215,3 @@ func metaspace(mark, scheme string, split bool) splitter {
 		return parts(p, l, emit)
 	}
 }
-
-func isNumeric(r rune) bool { return unicode.Is(unicode.N, r) }
-
-func isPunctuation(r rune) bool {
-	return unicode.Is(unicode.P, r) || r < 0x80 && strings.ContainsRune("$+<=>^`|~", r)
-}

@@ -1,9 +1,9 @@
 // Package tokenizer converts text to token ids and back, as described by a tokenizer.json of the Hugging Face library "tokenizers".
 // It implements byte pair encoding over bytes (Llama 3, Qwen, GPT-2) and over characters with byte fallback (Llama 2, Mistral,
-// Gemma).
+// Gemma), the unigram language model of SentencePiece (T5, ALBERT, XLM-RoBERTa) and WordPiece (BERT).
 //
-// Ids and text equal those of version 0.23 of the library, with two exceptions. Regular expressions and normalisation treat
-// characters that are newer than Go's package unicode as unassigned. When decoding leaves out special tokens, it also leaves out
+// Ids and text equal those of version 0.23 of the library, with two exceptions. Regular expressions, lower case and grapheme clusters
+// treat characters that are newer than Go's package unicode as unassigned. When decoding leaves out special tokens, it also leaves out
 // those that were matched in normalised text; the library keeps the ones that its normalizer changes. Like the library, this package
 // gives an added token its id in the vocabulary or the next free id, whatever id the file says.
 //
@@ -26,8 +26,8 @@ has the wrong type. The message says where. Download the file again, or save it 
 This version does not support a model, normalizer, pre-tokenizer, post-processor or decoder of the tokenizer.json, or an option or
 regular expression of it. Without it the ids would be wrong. The message names it and says what is supported.`)
 	CodeText = diag.Define("RLX3082", "text cannot be tokenized", `
-The text is not valid UTF-8, becomes too long when it is normalised, or takes the tokenizer's regular expression too much time. The
-message says which.`)
+The text is not valid UTF-8, becomes too long when it is normalised, takes the tokenizer's regular expression too much time, or has a
+character that is not in the vocabulary of a tokenizer without a token for unknown characters. The message says which.`)
 )
 
 // A Tokenizer is safe for concurrent use.
@@ -36,7 +36,8 @@ type Tokenizer struct {
 	cooked    matcher // added tokens that are matched in the normalised text
 	normalize normalizer
 	split     splitter
-	model     *bpe
+	model     model
+	vocab     *vocabulary
 	post      []template
 	decoders  []decoderSpec
 
@@ -55,7 +56,7 @@ func (t *Tokenizer) ID(token string) (id int, ok bool) {
 	if id, ok := t.ids[token]; ok {
 		return int(id), true
 	}
-	v, ok := t.model.vocab[token]
+	v, ok := t.vocab.ids[token]
 	return int(v), ok
 }
 
@@ -133,7 +134,11 @@ func (e *encoder) text(text string) error {
 func (e *encoder) token(id int32) { e.ids = append(e.ids, int(id)) }
 
 func (e *encoder) piece(p piece) error {
-	e.ids = e.t.model.encode(e.ids, p.text, &e.word)
+	ids, err := e.t.model.encode(e.ids, p.text, &e.word)
+	if err != nil {
+		return err
+	}
+	e.ids = ids
 	return nil
 }
 

@@ -65,7 +65,11 @@ func TestGoldens(t *testing.T) {
 // vocabulary or occur twice, the beginning of a text after a normalizer, and bytes that are not UTF-8.
 func TestCorners(t *testing.T) { checkPeer(t, filepath.Join(goldens, "corners.json")) }
 
-// TestPeer runs the cases that bench/tokenizer/compare.py or corners.py made with the Hugging Face library.
+// TestEncoders compares small Unigram and WordPiece tokenizers with the Hugging Face library: equal scores, pieces that occur twice, unknown
+// characters in a row, tables of the normalizer Precompiled that drop or lengthen the beginning of a text.
+func TestEncoders(t *testing.T) { checkPeer(t, filepath.Join(goldens, "encoders.json")) }
+
+// TestPeer runs the cases that a script in bench/tokenizer made with the Hugging Face library.
 func TestPeer(t *testing.T) {
 	path := os.Getenv("RLX_TOKENIZER_CASES")
 	if path == "" {
@@ -74,20 +78,26 @@ func TestPeer(t *testing.T) {
 	checkPeer(t, path)
 }
 
-func checkPeer(t *testing.T, path string) {
+type peerFile struct {
+	goldenFile
+	Tokenizer json.RawMessage
+}
+
+func readPeer(t testing.TB, path string) (files []peerFile) {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var files []struct {
-		goldenFile
-		Tokenizer json.RawMessage
-	}
 	if err := json.Unmarshal(b, &files); err != nil || len(files) == 0 {
 		t.Fatalf("%s: %d tokenizers, %v", path, len(files), err)
 	}
-	for _, f := range files {
+	return files
+}
+
+func checkPeer(t *testing.T, path string) {
+	t.Helper()
+	for _, f := range readPeer(t, path) {
 		tok, err := Parse(f.Tokenizer)
 		if err != nil {
 			t.Errorf("%s: %v", f.Cases[0].Name, err)
