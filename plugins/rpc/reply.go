@@ -43,7 +43,7 @@ func (x *hostRun) receiveDump(d *rlxv1.Dump) error {
 			}
 		}
 	}
-	if node != x.dumpAt {
+	if x.dumpAt < 0 || node != x.dumpAt {
 		return lost(ErrProtocol, s.name, "continued the value of node %d, which it had not begun", node)
 	}
 	size := p.Graph.Nodes[node].Type.Bytes(x.r.Syms)
