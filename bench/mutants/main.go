@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -39,18 +40,23 @@ func main() {
 	files := flag.String("files", "*.go", "`GLOB` of the files whose conditions are removed")
 	run := flag.String("run", "", "`REGEXP` of the tests to run; all by default")
 	sample := flag.Int("sample", 0, "test only `N` mutants, chosen at random but always the same; 0 for all")
+	only := flag.String("only", "", "test only the mutants whose description, such as \"format/verify.go line 12: a > b\", matches `REGEXP`")
 	flag.Parse()
 	if flag.NArg() != 1 {
 		fmt.Fprintln(os.Stderr, "mutants: want one argument, the folder of a package")
 		os.Exit(2)
 	}
-	if err := mutate(flag.Arg(0), *files, *run, *sample); err != nil {
+	if err := mutate(flag.Arg(0), *files, *run, *only, *sample); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-func mutate(dir, glob, run string, sample int) error {
+func mutate(dir, glob, run, only string, sample int) error {
+	want, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
 	paths, err := filepath.Glob(filepath.Join(dir, glob))
 	if err != nil {
 		return err
@@ -66,8 +72,9 @@ func mutate(dir, glob, run string, sample int) error {
 		}
 		all = append(all, ms...)
 	}
+	all = slices.DeleteFunc(all, func(m mutant) bool { return !want.MatchString(m.file + " " + m.what) })
 	if len(all) == 0 {
-		return fmt.Errorf("%s: the files that match %s have no conditions", dir, glob)
+		return fmt.Errorf("%s: the files that match %s have no conditions that match %q", dir, glob, only)
 	}
 	total := len(all)
 	if sample > 0 && sample < total {
