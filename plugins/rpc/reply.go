@@ -28,6 +28,9 @@ func (x *hostRun) receiveOutput(c *rlxv1.Chunk) error {
 func (x *hostRun) receiveDump(d *rlxv1.Dump) error {
 	s, p := x.e.s, x.e.prog
 	node := int(d.GetNode())
+	if node < 0 { // dumpAt is -1 between two values
+		return lost(ErrProtocol, s.name, "sent the value of node %d, which does not exist", node)
+	}
 	if d.GetFirst() {
 		if !slices.Contains(x.dumps, node) || x.dumpAt >= 0 {
 			return lost(ErrProtocol, s.name, "sent the value of node %d, which was not requested", node)
@@ -43,7 +46,7 @@ func (x *hostRun) receiveDump(d *rlxv1.Dump) error {
 			}
 		}
 	}
-	if x.dumpAt < 0 || node != x.dumpAt {
+	if node != x.dumpAt {
 		return lost(ErrProtocol, s.name, "continued the value of node %d, which it had not begun", node)
 	}
 	size := p.Graph.Nodes[node].Type.Bytes(x.r.Syms)
