@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rlx-go/rlx/internal/campaign"
 	"github.com/rlx-go/rlx/internal/gguf"
 	"github.com/rlx-go/rlx/internal/gguftest"
 )
@@ -108,12 +107,11 @@ func TestHostile(t *testing.T) {
 }
 
 // FuzzParse looks for files that make Parse panic or allocate much more than their size, and for accepted tensors outside the file.
-func FuzzParse(t *testing.F) {
-	f := campaign.New(t)
+func FuzzParse(f *testing.F) {
 	f.Add(sample)
 	f.Add(gguftest.File(2, nil))
 	f.Add(gguftest.File(3, gguftest.Meta{"general.alignment", uint32(64)}, gguftest.T("x", 0, make([]byte, 4))))
-	f.Fuzz(func(t testing.TB, b []byte) {
+	f.Fuzz(func(t *testing.T, b []byte) {
 		h, err := parse(b)
 		if err != nil {
 			return
