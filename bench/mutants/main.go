@@ -5,7 +5,7 @@
 //
 // All mutants are in one test binary, which reads from the environment which of them to be, so there is one build.
 //
-// A mutant lacks one operand of the condition of an if. For "a || b" and for "a && b", one mutant has the condition a and another one b. A condition
+// A mutant lacks one operand of the condition of an if or of a case of a switch without a value. For "a || b" and for "a && b", one mutant has the condition a and another one b. A condition
 // without operators becomes false. If a mutant passes, no test needs the condition, or another check makes it redundant.
 package main
 
@@ -194,12 +194,24 @@ func mutantsOf(path string) (out []mutant, err error) {
 	if err != nil {
 		return nil, err
 	}
+	add := func(kind string, cond ast.Expr) {
+		for _, c := range operands(cond, "&&") {
+			from, to := fset.Position(c.Pos()).Offset, fset.Position(c.End()).Offset
+			what := strings.Join(strings.Fields(string(src[from:to])), " ")
+			out = append(out, mutant{path, fmt.Sprintf("line %d: %s%s", fset.Position(c.Pos()).Line, kind, what), from, to, c.without})
+		}
+	}
 	ast.Inspect(f, func(n ast.Node) bool {
-		if s, ok := n.(*ast.IfStmt); ok {
-			for _, c := range operands(s.Cond, "&&") {
-				from, to := fset.Position(c.Pos()).Offset, fset.Position(c.End()).Offset
-				what := strings.Join(strings.Fields(string(src[from:to])), " ")
-				out = append(out, mutant{path, fmt.Sprintf("line %d: %s", fset.Position(c.Pos()).Line, what), from, to, c.without})
+		switch n := n.(type) {
+		case *ast.IfStmt:
+			add("", n.Cond)
+		case *ast.SwitchStmt:
+			for _, clause := range n.Body.List {
+				for _, cond := range clause.(*ast.CaseClause).List {
+					if n.Tag == nil {
+						add("case ", cond)
+					}
+				}
 			}
 		}
 		return true
