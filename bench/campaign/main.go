@@ -9,6 +9,7 @@
 package main
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"maps"
@@ -130,7 +131,7 @@ func run(total time.Duration, state, only, seed string) error {
 	}
 	failed := 0
 	for _, x := range list {
-		cmd := exec.Command(filepath.Join(filepath.Dir(self), x.binary()), "-test.run=^"+x.test+"$", "-test.timeout=0")
+		cmd := exec.Command(filepath.Join(filepath.Dir(self), x.binary()), "-test.run=^"+x.test+"$", "-test.timeout=0", "-test.v")
 		if info, err := os.Stat(filepath.FromSlash(x.pkg)); err == nil && info.IsDir() {
 			cmd.Dir = filepath.FromSlash(x.pkg) // for seeds from files
 		}
@@ -139,6 +140,9 @@ func run(total time.Duration, state, only, seed string) error {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			failed++
 			fmt.Printf("%s %s: %v\n%s\n", x.row, x.name(), err, out[:min(len(out), 4000)])
+		} else if bytes.Contains(out, []byte("PASS: "+x.test)) { // a campaign ends as skipped
+			failed++
+			fmt.Printf("%s %s: ran its seeds only, because it is no campaign\n", x.row, x.name())
 		}
 	}
 	if seed != "" {

@@ -27,7 +27,12 @@ func newMaker(r *run) *maker {
 // make sets args to input n.
 func (m *maker) make(n uint64) {
 	m.rand.Seed(n, m.hash)
-	seed := m.run.seeds[m.r.IntN(len(m.run.seeds))]
+	seed := m.seed()
+	for range 2 { // prefer small ones: they are fast, and a change is more likely to matter
+		if other := m.seed(); size(other) < size(seed) && m.r.IntN(16) > 0 {
+			seed = other
+		}
+	}
 	if len(seed) == 1 {
 		if _, ok := seed[0].(uint64); ok {
 			m.args[0] = n
@@ -52,6 +57,21 @@ func (m *maker) make(n uint64) {
 			panic("BUG: an argument of a type that campaigns cannot change")
 		}
 	}
+}
+
+func (m *maker) seed() []any { return m.run.seeds[m.r.IntN(len(m.run.seeds))] }
+
+// size returns how many bytes arguments have.
+func size(args []any) (n int) {
+	for _, a := range args {
+		switch a := a.(type) {
+		case string:
+			n += len(a)
+		case []byte:
+			n += len(a)
+		}
+	}
+	return n
 }
 
 // bytes returns a changed copy of a, or, if it need not change, sometimes an equal one.
@@ -114,7 +134,7 @@ func (m *maker) change(b []byte, arg int) []byte {
 		n := min(len(b)-from, len(b)-at, 1<<m.r.IntN(6))
 		copy(b[at:], b[from:from+n])
 	case 10: // a part of another seed
-		other, ok := m.run.seeds[m.r.IntN(len(m.run.seeds))][arg].([]byte)
+		other, ok := m.seed()[arg].([]byte)
 		if !ok || len(other) == 0 {
 			return b[:at]
 		}
