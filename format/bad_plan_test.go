@@ -52,6 +52,7 @@ func TestBadPlans(t *testing.T) {
 		{30, "bytes of an op with several results", pick(2, func(x *rawPlace) { x.size = 96 })},
 		{30, "an op with several results among the inputs", pick(2, func(x *rawPlace) { x.space = io })},
 		{30, "an op with several results in space 3", pick(2, func(x *rawPlace) { x.space = 3 })},
+		{30, "an op with several results in an unknown space", pick(2, func(x *rawPlace) { x.space = 4 })},
 		{30, "an op with several results over its operand", pick(2, func(x *rawPlace) { x.parent = 1 })},
 		{31, "result over the operand of its op", pick(3, func(x *rawPlace) { x.parent = 1 })},
 		{31, "result over its op", pick(3, func(x *rawPlace) { x.parent = 2 })},
