@@ -54,6 +54,17 @@ func TestBadPlans(t *testing.T) {
 		{30, "an op with several results in space 3", pick(2, func(x *rawPlace) { x.space = 3 })},
 		{30, "an op with several results in an unknown space", pick(2, func(x *rawPlace) { x.space = 4 })},
 		{30, "an op with several results over its operand", pick(2, func(x *rawPlace) { x.parent = 1 })},
+		{31, "view in another space that has room for it", func(f *forgery) {
+			p := &f.c.plans[2]
+			p.arena += 1 << 16
+			p.places[7].space, p.places[8].parent = arena, -1
+		}},
+		{31, "view elsewhere, with what overwrites it", func(f *forgery) {
+			p := &f.c.plans[2]
+			p.io += 1 << 16
+			p.places[7].offset += 1 << 12
+			p.places[8].offset += 1 << 12
+		}},
 		{31, "result over the operand of its op", pick(3, func(x *rawPlace) { x.parent = 1 })},
 		{31, "result over its op", pick(3, func(x *rawPlace) { x.parent = 2 })},
 		{31, "view without a parent", place(7, func(x *rawPlace) { x.parent = -1 })},
