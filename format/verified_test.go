@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
 )
 
 // TestGuard checks that a panic in a check refuses the file.
@@ -84,4 +85,34 @@ func TestUnchanged(t *testing.T) {
 	if err := v.Unchanged(); !errors.Is(err, CodeChanged) {
 		t.Errorf("other bytes: %v", err)
 	}
+}
+
+// TestBadWire checks that a backend refuses a program with values outside their spaces, although it does not know the weights.
+func TestBadWire(t *testing.T) {
+	v, err := verifyBytes(artifactBytes(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for _, p := range v.All() {
+		for i, n := range p.Graph.Nodes {
+			if n.Op.Name == "param" || n.Op.Tuple {
+				continue
+			}
+			q := *p
+			q.Places = slices.Clone(p.Places)
+			for _, k := range []int{1, 1 << 20} {
+				q.Places[i].Offset = p.Places[i].Offset + int64(k)*(p.ArenaSize+p.IOSize+p.StateSize+program.Align)
+				b, err := EncodeProgram(&q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := DecodeProgram(b); !errors.Is(err, CodeOf(30)) && !errors.Is(err, CodeOf(31)) {
+					t.Errorf("%s, node %d at %+v: %v", p.Method, i, q.Places[i], err)
+				}
+				tried++
+			}
+		}
+	}
+	t.Logf("%d programs", tried)
 }
