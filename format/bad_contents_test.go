@@ -151,6 +151,10 @@ func TestBadContents(t *testing.T) {
 		{19, "value of 1 bit", node(4, func(n *rawNode) { n.typ.dtype = "u1" })},
 		{20, "size", tensor(0, func(x *rawTensor) { x.size++ })},
 		{20, "larger type", tensor(1, func(x *rawTensor) { x.typ.shape = dims(1<<20, 8) })},
+		{20, "first not at the start", func(f *forgery) {
+			f.c.tensors[0].offset = 64
+			clear(f.weights[:64])
+		}},
 		{20, "misaligned", tensor(1, func(x *rawTensor) { x.offset += 4 })},
 		{20, "overlap", tensor(1, func(x *rawTensor) { x.offset = 0 })},
 		{20, "hole", tensor(1, func(x *rawTensor) { x.offset += TensorAlign })},
