@@ -152,6 +152,11 @@ func TestBadPlans(t *testing.T) {
 		{36, "result among the weights", head(4, func(x *rawPlace) { x.space = weights })},
 		{36, "weight in the arena", place(2, func(x *rawPlace) { x.space = arena })},
 		{36, "weight in the io space", place(3, func(x *rawPlace) { x.space = io })},
+		{37, "output in an arena that has room for it", func(f *forgery) {
+			p := &f.c.plans[2]
+			p.arena += 1 << 16
+			p.places[9].space, p.places[9].offset = arena, p.arena-1<<12
+		}},
 		{37, "outputs overlap", place(9, func(x *rawPlace) { x.offset = 512 })},
 		{37, "output over an input", place(9, func(x *rawPlace) { x.offset = 0 })},
 		{37, "inputs overlap", place(1, func(x *rawPlace) { x.offset = 0 })},
