@@ -214,6 +214,21 @@ func TestRefusedMemory(t *testing.T) {
 	}
 }
 
+// TestOptionalMemory checks that an optional section, which may be as large as the file, is read in pieces.
+func TestOptionalMemory(t *testing.T) {
+	const size = 64 << 20
+	f := forge(t)
+	f.extra = []Section{{Kind: Kind{'D', 'B', 'G', 'I'}, Size: size, Align: SectionAlign, Version: Schema}}
+	b := f.file()
+	got := allocated(t, func() error {
+		_, err := verifyBytes(b)
+		return err
+	})
+	if got > size/8 {
+		t.Errorf("a file with an optional section of %d bytes is verified after allocating %d", size, got)
+	}
+}
+
 // allocated returns the number of bytes that do allocates.
 func allocated(t *testing.T, do func() error) int64 {
 	t.Helper()

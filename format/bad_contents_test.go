@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
 )
 
 // In the test artifact, graph 2 is mlpText: 0 x, 1 gain, 2 w, 3 b, 4 matmul h, 5 add hb (over h), 6 relu act (over hb),
@@ -121,6 +122,10 @@ func TestBadContents(t *testing.T) {
 		{17, "traversal: a path for a method in GRPH", graph(func(g *rawGraph) { g.method = "../victim/m" })},
 		{17, "method in upper case", graph(func(g *rawGraph) { g.method = "Decode" })},
 		{17, "program twice", func(f *forgery) { f.c.graphs[1].target = "cpu" }},
+		{17, "control character in a target", graph(func(g *rawGraph) { g.target = "cpu\x1b[2J" })},
+		{17, "control character in an op that was rewritten", graph(func(g *rawGraph) { g.rewritten = []program.OpCount{{Op: "gelu\x1b[2J", Count: 1}} })},
+		{17, "op that was rewritten, twice", graph(func(g *rawGraph) { g.rewritten = []program.OpCount{{Op: "gelu", Count: 1}, {Op: "gelu", Count: 1}} })},
+		{17, "ops of the reference out of order", graph(func(g *rawGraph) { g.reference = []program.OpCount{{Op: "silu", Count: 1}, {Op: "gelu", Count: 1}} })},
 		{17, "target without a name", graph(func(g *rawGraph) { g.target = "" })},
 		{17, "node twice", node(4, func(n *rawNode) { n.name = "x" })},
 		{17, "node with a space", node(4, func(n *rawNode) { n.name = "a b" })},
@@ -146,6 +151,10 @@ func TestBadContents(t *testing.T) {
 		{19, "value of 1 bit", node(4, func(n *rawNode) { n.typ.dtype = "u1" })},
 		{20, "size", tensor(0, func(x *rawTensor) { x.size++ })},
 		{20, "larger type", tensor(1, func(x *rawTensor) { x.typ.shape = dims(1<<20, 8) })},
+		{20, "first not at the start", func(f *forgery) {
+			f.c.tensors[0].offset = 64
+			clear(f.weights[:64])
+		}},
 		{20, "misaligned", tensor(1, func(x *rawTensor) { x.offset += 4 })},
 		{20, "overlap", tensor(1, func(x *rawTensor) { x.offset = 0 })},
 		{20, "hole", tensor(1, func(x *rawTensor) { x.offset += TensorAlign })},
@@ -207,6 +216,7 @@ func TestBadContents(t *testing.T) {
 		{26, "reshape to another size", node(7, func(n *rawNode) { n.typ.shape[2] = ir.Static(9) })},
 		{26, "weight of another shape", node(3, func(n *rawNode) { n.typ.shape = dims(1, 16) })},
 		{27, "output past the end", graph(func(g *rawGraph) { g.outputs[0].node = 10 })},
+		{27, "no outputs, nor in the signature", func(f *forgery) { f.c.graphs[2].outputs, f.c.meta.Methods[1].Outputs = nil, nil }},
 		{27, "no outputs", graph(func(g *rawGraph) { g.outputs = nil })},
 		{27, "outputs the other way round", meta(func(m *Meta) { slices.Reverse(m.Methods[1].Outputs) })},
 		{27, "input of another type", meta(func(m *Meta) { m.Methods[1].Inputs[1].Type = ir.MustType("f32[9]") })},

@@ -52,7 +52,19 @@ func TestBadPlans(t *testing.T) {
 		{30, "bytes of an op with several results", pick(2, func(x *rawPlace) { x.size = 96 })},
 		{30, "an op with several results among the inputs", pick(2, func(x *rawPlace) { x.space = io })},
 		{30, "an op with several results in space 3", pick(2, func(x *rawPlace) { x.space = 3 })},
+		{30, "an op with several results in an unknown space", pick(2, func(x *rawPlace) { x.space = 4 })},
 		{30, "an op with several results over its operand", pick(2, func(x *rawPlace) { x.parent = 1 })},
+		{31, "view in another space that has room for it", func(f *forgery) {
+			p := &f.c.plans[2]
+			p.arena += 1 << 16
+			p.places[7].space, p.places[8].parent = arena, -1
+		}},
+		{31, "view elsewhere, with what overwrites it", func(f *forgery) {
+			p := &f.c.plans[2]
+			p.io += 1 << 16
+			p.places[7].offset += 1 << 12
+			p.places[8].offset += 1 << 12
+		}},
 		{31, "result over the operand of its op", pick(3, func(x *rawPlace) { x.parent = 1 })},
 		{31, "result over its op", pick(3, func(x *rawPlace) { x.parent = 2 })},
 		{31, "view without a parent", place(7, func(x *rawPlace) { x.parent = -1 })},
@@ -140,6 +152,11 @@ func TestBadPlans(t *testing.T) {
 		{36, "result among the weights", head(4, func(x *rawPlace) { x.space = weights })},
 		{36, "weight in the arena", place(2, func(x *rawPlace) { x.space = arena })},
 		{36, "weight in the io space", place(3, func(x *rawPlace) { x.space = io })},
+		{37, "output in an arena that has room for it", func(f *forgery) {
+			p := &f.c.plans[2]
+			p.arena += 1 << 16
+			p.places[9].space, p.places[9].offset = arena, p.arena-1<<12
+		}},
 		{37, "outputs overlap", place(9, func(x *rawPlace) { x.offset = 512 })},
 		{37, "output over an input", place(9, func(x *rawPlace) { x.offset = 0 })},
 		{37, "inputs overlap", place(1, func(x *rawPlace) { x.offset = 0 })},

@@ -16,6 +16,7 @@ import (
 	"github.com/rlx-go/rlx/core/plan"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/campaign"
 )
 
 // refused verifies b and checks that it fails with a typed error and the exit status of a bad artifact.
@@ -238,7 +239,7 @@ func mutateSplit(r *rand.Rand, s *rawSplit, number func(*int64)) {
 }
 
 // checkSplit runs the segments in order.
-func checkSplit(t *testing.T, m *Method, s *program.Split) {
+func checkSplit(t testing.TB, m *Method, s *program.Split) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(9, 9))
 	syms := m.Syms.Max()
@@ -278,7 +279,7 @@ func checkSplit(t *testing.T, m *Method, s *program.Split) {
 }
 
 // checkAccepted checks accepted programs with code other than the verifier.
-func checkAccepted(t *testing.T, programs []*program.Program) {
+func checkAccepted(t testing.TB, programs []*program.Program) {
 	t.Helper()
 	for _, p := range programs {
 		if err := p.Graph.Verify(); err != nil {
@@ -305,7 +306,7 @@ func checkAccepted(t *testing.T, programs []*program.Program) {
 
 // checkRun runs a small program on memory that is poisoned wherever the plan does not protect it. The results must be those of its graph
 // without a plan.
-func checkRun(t *testing.T, p *program.Program) {
+func checkRun(t testing.TB, p *program.Program) {
 	t.Helper()
 	if p.ArenaSize+p.IOSize+p.StateSize+p.WeightsExtent() > 1<<16 {
 		return
@@ -339,11 +340,12 @@ func checkRun(t *testing.T, p *program.Program) {
 
 // FuzzVerify forges artifacts: it changes the structure and recomputes all digests. Whatever the verifier accepts must pass the checks of core/ir
 // and core/plan, which share no code with it.
-func FuzzVerify(f *testing.F) {
+func FuzzVerify(t *testing.F) {
+	f := campaign.New(t)
 	for seed := range uint64(500) {
 		f.Add(seed)
 	}
-	f.Fuzz(func(t *testing.T, seed uint64) {
+	f.Fuzz(func(t testing.TB, seed uint64) {
 		forged := forge(t)
 		mutate(rand.New(rand.NewPCG(seed, 0)), forged.c)
 		v, err := verifyBytes(forged.file())
@@ -360,11 +362,12 @@ func FuzzVerify(f *testing.F) {
 }
 
 // FuzzContents is FuzzVerify without the container, which makes it faster.
-func FuzzContents(f *testing.F) {
+func FuzzContents(t *testing.F) {
+	f := campaign.New(t)
 	for seed := range uint64(5000) {
 		f.Add(seed)
 	}
-	f.Fuzz(func(t *testing.T, seed uint64) {
+	f.Fuzz(func(t testing.TB, seed uint64) {
 		forged := forge(t)
 		mutate(rand.New(rand.NewPCG(seed, 1)), forged.c)
 		v := &Verified{}
@@ -393,12 +396,13 @@ func FuzzContents(f *testing.F) {
 }
 
 // FuzzSections replaces a section by arbitrary bytes with matching digests.
-func FuzzSections(f *testing.F) {
+func FuzzSections(t *testing.F) {
+	f := campaign.New(t)
 	seed := forge(f)
 	for i, k := range codecs {
 		f.Add(uint8(i), k.bytes(seed.c))
 	}
-	f.Fuzz(func(t *testing.T, which uint8, body []byte) {
+	f.Fuzz(func(t testing.TB, which uint8, body []byte) {
 		k := codecs[int(which)%len(codecs)]
 		if len(body) == 0 {
 			return

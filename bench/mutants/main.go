@@ -3,7 +3,9 @@
 //
 //	go run ./bench/mutants -files 'verify_*.go' -run 'Bad|Task|Limit' ./format
 //
-// A mutant lacks one operand of the condition of an if. For "a || b" and for "a && b", one mutant has the condition a and another one b. A condition
+// All mutants are in one test binary, which reads from the environment which of them to be, so there is one build.
+//
+// A mutant lacks one operand of the condition of an if or of a case of a switch without a value. For "a || b" and for "a && b", one mutant has the condition a and another one b. A condition
 // without operators becomes false. If a mutant passes, no test needs the condition, or another check makes it redundant.
 package main
 
@@ -18,32 +20,43 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
 
-// mutant is a file without one of its conditions.
+// mutant is a condition that can be removed.
 type mutant struct {
 	file, what string // what: "line 12: a > b"
-	text       []byte
+	from, to   int    // its bytes in the file
+	without    string // the operator that removes it: "&&" makes it false, "||" makes it true
 }
+
+// envMutant names the variable with the number of the mutant that the test binary is.
+const envMutant = "RLX_MUTANT"
 
 func main() {
 	files := flag.String("files", "*.go", "`GLOB` of the files whose conditions are removed")
 	run := flag.String("run", "", "`REGEXP` of the tests to run; all by default")
 	sample := flag.Int("sample", 0, "test only `N` mutants, chosen at random but always the same; 0 for all")
+	only := flag.String("only", "", "test only the mutants whose description, such as \"format/verify.go line 12: a > b\", matches `REGEXP`")
 	flag.Parse()
 	if flag.NArg() != 1 {
 		fmt.Fprintln(os.Stderr, "mutants: want one argument, the folder of a package")
 		os.Exit(2)
 	}
-	if err := mutate(flag.Arg(0), *files, *run, *sample); err != nil {
+	if err := mutate(flag.Arg(0), *files, *run, *only, *sample); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-func mutate(dir, glob, run string, sample int) error {
+func mutate(dir, glob, run, only string, sample int) error {
+	want, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
 	paths, err := filepath.Glob(filepath.Join(dir, glob))
 	if err != nil {
 		return err
@@ -59,61 +72,115 @@ func mutate(dir, glob, run string, sample int) error {
 		}
 		all = append(all, ms...)
 	}
+	all = slices.DeleteFunc(all, func(m mutant) bool { return !want.MatchString(m.file + " " + m.what) })
 	if len(all) == 0 {
-		return fmt.Errorf("%s: the files that match %s have no conditions", dir, glob)
+		return fmt.Errorf("%s: the files that match %s have no conditions that match %q", dir, glob, only)
 	}
 	total := len(all)
 	if sample > 0 && sample < total {
 		rand.New(rand.NewPCG(1, 1)).Shuffle(total, func(i, j int) { all[i], all[j] = all[j], all[i] })
 		all = all[:sample]
 	}
-	if out, err := test(dir, run, nil); err != nil {
+	tmp, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	binary := filepath.Join(tmp, "mutants.test")
+	if err := build(dir, tmp, binary, all); err != nil {
+		return err
+	}
+	if out, err := test(dir, binary, run, -1); err != nil {
 		return fmt.Errorf("the tests fail without a mutant: %w\n%s", err, out)
 	}
-	begin, survived, invalid := time.Now(), 0, 0
-	for _, m := range all {
-		out, err := test(dir, run, &m)
-		switch {
-		case err == nil:
+	begin, survived := time.Now(), 0
+	for i, m := range all {
+		if _, err := test(dir, binary, run, i); err == nil {
 			survived++
 			fmt.Printf("survived: %s %s\n", m.file, m.what)
-		case strings.Contains(string(out), "[build failed]"), strings.Contains(string(out), "[setup failed]"):
-			invalid++
 		}
 	}
-	fmt.Printf("%d of %d mutants: %d detected, %d survived, %d do not compile; %.0f s\n", len(all), total, len(all)-survived-invalid, survived, invalid,
-		time.Since(begin).Seconds())
+	fmt.Printf("%d of %d mutants: %d detected, %d survived; %.0f s\n", len(all), total, len(all)-survived, survived, time.Since(begin).Seconds())
 	return nil
 }
 
-// test runs the tests with a mutant in place of its file.
-func test(dir, run string, m *mutant) ([]byte, error) {
-	args := []string{"test", "-count=1", "-short", "-timeout", "5m", "-run", run}
-	if m != nil {
-		tmp, err := os.MkdirTemp("", "mutants")
+// build compiles the tests of dir with all mutants.
+func build(dir, tmp, binary string, all []mutant) error {
+	replace := map[string]string{}
+	add := func(name string, text []byte) error {
+		path, err := filepath.Abs(name)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		defer os.RemoveAll(tmp)
-		file, err := filepath.Abs(m.file)
-		if err != nil {
-			return nil, err
-		}
-		overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{file: filepath.Join(tmp, "mutant.go")}})
-		if err != nil {
-			return nil, err
-		}
-		for name, b := range map[string][]byte{"mutant.go": m.text, "overlay.json": overlay} {
-			if err := os.WriteFile(filepath.Join(tmp, name), b, 0o600); err != nil {
-				return nil, err
-			}
-		}
-		args = append(args, "-overlay", filepath.Join(tmp, "overlay.json"))
+		replace[path] = filepath.Join(tmp, filepath.Base(name))
+		return os.WriteFile(replace[path], text, 0o600)
 	}
-	if !filepath.IsAbs(dir) {
-		dir = "." + string(filepath.Separator) + dir
+	edits := map[string][]insertion{}
+	for i, m := range all {
+		test := map[string]string{"&&": "!=", "||": "=="}[m.without]
+		edits[m.file] = append(edits[m.file], insertion{m.from, fmt.Sprintf("(mutantNumber %s %d %s (", test, i, m.without)}, insertion{m.to, "))"})
 	}
-	return exec.Command("go", append(args, dir)...).CombinedOutput()
+	for file, list := range edits {
+		src, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		slices.SortStableFunc(list, func(a, b insertion) int { return b.at - a.at })
+		for _, e := range list {
+			src = slices.Insert(src, e.at, []byte(e.text)...)
+		}
+		if err := add(file, src); err != nil {
+			return err
+		}
+	}
+	pkg, err := exec.Command("go", "list", "-f", "{{.Name}}", "./"+dir).Output()
+	if err != nil {
+		return err
+	}
+	if err := add(filepath.Join(dir, "mutant_number.go"), fmt.Appendf(nil, numberText, pkg, envMutant)); err != nil {
+		return err
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(tmp, "overlay.json"), overlay, 0o600); err != nil {
+		return err
+	}
+	out, err := exec.Command("go", "test", "-c", "-vet=off", "-o", binary, "-overlay", filepath.Join(tmp, "overlay.json"), "./"+dir).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
+}
+
+// insertion is a text to insert before the byte at a position.
+type insertion struct {
+	at   int
+	text string
+}
+
+const numberText = `package %s
+
+import (
+	"os"
+	"strconv"
+)
+
+var mutantNumber = func() int {
+	n, err := strconv.Atoi(os.Getenv(%q))
+	if err != nil {
+		return -1
+	}
+	return n
+}()
+`
+
+// test runs the tests as mutant number i.
+func test(dir, binary, run string, i int) ([]byte, error) {
+	cmd := exec.Command(binary, "-test.short", "-test.failfast", "-test.timeout=5m", "-test.run="+run)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), fmt.Sprintf("%s=%d", envMutant, i))
+	return cmd.CombinedOutput()
 }
 
 // mutantsOf returns the mutants of a file.
@@ -127,13 +194,24 @@ func mutantsOf(path string) (out []mutant, err error) {
 	if err != nil {
 		return nil, err
 	}
+	add := func(kind string, cond ast.Expr) {
+		for _, c := range operands(cond, "&&") {
+			from, to := fset.Position(c.Pos()).Offset, fset.Position(c.End()).Offset
+			what := strings.Join(strings.Fields(string(src[from:to])), " ")
+			out = append(out, mutant{path, fmt.Sprintf("line %d: %s%s", fset.Position(c.Pos()).Line, kind, what), from, to, c.without})
+		}
+	}
 	ast.Inspect(f, func(n ast.Node) bool {
-		if s, ok := n.(*ast.IfStmt); ok {
-			for _, c := range operands(s.Cond, "(false && ") {
-				from, to := fset.Position(c.Pos()).Offset, fset.Position(c.End()).Offset
-				old := string(src[from:to])
-				text := string(src[:from]) + c.without + "(" + old + "))" + string(src[to:])
-				out = append(out, mutant{path, fmt.Sprintf("line %d: %s", fset.Position(c.Pos()).Line, strings.Join(strings.Fields(old), " ")), []byte(text)})
+		switch n := n.(type) {
+		case *ast.IfStmt:
+			add("", n.Cond)
+		case *ast.SwitchStmt:
+			for _, clause := range n.Body.List {
+				for _, cond := range clause.(*ast.CaseClause).List {
+					if n.Tag == nil {
+						add("case ", cond)
+					}
+				}
 			}
 		}
 		return true
@@ -141,20 +219,20 @@ func mutantsOf(path string) (out []mutant, err error) {
 	return out, nil
 }
 
-// operand is an operand of a condition. The text without, inserted before it, removes its effect.
+// operand is an operand of a condition, and the operator that removes its effect.
 type operand struct {
 	ast.Expr
 	without string
 }
 
-// operands returns the operands of e. without is the text for e itself if it has no operands.
+// operands returns the operands of e. without is for e itself if it has no operands.
 func operands(e ast.Expr, without string) []operand {
 	b, ok := e.(*ast.BinaryExpr)
 	switch {
 	case ok && b.Op == token.LOR:
-		return append(operands(b.X, "(false && "), operands(b.Y, "(false && ")...)
+		return append(operands(b.X, "&&"), operands(b.Y, "&&")...)
 	case ok && b.Op == token.LAND:
-		return append(operands(b.X, "(true || "), operands(b.Y, "(true || ")...)
+		return append(operands(b.X, "||"), operands(b.Y, "||")...)
 	}
 	return []operand{{e, without}}
 }

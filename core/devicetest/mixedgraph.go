@@ -30,7 +30,7 @@ type Compiler func(g *ir.Graph) (*ir.Graph, map[string]tensor.Tensor, error)
 
 // Run checks x.Count graphs, or with -short a quarter of them, chosen by SampleEnv. A failure names the seed of its graph. To repeat
 // it, set Seed to that number and Count to 1.
-func (x Mixed) Run(t *testing.T, b device.Backend) {
+func (x Mixed) Run(t testing.TB, b device.Backend) {
 	info, err := b.Info(context.Background())
 	if err != nil {
 		t.Fatal(err)

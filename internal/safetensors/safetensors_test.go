@@ -13,6 +13,7 @@ import (
 	"testing/iotest"
 
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/campaign"
 )
 
 var codes = Codes{Read: "RLX3991", Header: "RLX3992", Tensor: "RLX3993"}
@@ -150,7 +151,8 @@ func (c cut) ReadAt(b []byte, off int64) (int, error) {
 }
 
 // FuzzParse checks that the tensors of an accepted file cover it exactly.
-func FuzzParse(f *testing.F) {
+func FuzzParse(t *testing.F) {
+	f := campaign.New(t)
 	f.Add(file(two, 12))
 	f.Add(file(`{"__metadata__":{"a":"b"},"x":{"dtype":"I64","shape":[0,7],"data_offsets":[0,0]}}`, 0))
 	f.Add(file(one("F4", "[2]", "[0,1]"), 1))
@@ -160,7 +162,7 @@ func FuzzParse(f *testing.F) {
 	if demo, err := os.ReadFile("../../demo/sam-nano.safetensors"); err == nil {
 		f.Add(demo[:26392]) // its header
 	}
-	f.Fuzz(func(t *testing.T, data []byte) {
+	f.Fuzz(func(t testing.TB, data []byte) {
 		ts, _, err := Parse("f", bytes.NewReader(data), int64(len(data)), codes)
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "f: ") {

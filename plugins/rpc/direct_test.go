@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/internal/campaign"
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
@@ -128,7 +129,8 @@ func TestSpin(t *testing.T) {
 
 // FuzzDirect sends arbitrary bytes over the run channel, first as a hostile backend and then as a hostile host. The host must return a
 // summary or an error, and the backend must answer or close the channel.
-func FuzzDirect(f *testing.F) {
+func FuzzDirect(t *testing.F) {
+	f := campaign.New(t)
 	frame := func(m proto.Message) []byte {
 		b, err := proto.Marshal(m)
 		if err != nil {
@@ -143,7 +145,7 @@ func FuzzDirect(f *testing.F) {
 	f.Add(frame(&rlxv1.RunHeader{Executable: 1, Generation: 1}))
 	f.Add([]byte{0xFF, 0xFF, 0xFF, 0xFF})
 	f.Add([]byte{9, 0})
-	f.Fuzz(func(t *testing.T, b []byte) {
+	f.Fuzz(func(t testing.TB, b []byte) {
 		if len(b) > 1<<16 {
 			return // the socket's buffer might be full, and nothing reads from it yet
 		}

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/internal/campaign"
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
@@ -81,7 +82,8 @@ func unpack[T any, P interface {
 }
 
 // FuzzServer plays a hostile host that sends arbitrary messages in a valid order. Every call must answer or fail with a status.
-func FuzzServer(f *testing.F) {
+func FuzzServer(t *testing.F) {
+	f := campaign.New(t)
 	p := testProgram(f)
 	enc, err := encodeText(p)
 	if err != nil {
@@ -108,7 +110,7 @@ func FuzzServer(f *testing.F) {
 	f.Add(pack(f, header, weights, prog), pack(f, input, run))
 	f.Add(pack(f, header), pack(f, run))
 	f.Add(pack(f, header, prog, weights), pack(f, bound))
-	f.Fuzz(func(t *testing.T, loadB, runB []byte) {
+	f.Fuzz(func(t testing.TB, loadB, runB []byte) {
 		check := func(err error) {
 			if _, ok := status.FromError(err); !ok {
 				t.Fatalf("%v is not a status", err)
@@ -170,7 +172,8 @@ func (s *loadStream) CloseAndRecv() (*rlxv1.LoadReply, error) { return s.reply, 
 
 // FuzzReplies plays a hostile backend that answers Load and Stats. The host must accept valid answers, and end the session with
 // ErrProtocol after all others.
-func FuzzReplies(f *testing.F) {
+func FuzzReplies(t *testing.F) {
+	f := campaign.New(t)
 	p := testProgram(f)
 	times := &rlxv1.StatsReply{}
 	for _, st := range p.Steps {
@@ -180,7 +183,7 @@ func FuzzReplies(f *testing.F) {
 	f.Add(pack(f, load), pack(f, times))
 	f.Add(pack(f, &rlxv1.LoadReply{}), pack(f, &rlxv1.StatsReply{}))
 	f.Add(pack(f, &rlxv1.LoadReply{Executable: 1, Memory: -1}), pack(f, times))
-	f.Fuzz(func(t *testing.T, loadB, statsB []byte) {
+	f.Fuzz(func(t testing.TB, loadB, statsB []byte) {
 		loads := append(unpack[rlxv1.LoadReply](loadB), load)
 		s := newSession(Options{Name: "ref", Encode: encodeText, Timeouts: Timeouts{}.withDefaults()})
 		s.api = hostile{load: loads[0], stats: unpack[rlxv1.StatsReply](statsB)}
@@ -203,7 +206,8 @@ func FuzzReplies(f *testing.F) {
 
 // FuzzRunReplies plays a hostile backend that answers Run. For any replies, the host must not panic, must not store more bytes than the
 // program's values have, and must accept only outputs and dumps that are complete and in order.
-func FuzzRunReplies(f *testing.F) {
+func FuzzRunReplies(t *testing.F) {
+	f := campaign.New(t)
 	p := testProgram(f)
 	out := func(i int32, n int) proto.Message {
 		return &rlxv1.RunReply{Part: &rlxv1.RunReply_Output{Output: &rlxv1.Chunk{Index: i, Data: make([]byte, n)}}}
@@ -219,8 +223,9 @@ func FuzzRunReplies(f *testing.F) {
 	f.Add(pack(f, dump, out(0, 16), done))
 	f.Add(pack(f, out(0, 8), out(0, 8), done))
 	f.Add(pack(f, done, done))
+	f.Add(pack(f, &rlxv1.RunReply{Part: &rlxv1.RunReply_Dump{Dump: &rlxv1.Dump{Node: -1}}}, done))
 	f.Add(pack(f, out(-1, 1), dump, dump, &rlxv1.RunReply{Part: &rlxv1.RunReply_Progress{Progress: &rlxv1.Progress{Steps: -9}}}))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	f.Fuzz(func(t testing.TB, b []byte) {
 		s := newSession(Options{Name: "ref"})
 		e := &Executable{s: s, prog: p, binder: binder{p: p}}
 		bound, err := e.binder.bind(map[string]int64{"N": 1})

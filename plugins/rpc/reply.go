@@ -37,6 +37,9 @@ func tooLong(name string, n int) error {
 func (x *hostRun) receiveDump(d *rlxv1.Dump) error {
 	s, p := x.e.s, x.e.prog
 	node := int(d.GetNode())
+	if node < 0 { // dumpAt is -1 between two values
+		return lost(ErrProtocol, s.name, "sent the value of node %d, which does not exist", node)
+	}
 	if d.GetFirst() {
 		if !slices.Contains(x.dumps, node) || x.dumpAt >= 0 {
 			return lost(ErrProtocol, s.name, "sent the value of node %d, which was not requested", node)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/internal/campaign"
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
@@ -85,7 +86,8 @@ func (h hostileStates) ReadState(context.Context, *rlxv1.StateRange, ...grpc.Cal
 
 // FuzzStates plays a hostile host and a hostile backend. Every call must answer or fail with a status. The host must accept exactly the
 // bytes that it requested; anything else must end the session with ErrProtocol.
-func FuzzStates(f *testing.F) {
+func FuzzStates(t *testing.F) {
+	f := campaign.New(t)
 	ask := func(state uint64, at, n int64) *rlxv1.WriteStateRequest {
 		return &rlxv1.WriteStateRequest{Part: &rlxv1.WriteStateRequest_Range{Range: &rlxv1.StateRange{State: state, Offset: at, Size: n}}}
 	}
@@ -96,7 +98,7 @@ func FuzzStates(f *testing.F) {
 	f.Add(pack(f, ask(1, 509, 4), data), pack(f, &rlxv1.ChangeStateRequest{State: 1, Change: &rlxv1.ChangeStateRequest_Drop{}}),
 		pack(f, &rlxv1.StateRange{State: 3, Offset: -1, Size: 1 << 62}), pack(f, &rlxv1.MakeStateReply{}), pack(f, chunk))
 	f.Add(pack(f, data), pack(f, &rlxv1.ChangeStateRequest{State: 9}), pack(f, &rlxv1.StateRange{}), []byte{}, pack(f, chunk, chunk, chunk))
-	f.Fuzz(func(t *testing.T, write, change, read, made, chunks []byte) {
+	f.Fuzz(func(t testing.TB, write, change, read, made, chunks []byte) {
 		srv, err := newServer(ServeConfig{Name: "ref", Backend: refBackend{}, Log: newLogSink(nil).log}, &childFiles{})
 		if err != nil {
 			t.Fatal(err)

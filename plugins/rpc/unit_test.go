@@ -26,6 +26,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/target"
+	"github.com/rlx-go/rlx/internal/campaign"
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
@@ -51,12 +52,13 @@ func TestHandshake(t *testing.T) {
 
 // FuzzHandshake checks that the socket of an accepted handshake is in the directory, and that formatting and parsing the handshake again
 // does not change it.
-func FuzzHandshake(f *testing.F) {
+func FuzzHandshake(t *testing.F) {
+	f := campaign.New(t)
 	cert := testCertificate()
 	f.Add("1|2|unix|/run/d/plugin-dir1/s|grpc|" + cert)
 	f.Add("1|2|tcp|127.0.0.1:80|grpc|" + cert)
 	f.Add("hello")
-	f.Fuzz(func(t *testing.T, line string) {
+	f.Fuzz(func(t testing.TB, line string) {
 		h, err := parseHandshake(line, "/run/d", []int{Version})
 		if err != nil {
 			if strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' }) {
@@ -103,7 +105,8 @@ func TestErrorsOnTheWire(t *testing.T) {
 }
 
 // FuzzWireError checks that any detail that a backend sends with a status becomes printable text of limited length and an allowed code.
-func FuzzWireError(f *testing.F) {
+func FuzzWireError(t *testing.F) {
+	f := campaign.New(t)
 	for _, e := range []*rlxv1.Error{{Code: "RLX7001", Subject: "softmax", Message: "axis", Hint: "h", Step: 3, Op: "o"}, {Code: "RLX4001"}, {Message: "\x1b[2J"}} {
 		b, err := proto.Marshal(e)
 		if err != nil {
@@ -111,7 +114,7 @@ func FuzzWireError(f *testing.F) {
 		}
 		f.Add(b)
 	}
-	f.Fuzz(func(t *testing.T, b []byte) {
+	f.Fuzz(func(t testing.TB, b []byte) {
 		w := &rlxv1.Error{}
 		if proto.Unmarshal(b, w) != nil {
 			return
@@ -136,10 +139,11 @@ func FuzzWireError(f *testing.F) {
 	})
 }
 
-func FuzzInfo(f *testing.F) {
+func FuzzInfo(t *testing.F) {
+	f := campaign.New(t)
 	b, _ := proto.Marshal(infoToWire(device.Info{Name: "cpu", Target: &target.Description{Name: "cpu", Version: "1", Types: dtype.All()}, Precisions: []string{"f32", "bf16"}, Devices: []device.Device{{ID: "0", Memory: 1}}}))
 	f.Add(b)
-	f.Fuzz(func(t *testing.T, b []byte) {
+	f.Fuzz(func(t testing.TB, b []byte) {
 		r := &rlxv1.InfoReply{}
 		if proto.Unmarshal(b, r) != nil {
 			return
@@ -156,11 +160,12 @@ func FuzzInfo(f *testing.F) {
 }
 
 // FuzzLogLine checks that every log line is parsed without a panic and logged without control characters.
-func FuzzLogLine(f *testing.F) {
+func FuzzLogLine(t *testing.F) {
+	f := campaign.New(t)
 	f.Add([]byte(`{"@message":1,"@level":[],"@timestamp":{}}`))
 	f.Add([]byte(`{"@message":"hello","@level":"warn","n":1.5,"s":"x"}`))
 	f.Add([]byte("panic: \x1b[31m"))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	f.Fuzz(func(t testing.TB, b []byte) {
 		_, msg, attrs := parseLogLine(b)
 		for _, a := range append(attrs, slog.String("", msg)) {
 			if s := a.Key + a.Value.String(); strings.ContainsFunc(s, func(r rune) bool { return r < ' ' }) {

@@ -9,6 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/pass"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/campaign"
 )
 
 func open(*testing.T) device.Backend { return Backend{} }
@@ -44,3 +45,13 @@ func compile(g *ir.Graph) (*ir.Graph, map[string]tensor.Tensor, error) {
 
 // FuzzKernels looks for shapes and values for which a kernel differs from its op's definition.
 func FuzzKernels(f *testing.F) { devicetest.Fuzz(f, open) }
+
+// FuzzRandom is TestRandom for campaigns: input n is the graph with seed n, unchanged and compiled.
+func FuzzRandom(t *testing.F) {
+	f := campaign.New(t)
+	f.Add(uint64(1))
+	f.Fuzz(func(t testing.TB, seed uint64) {
+		devicetest.Mixed{Seed: seed, Count: 1}.Run(t, Backend{})
+		devicetest.Mixed{Seed: seed, Count: 1, Compile: compile}.Run(t, Backend{})
+	})
+}
