@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlx-go/rlx/internal/campaign"
 	"github.com/rlx-go/rlx/internal/gguf"
 	"github.com/rlx-go/rlx/internal/gguftest"
 )
@@ -108,7 +109,8 @@ func TestHostile(t *testing.T) {
 
 // FuzzParse looks for files that make Parse panic or allocate much more than their size, and for accepted tensors that overlap, lie outside
 // the file or have parts of blocks.
-func FuzzParse(f *testing.F) {
+func FuzzParse(t *testing.F) {
+	f := campaign.New(t)
 	f.Add(sample)
 	f.Add(gguftest.File(2, nil))
 	f.Add(gguftest.File(3, gguftest.Meta{"general.alignment", uint32(64)}, gguftest.T("x", 0, make([]byte, 4))))
@@ -118,7 +120,7 @@ func FuzzParse(f *testing.F) {
 		b = append(b[:4+4+8+8+8+1], binary.LittleEndian.AppendUint32(nil, kind)...)
 		f.Add(append(b, bytes.Repeat([]byte{0xff}, 24)...))
 	}
-	f.Fuzz(func(t *testing.T, b []byte) {
+	f.Fuzz(func(t testing.TB, b []byte) {
 		h, err := parse(b)
 		if err != nil {
 			return

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/task/text/tokenizer"
+	"github.com/rlx-go/rlx/internal/campaign"
 	"github.com/rlx-go/rlx/internal/gguftest"
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/models/gguf"
@@ -16,7 +17,8 @@ import (
 )
 
 // FuzzOpen looks for a file on which Open panics or fails without a code, or whose tensors cannot be read.
-func FuzzOpen(f *testing.F) {
+func FuzzOpen(t *testing.F) {
+	f := campaign.New(t)
 	text := gguftest.Meta{"tokenizer.ggml.model", "gpt2", "tokenizer.ggml.pre", "qwen2", "tokenizer.ggml.tokens", []string{"a", "b", "ab"}, "tokenizer.ggml.merges", []string{"a b"},
 		"tokenizer.ggml.token_type", []int32{1, 1, 3}, "tokenizer.ggml.eos_token_id", uint32(2)}
 	spm := gguftest.Meta{"tokenizer.ggml.model", "llama", "tokenizer.ggml.tokens", []string{"<unk>", "<s>", "▁", "a", "▁a"}, "tokenizer.ggml.scores", []float32{0, 0, -1, -2, -3},
@@ -31,7 +33,7 @@ func FuzzOpen(f *testing.F) {
 	for _, name := range []string{"gemma2", "gemma3", "qwen3moe"} {
 		f.Add(gguftest.File(3, other(name), gguftest.T("blk.0.attn_norm.weight", 0, make([]byte, 32), 8)))
 	}
-	f.Fuzz(func(t *testing.T, b []byte) {
+	f.Fuzz(func(t testing.TB, b []byte) {
 		path := filepath.Join(t.TempDir(), "m.gguf")
 		if err := os.WriteFile(path, b, 0o666); err != nil {
 			t.Fatal(err)
