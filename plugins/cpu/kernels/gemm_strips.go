@@ -152,8 +152,8 @@ func (x *columnStrips) pack(dst []float32, j, panels, k int, buf []float32) {
 	way := s.packing(g.Precision)
 	n := min(way.kSplit(g.K), g.K-k)
 	together := 0
-	if g.packsTogether(way) {
-		together = min(panels, (g.N-j)/s.nr)
+	if whole := min(panels, (g.N-j)/s.nr); whole > 0 && g.packsTogether(way) {
+		together = whole
 		g.packTogether(s, dst, 0, j, k, n, together, buf)
 	}
 	for q := together; q < panels; q++ {
