@@ -31,7 +31,7 @@ func writeTensor(t *testing.T, stored string, shape []int, data []byte) string {
 
 func readX(t *testing.T, path string, typ ir.Type) ([]byte, error) {
 	t.Helper()
-	graphs, err := ir.ParseAll("graph g\nx = param : " + typ.String() + "\nreturn x=x\n", textLimits)
+	graphs, err := ir.ParseAll("graph g\nx = param : "+typ.String()+"\nreturn x=x\n", textLimits)
 	if err != nil {
 		t.Fatal(err)
 	}

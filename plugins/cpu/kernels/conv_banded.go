@@ -182,8 +182,8 @@ func (x *convPhases) do(lo, hi, worker int) {
 	for t := lo; t < hi; t++ {
 		first := t % blocks * g.blockRows()
 		rows := min(g.blockRows(), g.og-first)
-		for r := 0; r < rows; r += s.mr {
-			h := min(s.mr, rows-r)
+		for r, h := 0, 0; r < rows; r += h {
+			h = s.panelHeight(rows - r)
 			for c := range g.cg {
 				w := g.Weight.row(s, g.weightAt(t/blocks*g.og+first+r, c), h*taps, buf)
 				for i := range g.phases {
