@@ -105,7 +105,9 @@ func packColsTrans(s *isa, nr int, dst []float32, b Weights, ldb, cols, k int, b
 }
 
 // packsTogether reports whether packTogether packs B.
-func (g *GemmArgs) packsTogether(way packing) bool { return way == plain && !g.TransB && !g.B.kind.IsPacked() }
+func (g *GemmArgs) packsTogether(way packing) bool {
+	return way == plain && !g.TransB && !g.B.kind.IsPacked()
+}
 
 // packTogether packs adjacent whole panels, as packB does one by one. A row of several panels
 // is several adjacent cache lines. Rows of one panel are single lines, usually in different pages, so the processor does not prefetch them.

@@ -242,7 +242,7 @@ func quads(n *ir.Node, typ, function string) (s Shader, ok bool) {
 		}
 	}
 	u := units(n.Type.DType, whole, from...)
-	if n.Type.DType.Size() != 4 || u.words != 4 || len(vectors)+len(masks) == 0 {
+	if n.Type.DType.Size() != 4 || u.words != 4 || len(vectors) == 0 {
 		return s, false
 	}
 	calls, fields := make([]string, 4), []string{}
