@@ -70,16 +70,19 @@ func running(spoil func(h *rlxv1.RunHeader)) maker {
 	}
 }
 
-// wrong returns the invalid requests.
-func (b *behaviour) wrong() []wrongRequest {
-	x := b.x
-	if x == nil {
-		x = &Sample{} // for the names; the requests are not made
+// sample returns the sample, and a function that returns a maker of a Load of its program. Without a sample, requests are listed for their names only.
+func (b *behaviour) sample() (x *Sample, load func(spoil func(h *rlxv1.LoadHeader), parts ...*rlxv1.LoadRequest) maker) {
+	if x = b.x; x == nil {
+		x = &Sample{}
 	}
-	load := func(spoil func(h *rlxv1.LoadHeader), parts ...*rlxv1.LoadRequest) maker {
+	return x, func(spoil func(h *rlxv1.LoadHeader), parts ...*rlxv1.LoadRequest) maker {
 		return b.loading(x.Program, x.Weights, spoil, parts...)
 	}
-	run := running
+}
+
+// wrong returns the invalid requests.
+func (b *behaviour) wrong() []wrongRequest {
+	x, load := b.sample()
 	whole := &rlxv1.LoadRequest{Part: &rlxv1.LoadRequest_Program{Program: make([]byte, 64)}}
 	otherSyms := map[string]int64{} // lacks N
 	if x.Program != nil && len(x.Program.Graph.Syms) == 0 {
@@ -120,21 +123,21 @@ func (b *behaviour) wrong() []wrongRequest {
 		{"weights-before", ErrRefused, true, mapped(-256, 512)},
 		{"weights-overflow", ErrRefused, true, mapped(256, math.MaxInt64)},
 		{"weights-size", ErrRefused, true, mapped(weightsFileSize-256, 257)},
-		{"run-executable", ErrRefused, true, run(func(h *rlxv1.RunHeader) { h.Executable = missing })},
-		{"run-generation", ErrRefused, true, run(func(h *rlxv1.RunHeader) { h.Generation = 0 })},
-		{"run-offset", ErrRefused, true, run(func(h *rlxv1.RunHeader) { first(h).Offset += 256 })},
-		{"run-size", ErrRefused, true, run(func(h *rlxv1.RunHeader) { h.Outputs[0].Size-- })},
-		{"run-without-ranges", ErrRefused, true, run(func(h *rlxv1.RunHeader) { h.Inputs, h.Outputs = nil, nil })},
-		{"run-symbols", device.ErrInput, true, run(func(h *rlxv1.RunHeader) { h.Syms = otherSyms })},
+		{"run-executable", ErrRefused, true, running(func(h *rlxv1.RunHeader) { h.Executable = missing })},
+		{"run-generation", ErrRefused, true, running(func(h *rlxv1.RunHeader) { h.Generation = 0 })},
+		{"run-offset", ErrRefused, true, running(func(h *rlxv1.RunHeader) { first(h).Offset += 256 })},
+		{"run-size", ErrRefused, true, running(func(h *rlxv1.RunHeader) { h.Outputs[0].Size-- })},
+		{"run-without-ranges", ErrRefused, true, running(func(h *rlxv1.RunHeader) { h.Inputs, h.Outputs = nil, nil })},
+		{"run-symbols", device.ErrInput, true, running(func(h *rlxv1.RunHeader) { h.Syms = otherSyms })},
 		{"run-equal-sizes", device.ErrInput, true, b.unequal},
-		{"run-dump", ErrRefused, true, run(func(h *rlxv1.RunHeader) { h.Dump = []int32{1 << 20} })},
-		{"run-unwanted", ErrRefused, true, run(func(h *rlxv1.RunHeader) { h.Unwanted = []int32{0, 0} })},
-		{"run-state", ErrRefused, true, run(func(h *rlxv1.RunHeader) { h.State = missing })},
+		{"run-dump", ErrRefused, true, running(func(h *rlxv1.RunHeader) { h.Dump = []int32{1 << 20} })},
+		{"run-unwanted", ErrRefused, true, running(func(h *rlxv1.RunHeader) { h.Unwanted = []int32{0, 0} })},
+		{"run-state", ErrRefused, true, running(func(h *rlxv1.RunHeader) { h.State = missing })},
 		{"cancelled-before", diag.Interrupted, true, func(ctx context.Context, s *Session, e *Executable, b *binding) error {
 			if _, err := s.api.Cancel(ctx, &rlxv1.CancelRequest{Generation: s.generation + 1}); err != nil {
 				return fmt.Errorf("Cancel before its run: %w", err)
 			}
-			return run(func(*rlxv1.RunHeader) {})(ctx, s, e, b)
+			return running(func(*rlxv1.RunHeader) {})(ctx, s, e, b)
 		}},
 		{"call-without-deadline", ErrRefused, false, func(ctx context.Context, s *Session, _ *Executable, _ *binding) error {
 			ctx, cancel := endless(ctx)
@@ -145,7 +148,7 @@ func (b *behaviour) wrong() []wrongRequest {
 		{"run-without-deadline", ErrRefused, true, func(ctx context.Context, s *Session, e *Executable, b *binding) error {
 			ctx, cancel := endless(ctx)
 			defer cancel()
-			return run(func(*rlxv1.RunHeader) {})(ctx, s, e, b)
+			return running(func(*rlxv1.RunHeader) {})(ctx, s, e, b)
 		}},
 		{"unload-unknown", ErrRefused, false, func(ctx context.Context, s *Session, _ *Executable, _ *binding) error {
 			_, err := s.api.Unload(ctx, &rlxv1.UnloadRequest{Executable: missing})

@@ -18,18 +18,11 @@ import (
 
 // defects returns more invalid requests, like wrong. The table in section 7 of spec/protocol.md lists the codes of all of them.
 func (b *behaviour) defects() []wrongRequest {
-	x := b.x
-	if x == nil {
-		x = &Sample{} // for the names; the requests are not made
-	}
-	load := func(spoil func(h *rlxv1.LoadHeader), parts ...*rlxv1.LoadRequest) maker {
-		return b.loading(x.Program, x.Weights, spoil, parts...)
-	}
+	x, load := b.sample()
 	program := func(b []byte) *rlxv1.LoadRequest {
 		return &rlxv1.LoadRequest{Part: &rlxv1.LoadRequest_Program{Program: b}}
 	}
 	weights := &rlxv1.LoadRequest{Part: &rlxv1.LoadRequest_Weights{Weights: make([]byte, 16)}}
-	run := running
 	list := []wrongRequest{
 		{"load-threads", ErrRefused, true, load(func(h *rlxv1.LoadHeader) { h.Threads = -1 })},
 		{"load-device", device.ErrUnavailable, true, load(func(h *rlxv1.LoadHeader) { h.Device = "no-such-device" })},
@@ -37,9 +30,9 @@ func (b *behaviour) defects() []wrongRequest {
 		{"load-empty-chunk", ErrRefused, true, load(func(h *rlxv1.LoadHeader) {}, program(nil))},
 		{"load-large-chunk", ErrRefused, true, load(func(h *rlxv1.LoadHeader) { h.ProgramSize = MaxChunk + 1 }, program(make([]byte, MaxChunk+1)))},
 		{"load-weights-first", ErrRefused, true, load(func(h *rlxv1.LoadHeader) { h.Weights.Size = 16 }, weights)},
-		{"run-symbol-unknown", device.ErrInput, true, run(func(h *rlxv1.RunHeader) { h.Syms["no such symbol"] = 1 })},
-		{"run-dump-input", ErrRefused, true, run(func(h *rlxv1.RunHeader) { h.Dump = []int32{int32(x.Program.Graph.Inputs()[0].ID)} })},
-		{"run-keep-state", ErrRefused, true, run(func(h *rlxv1.RunHeader) { h.Keeps = []*rlxv1.Transfer{{State: 1 << 40}} })},
+		{"run-symbol-unknown", device.ErrInput, true, running(func(h *rlxv1.RunHeader) { h.Syms["no such symbol"] = 1 })},
+		{"run-dump-input", ErrRefused, true, running(func(h *rlxv1.RunHeader) { h.Dump = []int32{int32(x.Program.Graph.Inputs()[0].ID)} })},
+		{"run-keep-state", ErrRefused, true, running(func(h *rlxv1.RunHeader) { h.Keeps = []*rlxv1.Transfer{{State: 1 << 40}} })},
 		{"run-feed-twice", device.ErrInput, true, withState(func(h *rlxv1.RunHeader, state uint64) {
 			h.Feeds = []*rlxv1.Transfer{{State: state}, {State: state}}
 		})},
