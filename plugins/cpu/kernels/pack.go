@@ -109,7 +109,7 @@ func (g *GemmArgs) packsTogether(way packing) bool {
 	return way == plain && !g.TransB && !g.B.kind.IsPacked()
 }
 
-// packTogether packs adjacent whole panels, as packB does one by one. A row of several panels
+// packTogether packs adjacent whole panels, at least one, as packB does one by one. A row of several panels
 // is several adjacent cache lines. Rows of one panel are single lines, usually in different pages, so the processor does not prefetch them.
 func (g *GemmArgs) packTogether(s *isa, dst []float32, i, j, k, n, panels int, buf []float32) {
 	const ahead = 8 // rows
