@@ -169,7 +169,7 @@ bench-ops-gpu:
 generate:
 	$(GO) generate ./...
 	$(GO) test ./core/op -run '^TestSpec$$' -update
-	$(GO) test ./plugins/cpu/backend ./plugins/wgpu/kernels -run '^TestDescription$$' -update
+	$(GO) test ./plugins/cpu/backend ./plugins/internal/gpu/kernels -run '^TestDescription$$' -update
 	$(GO) test ./core/target -run '^TestSupport$$' -update
 	$(GO) test ./core/compile -run '^TestNeeds$$' -update
 

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ var mayImport = map[string][]string{
 	"core/op":         {"core/ir", "core/dtype", "core/quant", "core/tensor", "core/random"},
 	"core/hir":        {"core/op", "core/ir", "core/dtype"},
 	"core/program":    {"core/ir", "core/dtype", "core/tensor"},
-	"core/task":       {"core/diag", "core/dtype", "core/ir", "core/tensor"},
+	"task":            {"core/diag", "core/dtype", "core/ir", "core/tensor"},
 	"core/target":     {"core/ir", "core/dtype"},
 	"core/device":     {"core/target", "core/program", "core/diag", "core/ir", "core/dtype", "core/tensor"},
 	"core/devicetest": {"core/code", "core/device", "core/target", "core/diag", "core/dtype", "core/interp", "core/ir", "core/op", "core/plan", "core/program", "core/sched", "core/tensor"},
@@ -38,43 +39,43 @@ var mayImport = map[string][]string{
 	"core/pass":       {"core/target", "core/code", "core/rewrite", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 	"core/compile":    {"core/code", "core/interp", "core/pass", "core/target", "core/plan", "core/sched", "core/split", "core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 
-	"core/task/imaging":        {"core/diag"},
-	"core/task/tasktest":       {"core/task"},
-	"core/task/text/chat":      {"core/code", "core/diag"},
-	"core/task/text/tokenizer": {"core/diag", "internal/strictjson"},
-	"core/task/...":            {"core/task", "core/task/imaging", "core/diag", "core/dtype", "core/ir", "core/tensor"}, // the kinds
+	"task/imaging":        {"core/diag"},
+	"task/tasktest":       {"task"},
+	"task/text/chat":      {"core/code", "core/diag"},
+	"task/text/tokenizer": {"core/diag", "internal/strictjson"},
+	"task/...":            {"task", "task/imaging", "core/diag", "core/dtype", "core/ir", "core/tensor"}, // the kinds
 
-	".":      {"core/code", "core/device", "core/diag", "core/dtype", "core/interp", "core/ir", "core/program", "core/task/...", "core/tensor", "format", "internal/budget", "internal/ctxio", "internal/owned", "internal/regular", "internal/safetensors", "internal/units", "plugins/rpc"},
-	"format": {"core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag", "core/task", "internal/atomicfile", "internal/ctxio", "internal/owned", "internal/regular"},
+	".":      {"core/code", "core/device", "core/diag", "core/dtype", "core/interp", "core/ir", "core/program", "task/...", "core/tensor", "format", "internal/budget", "internal/ctxio", "internal/owned", "internal/regular", "internal/safetensors", "internal/units", "plugins/rpc"},
+	"format": {"core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag", "task", "internal/atomicfile", "internal/ctxio", "internal/owned", "internal/regular"},
 
 	"plugins/rpc":       {"plugins/rpc/...", "core/device", "core/target", "core/program", "core/diag", "core/dtype", "core/tensor", "core/ir", "format", "internal/owned"},
 	"plugins/rpc/rlxv1": {},
 
 	"plugins/rpc/internal/sandbox": {},
 
-	"plugins/null":         {"plugins/rpc", "core/device", "core/target", "core/dtype", "core/diag", "format"},
-	"plugins/cpu":          {"plugins/cpu/kernels", "plugins/cpu/backend", "plugins/rpc", "core/device", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag", "format"},
-	"plugins/cpu/backend":  {"plugins/cpu/kernels", "core/device", "core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
-	"plugins/cpu/kernels":  {"core/dtype", "core/quant", "core/random", "core/diag"},
-	"plugins/metal":        {"plugins/metal/driver", "plugins/metal/shim", "plugins/rpc", "format"},
-	"plugins/metal/driver": {"plugins/metal/msl", "plugins/internal/gpu", "plugins/wgpu/kernels", "core/device", "core/diag", "core/tensor", "internal/owned"},
-	"plugins/metal/msl":    {},
-	"plugins/metal/shim":   {"plugins/metal/msl", "plugins/internal/gpu", "plugins/wgpu/kernels", "core/device", "core/diag"},
-	"plugins/wgpu":         {"plugins/wgpu/backend", "plugins/rpc", "format"},
-	"plugins/internal/gpu": {"plugins/wgpu/kernels", "core/device", "core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
-	"plugins/wgpu/backend": {"plugins/internal/gpu", "plugins/wgpu/kernels", "core/device", "core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
-	"plugins/wgpu/kernels": {"core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
+	"plugins/null":                 {"plugins/rpc", "core/device", "core/target", "core/dtype", "core/diag", "format"},
+	"plugins/cpu":                  {"plugins/cpu/kernels", "plugins/cpu/backend", "plugins/rpc", "core/device", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag", "format"},
+	"plugins/cpu/backend":          {"plugins/cpu/kernels", "core/device", "core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
+	"plugins/cpu/kernels":          {"core/dtype", "core/quant", "core/random", "core/diag"},
+	"plugins/metal":                {"plugins/metal/driver", "plugins/metal/shim", "plugins/rpc", "format"},
+	"plugins/metal/driver":         {"plugins/metal/msl", "plugins/internal/gpu", "plugins/internal/gpu/kernels", "core/device", "core/diag", "core/tensor", "internal/owned"},
+	"plugins/metal/msl":            {},
+	"plugins/metal/shim":           {"plugins/metal/msl", "plugins/internal/gpu", "plugins/internal/gpu/kernels", "core/device", "core/diag"},
+	"plugins/wgpu":                 {"plugins/wgpu/backend", "plugins/rpc", "format"},
+	"plugins/internal/gpu":         {"plugins/internal/gpu/kernels", "core/device", "core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
+	"plugins/wgpu/backend":         {"plugins/internal/gpu", "plugins/internal/gpu/kernels", "core/device", "core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
+	"plugins/internal/gpu/kernels": {"core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 
 	"models/gguf":    {"models/weights", "core/code", "core/diag", "core/dtype", "internal/gguf", "internal/regular"},
 	"models/weights": {"models/arch", "core/code", "core/diag", "core/dtype", "core/ir", "core/quant", "internal/regular", "internal/safetensors", "internal/strictjson"},
-	"models/arch":    {"core/code", "core/diag", "core/ir", "core/task", "internal/regular"},
+	"models/arch":    {"core/code", "core/diag", "core/ir", "task", "internal/regular"},
 	"models/nn":      {"models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype"},
-	"models/...":     {"models/nn", "models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype", "core/task/..."}, // the families
+	"models/...":     {"models/nn", "models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype", "task/..."}, // the families
 
-	"cmd/rlxc":   {"core/...", "format", "models/...", "plugins/rpc", "internal/..."},
-	"cmd/rlxrun": {".", "core/code", "core/device", "core/devicetest", "core/diag", "core/dtype", "core/interp", "core/ir", "core/program", "core/task/...", "core/tensor", "format", "plugins/rpc", "internal/..."},
+	"cmd/rlxc":   {"core/...", "task/...", "format", "models/...", "plugins/rpc", "internal/..."},
+	"cmd/rlxrun": {".", "core/code", "core/device", "core/devicetest", "core/diag", "core/dtype", "core/interp", "core/ir", "core/program", "task/...", "core/tensor", "format", "plugins/rpc", "internal/..."},
 
-	"internal/...":        {"core/...", "internal/..."},
+	"internal/...":        {"core/...", "task/...", "internal/..."},
 	"internal/installed":  {"core/code", "core/diag", "internal/...", "plugins/rpc"},
 	"internal/tensortest": {"core/...", "internal/...", "models/weights"},
 	"internal/modeltest":  {"core/...", "internal/...", "models/weights", "models/arch"},
@@ -120,6 +121,22 @@ func TestImports(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestPlugins checks that a backend imports no other backend: what several need is in plugins/rpc or plugins/internal.
+func TestPlugins(t *testing.T) {
+	shared := []string{"rpc", "internal"}
+	for folder, allowed := range mayImport {
+		parts := strings.Split(folder, "/")
+		if parts[0] != "plugins" {
+			continue
+		}
+		for _, to := range allowed {
+			if p := strings.Split(to, "/"); p[0] == "plugins" && p[1] != parts[1] && !slices.Contains(shared, p[1]) {
+				t.Errorf("%s may import %s, a part of another backend; move what both need to plugins/internal", folder, to)
+			}
+		}
 	}
 }
 

@@ -4,9 +4,9 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task/text"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/task/text"
 )
 
 // Error is the type of the errors of this package, except for plain context errors. Code is stable (RLX4012). Subject is the file,

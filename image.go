@@ -4,7 +4,7 @@ import (
 	"image"
 	"io"
 
-	"github.com/rlx-go/rlx/core/task/imaging"
+	"github.com/rlx-go/rlx/task/imaging"
 )
 
 // DecodeImage reads a PNG or JPEG of at most 2^28 pixels and applies its EXIF orientation. It checks the sizes in the header before

@@ -10,8 +10,8 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/core/task"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/task"
 )
 
 // CheckInput checks a type against an input as far as possible without the other inputs, for example before a file is read. The

@@ -15,11 +15,11 @@ import (
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/program"
-	"github.com/rlx-go/rlx/core/task"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/tinymodel"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
 	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/task"
 )
 
 // TestMain also acts as the backend: if a host starts this program as a backend, it is the cpu backend.

@@ -14,11 +14,11 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
-	"github.com/rlx-go/rlx/core/task/text/tokenizer"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/task/text/tokenizer"
 )
 
 // OpenOptions holds the options of Open. The zero value is right for most programs.

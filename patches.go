@@ -3,8 +3,8 @@ package rlx
 import (
 	"image"
 
-	"github.com/rlx-go/rlx/core/task/patches"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/task/patches"
 )
 
 // A Patcher converts images to tensors for a model that declares the task "patches", which computes an embedding of each patch of

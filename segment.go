@@ -4,8 +4,8 @@ import (
 	"context"
 	"image"
 
-	"github.com/rlx-go/rlx/core/task/segment"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/task/segment"
 )
 
 // Prompts select an object in an image by points on it and beside it, a box around it, or both, and optionally a rough mask.

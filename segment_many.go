@@ -6,8 +6,8 @@ import (
 	"image"
 	"slices"
 
-	"github.com/rlx-go/rlx/core/task/segment"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/task/segment"
 )
 
 // Everything holds the parameters for finding all objects of an image.

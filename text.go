@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rlx-go/rlx/core/task/text"
+	"github.com/rlx-go/rlx/task/text"
 )
 
 // Sampling holds the parameters for drawing a token. The zero value chooses the most probable one.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rlx-go/rlx/core/task/text"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/task/text"
 )
 
 // GenerateBatch continues several prompts together, up to Task.Batch.Sequences in each run. When a text ends, the next prompt takes

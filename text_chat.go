@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task/text"
-	"github.com/rlx-go/rlx/core/task/text/chat"
+	"github.com/rlx-go/rlx/task/text"
+	"github.com/rlx-go/rlx/task/text/chat"
 )
 
 // A Message is one turn of a conversation, by "system", "user" or "assistant".

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rlx-go/rlx/core/task/text"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/task/text"
 )
 
 // MaxDrafts bounds Generator.Draft.

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx"
-	"github.com/rlx-go/rlx/core/task/text"
 	"github.com/rlx-go/rlx/internal/tinymodel"
+	"github.com/rlx-go/rlx/task/text"
 )
 
 // drafting returns a generator of the tiny model that drafts n tokens at a time. Two of three drafts are right.

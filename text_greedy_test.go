@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx"
-	"github.com/rlx-go/rlx/core/task/text"
+	"github.com/rlx-go/rlx/task/text"
 )
 
 // TestGreedy checks that a run chooses the same token, with the same log probability, by the greedy outputs and by the op sample at

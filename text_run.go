@@ -11,9 +11,9 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task/text"
-	"github.com/rlx-go/rlx/core/task/text/tokenizer"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/task/text"
+	"github.com/rlx-go/rlx/task/text/tokenizer"
 )
 
 // A Tokenizer turns text into tokens and back. It is safe for concurrent use.

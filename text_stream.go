@@ -3,7 +3,7 @@ package rlx
 import (
 	"strings"
 
-	"github.com/rlx-go/rlx/core/task/text/tokenizer"
+	"github.com/rlx-go/rlx/task/text/tokenizer"
 )
 
 // A textStream turns tokens into text and finds stop texts. It holds back text that may begin a stop text.

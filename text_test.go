@@ -17,9 +17,9 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/core/task/text"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/tinymodel"
+	"github.com/rlx-go/rlx/task/text"
 )
 
 // writeText writes the tiny model that continues text, with its tokenizer. change, if not nil, changes its task and returns its

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/core/task"
+	"github.com/rlx-go/rlx/task"
 )
 
 // Meta describes an artifact. It contains no times, hosts or paths, so the same model gives the same bytes.

@@ -14,11 +14,11 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
-	"github.com/rlx-go/rlx/core/task"
-	"github.com/rlx-go/rlx/core/task/segment"
-	"github.com/rlx-go/rlx/core/task/tasktest"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/tinymodel"
+	"github.com/rlx-go/rlx/task"
+	"github.com/rlx-go/rlx/task/segment"
+	"github.com/rlx-go/rlx/task/tasktest"
 )
 
 // echo is a task with fields of every type. It is registered under a name that sorts before "kind" and one that sorts after it. Adding a kind of

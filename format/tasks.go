@@ -7,7 +7,7 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/rlx-go/rlx/core/task"
+	"github.com/rlx-go/rlx/task"
 )
 
 // A task is {"kind": NAME, NAME: {...}}: the field with its description is named after the kind. Keys ascend, so the description comes first if

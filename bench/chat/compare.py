@@ -1,9 +1,9 @@
-"""Writes the texts that Transformers makes with chat templates, for tests of core/task/text/chat.
+"""Writes the texts that Transformers makes with chat templates, for tests of task/text/chat.
 
     python compare.py cases.json FOLDER...
-    RLX_CHAT_CASES=cases.json go test ./core/task/text/chat -run TestPeer
+    RLX_CHAT_CASES=cases.json go test ./task/text/chat -run TestPeer
 
-It runs several conversations through each .jinja file in the folders. core/task/text/chat/testdata/cases.json comes from the templates in
+It runs several conversations through each .jinja file in the folders. task/text/chat/testdata/cases.json comes from the templates in
 that folder.
 """
 import datetime, glob, json, os, sys

@@ -1,9 +1,9 @@
-"""Makes images with Pillow that core/task/imaging is compared with:
+"""Makes images with Pillow that task/imaging is compared with:
 
     pip install pillow==13.0.0
     python3 bench/goldens/images.py
 
-It writes core/task/imaging/testdata: a CMYK JPEG; an image and Pillow's bicubic resize of it; and an image with an eXIf chunk that rotates it, with the rotated
+It writes task/imaging/testdata: a CMYK JPEG; an image and Pillow's bicubic resize of it; and an image with an eXIf chunk that rotates it, with the rotated
 image.
 """
 

@@ -4,7 +4,6 @@ package main
 import (
 	"fmt"
 
-	_ "github.com/rlx-go/rlx/core/task/text" // kind of task that inspect shows
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
 	_ "github.com/rlx-go/rlx/models/llm" // model families that rlxc recognises
@@ -12,6 +11,7 @@ import (
 	_ "github.com/rlx-go/rlx/models/sam"
 	_ "github.com/rlx-go/rlx/models/sam3"
 	_ "github.com/rlx-go/rlx/plugins/rpc" // error codes for `rlxc explain`
+	_ "github.com/rlx-go/rlx/task/text"   // kind of task that inspect shows
 )
 
 func main() { cli.Main(commandLine()) }

@@ -20,11 +20,11 @@ import (
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/program"
-	"github.com/rlx-go/rlx/core/task"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/npy"
 	"github.com/rlx-go/rlx/internal/tinymodel"
+	"github.com/rlx-go/rlx/task"
 )
 
 // writeArtifact writes an artifact of these programs. about is its task; nil for none.

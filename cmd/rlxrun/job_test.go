@@ -17,12 +17,12 @@ import (
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task/imaging"
-	"github.com/rlx-go/rlx/core/task/segment"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/npy"
 	"github.com/rlx-go/rlx/internal/tinymodel"
+	"github.com/rlx-go/rlx/task/imaging"
+	"github.com/rlx-go/rlx/task/segment"
 )
 
 // twoColours writes an image whose left half is bright red and whose right half is black.

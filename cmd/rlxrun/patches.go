@@ -7,10 +7,10 @@ import (
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/dtype"
-	"github.com/rlx-go/rlx/core/task/imaging"
-	"github.com/rlx-go/rlx/core/task/patches"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/task/imaging"
+	"github.com/rlx-go/rlx/task/patches"
 )
 
 var _ = registerTask(taskKind{

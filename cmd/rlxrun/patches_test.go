@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task/patches"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/tinymodel"
+	"github.com/rlx-go/rlx/task/patches"
 )
 
 // TestPatches runs a model that adds the values of each patch, as its embedding.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rlx-go/rlx/core/task/text"
 	"github.com/rlx-go/rlx/internal/clitest"
 	"github.com/rlx-go/rlx/internal/tinymodel"
+	"github.com/rlx-go/rlx/task/text"
 )
 
 // models makes a folder with a model of each task, sam.rlx, text.rlx and f.rlx, a model that keeps a state, and an image. It returns the folder

@@ -26,14 +26,14 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/target"
-	"github.com/rlx-go/rlx/core/task/imaging"
-	"github.com/rlx-go/rlx/core/task/text"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/tinymodel"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/task/imaging"
+	"github.com/rlx-go/rlx/task/text"
 )
 
 // hangGuard ends a test that would otherwise never end. No time is measured with it.
@@ -239,7 +239,7 @@ func scripts(t *testing.T, dir string, demo bool) {
 				return err
 			}
 			e.Setenv("TARGETS", targets)
-			tokenizer, err := filepath.Abs("../../core/task/text/tokenizer/testdata/llama3/tokenizer.json")
+			tokenizer, err := filepath.Abs("../../task/text/tokenizer/testdata/llama3/tokenizer.json")
 			if err != nil {
 				return err
 			}

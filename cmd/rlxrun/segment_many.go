@@ -20,11 +20,11 @@ import (
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task/imaging"
-	"github.com/rlx-go/rlx/core/task/segment"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/internal/regular"
+	"github.com/rlx-go/rlx/task/imaging"
+	"github.com/rlx-go/rlx/task/segment"
 )
 
 // manyJob is a use of the task whose results go to a folder: the masks of many prompts in an image, or of all its objects, or either of these for many

@@ -11,10 +11,10 @@ import (
 	"strconv"
 
 	"github.com/rlx-go/rlx"
-	"github.com/rlx-go/rlx/core/task/imaging"
-	"github.com/rlx-go/rlx/core/task/segment"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/segmentpage"
+	"github.com/rlx-go/rlx/task/imaging"
+	"github.com/rlx-go/rlx/task/segment"
 )
 
 // serveFlags are the flags of `rlxrun serve`.

@@ -13,9 +13,9 @@ import (
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
-	"github.com/rlx-go/rlx/core/task/text"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/task/text"
 )
 
 var _ = registerTask(taskKind{

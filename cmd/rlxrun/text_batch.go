@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/rlx-go/rlx"
-	"github.com/rlx-go/rlx/core/task/text"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/task/text"
 )
 
 // textBatchJob is the task for several prompts.

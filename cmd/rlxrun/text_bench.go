@@ -12,9 +12,9 @@ import (
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task/text"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/task/text"
 )
 
 // textMeasured is the result of bench for a text model. Times are medians, from the host's monotonic clock.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rlx-go/rlx/core/task/text"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/task/text"
 )
 
 // cancelling cancels a context at the first write.

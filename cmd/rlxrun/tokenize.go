@@ -10,10 +10,10 @@ import (
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task/text/tokenizer"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/internal/regular"
+	"github.com/rlx-go/rlx/task/text/tokenizer"
 )
 
 // maxText bounds the text that tokenize reads, in bytes.

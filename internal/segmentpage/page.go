@@ -20,7 +20,7 @@ import (
 	"sync"
 
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task/segment"
+	"github.com/rlx-go/rlx/task/segment"
 )
 
 //go:embed static

@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task/imaging"
-	"github.com/rlx-go/rlx/core/task/segment"
+	"github.com/rlx-go/rlx/task/imaging"
+	"github.com/rlx-go/rlx/task/segment"
 )
 
 // fake is an image whose mask is the rectangle from (0,0) to the first point.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task/segment"
+	"github.com/rlx-go/rlx/task/segment"
 )
 
 // about answers the first request of the page: what to show.

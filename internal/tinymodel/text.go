@@ -3,7 +3,7 @@ package tinymodel
 import (
 	"strings"
 
-	"github.com/rlx-go/rlx/core/task/text"
+	"github.com/rlx-go/rlx/task/text"
 )
 
 // Extend is a model with the task "text" for ids from 0 to 16. Its state has the ids it has seen. With s the sum of id+1 over them, the logit of id j is

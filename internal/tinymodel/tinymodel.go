@@ -8,7 +8,7 @@ import (
 	_ "github.com/rlx-go/rlx/core/op" // registers the ops of the graphs
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/sched"
-	"github.com/rlx-go/rlx/core/task/segment"
+	"github.com/rlx-go/rlx/task/segment"
 )
 
 // Encode and Decode are a model with the task "segment". encode returns the red plane of an 8x8 image. The masks of decode are that plane (mask 0), its negative

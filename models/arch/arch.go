@@ -1,7 +1,7 @@
 // Package arch defines the interface between the compiler and model families. A family recognises a checkpoint by its tensors and
 // builds the graphs. Families register themselves, so the compiler depends on none of them.
 //
-// It imports core/ir, core/task and below, never models/weights or a family.
+// It imports core/ir, task and below, never models/weights or a family.
 package arch
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/core/task"
+	"github.com/rlx-go/rlx/task"
 )
 
 // Checkpoint tells a family the names and types of the tensors of a checkpoint, but not their values. Types are those in which the

@@ -19,7 +19,6 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/program"
-	"github.com/rlx-go/rlx/core/task/text/tokenizer"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/gguftest"
 	"github.com/rlx-go/rlx/internal/modeltest"
@@ -28,6 +27,7 @@ import (
 	_ "github.com/rlx-go/rlx/models/llm"
 	"github.com/rlx-go/rlx/models/weights"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
+	"github.com/rlx-go/rlx/task/text/tokenizer"
 )
 
 const demo = "testdata/demo-llama-Q4_0.gguf"
@@ -240,12 +240,12 @@ func checkTokenizer(t *testing.T, c *weights.Checkpoint, path string) {
 
 // TestByteLevelTokenizer compares ids with those of the Hugging Face library and the tokenizer from which the file was made.
 func TestByteLevelTokenizer(t *testing.T) {
-	checkTokenizer(t, open(t, demo), "../../core/task/text/tokenizer/testdata/llama3/cases.json")
+	checkTokenizer(t, open(t, demo), "../../task/text/tokenizer/testdata/llama3/cases.json")
 }
 
 // TestSentencePiece writes a vocabulary in the style of Llama 2 as SentencePiece does, with scores in place of merges.
 func TestSentencePiece(t *testing.T) {
-	const folder = "../../core/task/text/tokenizer/testdata/llama2-prepend/"
+	const folder = "../../task/text/tokenizer/testdata/llama2-prepend/"
 	b, err := os.ReadFile(folder + "tokenizer.json")
 	if err != nil {
 		t.Fatal(err)

@@ -4,8 +4,8 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
-	"github.com/rlx-go/rlx/core/task/text"
 	"github.com/rlx-go/rlx/models/nn"
+	"github.com/rlx-go/rlx/task/text"
 )
 
 const maxDrafts = 64 // sequences in one run of mtp

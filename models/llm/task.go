@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task/text"
-	"github.com/rlx-go/rlx/core/task/text/tokenizer"
 	"github.com/rlx-go/rlx/models/arch"
+	"github.com/rlx-go/rlx/task/text"
+	"github.com/rlx-go/rlx/task/text/tokenizer"
 )
 
 // Files that Transformers stores beside a checkpoint.

@@ -8,11 +8,11 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/dtype"
-	"github.com/rlx-go/rlx/core/task/text"
-	"github.com/rlx-go/rlx/core/task/text/tokenizer"
 	"github.com/rlx-go/rlx/internal/modeltest"
 	"github.com/rlx-go/rlx/internal/tinymodel"
 	"github.com/rlx-go/rlx/models/arch"
+	"github.com/rlx-go/rlx/task/text"
+	"github.com/rlx-go/rlx/task/text/tokenizer"
 )
 
 // TestTask checks the description made from the files beside a checkpoint.

@@ -12,13 +12,13 @@ import (
 	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/interp"
-	"github.com/rlx-go/rlx/core/task/patches"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/modeltest"
 	"github.com/rlx-go/rlx/internal/synth"
 	"github.com/rlx-go/rlx/internal/tensortest"
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
+	"github.com/rlx-go/rlx/task/patches"
 )
 
 const golden = "../../testdata/goldens/qwen3vl_patch/"

@@ -2,9 +2,9 @@ package qwen3vl
 
 import (
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task"
-	"github.com/rlx-go/rlx/core/task/patches"
 	"github.com/rlx-go/rlx/models/arch"
+	"github.com/rlx-go/rlx/task"
+	"github.com/rlx-go/rlx/task/patches"
 )
 
 // keyMerge is the side, in patches, of the blocks that the language model sees as one token.

@@ -11,7 +11,6 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/core/task/segment"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/modeltest"
 	"github.com/rlx-go/rlx/internal/synth"
@@ -19,6 +18,7 @@ import (
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/models/weights"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
+	"github.com/rlx-go/rlx/task/segment"
 )
 
 const goldens = "../../testdata/goldens/"

@@ -1,6 +1,6 @@
 package sam
 
-import "github.com/rlx-go/rlx/core/task/segment"
+import "github.com/rlx-go/rlx/task/segment"
 
 // describe returns the task of a whole model. Mask token 0 is meant for unambiguous prompts; tokens 1 to 3 are the three candidates
 // among which the predicted IoU decides.

@@ -14,10 +14,10 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task/segment"
 	_ "github.com/rlx-go/rlx/format"              // registers codes that a backend must not use
 	_ "github.com/rlx-go/rlx/plugins/cpu/kernels" // registers the codes that kernels report
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
+	"github.com/rlx-go/rlx/task/segment"
 )
 
 // hostsOwn lists codes that a backend may not send although others of their class may be sent. A new code must either be in this list or

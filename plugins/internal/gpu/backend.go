@@ -9,7 +9,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
+	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
 
 // Backend is a device.Backend for the adapters of an API. Its methods may be called concurrently.

@@ -3,7 +3,7 @@ package gpu
 import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
+	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
 
 // API is a graphics API, such as WebGPU or Metal. Its errors reach users: they are *diag.Error with messages of one line.

@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
-	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
+	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
 
 // downloadChunk is the maximum size of a staging buffer for results, in bytes. Inputs are copied to the device through one staging buffer. Results are copied

@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/owned"
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
-	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
+	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
 
 // New returns a backend for the Metal devices of this machine.

@@ -9,8 +9,8 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
+	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 	"github.com/rlx-go/rlx/plugins/metal/msl"
-	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
 // Options configure how kernels are compiled, and the limits of the device. Zero values are the defaults.

@@ -21,8 +21,8 @@ import (
 	"github.com/rlx-go/rlx/core/sched"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
+	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 	"github.com/rlx-go/rlx/plugins/metal/msl"
-	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
 // TestMatrixAttention compares the results of attention with matrices to those of the reference. The cases have every mask and kind of operand; head dims and

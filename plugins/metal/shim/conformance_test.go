@@ -17,8 +17,8 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/devicetest"
+	description "github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 	"github.com/rlx-go/rlx/plugins/metal/msl"
-	description "github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
 // Maximum numbers of kernels in a sample, which bound its time: most of it is spent in the C++ compiler.

@@ -21,7 +21,7 @@ import (
 	"github.com/rlx-go/rlx/core/sched"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
-	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
+	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
 
 // matrixKernel is the beginning of a kernel of two simdgroups. It copies 384 words of x to workgroup memory and declares matrices a, b and c. The variable

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/devicetest"
+	description "github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 	"github.com/rlx-go/rlx/plugins/metal/msl"
-	description "github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
 // TestSyntax has the C++ compiler check kernels of every op, without compiling them. TestConformance compiles and runs kernels of some ops only.

@@ -14,7 +14,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/sched"
 	"github.com/rlx-go/rlx/core/tensor"
-	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
+	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
 
 // TestTilesOfAttention runs every tile with several tiles of queries and keys, against the definition. The conformance suite has

@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/sched"
 	"github.com/rlx-go/rlx/core/tensor"
-	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
+	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
 
 // TestConvolutions compares the convolutions that are made as products with the reference in float64: blocks of 4 and of 16

@@ -2,7 +2,7 @@
 // commands, by way of a native library. Without cgo it has only Options.
 package backend
 
-import "github.com/rlx-go/rlx/plugins/wgpu/kernels"
+import "github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 
 // Options lower the limits of a device for tests. Zero values change nothing.
 type Options struct {

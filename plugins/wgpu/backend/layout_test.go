@@ -16,7 +16,7 @@ import (
 	"github.com/rlx-go/rlx/core/sched"
 	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/tensor"
-	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
+	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
 
 // BenchmarkLayout times the transposes of SAM's ViT-B and large ones by the device's clock, each beside a copy of the same

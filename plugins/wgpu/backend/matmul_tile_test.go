@@ -19,7 +19,7 @@ import (
 	"github.com/rlx-go/rlx/core/sched"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
-	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
+	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
 
 // tiledProduct is a matmul of inputs x, w and, as asked for, bias and residual.

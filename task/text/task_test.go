@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task"
-	"github.com/rlx-go/rlx/core/task/tasktest"
-	"github.com/rlx-go/rlx/core/task/text"
 	"github.com/rlx-go/rlx/internal/tinymodel"
+	"github.com/rlx-go/rlx/task"
+	"github.com/rlx-go/rlx/task/tasktest"
+	"github.com/rlx-go/rlx/task/text"
 )
 
 func TestFields(t *testing.T) { tasktest.Fields(t, text.Kind) }

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task"
-	"github.com/rlx-go/rlx/core/task/segment"
-	"github.com/rlx-go/rlx/core/task/tasktest"
+	"github.com/rlx-go/rlx/task"
+	"github.com/rlx-go/rlx/task/segment"
+	"github.com/rlx-go/rlx/task/tasktest"
 )
 
 func TestPrompt(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task/imaging"
+	"github.com/rlx-go/rlx/task/imaging"
 )
 
 // Point is a prompt point in pixels of the image.

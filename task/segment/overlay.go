@@ -5,7 +5,7 @@ import (
 	"image/color"
 	"math"
 
-	"github.com/rlx-go/rlx/core/task/imaging"
+	"github.com/rlx-go/rlx/task/imaging"
 )
 
 // Colours of an overlay.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/rlx-go/rlx/core/task/segment"
+	"github.com/rlx-go/rlx/task/segment"
 )
 
 // logitsOf returns the logits [h,w] of one mask: v inside the box, -v outside.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rlx-go/rlx/core/task/segment"
+	"github.com/rlx-go/rlx/task/segment"
 )
 
 // oneMask returns a task with one mask for a square of side pixels.

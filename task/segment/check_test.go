@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/core/task"
-	"github.com/rlx-go/rlx/core/task/segment"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/tinymodel"
+	"github.com/rlx-go/rlx/task"
+	"github.com/rlx-go/rlx/task/segment"
 )
 
 // check compares a task with the methods in the texts.

@@ -20,7 +20,7 @@ import (
 	"testing/iotest"
 
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task/imaging"
+	"github.com/rlx-go/rlx/task/imaging"
 )
 
 func decodePNG(t *testing.T, img image.Image) image.Image {
@@ -309,7 +309,7 @@ func claim(w, h uint32) []byte {
 }
 
 func TestImageRefused(t *testing.T) {
-	scene, err := os.ReadFile("../../../demo/scene1.png")
+	scene, err := os.ReadFile("../../demo/scene1.png")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -368,7 +368,7 @@ func TestEndlessImage(t *testing.T) {
 		t.Errorf("a JPEG of comments: %v", err)
 	}
 	broken := errors.New("broken")
-	scene, err := os.ReadFile("../../../demo/scene1.png")
+	scene, err := os.ReadFile("../../demo/scene1.png")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,12 +9,12 @@ import (
 	"os"
 	"testing"
 
-	"github.com/rlx-go/rlx/core/task/imaging"
-	"github.com/rlx-go/rlx/core/task/segment"
 	"github.com/rlx-go/rlx/internal/tensortest"
+	"github.com/rlx-go/rlx/task/imaging"
+	"github.com/rlx-go/rlx/task/segment"
 )
 
-const demo = "../../../demo/"
+const demo = "../../demo/"
 
 func load(t *testing.T, path string) image.Image {
 	t.Helper()

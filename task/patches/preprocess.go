@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task/imaging"
+	"github.com/rlx-go/rlx/task/imaging"
 )
 
 // maxRatio is the maximum ratio of the longer side to the shorter.

@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task"
+	"github.com/rlx-go/rlx/task"
 )
 
 // Codes of this package.

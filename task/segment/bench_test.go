@@ -4,7 +4,7 @@ import (
 	"image"
 	"testing"
 
-	"github.com/rlx-go/rlx/core/task/segment"
+	"github.com/rlx-go/rlx/task/segment"
 )
 
 func BenchmarkPreprocess(b *testing.B) {

@@ -21,7 +21,7 @@ import (
 
 // TestDescription: the compiler's copy equals what the backend reports. After a change of kernels, run it with -update.
 func TestDescription(t *testing.T) {
-	golden.Text(t, "../../../core/target/wgpu.target", Description().String())
+	golden.Text(t, "../../../../core/target/wgpu.target", Description().String())
 	if err := Description().Check(); err != nil {
 		t.Error(err)
 	}

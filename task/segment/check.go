@@ -9,8 +9,8 @@ import (
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/core/task"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/task"
 )
 
 // Check compares the task with the methods that it names.

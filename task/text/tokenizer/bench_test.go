@@ -11,7 +11,7 @@ import (
 // Face library on it.
 func sample(b *testing.B) string {
 	var parts []string
-	for _, pattern := range []string{"../../../../docs/*.md", "../../../../spec/*.md", "*.go", "testdata/*/cases.json"} {
+	for _, pattern := range []string{"../../../docs/*.md", "../../../spec/*.md", "*.go", "testdata/*/cases.json"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil {
 			b.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task/imaging"
+	"github.com/rlx-go/rlx/task/imaging"
 )
 
 // A Mask is a mask of the size of the image.

@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/core/task"
-	"github.com/rlx-go/rlx/core/task/text"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/tinymodel"
+	"github.com/rlx-go/rlx/task"
+	"github.com/rlx-go/rlx/task/text"
 )
 
 // check compares a task with the methods in graphs.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/rlx-go/rlx/core/ir"
 	_ "github.com/rlx-go/rlx/core/op" // registers the ops of the methods
-	"github.com/rlx-go/rlx/core/task"
-	"github.com/rlx-go/rlx/core/task/patches"
-	"github.com/rlx-go/rlx/core/task/tasktest"
+	"github.com/rlx-go/rlx/task"
+	"github.com/rlx-go/rlx/task/patches"
+	"github.com/rlx-go/rlx/task/tasktest"
 )
 
 // published returns the description of Qwen3-VL.

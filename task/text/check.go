@@ -11,8 +11,8 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/core/task"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/task"
 )
 
 // Check compares the task with the method that it names.

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task"
+	"github.com/rlx-go/rlx/task"
 )
 
 // Codes of this package.

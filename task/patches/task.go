@@ -8,8 +8,8 @@ import (
 
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
-	"github.com/rlx-go/rlx/core/task"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/task"
 )
 
 // CodeImage is reported for an image that cannot be divided into patches.

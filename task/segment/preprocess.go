@@ -3,7 +3,7 @@ package segment
 import (
 	"image"
 
-	"github.com/rlx-go/rlx/core/task/imaging"
+	"github.com/rlx-go/rlx/task/imaging"
 )
 
 // Geometry relates an image to the square input of a model.
