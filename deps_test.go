@@ -29,6 +29,7 @@ var mayImport = map[string][]string{
 	"core/program":    {"core/ir", "core/dtype", "core/tensor"},
 	"task":            {"core/diag", "core/dtype", "core/ir", "core/tensor"},
 	"core/target":     {"core/ir", "core/dtype"},
+	"core/runner":     {"core/device", "core/program", "core/diag", "core/ir", "core/tensor"},
 	"core/device":     {"core/target", "core/program", "core/diag", "core/ir", "core/dtype", "core/tensor"},
 	"core/devicetest": {"core/code", "core/device", "core/target", "core/diag", "core/dtype", "core/interp", "core/ir", "core/op", "core/plan", "core/program", "core/sched", "core/tensor"},
 	"core/interp":     {"core/ir", "core/op", "core/program", "core/quant", "core/tensor", "core/dtype"},
@@ -53,9 +54,11 @@ var mayImport = map[string][]string{
 
 	"plugins/rpc/internal/sandbox": {},
 
-	"plugins/null":                 {"plugins/rpc", "core/device", "core/target", "core/dtype", "core/diag", "format"},
+	"plugins/null":                 {"sdk/backend"},
+	"sdk/backend":                  {"core/device", "core/diag", "core/dtype", "core/ir", "core/op", "core/runner", "core/target", "core/tensor", "format", "plugins/rpc"},
+	"sdk/backend/example":          {"sdk/backend"},
 	"plugins/cpu":                  {"plugins/cpu/kernels", "plugins/cpu/backend", "plugins/rpc", "core/device", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag", "format"},
-	"plugins/cpu/backend":          {"plugins/cpu/kernels", "core/device", "core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
+	"plugins/cpu/backend":          {"core/runner", "plugins/cpu/kernels", "core/device", "core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 	"plugins/cpu/kernels":          {"core/dtype", "core/quant", "core/random", "core/diag"},
 	"plugins/metal":                {"plugins/metal/driver", "plugins/metal/shim", "plugins/rpc", "format"},
 	"plugins/metal/driver":         {"plugins/metal/msl", "plugins/internal/gpu", "plugins/internal/gpu/kernels", "core/device", "core/diag", "core/tensor", "internal/owned"},

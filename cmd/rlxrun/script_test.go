@@ -106,20 +106,23 @@ func (b plainBackend) Info(ctx context.Context) (device.Info, error) {
 	if t := os.Getenv("RLX_SOFT_TYPE"); t != "" { // of the device of a backend called soft
 		info.Devices[0].Type = t
 	}
-	if os.Getenv("RLX_WRONG_FAULT") == "only" { // claims one op
+	if rules, ok := fewRules[os.Getenv("RLX_WRONG_FAULT")]; ok {
 		d := *info.Target
-		d.Rules = []target.Rule{target.MustRule("run matmul(f32 rank 2, f32 rank 2)")}
+		d.Rules = rules
 		info.Target = &d
 	}
 	return info, err
 }
+
+// fewRules has the rules of backends that claim one op, or none, by the fault in RLX_WRONG_FAULT.
+var fewRules = map[string][]target.Rule{"only": {target.MustRule("run matmul(f32 rank 2, f32 rank 2)")}, "nothing": nil}
 
 // Load returns an executable that lies about step values as RLX_LIAR_DUMPS says. The host passes this variable to a backend called liar.
 func (b plainBackend) Load(ctx context.Context, l device.Load) (device.Executable, error) {
 	if i := slices.IndexFunc(l.Program.Graph.Nodes, func(n *ir.Node) bool { return n.Op.Name == "atan" }); i >= 0 && os.Getenv("RLX_WRONG_FAULT") == "claims" {
 		return nil, diag.New(device.ErrUnsupported, "wrong", "%s: there is no kernel for atan", l.Program.Graph.Nodes[i].Label())
 	}
-	if info, err := b.Info(ctx); err == nil && os.Getenv("RLX_WRONG_FAULT") == "only" {
+	if info, err := b.Info(ctx); err == nil && len(info.Target.Rules) < 2 {
 		if why := info.Lacks(l.Program); why != "" {
 			return nil, diag.New(device.ErrUnsupported, "wrong", "%s", why)
 		}
@@ -136,7 +139,7 @@ func (b plainBackend) Load(ctx context.Context, l device.Load) (device.Executabl
 }
 
 // wrong is an executable with the fault in RLX_WRONG_FAULT: it adds 1 to the last element of an output, crashes, or hangs. (The faults "claims"
-// and "only" are of plainBackend instead: it claims to run atan and has no kernel for it, or claims only matmul.)
+// and those of fewRules are of plainBackend instead: it claims to run atan and has no kernel for it, or claims too little.)
 type wrong struct {
 	device.Executable
 	p     *program.Program

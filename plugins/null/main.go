@@ -1,21 +1,22 @@
-// Command rlx-backend-null is the skeleton of a backend: it starts, describes itself, and runs nothing. To write a
-// backend, copy this folder, rename it, and fill in device.go.
-//
-// Like every backend it imports plugins/rpc, format and core/device, never another backend or a compiler package.
+// Command rlx-backend-null is the smallest backend: it runs one op, neg. To write a backend, copy this folder, rename it, and add kernels.
 package main
 
-import (
-	"log/slog"
+import "github.com/rlx-go/rlx/sdk/backend"
 
-	"github.com/rlx-go/rlx/format"
-	"github.com/rlx-go/rlx/plugins/rpc"
-)
+func main() { backend.Main(config) }
 
-func main() {
-	rpc.Serve(rpc.ServeConfig{
-		Name:    "null",
-		Backend: Backend{},
-		Decode:  format.DecodeProgram,
-		Log:     rpc.NewLogger(slog.LevelInfo),
-	})
+var config = backend.Config{
+	Name:    "null",
+	Version: "1",
+	Kernels: []backend.Kernel{{
+		Op:    "neg",
+		Takes: []string{"(f32)"},
+		Run: func(c *backend.Call) error {
+			x, y := backend.View[float32](c.In[0]), backend.View[float32](c.Out[0])
+			for i, v := range x {
+				y[i] = -v
+			}
+			return nil
+		},
+	}},
 }

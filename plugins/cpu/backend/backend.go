@@ -49,11 +49,11 @@ type call struct {
 	pool *kernels.Pool
 	node *ir.Node
 	// native is set if a kernel runs the step, false if the op's definition does.
-	native bool
-	in     []tensor.Tensor
-	out    tensor.Tensor   // the result, or the first of several
-	outs   []tensor.Tensor // all results if the op has several, otherwise nil
-	wide   []byte          // memory for operands and results widened to float64 or int64, for definitions; all calls share it
+	native  bool
+	in      []tensor.Tensor
+	results []tensor.Tensor // one or several
+	out     tensor.Tensor   // the first result
+	wide    []byte          // memory for operands and results widened to float64 or int64, for definitions; all calls share it
 
 	precision kernels.Precision // that the host requested for matrix products and attention
 
@@ -88,14 +88,6 @@ func register(k kernel) struct{} {
 		}
 	}
 	return struct{}{}
-}
-
-// results returns the results of the step, one or several.
-func (c *call) results() []tensor.Tensor {
-	if c.outs != nil {
-		return c.outs
-	}
-	return []tensor.Tensor{c.out}
 }
 
 // find returns the function that runs a node. native is true if it is a kernel, false if it is the op's definition.
@@ -153,12 +145,12 @@ func (b Backend) Load(ctx context.Context, l device.Load) (device.Executable, er
 	if err != nil {
 		return nil, err
 	}
-	x := &executable{p: l.Program, binder: program.NewBinder(l.Program), weights: l.Weights, pool: pool, precision: precision, native: make([]bool, len(l.Program.Steps))}
-	x.inputs, x.outputs = inputsAndOutputs(l.Program)
+	x := &executable{p: l.Program, pool: pool, precision: precision, native: make([]bool, len(l.Program.Steps))}
 	if err := x.prepare(); err != nil {
 		x.Close()
 		return nil, err
 	}
+	x.makeRunner(l.Weights)
 	return x, nil
 }
 
@@ -175,7 +167,6 @@ func (x *executable) prepare() error {
 			return err
 		}
 		x.run = append(x.run, run)
-		x.operands += len(n.In) + len(n.Values())
 		x.native[i] = isNative
 		if was, seen := native[n.Op.Name]; !seen || was {
 			native[n.Op.Name] = isNative

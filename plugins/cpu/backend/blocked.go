@@ -78,9 +78,9 @@ func takesBlocked(c *call) bool {
 // overlaps reports whether the result of a node shares memory with an operand. Such a result cannot be blocked: it would overwrite
 // elements that are not read yet. Only the first result is checked, since ops with several results make no blocked values.
 func (x *executable) overlaps(n *ir.Node) bool {
-	out := &x.values.Operands[n.ID]
+	out := x.runner.Operand(n)
 	for _, in := range n.In {
-		o := &x.values.Operands[in.ID]
+		o := x.runner.Operand(in)
 		if o.Space == out.Space && o.Offset < out.Offset+out.Bytes && out.Offset < o.Offset+o.Bytes {
 			return true
 		}

@@ -61,7 +61,8 @@ func TestJointSteps(t *testing.T) {
 		if steps != 3 {
 			t.Errorf("%d steps run jointly, want 3", steps)
 		}
-		in := program.NewBinder(p).Values(nil, nil).Operands[e.inputs[0]]
+		inputs, outputs := program.NewBinder(p).IO(nil)
+		in := inputs[0]
 		run := func(r device.Run) (out [4][]byte) {
 			r.IO = tensor.AlignedBytes(int(p.IOSize))
 			for i, rng := 0, rand.New(rand.NewPCG(2, 3)); i < int(in.Bytes)/4; i++ {
@@ -70,8 +71,8 @@ func TestJointSteps(t *testing.T) {
 			if _, err := e.Run(context.Background(), r); err != nil {
 				t.Fatal(err)
 			}
-			for i, o := range e.outputs {
-				out[i] = e.ioValue(r.IO, o)
+			for i, o := range outputs {
+				out[i] = r.IO[o.Offset : o.Offset+o.Bytes]
 			}
 			return out
 		}

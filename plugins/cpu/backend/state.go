@@ -7,7 +7,6 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/op"
-	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
@@ -21,37 +20,6 @@ func (Backend) NewState(_ context.Context, id string, size int64) (device.State,
 		return nil, diag.New(device.ErrMemory, "cpu", "state of %d bytes: %w", size, err)
 	}
 	return device.NewHostState(data, free), nil
-}
-
-// checkState checks the state, feeds, keeps and outputs of a run against the program and the sizes in x.values.
-func (x *executable) checkState(r device.Run) error {
-	if r.State == nil && r.Feeds == nil && r.Keeps == nil && r.Outputs == nil && x.p.StateSize == 0 {
-		return nil
-	}
-	values := func(nodes []int) (out []program.Operand) {
-		for _, n := range nodes {
-			out = append(out, x.values.Operands[n])
-		}
-		return out
-	}
-	return r.CheckState(x.p, values(x.inputs), values(x.outputs))
-}
-
-// ioValue returns the memory of an input or output in the io space.
-func (x *executable) ioValue(io []byte, node int) []byte {
-	v := &x.values.Operands[node]
-	return io[v.Offset : v.Offset+v.Bytes]
-}
-
-// inputsAndOutputs lists the IDs of the program's input and output nodes.
-func inputsAndOutputs(p *program.Program) (inputs, outputs []int) {
-	for _, n := range p.Graph.Inputs() {
-		inputs = append(inputs, n.ID)
-	}
-	for _, o := range p.Graph.Outputs {
-		outputs = append(outputs, o.Node.ID)
-	}
-	return inputs, outputs
 }
 
 var _ = register(kernel{op: "kv_append", takes: "(any, same, i32|i64)", run: func(c *call) error {

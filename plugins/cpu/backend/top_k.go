@@ -48,14 +48,14 @@ func ranked[T tensor.Element](n *ir.Node, by kernels.Order[T]) func(*call) error
 	if a, ok := n.Attrs.(op.SortAttrs); ok {
 		return func(c *call) error {
 			outer, n, inner := around(c.in[0].Shape, a.Axis)
-			kernels.Sort(c.pool, view[T](c.outs[0]), c.outs[1].Data, c.outs[1].DType, view[T](c.in[0]), outer, n, inner, a.Descending, by)
+			kernels.Sort(c.pool, view[T](c.results[0]), c.results[1].Data, c.results[1].DType, view[T](c.in[0]), outer, n, inner, a.Descending, by)
 			return nil
 		}
 	}
 	k := n.Attrs.(op.TopKAttrs).K
 	return func(c *call) error {
 		rows, n := rowsOf(c.in[0])
-		kernels.TopK(c.pool, view[T](c.outs[0]), c.outs[1].Data, c.outs[1].DType, view[T](c.in[0]), rows, n, k, by)
+		kernels.TopK(c.pool, view[T](c.results[0]), c.results[1].Data, c.results[1].DType, view[T](c.in[0]), rows, n, k, by)
 		return nil
 	}
 }

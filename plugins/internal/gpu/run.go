@@ -9,8 +9,6 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
@@ -181,33 +179,14 @@ func (c *recording) examine(i int, begin time.Duration) error {
 		c.stats.Steps = append(c.stats.Steps, device.Step{Node: s.Node.ID, Start: begin, Time: time.Since(c.start) - begin})
 	}
 	for _, out := range s.Outs {
-		if err := c.examineResult(s.Node, out); err != nil {
+		err := c.r.Opts.Examine(s.Node, c.x.p.Graph.Nodes[out.Node], c.stats, func() (t tensor.Tensor, err error) {
+			t.DType, t.Shape = out.DType, out.Shape
+			t.Data, err = c.read(out)
+			return t, err
+		})
+		if err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// examineResult passes a result of step by to the observer and checks it for NaN, if the options of the run require it.
-func (c *recording) examineResult(by *ir.Node, out program.Operand) error {
-	o := c.r.Opts
-	observed := o.Observe != nil && slices.Contains(o.Dump, out.Node)
-	if !observed && !(o.CheckNaN && out.DType.IsFloat()) {
-		return nil
-	}
-	data, err := c.read(out)
-	if err != nil {
-		return err
-	}
-	if observed {
-		if err := o.Observe(out.Node, out.Shape, data); err != nil {
-			return err
-		}
-	}
-	if o.CheckNaN && (tensor.Tensor{DType: out.DType, Shape: out.Shape, Data: data}).HasNaN() {
-		n := c.x.p.Graph.Nodes[out.Node]
-		c.stats.FirstNaN = n.ID
-		return diag.New(device.ErrNaN, n.Label(), "%s produced a NaN in %v", by.Op.Name, n.Type)
 	}
 	return nil
 }

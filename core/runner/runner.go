@@ -1,0 +1,270 @@
+// Package runner runs programs whose values are in the memory of the process. It gives every operand of a step its shape and memory, calls a
+// function for each step that the run needs, and does what a run may ask for besides: progress, times, observed values, a search for NaN,
+// inputs and outputs in states. The functions are the caller's. Package sdk/backend and the cpu backend use it.
+package runner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"runtime/debug"
+	"time"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// Call is a step with its operands and results, which are dense and row-major. A result may have the memory of an operand where the plan of
+// the program allows that, but only if it is elementwise or an update.
+type Call struct {
+	Node *ir.Node
+	In   []tensor.Tensor
+	Out  []tensor.Tensor // one result, unless the op has several
+}
+
+// Config says what a Runner runs.
+type Config struct {
+	Program        *program.Program
+	Weights, Arena []byte // the spaces of the program; Arena has at least Program.ArenaSize bytes, aligned to program.Align
+	// Step runs step i and returns 1. Unless alone is set, it may also run steps after it and return how many it ran in all; needed has the steps
+	// that the run needs, or is nil for all. An error, or a panic, is reported with the name of step i's node and its op.
+	Step func(i int, alone bool, needed []bool) (done int, err error)
+	// Bound, if not nil, is called before a run whose calls have other shapes or memory than those of the run before. alone is that of Step.
+	Bound func(alone bool)
+}
+
+// Runner runs one program. Its runs must not overlap.
+type Runner struct {
+	Config
+	inputs, outputs []int // node IDs
+
+	binder  *program.Binder
+	values  *program.Values
+	calls   []Call  // by step
+	resized []value // the operands and results in calls whose sizes depend on symbols
+	bound   binding // the run that values and calls were made for
+}
+
+// binding is what the operands of a run depend on. A Runner keeps the calls of the last run only. When the sizes change, it updates shapes and
+// slice lengths in place, which is faster than fetching another set of calls into the processor's cache.
+type binding struct {
+	valid     bool // false until the first successful bind
+	syms      map[string]int64
+	observed  bool // values are examined after each step
+	io, state []byte
+}
+
+// value is an operand or a result of a call.
+type value struct {
+	t    *tensor.Tensor
+	node int
+}
+
+// New returns a Runner. The program must not change afterwards.
+func New(c Config) *Runner {
+	r := &Runner{Config: c, binder: program.NewBinder(c.Program)}
+	for _, n := range c.Program.Graph.Inputs() {
+		r.inputs = append(r.inputs, n.ID)
+	}
+	for _, o := range c.Program.Graph.Outputs {
+		r.outputs = append(r.outputs, o.Node.ID)
+	}
+	r.makeCalls()
+	return r
+}
+
+// Call returns step i. Its node is set at once, its operands by each run before the first step.
+func (r *Runner) Call(i int) *Call { return &r.calls[i] }
+
+// Operand returns the shape and place of a node's value in the current run.
+func (r *Runner) Operand(n *ir.Node) *program.Operand { return &r.values.Operands[n.ID] }
+
+// Run executes the steps in order. Between two steps it checks ctx.
+func (r *Runner) Run(ctx context.Context, run device.Run) (device.Stats, error) {
+	stats := device.Stats{FirstNaN: -1}
+	start := time.Now()
+	if err := r.bind(run); err != nil {
+		return stats, err
+	}
+	if err := run.CopyFeeds(func(i int) []byte { return r.ioValue(run.IO, r.inputs[i]) }); err != nil {
+		return stats, err
+	}
+	needed := r.Program.Needed(run.Computed(), run.Opts.Dump)
+	if run.Opts.Profile {
+		stats.Steps = make([]device.Step, 0, len(r.calls))
+	}
+	alone := run.Opts.Profile || r.bound.observed
+	for i, done := 0, 1; i < len(r.calls); i += done {
+		if ctx.Err() != nil {
+			return stats, context.Cause(ctx)
+		}
+		if done = 1; needed != nil && !needed[i] {
+			continue
+		}
+		if run.Progress != nil {
+			run.Progress(i)
+		}
+		var begin time.Duration
+		if run.Opts.Profile {
+			begin = time.Since(start)
+		}
+		var err error
+		if done, err = r.step(i, alone, needed); err != nil {
+			return stats, err
+		}
+		if run.Opts.Profile {
+			stats.Steps = append(stats.Steps, device.Step{Node: r.Program.Steps[i].Node, Start: begin, Time: time.Since(start) - begin})
+		}
+		if r.bound.observed {
+			if err := r.examine(i, run.Opts, &stats); err != nil {
+				return stats, err
+			}
+		}
+	}
+	if err := run.CopyKeeps(func(i int) []byte { return r.ioValue(run.IO, r.outputs[i]) }); err != nil {
+		return stats, err
+	}
+	if run.Progress != nil {
+		run.Progress(len(r.calls))
+	}
+	stats.Total = time.Since(start)
+	return stats, nil
+}
+
+// step calls Config.Step. Errors, and panics of a kernel, name the node and the op. The host adds the step's number.
+func (r *Runner) step(i int, alone bool, needed []bool) (done int, err error) {
+	n := r.calls[i].Node
+	defer func() {
+		if p := recover(); p != nil {
+			err = diag.New(diag.Internal, n.Label(), "%s panicked: %v\n%s", n.Op.Name, p, bytes.TrimSpace(debug.Stack()))
+		}
+	}()
+	if done, err = r.Step(i, alone, needed); err == nil {
+		return done, nil
+	}
+	code := device.ErrInput // kernels fail only for bad values: an index out of range, a division by zero
+	var coded *diag.Error
+	if errors.As(err, &coded) && coded.Code.Exit() != code.Exit() {
+		code = coded.Code // more precise codes for bad input stay wrapped, since callers and the protocol test for device.ErrInput
+	}
+	return 0, diag.New(code, n.Label(), "%s: %w", n.Op.Name, err)
+}
+
+// examine passes the results of a step to the run's observer and searches them for NaN. It is called after each step, because later steps reuse
+// the memory.
+func (r *Runner) examine(i int, o device.RunOptions, stats *device.Stats) error {
+	c := &r.calls[i]
+	for k, n := range c.Node.Values() {
+		if err := o.Examine(c.Node, n, stats, func() (tensor.Tensor, error) { return c.Out[k], nil }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// same reports whether two slices are the same memory.
+func same(a, b []byte) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
+
+// bind gives every operand of every step its shape and memory. It does nothing if the last run had the same sizes and memory.
+func (r *Runner) bind(run device.Run) error {
+	was, state := r.bound, device.HostBytes(run.State)
+	observed := run.Opts.CheckNaN || len(run.Opts.Dump) > 0
+	moved := !was.valid || !same(was.io, run.IO) || !same(was.state, state)
+	if !moved && was.observed == observed && maps.Equal(was.syms, run.Syms) {
+		return r.checkState(run)
+	}
+	if p := r.Program; int64(len(run.IO)) < p.IOSize {
+		return diag.New(device.ErrInput, p.Method, "%d bytes of inputs and outputs; the program needs %d", len(run.IO), p.IOSize)
+	}
+	if err := r.binder.Check(run.Syms); err != nil {
+		return diag.New(device.ErrInput, r.Program.Method, "%w", err)
+	}
+	r.bound.valid = false
+	r.values = r.binder.Values(run.Syms, r.values)
+	if err := r.checkState(run); err != nil { // before operands are sliced out of it
+		return err
+	}
+	spaces := [...][]byte{program.Weights: r.Weights, program.Arena: r.Arena, program.IO: run.IO, program.State: state}
+	if moved {
+		r.fill(spaces[:])
+	} else {
+		for _, v := range r.resized {
+			o := &r.values.Operands[v.node]
+			v.t.Data = spaces[o.Space][o.Offset : o.Offset+o.Bytes : o.Offset+o.Bytes]
+		}
+	}
+	if r.Bound != nil {
+		r.Bound(observed)
+	}
+	syms := was.syms
+	if !maps.Equal(syms, run.Syms) {
+		syms = maps.Clone(run.Syms)
+	}
+	r.bound = binding{true, syms, observed, run.IO, state}
+	return nil
+}
+
+// makeCalls allocates the calls. fill adds their operands.
+func (r *Runner) makeCalls() {
+	operands := 0
+	nodes := make([]*ir.Node, len(r.Program.Steps))
+	for i, s := range r.Program.Steps {
+		n := r.Program.Graph.Nodes[s.Node]
+		nodes[i] = n
+		operands += len(n.In) + len(n.Values())
+	}
+	tensors := make([]tensor.Tensor, operands) // one allocation for all calls
+	take := func(n int) (out []tensor.Tensor) {
+		out, tensors = tensors[:n:n], tensors[n:]
+		return out
+	}
+	r.calls = make([]Call, len(nodes))
+	for i, n := range nodes {
+		r.calls[i] = Call{n, take(len(n.In)), take(len(n.Values()))}
+	}
+}
+
+// fill points the operands and results of all calls into spaces, which are indexed by program.Space.
+func (r *Runner) fill(spaces [][]byte) {
+	r.resized = r.resized[:0]
+	set := func(t *tensor.Tensor, n *ir.Node) {
+		o := &r.values.Operands[n.ID]
+		t.DType, t.Shape, t.Data = o.DType, o.Shape, spaces[o.Space][o.Offset:o.Offset+o.Bytes:o.Offset+o.Bytes]
+		if !n.Type.Shape.IsStatic() {
+			r.resized = append(r.resized, value{t, n.ID})
+		}
+	}
+	for i := range r.calls {
+		c := &r.calls[i]
+		for k, n := range c.Node.In {
+			set(&c.In[k], n)
+		}
+		for k, n := range c.Node.Values() {
+			set(&c.Out[k], n)
+		}
+	}
+}
+
+// checkState checks the state, feeds, keeps and outputs of a run against the program and the sizes in values.
+func (r *Runner) checkState(run device.Run) error {
+	if run.State == nil && run.Feeds == nil && run.Keeps == nil && run.Outputs == nil && r.Program.StateSize == 0 {
+		return nil
+	}
+	values := func(nodes []int) (out []program.Operand) {
+		for _, n := range nodes {
+			out = append(out, r.values.Operands[n])
+		}
+		return out
+	}
+	return run.CheckState(r.Program, values(r.inputs), values(r.outputs))
+}
+
+// ioValue returns the memory of an input or output in the io space.
+func (r *Runner) ioValue(io []byte, node int) []byte {
+	v := &r.values.Operands[node]
+	return io[v.Offset : v.Offset+v.Bytes]
+}

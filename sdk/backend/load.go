@@ -1,0 +1,107 @@
+package backend
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"runtime"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/runner"
+	"github.com/rlx-go/rlx/core/target"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// Load finds a kernel for each step and allocates the arena and the scratch memory.
+func (b *backend) Load(ctx context.Context, l device.Load) (device.Executable, error) {
+	if err := b.checkDevice(l.Device); err != nil {
+		return nil, err
+	}
+	if info, err := b.Info(ctx); err != nil {
+		return nil, err
+	} else if err := info.CheckPrecision(l.Precision); err != nil {
+		return nil, err
+	}
+	x := &executable{}
+	native := map[string]bool{}
+	for _, s := range l.Program.Steps {
+		n := l.Program.Graph.Nodes[s.Node]
+		run, isNative, err := b.find(n)
+		if err != nil {
+			return nil, err
+		}
+		x.run = append(x.run, run)
+		if was, seen := native[n.Op.Name]; !seen || was {
+			native[n.Op.Name] = isNative
+		}
+		scratch, own := b.scratch(n, isNative)
+		x.memory, x.own = max(x.memory, scratch), max(x.own, own)
+	}
+	for _, name := range slices.Sorted(maps.Keys(native)) {
+		x.kernels = append(x.kernels, device.Kernel{Op: name, Native: native[name]})
+	}
+	scratch := tensor.AlignedBytes(int(x.memory))
+	x.Runner = runner.New(runner.Config{
+		Program: l.Program, Weights: l.Weights, Arena: tensor.AlignedBytes(int(l.Program.ArenaSize)),
+		Step: func(i int, _ bool, _ []bool) (int, error) { return 1, x.run[i](&x.calls[i]) },
+	})
+	for i := range l.Program.Steps {
+		c := x.Runner.Call(i)
+		x.calls = append(x.calls, Call{Node: c.Node, In: c.In, Out: c.Out, Scratch: scratch, Threads: cmp.Or(l.Threads, runtime.GOMAXPROCS(0))})
+	}
+	return x, nil
+}
+
+// find returns the function that runs a node. native is true if it is a kernel, false if it is the op's definition.
+func (b *backend) find(n *ir.Node) (run func(*Call) error, native bool, err error) {
+	how, why := b.target.Takes(n)
+	switch k := b.kernels[n.Op.Name]; {
+	case how == target.No:
+		return nil, false, diag.New(device.ErrUnsupported, "backend "+b.Name, "%s: %s", n.Label(), why)
+	case how == target.Reference:
+		define := runner.Reference(n)
+		return func(c *Call) error { return define(c.In, c.Out, c.Scratch) }, false, nil
+	case k.Prepare != nil:
+		if run, err = k.Prepare(n); err != nil {
+			err = diag.New(device.ErrUnsupported, "backend "+b.Name, "%s: %s: %w", n.Label(), n.Op.Name, err)
+		}
+		return run, true, err
+	default:
+		return k.Run, true, nil
+	}
+}
+
+// scratch returns the bytes of Call.Scratch that a node needs, and what its definition allocates besides.
+func (b *backend) scratch(n *ir.Node, native bool) (scratch, own int64) {
+	if !native {
+		return n.EvalMemory()
+	}
+	if f := b.kernels[n.Op.Name].Scratch; f != nil {
+		return f(n), 0
+	}
+	return 0, 0
+}
+
+// executable is a loaded program.
+type executable struct {
+	*runner.Runner
+	run         []func(*Call) error // by step
+	calls       []Call              // by step
+	kernels     []device.Kernel
+	memory, own int64 // bytes of scratch memory, and of what definitions allocate
+}
+
+// Kernels reports which ops have a kernel.
+func (x *executable) Kernels() []device.Kernel { return x.kernels }
+
+// Memory returns an upper bound of the scratch memory, in bytes.
+func (x *executable) Memory() int64 { return x.memory + x.own + x.own/4 } // garbage of definitions: see runner.Reference
+
+// Close frees the memory.
+func (x *executable) Close() error {
+	*x = executable{}
+	return nil
+}
