@@ -18,8 +18,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Call is a step with its operands and results, which are dense and row-major. A result may have the memory of an operand where the plan of
-// the program allows that, but only if it is elementwise or an update.
+// Call is a step with its operands and results, which are dense and row-major. A result may have the memory of an operand that the op's InPlace
+// lists, or of the state that the op updates.
 type Call struct {
 	Node *ir.Node
 	In   []tensor.Tensor

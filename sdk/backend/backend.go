@@ -68,8 +68,8 @@ type Kernel struct {
 type Call struct {
 	// Node is the step's node. Its attributes are Node.Attrs, for example op.SoftmaxAttrs.
 	Node *ir.Node
-	// In and Out are the operands and results, dense and row-major; View makes slices of their elements. The result of an elementwise op may have
-	// the memory of an operand.
+	// In and Out are the operands and results, dense and row-major; View makes slices of their elements. A result may have the memory of an
+	// operand: of any if the op is elementwise, of the residual of fused_matmul, and of the state that an op such as kv_append updates.
 	In, Out []tensor.Tensor
 	// Scratch is memory for the kernel's own use, aligned to 64 bytes. Its contents are undefined.
 	Scratch []byte
