@@ -8,14 +8,14 @@ import (
 	"log/slog"
 
 	"github.com/rlx-go/rlx/format"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/plugins/rpc/serve"
 )
 
 func main() {
-	rpc.Serve(rpc.ServeConfig{
+	serve.Backend(serve.Config{
 		Name:    "null",
 		Backend: Backend{},
 		Decode:  format.DecodeProgram,
-		Log:     rpc.NewLogger(slog.LevelInfo),
+		Log:     serve.NewLogger(slog.LevelInfo),
 	})
 }

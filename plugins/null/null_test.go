@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/sched"
 	"github.com/rlx-go/rlx/format"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/plugins/rpc/host"
 )
 
 // The test binary is also the backend if the host starts it as one.
@@ -55,7 +55,7 @@ func TestAsProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := rpc.Start(t.Context(), rpc.Options{Path: exe, Name: "null", Encode: format.EncodeProgram})
+	s, err := host.Start(t.Context(), host.Options{Path: exe, Name: "null", Encode: format.EncodeProgram})
 	if err != nil {
 		t.Fatal(err)
 	}
