@@ -125,7 +125,7 @@ check-source: generated
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./cmd/... ./plugins/...
 	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./plugins/metal
 	GOOS=linux $(GO) vet -tags metal_shim ./plugins/metal
-	GOOS=windows $(GO) vet ./plugins/rpc
+	GOOS=windows $(GO) vet ./plugins/rpc/...
 
 # Fails where generating changes a file, whether or not the work tree had other changes.
 generated:

@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/owned"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/plugins/rpc/host"
 )
 
 // A Backend is an executable that runs models, such as rlx-backend-cpu. It runs in a separate process.
@@ -29,11 +29,11 @@ type Backend struct {
 }
 
 // A BackendFolder describes the folder of an installed plugin.
-type BackendFolder = rpc.Folder
+type BackendFolder = host.Folder
 
 // options returns the options to start b.
-func (b Backend) options(o Options) rpc.Options {
-	return rpc.Options{Path: b.Path, Name: b.Name, SHA256: b.SHA256, Folder: b.Folder, Log: o.Log, Protocol: o.Protocol, Sandbox: o.Sandbox}
+func (b Backend) options(o Options) host.Options {
+	return host.Options{Path: b.Path, Name: b.Name, SHA256: b.SHA256, Folder: b.Folder, Log: o.Log, Protocol: o.Protocol, Sandbox: o.Sandbox}
 }
 
 const backendPrefix = "rlx-backend-"
@@ -110,17 +110,17 @@ type Device = device.Device
 
 // A Sandbox tells whether to confine the process of a backend (on Linux): without network, other processes and the files of the
 // user.
-type Sandbox = rpc.Sandbox
+type Sandbox = host.Sandbox
 
 // Values of Options.Sandbox. Empty means SandboxOn.
 const (
-	SandboxOn      = rpc.SandboxOn      // with the layers that the system supports
-	SandboxOff     = rpc.SandboxOff     // not confined
-	SandboxRequire = rpc.SandboxRequire // an error if a layer is missing
+	SandboxOn      = host.SandboxOn      // with the layers that the system supports
+	SandboxOff     = host.SandboxOff     // not confined
+	SandboxRequire = host.SandboxRequire // an error if a layer is missing
 )
 
 // A Confinement describes how the process of a backend is confined.
-type Confinement = rpc.Confinement
+type Confinement = host.Confinement
 
 // BackendInfo is the description that a backend gives of itself.
 type BackendInfo struct {
@@ -136,7 +136,7 @@ type BackendInfo struct {
 // Describe starts the backend, asks for its description, and ends it. It uses only Log, Protocol and Sandbox of the options. Errors match
 // ErrLost or ErrDevice.
 func (b Backend) Describe(ctx context.Context, o Options) (BackendInfo, error) {
-	s, err := rpc.Start(ctx, b.options(o))
+	s, err := host.Start(ctx, b.options(o))
 	if err != nil {
 		return BackendInfo{}, err
 	}
@@ -145,7 +145,7 @@ func (b Backend) Describe(ctx context.Context, o Options) (BackendInfo, error) {
 	return backendInfo(info, s), err
 }
 
-func backendInfo(i device.Info, s *rpc.Session) BackendInfo {
+func backendInfo(i device.Info, s *host.Session) BackendInfo {
 	out := BackendInfo{Name: i.Name, Version: i.Version, Devices: i.Devices, Levels: i.Levels, Precisions: i.Precisions, MaxAlloc: i.MaxAlloc, Sandbox: s.Sandbox()}
 	if i.Target != nil {
 		out.Target = i.Target.String()

@@ -46,25 +46,29 @@ var mayImport = map[string][]string{
 	"task/text/tokenizer": {"core/diag", "internal/strictjson"},
 	"task/...":            {"task", "task/imaging", "core/diag", "core/dtype", "core/ir", "core/tensor"}, // the kinds
 
-	".":      {"core/code", "core/device", "core/diag", "core/dtype", "core/interp", "core/ir", "core/program", "task/...", "core/tensor", "format", "internal/budget", "internal/ctxio", "internal/owned", "internal/regular", "internal/safetensors", "internal/units", "plugins/rpc"},
+	".":      {"core/code", "core/device", "core/diag", "core/dtype", "core/interp", "core/ir", "core/program", "task/...", "core/tensor", "format", "internal/budget", "internal/ctxio", "internal/owned", "internal/regular", "internal/safetensors", "internal/units", "plugins/rpc/host"},
 	"format": {"core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag", "task", "internal/atomicfile", "internal/ctxio", "internal/owned", "internal/regular"},
 
-	"plugins/rpc":       {"plugins/rpc/...", "core/device", "core/target", "core/program", "core/diag", "core/dtype", "core/tensor", "core/ir", "format", "internal/owned"},
-	"plugins/rpc/rlxv1": {},
-
+	"plugins/rpc/rlxv1":            {},
 	"plugins/rpc/internal/sandbox": {},
+	"plugins/rpc/internal/wire":    {"plugins/rpc/rlxv1", "core/code", "core/device", "core/target", "core/program", "core/diag", "core/tensor"},
+	"plugins/rpc/internal/server":  {"plugins/rpc/rlxv1", "plugins/rpc/internal/wire", "core/code", "core/device", "core/program", "core/diag", "core/tensor", "internal/peakrss"},
+	"plugins/rpc/serve":            {"plugins/rpc/internal/server", "plugins/rpc/internal/wire", "core/device", "core/program"},
+	"plugins/rpc/host":             {"plugins/rpc/rlxv1", "plugins/rpc/internal/sandbox", "plugins/rpc/internal/wire", "core/code", "core/device", "core/program", "core/diag", "core/tensor", "core/ir", "internal/owned", "internal/peakrss"},
+	"plugins/rpc/protocoltest":     {"plugins/rpc/rlxv1", "plugins/rpc/host", "plugins/rpc/internal/wire", "core/code", "core/device", "core/program", "core/diag", "core/ir"},
+	"plugins/rpc/internal/rpctest": {"plugins/rpc/rlxv1", "plugins/rpc/internal/server", "plugins/rpc/internal/wire", "plugins/rpc/serve", "core/...", "format"}, // for tests only
 
 	"plugins/null":                 {"sdk/backend"},
-	"sdk/backend":                  {"core/device", "core/diag", "core/dtype", "core/ir", "core/op", "core/runner", "core/target", "core/tensor", "format", "plugins/rpc"},
+	"sdk/backend":                  {"core/device", "core/diag", "core/dtype", "core/ir", "core/op", "core/runner", "core/target", "core/tensor", "format", "plugins/rpc/serve"},
 	"sdk/backend/example":          {"sdk/backend"},
-	"plugins/cpu":                  {"plugins/cpu/kernels", "plugins/cpu/backend", "plugins/rpc", "core/device", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag", "format"},
+	"plugins/cpu":                  {"plugins/cpu/kernels", "plugins/cpu/backend", "plugins/rpc/serve", "core/device", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag", "format"},
 	"plugins/cpu/backend":          {"core/runner", "plugins/cpu/kernels", "core/device", "core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 	"plugins/cpu/kernels":          {"core/dtype", "core/quant", "core/random", "core/diag"},
-	"plugins/metal":                {"plugins/metal/driver", "plugins/metal/shim", "plugins/rpc", "format"},
+	"plugins/metal":                {"plugins/metal/driver", "plugins/metal/shim", "plugins/rpc/serve", "format"},
 	"plugins/metal/driver":         {"plugins/metal/msl", "plugins/internal/gpu", "plugins/internal/gpu/kernels", "core/device", "core/diag", "core/tensor", "internal/owned"},
 	"plugins/metal/msl":            {},
 	"plugins/metal/shim":           {"plugins/metal/msl", "plugins/internal/gpu", "plugins/internal/gpu/kernels", "core/device", "core/diag"},
-	"plugins/wgpu":                 {"plugins/wgpu/backend", "plugins/rpc", "format"},
+	"plugins/wgpu":                 {"plugins/wgpu/backend", "plugins/rpc/serve", "format"},
 	"plugins/internal/gpu":         {"plugins/internal/gpu/kernels", "core/device", "core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 	"plugins/wgpu/backend":         {"plugins/internal/gpu", "plugins/internal/gpu/kernels", "core/device", "core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 	"plugins/internal/gpu/kernels": {"core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
@@ -75,11 +79,12 @@ var mayImport = map[string][]string{
 	"models/nn":      {"models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype"},
 	"models/...":     {"models/nn", "models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype", "task/..."}, // the families
 
-	"cmd/rlxc":   {"core/...", "task/...", "format", "models/...", "plugins/rpc", "internal/..."},
-	"cmd/rlxrun": {".", "core/code", "core/device", "core/devicetest", "core/diag", "core/dtype", "core/interp", "core/ir", "core/program", "task/...", "core/tensor", "format", "plugins/rpc", "internal/..."},
+	"cmd/rlxc":   {"core/...", "task/...", "format", "models/...", "internal/..."},
+	"cmd/rlxrun": {".", "core/code", "core/device", "core/devicetest", "core/diag", "core/dtype", "core/interp", "core/ir", "core/program", "task/...", "core/tensor", "format", "plugins/rpc/host", "plugins/rpc/protocoltest", "internal/..."},
 
 	"internal/...":        {"core/...", "task/...", "internal/..."},
-	"internal/installed":  {"core/code", "core/diag", "internal/...", "plugins/rpc"},
+	"internal/peakrss":    {},
+	"internal/installed":  {"core/code", "core/diag", "internal/...", "plugins/rpc/host"},
 	"internal/tensortest": {"core/...", "internal/...", "models/weights"},
 	"internal/modeltest":  {"core/...", "internal/...", "models/weights", "models/arch"},
 	"bench/ops":           {"core/...", "bench/measure", "plugins/cpu/backend", "plugins/wgpu/backend"},
@@ -164,8 +169,44 @@ func matches(allowed []string, to string) bool {
 	return false
 }
 
-// TestEmbeddable checks that the package that programs import, with all its imports, is free of cgo, of the compiler and of
-// backends.
+// neverLinks lists, for a program or package, what it must not depend on, even through others: a backend not the side of the host, the
+// side of the host no backend, and the compiler neither.
+var neverLinks = map[string][]string{
+	"plugins/cpu":  {"plugins/rpc/host", "plugins/rpc/internal/sandbox", "plugins/rpc/protocoltest", "core/compile"},
+	"plugins/null": {"plugins/rpc/host", "plugins/rpc/internal/sandbox", "plugins/rpc/protocoltest", "core/compile"},
+	"cmd/rlxrun":   {"plugins/rpc/serve", "plugins/rpc/internal/server", "plugins/cpu", "plugins/null", "core/compile", "models"},
+	"cmd/rlxc":     {"plugins"},
+	".": {"plugins/rpc/serve", "plugins/rpc/internal/server", "plugins/rpc/protocoltest", "plugins/cpu", "plugins/wgpu", "plugins/null", "core/compile",
+		"core/pass", "core/rewrite", "core/hir", "core/plan", "core/sched", "models", "cmd", "internal/cli"},
+}
+
+// TestLinks checks neverLinks.
+func TestLinks(t *testing.T) {
+	for from, never := range neverLinks {
+		out, err := exec.Command("go", "list", "-deps", "./"+from).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := 0
+		for name := range strings.Lines(string(out)) {
+			folder, own := strings.CutPrefix(strings.TrimSpace(name), "github.com/rlx-go/rlx/")
+			if !own {
+				continue
+			}
+			seen++
+			for _, no := range never {
+				if folder == no || strings.HasPrefix(folder, no+"/") {
+					t.Errorf("%s depends on %s", from, folder)
+				}
+			}
+		}
+		if seen < 5 {
+			t.Errorf("go list names %d packages of this module for %s", seen, from)
+		}
+	}
+}
+
+// TestEmbeddable checks that the package that programs import, with all its imports, is free of cgo.
 func TestEmbeddable(t *testing.T) {
 	cmd := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}} {{len .CgoFiles}}{{end}}", ".")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
@@ -177,14 +218,8 @@ func TestEmbeddable(t *testing.T) {
 	for line := range strings.Lines(string(out)) {
 		name, cgo, _ := strings.Cut(strings.TrimSpace(line), " ")
 		seen++
-		folder, own := strings.CutPrefix(name, "github.com/rlx-go/rlx/")
-		if own && cgo != "0" {
+		if own := strings.HasPrefix(name, "github.com/rlx-go/rlx/"); own && cgo != "0" {
 			t.Errorf("%s has %s files that need cgo", name, cgo)
-		}
-		for _, no := range []string{"core/compile", "core/pass", "core/rewrite", "core/hir", "core/plan", "core/sched", "models", "cmd", "internal/cli", "plugins/cpu", "plugins/wgpu", "plugins/null"} {
-			if own && (folder == no || strings.HasPrefix(folder, no+"/")) {
-				t.Errorf("the package depends on %s", folder)
-			}
 		}
 	}
 	if seen < 10 {

@@ -5,7 +5,6 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/format"
-	"github.com/rlx-go/rlx/plugins/rpc"
 	"github.com/rlx-go/rlx/task/text"
 )
 
@@ -33,10 +32,10 @@ var (
 	// The session is unusable. The Model is still usable, and NewSession starts another backend.
 	ErrLost error = device.ErrLost
 	// ErrClosed is a case of ErrLost: the session was closed.
-	ErrClosed error = rpc.ErrClosed
+	ErrClosed error = code.Closed
 	// ErrCrashing is a case of ErrLost: the backend crashed three times within a minute. It is not started again before the minute
 	// has passed.
-	ErrCrashing error = rpc.ErrQuarantined
+	ErrCrashing error = code.Quarantined
 	// ErrDevice reports that the device does not exist or failed, or that the artifact was compiled for another processor.
 	ErrDevice error = diag.Class(6)
 	// ErrUnsupported reports that the backend does not run an op of the model, or does not have the precision.

@@ -12,7 +12,7 @@ import (
 	"github.com/rlx-go/rlx/internal/budget"
 	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/internal/units"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/plugins/rpc/host"
 )
 
 // loaded is a method that is ready to run.
@@ -32,7 +32,7 @@ type piece struct {
 	inputs []program.Source
 	first  int // number of its first step in the method
 	binder *program.Binder
-	exe    *rpc.Executable
+	exe    *host.Executable
 }
 
 // A Kernel tells how an op is run: by native code, or by the slow reference that defines the op.
@@ -116,7 +116,7 @@ func (s *Session) load(ctx context.Context, l *loaded) (err error) {
 		if err := ctxio.Run(ctx, "weights", func() error { return s.model.verifyParams(x.prog) }); err != nil {
 			return err
 		}
-		x.exe, err = x.backend.LoadMapped(ctx, rpc.LoadOptions{Program: x.prog, Weights: s.model.mapped(), Device: x.device.ID,
+		x.exe, err = x.backend.LoadMapped(ctx, host.LoadOptions{Program: x.prog, Weights: s.model.mapped(), Device: x.device.ID,
 			Threads: s.options.Threads, Precision: s.precision})
 		if err != nil {
 			s.lose(x.worker, err)

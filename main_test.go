@@ -18,7 +18,7 @@ import (
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/tinymodel"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/plugins/rpc/serve"
 	"github.com/rlx-go/rlx/task"
 )
 
@@ -26,10 +26,10 @@ import (
 func TestMain(m *testing.M) {
 	if os.Getenv("RLX_FDS") != "" {
 		if lacks := os.Getenv("RLX_FEW_LACKS"); lacks != "" {
-			rpc.Serve(rpc.ServeConfig{Name: "few", Backend: few{lacks: lacks}, Decode: format.DecodeProgram})
+			serve.Backend(serve.Config{Name: "few", Backend: few{lacks: lacks}, Decode: format.DecodeProgram})
 			return
 		}
-		rpc.Serve(rpc.ServeConfig{Name: "cpu", Backend: faulty{}, Decode: format.DecodeProgram})
+		serve.Backend(serve.Config{Name: "cpu", Backend: faulty{}, Decode: format.DecodeProgram})
 		return
 	}
 	status := m.Run()

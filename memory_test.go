@@ -11,7 +11,7 @@ import (
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/budget"
 	"github.com/rlx-go/rlx/internal/tinymodel"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/plugins/rpc/host"
 )
 
 func wantMemory(t *testing.T, what string, err error, text string) {
@@ -63,7 +63,7 @@ func TestReserve(t *testing.T) {
 	}
 	defer m.Close()
 	need := 100e6 + 2*10e6 + 2*(format.MemoryPerByte*m.v.StructureSize()+2*256)
-	s := &Session{model: m, worker: &worker{backend: &rpc.Session{}}, loaded: map[string]*loaded{}}
+	s := &Session{model: m, worker: &worker{backend: &host.Session{}}, loaded: map[string]*loaded{}}
 	allow := func(limit, free int64) error {
 		s.memory = &Budget{budget.With(limit, free)}
 		_, err := s.reserve([]*loaded{{pieces: []*piece{{worker: s.worker, prog: p}}}})

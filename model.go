@@ -17,7 +17,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/ctxio"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/plugins/rpc/host"
 	"github.com/rlx-go/rlx/task/text/tokenizer"
 )
 
@@ -44,7 +44,7 @@ type Model struct {
 
 	states    []program.StateTensor // by name
 	stateSize int64
-	launcher  rpc.Launcher // counts recent crashes
+	launcher  host.Launcher // counts recent crashes
 
 	parsing sync.Mutex
 	parsed  *tokenizer.Tokenizer // of the task "text"; nil before the first use
@@ -180,7 +180,7 @@ func (m *Model) unchanged() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.users == 0 {
-		return diag.New(rpc.ErrClosed, m.path, "was closed while it was used")
+		return diag.New(code.Closed, m.path, "was closed while it was used")
 	}
 	return m.v.Unchanged()
 }
@@ -254,8 +254,8 @@ func (m *Model) largestIO() (n int64) {
 }
 
 // mapped returns the location of the weights for a backend.
-func (m *Model) mapped() rpc.Weights {
-	w := rpc.Weights{Root: m.v.Root()}
+func (m *Model) mapped() host.Weights {
+	w := host.Weights{Root: m.v.Root()}
 	w.Offset, w.Size = m.v.WeightsSection()
 	return w
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/budget"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/plugins/rpc/host"
 )
 
 // Options holds the options of a session. Only Backend is required.
@@ -79,7 +79,7 @@ type Session struct {
 
 // A worker is a running backend.
 type worker struct {
-	backend *rpc.Session
+	backend *host.Session
 	info    device.Info
 	device  device.Device
 }
@@ -124,7 +124,7 @@ func (s *Session) start(ctx context.Context, b Backend, id string) (*worker, err
 	t := o.Timeouts
 	start := b.options(o)
 	start.Artifact, start.IOSize, start.Encode = m.v.File(), m.largestIO(), encodeProgram
-	start.Timeouts = rpc.Timeouts{Start: t.Start, Load: t.Load, Run: t.Run, Step: t.Step, Stall: t.Stall, Cancel: t.Cancel}
+	start.Timeouts = host.Timeouts{Start: t.Start, Load: t.Load, Run: t.Run, Step: t.Step, Stall: t.Stall, Cancel: t.Cancel}
 	backend, err := m.launcher.Start(ctx, start)
 	if err != nil {
 		return nil, err
@@ -276,7 +276,7 @@ func (s *Session) changed(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	if changed := s.model.unchanged(); changed != nil && !errors.Is(changed, rpc.ErrClosed) {
+	if changed := s.model.unchanged(); changed != nil && !errors.Is(changed, code.Closed) {
 		return changed
 	}
 	return err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/plugins/rpc/host"
 )
 
 // A State is a copy of the data that a model keeps between runs, such as a cache of keys and values, on the device of a session. A
@@ -37,7 +37,7 @@ type Resident struct {
 type memory struct {
 	s    *Session
 	on   *worker
-	dev  *rpc.State
+	dev  *host.State
 	what string // name in the budget
 	once sync.Once
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/internal/peakrss"
 )
 
 func benchCommand() *cli.Command {
@@ -101,7 +101,7 @@ func (s *session) runtimeFacts(method string, f *benchFlags, first time.Time) ru
 	l := s.loaded(method)
 	return runtimeFacts{Device: deviceName(s.backend.Name, s.host.Device()), Threads: f.host.threads, Precision: s.host.Precision(), Activations: l.Activations(), Method: method, Target: l.Target,
 		Kernels: kernelsOf(l), LoadMS: ms(first.Sub(cli.Started())), ArenaBytes: l.Arena, WeightsBytes: s.model.Facts().Weights, KernelBytes: l.Memory,
-		BackendPeakRSS: s.host.PeakMemory(), HostPeakRSS: rpc.OwnPeakRSS()}
+		BackendPeakRSS: s.host.PeakMemory(), HostPeakRSS: peakrss.Own()}
 }
 
 // table returns the facts as rows, with the measured rows in their middle.

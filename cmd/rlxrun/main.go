@@ -10,7 +10,7 @@ import (
 
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/plugins/rpc/host"
 )
 
 func main() { cli.Main(commandLine()) }
@@ -22,6 +22,6 @@ func commandLine() cli.Program {
 		Short:    "rlxrun runs compiled models (.rlx) on a backend.",
 		Default:  "run",
 		Commands: []*cli.Command{runCommand(), serveCommand(), benchCommand(), devicesCommand(), pluginsCommand(), installCommand(), verifyCommand(), removeCommand(), describeCommand(), testCommand(), vectorsCommand(), tokenizeCommand(), detokenizeCommand()},
-		Versions: []cli.Version{{Name: "artifact format", Version: fmt.Sprintf("%d.%d", format.Major, format.Minor)}, {Name: "backend protocol", Version: fmt.Sprint(rpc.Version)}},
+		Versions: []cli.Version{{Name: "artifact format", Version: fmt.Sprintf("%d.%d", format.Major, format.Minor)}, {Name: "backend protocol", Version: fmt.Sprint(host.Version)}},
 	}
 }

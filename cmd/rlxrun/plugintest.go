@@ -17,7 +17,8 @@ import (
 	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/plugins/rpc/host"
+	"github.com/rlx-go/rlx/plugins/rpc/protocoltest"
 )
 
 // conformanceFlags are the flags of `plugins test`.
@@ -127,9 +128,9 @@ func (f found) argument() string {
 }
 
 // rpcOptions returns options to start a backend for the suite. There is no artifact, so weights are sent in chunks.
-func (f *conformanceFlags) rpcOptions(env *cli.Env, b found, chunks bool) rpc.Options {
-	return rpc.Options{Path: b.Path, Name: b.Name, SHA256: b.SHA256, Folder: b.Folder, Log: f.logger(env), Sandbox: rpc.Sandbox(f.sandbox.Value), IOSize: devicetest.MaxIO, NoSharedMemory: chunks, Encode: format.EncodeProgram,
-		Timeouts: rpc.Timeouts{Step: f.stepLimit()}}
+func (f *conformanceFlags) rpcOptions(env *cli.Env, b found, chunks bool) host.Options {
+	return host.Options{Path: b.Path, Name: b.Name, SHA256: b.SHA256, Folder: b.Folder, Log: f.logger(env), Sandbox: host.Sandbox(f.sandbox.Value), IOSize: devicetest.MaxIO, NoSharedMemory: chunks, Encode: format.EncodeProgram,
+		Timeouts: host.Timeouts{Step: f.stepLimit()}}
 }
 
 func (f *conformanceFlags) test(ctx context.Context, env *cli.Env, b found, c devicetest.Config) error {
@@ -175,7 +176,7 @@ func (f *conformanceFlags) testOver(ctx context.Context, env *cli.Env, b found, 
 		progress.Set(done)
 		out.add(part, section, check, transport, outcome, err)
 	}
-	var session *rpc.Session
+	var session *host.Session
 	defer func() {
 		if session != nil {
 			session.Close()
@@ -186,7 +187,7 @@ func (f *conformanceFlags) testOver(ctx context.Context, env *cli.Env, b found, 
 			session.Close()
 		}
 		var err error
-		if session, err = rpc.Start(ctx, opts); err != nil {
+		if session, err = host.Start(ctx, opts); err != nil {
 			return nil, err
 		}
 		out.Sandbox = session.Sandbox()
@@ -194,7 +195,7 @@ func (f *conformanceFlags) testOver(ctx context.Context, env *cli.Env, b found, 
 		return session, nil
 	}
 	if c.Ops == nil {
-		s, err := rpc.Start(ctx, opts)
+		s, err := host.Start(ctx, opts)
 		if err != nil {
 			return err
 		}
@@ -204,17 +205,17 @@ func (f *conformanceFlags) testOver(ctx context.Context, env *cli.Env, b found, 
 			return err
 		}
 		out.Backend, out.Version = info.Name, info.Version
-		var x *rpc.Sample
+		var x *protocoltest.Sample
 		claimed, why := devicetest.Claimed(info)
 		if claimed != nil {
-			x = &rpc.Sample{Program: claimed.Program, Weights: claimed.Weights, Inputs: claimed.Inputs, Equal: claimed.Equal, Param: claimed.Param, ParamWeights: claimed.ParamWeights}
+			x = &protocoltest.Sample{Program: claimed.Program, Weights: claimed.Weights, Inputs: claimed.Inputs, Equal: claimed.Equal, Param: claimed.Param, ParamWeights: claimed.ParamWeights}
 		}
-		err = rpc.Behave(ctx, opts, x, why, func(name string, err error) {
+		err = protocoltest.Run(ctx, opts, x, why, func(name string, err error) {
 			outcome := devicetest.Passed
 			switch {
-			case errors.Is(err, rpc.ErrNotServed):
+			case errors.Is(err, protocoltest.ErrNotServed):
 				outcome = devicetest.NotClaimed
-			case errors.Is(err, rpc.ErrSkipped):
+			case errors.Is(err, protocoltest.ErrSkipped):
 				outcome = devicetest.Skipped
 			case err != nil:
 				outcome = devicetest.Failed
@@ -242,7 +243,7 @@ func (f *conformanceFlags) testOver(ctx context.Context, env *cli.Env, b found, 
 }
 
 // announceDevice prints the device that the checks run on, once, unless it is the processor.
-func (f *conformanceFlags) announceDevice(ctx context.Context, env *cli.Env, b found, s *rpc.Session) {
+func (f *conformanceFlags) announceDevice(ctx context.Context, env *cli.Env, b found, s *host.Session) {
 	if info, err := s.Info(ctx); err == nil && !f.announced && len(info.Devices) > 0 && info.Devices[0].Type != "cpu" {
 		d := info.Devices[0]
 		d.Features = nil
@@ -253,7 +254,7 @@ func (f *conformanceFlags) announceDevice(ctx context.Context, env *cli.Env, b f
 
 // support prints the ops that the backend's description claims.
 func (f *conformanceFlags) support(ctx context.Context, env *cli.Env, b found, c devicetest.Config) error {
-	s, err := rpc.Start(ctx, f.rpcOptions(env, b, false))
+	s, err := host.Start(ctx, f.rpcOptions(env, b, false))
 	if err != nil {
 		return err
 	}
@@ -283,7 +284,7 @@ func (f *conformanceFlags) support(ctx context.Context, env *cli.Env, b found, c
 // perf times the ops that the backend claims and, unless it is the cpu backend, the same ops on that backend.
 func (f *conformanceFlags) perf(ctx context.Context, env *cli.Env, reg *registry, b found, c devicetest.Config) error {
 	measure := func(b found) (map[string]devicetest.Timing, []string, error) {
-		s, err := rpc.Start(ctx, f.rpcOptions(env, b, false))
+		s, err := host.Start(ctx, f.rpcOptions(env, b, false))
 		if err != nil {
 			return nil, nil, err
 		}

@@ -31,7 +31,7 @@ import (
 	"github.com/rlx-go/rlx/internal/tinymodel"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/plugins/rpc/serve"
 	"github.com/rlx-go/rlx/task/imaging"
 	"github.com/rlx-go/rlx/task/text"
 )
@@ -206,7 +206,7 @@ func (l liar) Run(ctx context.Context, r device.Run) (device.Stats, error) {
 // TestMain also acts as the backend that scripts call $PLAIN.
 func TestMain(m *testing.M) {
 	if os.Getenv("RLX_FDS") != "" {
-		rpc.Serve(rpc.ServeConfig{Name: "plain", Backend: plainBackend{}, Decode: format.DecodeProgram})
+		serve.Backend(serve.Config{Name: "plain", Backend: plainBackend{}, Decode: format.DecodeProgram})
 		return
 	}
 	status := m.Run()

@@ -18,7 +18,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/core/code"
 )
 
 // served starts `rlxrun serve` for the tiny model and an image whose left half is bright. ask makes a request to the
@@ -157,7 +157,7 @@ func TestServeLostBackend(t *testing.T) {
 		}
 		status, body := ask("POST", path, click)
 		switch refused = status != http.StatusOK; {
-		case refused && (status != http.StatusInternalServerError || !bytes.Contains(body, []byte(rpc.ErrQuarantined))):
+		case refused && (status != http.StatusInternalServerError || !bytes.Contains(body, []byte(code.Quarantined))):
 			t.Fatalf("after %d kills: status %d: %s", kills+1, status, body)
 		case !refused && !same(body):
 			t.Errorf("after %d kills: %s; want %s", kills+1, body, want)

@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/cli"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/internal/peakrss"
 	"github.com/rlx-go/rlx/task/text"
 )
 
@@ -95,7 +95,7 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 			loaded = x.Start
 		}
 		if i == 0 {
-			host = rpc.OwnPeakRSS()
+			host = peakrss.Own()
 			if f.draft.head == "" { // with drafts, a token takes less than one run
 				memory = s.bandwidthBuffer()
 			}

@@ -17,7 +17,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/owned"
 	"github.com/rlx-go/rlx/internal/regular"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/plugins/rpc/host"
 )
 
 // authorName is a file in which a plugin's author may declare what cannot be derived from its files.
@@ -77,7 +77,7 @@ func (s Store) Install(ctx context.Context, source string, o Options) (*Plugin, 
 	case o.Start == nil && (p.Version == "" || p.Protocol == nil):
 		return nil, bad(fmt.Errorf("has no %s with version and protocol, which it needs if it is not started", authorName))
 	case p.Protocol == nil:
-		p.Protocol = []int{rpc.Version} // started with this version; otherwise Start fails
+		p.Protocol = []int{host.Version} // started with this version; otherwise Start fails
 	}
 	if err := p.runsHere(); err != nil {
 		return nil, diag.New(code.PluginRefused, source, "%w", err).WithHint("get a build of it for this machine")

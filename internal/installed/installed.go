@@ -27,7 +27,7 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/owned"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/plugins/rpc/host"
 )
 
 const (
@@ -137,8 +137,8 @@ func (m Manifest) runsHere() error {
 	if m.Platform != anyPlatform && m.Platform != runtime.GOOS && m.Platform != here {
 		return fmt.Errorf("is for %s; this machine is %s", m.Platform, here)
 	}
-	if !slices.Contains(m.Protocol, rpc.Version) {
-		return fmt.Errorf("supports version %s of the backend protocol; this program needs version %d", join(m.Protocol), rpc.Version)
+	if !slices.Contains(m.Protocol, host.Version) {
+		return fmt.Errorf("supports version %s of the backend protocol; this program needs version %d", join(m.Protocol), host.Version)
 	}
 	return nil
 }
@@ -155,22 +155,22 @@ func (p *Plugin) files() string { return filepath.Join(p.Dir, filesName) }
 
 // Options returns options to start the plugin. Skip must be nil. The plugin starts only if its files are those that were installed, and from a copy in
 // memory if the system supports that.
-func (p *Plugin) Options() rpc.Options {
-	return rpc.Options{Path: p.Path(), Name: p.Name, SHA256: p.SHA256, Folder: p.Folder()}
+func (p *Plugin) Options() host.Options {
+	return host.Options{Path: p.Path(), Name: p.Name, SHA256: p.SHA256, Folder: p.Folder()}
 }
 
-// Folder returns the description of the plugin's folder for rpc.Options.
-func (p *Plugin) Folder() *rpc.Folder {
-	return &rpc.Folder{Dir: p.files(), Declares: p.Declares, Verify: p.check}
+// Folder returns the description of the plugin's folder for host.Options.
+func (p *Plugin) Folder() *host.Folder {
+	return &host.Folder{Dir: p.files(), Declares: p.Declares, Verify: p.check}
 }
 
-// Verify checks all files of the plugin. Errors match rpc.ErrDigest.
+// Verify checks all files of the plugin. Errors match code.Digest.
 func (p *Plugin) Verify() error {
 	if p.Executable == "" {
 		return p.Skip // there is no usable manifest
 	}
 	if err := p.check(); err != nil {
-		return diag.New(rpc.ErrDigest, "plugin "+p.Name, "%w", err).WithHint("install it again with --replace")
+		return diag.New(code.Digest, "plugin "+p.Name, "%w", err).WithHint("install it again with --replace")
 	}
 	return p.Skip
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/plugins/rpc/host"
 )
 
 // started pretends to start a plugin: it checks the files against the manifest and returns the given version.
@@ -105,7 +105,7 @@ func TestInstall(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.source, err)
 		}
-		if _, n := p.Size(); p.Skip != nil || p.Name != c.name || p.Version != c.version || n != c.files || !slices.Equal(p.Protocol, []int{rpc.Version}) {
+		if _, n := p.Size(); p.Skip != nil || p.Name != c.name || p.Version != c.version || n != c.files || !slices.Equal(p.Protocol, []int{host.Version}) {
 			t.Errorf("%s: %+v with %d files", c.source, p, n)
 		}
 		if err := p.Verify(); err != nil {
@@ -284,7 +284,7 @@ func TestChanged(t *testing.T) {
 		if c.verify == "" && err != nil || c.verify != "" && (err == nil || !strings.Contains(err.Error(), want) && (either == "" || !strings.Contains(err.Error(), either))) {
 			t.Errorf("%s: %v; want %q", what, err, c.verify)
 		}
-		if err != nil && !errors.Is(err, rpc.ErrDigest) && !errors.Is(err, code.PluginRefused) {
+		if err != nil && !errors.Is(err, code.Digest) && !errors.Is(err, code.PluginRefused) {
 			t.Errorf("%s: %v has another code", what, err)
 		}
 		if folder := p.Folder(); !c.skip && (folder.Verify() == nil) != (c.verify == "") {

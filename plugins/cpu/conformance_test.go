@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/format"
 	_ "github.com/rlx-go/rlx/plugins/cpu/backend" // so that a change there invalidates cached test results
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/plugins/rpc/host"
 )
 
 // plugin is the backend's executable.
@@ -45,7 +45,7 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			devicetest.Run(t, func(t *testing.T) device.Backend {
-				s, err := rpc.Start(t.Context(), rpc.Options{Path: plugin, IOSize: devicetest.MaxIO, NoSharedMemory: chunks,
+				s, err := host.Start(t.Context(), host.Options{Path: plugin, IOSize: devicetest.MaxIO, NoSharedMemory: chunks,
 					Encode: format.EncodeProgram, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 				if err != nil {
 					t.Fatal(err)

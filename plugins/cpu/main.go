@@ -6,12 +6,12 @@ import (
 
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/plugins/rpc/serve"
 )
 
 func main() {
-	rpc.Serve(rpc.ServeConfig{
-		Name: "cpu", Backend: backend.Backend{}, Log: rpc.NewLogger(slog.LevelInfo),
+	serve.Backend(serve.Config{
+		Name: "cpu", Backend: backend.Backend{}, Log: serve.NewLogger(slog.LevelInfo),
 		Decode: format.DecodeProgram,
 	})
 }

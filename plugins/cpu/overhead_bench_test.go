@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/core/sched"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/plugins/rpc/host"
 )
 
 // BenchmarkLargeResults times a run that computes little and returns four results of 64 MB. Image encoders return as much, and the copies from
@@ -29,7 +29,7 @@ func BenchmarkLargeResults(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := rpc.Start(b.Context(), rpc.Options{Path: plugin, IOSize: p.IOSize, Encode: format.EncodeProgram})
+	s, err := host.Start(b.Context(), host.Options{Path: plugin, IOSize: p.IOSize, Encode: format.EncodeProgram})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func BenchmarkLargeResults(b *testing.B) {
 	data := tensor.Bytes([]float32{1, 2, 3, 4})
 	for b.Loop() {
 		start := time.Now()
-		out, st, err := e.(*rpc.Executable).RunTensors(b.Context(), device.Run{}, [][]byte{data})
+		out, st, err := e.(*host.Executable).RunTensors(b.Context(), device.Run{}, [][]byte{data})
 		if err != nil || len(out) != results || tensor.View[float32](out[results-1])[elements-1] != 4 {
 			b.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func BenchmarkHostOverhead(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := rpc.Start(b.Context(), rpc.Options{Path: plugin, IOSize: p.IOSize, Encode: format.EncodeProgram})
+	s, err := host.Start(b.Context(), host.Options{Path: plugin, IOSize: p.IOSize, Encode: format.EncodeProgram})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func BenchmarkHostOverhead(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				n := c.n(i)
 				start := time.Now()
-				out, _, err := e.(*rpc.Executable).RunTensors(b.Context(), device.Run{Syms: map[string]int64{"N": n}}, [][]byte{data[:4*n]})
+				out, _, err := e.(*host.Executable).RunTensors(b.Context(), device.Run{Syms: map[string]int64{"N": n}}, [][]byte{data[:4*n]})
 				if err != nil || len(out[0]) != int(4*n) {
 					b.Fatal(len(out), err)
 				}

@@ -6,14 +6,14 @@ import (
 
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/plugins/metal/driver"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/plugins/rpc/serve"
 )
 
 func main() {
 	b := driver.New()
 	go b.Prepare() // opens the device while the host is still reading the artifact
-	rpc.Serve(rpc.ServeConfig{
-		Name: "metal", Backend: b, Log: rpc.NewLogger(slog.LevelInfo),
+	serve.Backend(serve.Config{
+		Name: "metal", Backend: b, Log: serve.NewLogger(slog.LevelInfo),
 		Decode: format.DecodeProgram,
 	})
 }

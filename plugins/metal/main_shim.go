@@ -8,15 +8,15 @@ import (
 
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/plugins/metal/shim"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/plugins/rpc/serve"
 )
 
 // level is the optimisation flag for compiling kernels; empty means the default. The linker can set it: -ldflags "-X main.level=-O0".
 var level string
 
 func main() {
-	rpc.Serve(rpc.ServeConfig{
-		Name: "metal", Backend: shim.New(shim.Options{Level: level}), Log: rpc.NewLogger(slog.LevelInfo),
+	serve.Backend(serve.Config{
+		Name: "metal", Backend: shim.New(shim.Options{Level: level}), Log: serve.NewLogger(slog.LevelInfo),
 		Decode: format.DecodeProgram,
 	})
 }

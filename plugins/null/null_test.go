@@ -14,7 +14,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/sched"
 	"github.com/rlx-go/rlx/format"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/plugins/rpc/host"
 	"github.com/rlx-go/rlx/sdk/backend"
 )
 
@@ -54,7 +54,7 @@ func TestAsProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := rpc.Start(t.Context(), rpc.Options{Path: exe, Name: "null", Encode: format.EncodeProgram})
+	s, err := host.Start(t.Context(), host.Options{Path: exe, Name: "null", Encode: format.EncodeProgram})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,15 +8,15 @@ import (
 	"log/slog"
 
 	"github.com/rlx-go/rlx/format"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/plugins/rpc/serve"
 	"github.com/rlx-go/rlx/plugins/wgpu/backend"
 )
 
 func main() {
 	b := backend.New(backend.Options{})
 	go b.Prepare() // while the host is still reading
-	rpc.Serve(rpc.ServeConfig{
-		Name: "wgpu", Backend: b, Log: rpc.NewLogger(slog.LevelInfo),
+	serve.Backend(serve.Config{
+		Name: "wgpu", Backend: b, Log: serve.NewLogger(slog.LevelInfo),
 		Decode: format.DecodeProgram,
 	})
 }

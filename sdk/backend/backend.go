@@ -29,7 +29,7 @@ import (
 	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/plugins/rpc/serve"
 )
 
 // Config describes a backend.
@@ -90,9 +90,9 @@ func Main(c Config) {
 	}
 	log := c.Log
 	if log == nil {
-		log = rpc.NewLogger(slog.LevelInfo)
+		log = serve.NewLogger(slog.LevelInfo)
 	}
-	rpc.Serve(rpc.ServeConfig{Name: c.Name, Backend: b, Decode: format.DecodeProgram, Log: log})
+	serve.Backend(serve.Config{Name: c.Name, Backend: b, Decode: format.DecodeProgram, Log: log})
 }
 
 // New returns the backend without serving it, for tests in the same process; devicetest.Run is the conformance suite. An error names what is

@@ -21,7 +21,7 @@ import (
 	"github.com/rlx-go/rlx/core/sched"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/plugins/rpc/host"
 	"github.com/rlx-go/rlx/sdk/backend"
 )
 
@@ -162,7 +162,7 @@ func TestOutside(t *testing.T) {
 		}
 	}
 	devicetest.Run(t, func(t *testing.T) device.Backend {
-		s, err := rpc.Start(t.Context(), rpc.Options{Path: filepath.Join(dir, "rlx-backend-example"), IOSize: devicetest.MaxIO, Encode: format.EncodeProgram})
+		s, err := host.Start(t.Context(), host.Options{Path: filepath.Join(dir, "rlx-backend-example"), IOSize: devicetest.MaxIO, Encode: format.EncodeProgram})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ import (
 
 const (
 	source  = "rlx/v1/backend.proto" // the name of the file in its descriptor
-	folder  = ".."                   // package rpc; generated file names are relative to it
+	folder  = ".."                   // plugins/rpc; generated file names are relative to it
 	modFlag = "module=github.com/rlx-go/rlx/plugins/rpc"
 )
 

@@ -1,0 +1,6 @@
+//go:build !linux && !darwin
+
+package peakrss
+
+// Own is not known on this system.
+func Own() int64 { return 0 }

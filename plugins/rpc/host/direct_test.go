@@ -1,0 +1,61 @@
+//go:build linux || darwin
+
+package host
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/plugins/rpc/internal/rpctest"
+)
+
+// TestDirect checks that runs over the run channel return the same results and errors as runs over gRPC.
+func TestDirect(t *testing.T) {
+	t.Parallel()
+	opts, _ := testOptions(t, "good")
+	s := start(t, opts)
+	if !s.directRuns {
+		t.Fatal("the backend does not serve the run channel")
+	}
+	p := rpctest.Program(t)
+	e, err := s.LoadMapped(t.Context(), testLoad(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		s.directRuns = i%2 == 0
+		n := 1 + i*37
+		in := rpctest.Input(n, uint64(i))
+		out, st, err := e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": int64(n)}, Opts: device.RunOptions{Profile: i%3 == 0}}, [][]byte{in})
+		if err != nil || !bytes.Equal(out[0], rpctest.WantOutput(t, p, n, in)) || i%3 == 0 && len(st.Steps) != len(p.Steps) {
+			t.Fatalf("run %d: %d step times, %v", i, len(st.Steps), err)
+		}
+		_, _, err = e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": 1}, State: &State{s: s, id: 99, size: 1 << 20}}, [][]byte{rpctest.Input(1, 1)})
+		wantCode(t, err, code.Refused, "there is no state 99")
+	}
+}
+
+// TestDirectClosed checks that the host returns an error long before the run's deadline if a backend closes the channel but keeps running.
+func TestDirectClosed(t *testing.T) {
+	t.Parallel()
+	opts, _ := testOptions(t, "good")
+	s := start(t, opts)
+	e, err := s.LoadMapped(t.Context(), testLoad(rpctest.Program(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.runsEnd.Close(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("the host has not closed the backend's end: %v", err)
+	}
+	host, backend := rpctest.ChannelPair(t)
+	backend.Close()
+	s.direct = host
+	_, _, err = e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": 1}}, [][]byte{rpctest.Input(1, 1)})
+	wantCode(t, err, code.Protocol, "closed its connection")
+	<-s.released
+	wantGone(t, s, opts)
+}

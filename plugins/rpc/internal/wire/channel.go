@@ -1,0 +1,166 @@
+//go:build linux || darwin
+
+package wire
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
+)
+
+// A RunChannel is a socket between host and backend for runs whose tensors are in shared memory. A gRPC call passes through several
+// goroutines on each side, and waking them can take longer than the run itself. With the channel, one goroutine waits on each side.
+//
+// A message is preceded by its length (4 bytes, little-endian). The host sends a RunHeader, and the backend answers with a RunResult.
+type RunChannel struct {
+	Conn net.Conn
+	In   *bufio.Reader // reads from Conn; reading a short message takes one system call
+	buf  []byte
+}
+
+// NewRunChannel returns the host's end, and the backend's end as a file to inherit.
+func NewRunChannel() (*RunChannel, *os.File, error) {
+	syscall.ForkLock.RLock()
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(fds[0])
+		syscall.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, err
+	}
+	far := os.NewFile(uintptr(fds[1]), "runs")
+	c, err := OpenRunChannel(os.NewFile(uintptr(fds[0]), "runs"))
+	if err != nil {
+		far.Close()
+		return nil, nil, err
+	}
+	return c, far, nil
+}
+
+// OpenRunChannel returns a channel for one end of the socket, and closes f.
+func OpenRunChannel(f *os.File) (*RunChannel, error) {
+	defer f.Close()
+	conn, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	return &RunChannel{Conn: conn, In: bufio.NewReader(conn)}, nil
+}
+
+// Close closes this end. It does nothing for a nil channel.
+func (c *RunChannel) Close() {
+	if c != nil {
+		c.Conn.Close()
+	}
+}
+
+// Spin polls until there is something to read, the channel fails, or d has passed.
+func (c *RunChannel) Spin(d time.Duration) {
+	conn, ok := c.Conn.(syscall.Conn)
+	if !ok || d <= 0 || c.In.Buffered() > 0 || runtime.NumCPU() == 1 {
+		return
+	}
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return
+	}
+	var b [1]byte
+	more := true
+	poll := func(fd uintptr) bool {
+		_, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		more = err == unix.EAGAIN || err == unix.EINTR
+		return true
+	}
+	for end := time.Now().Add(d); more && time.Now().Before(end); runtime.Gosched() {
+		yieldThread()              // the other process may wait for this processor
+		if raw.Read(poll) != nil { // the deadline has passed, or the channel is closed
+			return
+		}
+	}
+}
+
+// Write sends one message.
+func (c *RunChannel) Write(m proto.Message) error {
+	b, err := proto.MarshalOptions{}.MarshalAppend(append(c.buf[:0], 0, 0, 0, 0), m)
+	if err != nil {
+		return err
+	}
+	binary.LittleEndian.PutUint32(b, uint32(len(b)-4))
+	c.buf = b
+	_, err = c.Conn.Write(b)
+	return err
+}
+
+// ErrTooLong is returned for a message longer than MaxMessage.
+var ErrTooLong = fmt.Errorf("a message of more than %d bytes", MaxMessage)
+
+// Read receives one message. It returns io.EOF if the other side has closed the channel between two messages.
+func (c *RunChannel) Read(m proto.Message) error {
+	var head [4]byte
+	if _, err := io.ReadFull(c.In, head[:]); err != nil {
+		return err
+	}
+	n := int(binary.LittleEndian.Uint32(head[:]))
+	if n > MaxMessage {
+		return ErrTooLong
+	}
+	if cap(c.buf) < n {
+		c.buf = make([]byte, n)
+	}
+	if _, err := io.ReadFull(c.In, c.buf[:n]); err != nil {
+		return errors.Join(io.ErrUnexpectedEOF, err)
+	}
+	return proto.Unmarshal(c.buf[:n], m)
+}
+
+// Send sends the request for a run. Like gRPC calls, Send and Receive return errors with a gRPC status.
+func (c *RunChannel) Send(h *rlxv1.RunHeader) error {
+	if err := c.Write(h); err != nil {
+		return status.Error(codes.Unavailable, err.Error())
+	}
+	return nil
+}
+
+// Receive waits for the result of a run until ctx ends. It spins for the given time before it blocks. After an error that did not come from the
+// backend, the channel is unusable.
+func (c *RunChannel) Receive(ctx context.Context, spin time.Duration) (*rlxv1.Done, error) {
+	stop := context.AfterFunc(ctx, func() { c.Conn.SetReadDeadline(time.Unix(1, 0)) })
+	c.Spin(spin)
+	var r rlxv1.RunResult
+	err := c.Read(&r)
+	if !stop() { // ctx has ended, so conn has a read deadline in the past and cannot be used for another run
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+	switch {
+	case errors.Is(err, ErrTooLong):
+		return nil, status.Error(codes.ResourceExhausted, err.Error())
+	case err != nil:
+		return nil, status.Error(codes.Unavailable, err.Error())
+	case r.Done != nil && len(r.Status) == 0:
+		return r.Done, nil
+	}
+	st := &spb.Status{}
+	if err := proto.Unmarshal(r.Status, st); err != nil || st.Code == 0 {
+		return nil, status.Error(codes.Internal, "the result of a run has neither a summary nor an error")
+	}
+	return nil, status.FromProto(st).Err()
+}

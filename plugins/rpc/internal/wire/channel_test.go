@@ -1,0 +1,108 @@
+//go:build linux || darwin
+
+package wire_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/internal/campaign"
+	"github.com/rlx-go/rlx/plugins/rpc/internal/rpctest"
+	"github.com/rlx-go/rlx/plugins/rpc/internal/wire"
+
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
+)
+
+// TestDirectDeadline checks that receive returns at the context's deadline if the other side never answers.
+func TestDirectDeadline(t *testing.T) {
+	for _, spin := range []time.Duration{0, time.Millisecond, time.Hour} {
+		host, _ := rpctest.ChannelPair(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		if _, err := host.Receive(ctx, spin); status.Code(err) != codes.DeadlineExceeded {
+			t.Error(err)
+		}
+	}
+}
+
+// TestSpin checks that spin returns when a message arrives, when the channel is closed, and when its time has passed, and that it does not consume
+// the message.
+func TestSpin(t *testing.T) {
+	for _, end := range []string{"message", "closed", "time"} {
+		host, backend := rpctest.ChannelPair(t)
+		limit, start := rpctest.HangGuard, time.Now()
+		switch end {
+		case "message", "closed":
+			time.AfterFunc(10*time.Millisecond, func() {
+				if end == "closed" {
+					backend.Close()
+				} else if err := backend.Write(&rlxv1.RunResult{Done: &rlxv1.Done{Generation: 7}}); err != nil {
+					t.Error(err)
+				}
+			})
+		case "time":
+			limit = 10 * time.Millisecond
+		}
+		host.Spin(limit)
+		if d := time.Since(start); d >= rpctest.HangGuard || d < 9*time.Millisecond && runtime.NumCPU() > 1 {
+			t.Errorf("%s: it took %v", end, d)
+		}
+		if end == "message" {
+			host.Spin(rpctest.HangGuard) // returns at once, because the message has not been read
+			if done, err := host.Receive(t.Context(), rpctest.HangGuard); err != nil || done.Generation != 7 {
+				t.Errorf("received %v, %v", done, err)
+			}
+		}
+	}
+}
+
+// FuzzDirect sends arbitrary bytes to a host over the run channel, which must return a summary or an error.
+func FuzzDirect(t *testing.F) {
+	f := campaign.New(t)
+	frame := func(m proto.Message) []byte {
+		b, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		return append([]byte{byte(len(b)), byte(len(b) >> 8), 0, 0}, b...)
+	}
+	st, _ := proto.Marshal(status.New(codes.Internal, "no").Proto())
+	f.Add(frame(&rlxv1.RunResult{Done: &rlxv1.Done{Generation: 1}}))
+	f.Add(frame(&rlxv1.RunResult{Status: st}))
+	f.Add(frame(&rlxv1.RunResult{Done: &rlxv1.Done{}, Status: st}))
+	f.Add(frame(&rlxv1.RunHeader{Executable: 1, Generation: 1}))
+	f.Add([]byte{0xFF, 0xFF, 0xFF, 0xFF})
+	f.Add([]byte{9, 0})
+	f.Fuzz(func(t testing.TB, b []byte) {
+		if len(b) > 1<<16 {
+			return // the socket's buffer might be full, and nothing reads from it yet
+		}
+		host, backend := rpctest.ChannelPair(t)
+		backend.Conn.Write(b)
+		backend.Close()
+		done, err := host.Receive(t.Context(), 0)
+		if _, ok := status.FromError(err); !ok || (done == nil) == (err == nil) || err != nil && status.Code(err) == codes.OK {
+			t.Fatalf("%v, %v", done, err)
+		}
+	})
+}
+
+// TestAccelerated checks which types of devices count as accelerated.
+func TestAccelerated(t *testing.T) {
+	info := device.Info{Devices: []device.Device{{ID: "g", Type: "gpu"}, {ID: "c", Type: "cpu"}, {ID: "n", Type: "npu"}, {ID: "s", Type: "software"}}}
+	for id, want := range map[string]bool{"": true, "g": true, "c": false, "n": true, "s": false, "x": false} {
+		if got := wire.Accelerated(info, id); got != want {
+			t.Errorf("%q: %v; want %v", id, got, want)
+		}
+	}
+	if wire.Accelerated(device.Info{}, "") {
+		t.Error("a backend without devices has one")
+	}
+}

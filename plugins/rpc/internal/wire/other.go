@@ -1,0 +1,36 @@
+//go:build !linux && !darwin
+
+package wire
+
+import (
+	"context"
+	"os"
+	"time"
+
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
+)
+
+// On this system no session starts. What follows lets the files for all systems compile.
+
+// HaveShared is false on this system.
+const HaveShared = false
+
+const (
+	WordBeat = iota
+	WordGeneration
+	WordSteps
+)
+
+type Region struct{ Data []byte }
+
+func (*Region) Load(int) int64   { return 0 }
+func (*Region) Grow(int64) error { return os.ErrInvalid }
+func (*Region) Close()           {}
+
+type RunChannel struct{}
+
+func (*RunChannel) Close()                      {}
+func (*RunChannel) Send(*rlxv1.RunHeader) error { return os.ErrInvalid }
+func (*RunChannel) Receive(context.Context, time.Duration) (*rlxv1.Done, error) {
+	return nil, os.ErrInvalid
+}
