@@ -41,7 +41,7 @@ var mayImport = map[string][]string{
 
 	"task/imaging":        {"core/diag"},
 	"task/tasktest":       {"task"},
-	"task/text/chat":      {"core/code", "core/diag"},
+	"task/text/chat":      {"core/code", "core/diag", "internal/jinja"},
 	"task/text/tokenizer": {"core/diag", "internal/strictjson"},
 	"task/...":            {"task", "task/imaging", "core/diag", "core/dtype", "core/ir", "core/tensor"}, // the kinds
 
@@ -76,6 +76,7 @@ var mayImport = map[string][]string{
 	"cmd/rlxrun": {".", "core/code", "core/device", "core/devicetest", "core/diag", "core/dtype", "core/interp", "core/ir", "core/program", "task/...", "core/tensor", "format", "plugins/rpc", "internal/..."},
 
 	"internal/...":        {"core/...", "task/...", "internal/..."},
+	"internal/jinja":      {},
 	"internal/installed":  {"core/code", "core/diag", "internal/...", "plugins/rpc"},
 	"internal/tensortest": {"core/...", "internal/...", "models/weights"},
 	"internal/modeltest":  {"core/...", "internal/...", "models/weights", "models/arch"},
