@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 
 	"task/imaging":        {"core/diag"},
 	"task/tasktest":       {"task"},
-	"task/text/chat":      {"core/code", "core/diag"},
+	"task/text/chat":      {"core/code", "core/diag", "internal/jinja"},
 	"task/text/tokenizer": {"core/diag", "internal/strictjson"},
 	"task/...":            {"task", "task/imaging", "core/diag", "core/dtype", "core/ir", "core/tensor"}, // the kinds
 
@@ -66,9 +66,10 @@ var mayImport = map[string][]string{
 	"plugins/cpu/kernels":          {"core/dtype", "core/quant", "core/random", "core/diag"},
 	"plugins/metal":                {"plugins/metal/driver", "plugins/metal/shim", "plugins/rpc/serve", "format"},
 	"plugins/metal/driver":         {"plugins/metal/msl", "plugins/internal/gpu", "plugins/internal/gpu/kernels", "core/device", "core/diag", "core/tensor", "internal/owned"},
-	"plugins/metal/msl":            {},
+	"plugins/metal/msl":            {"plugins/internal/wgsl"},
 	"plugins/metal/shim":           {"plugins/metal/msl", "plugins/internal/gpu", "plugins/internal/gpu/kernels", "core/device", "core/diag"},
 	"plugins/wgpu":                 {"plugins/wgpu/backend", "plugins/rpc/serve", "format"},
+	"plugins/internal/wgsl":        {},
 	"plugins/internal/gpu":         {"plugins/internal/gpu/kernels", "core/device", "core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 	"plugins/wgpu/backend":         {"plugins/internal/gpu", "plugins/internal/gpu/kernels", "core/device", "core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 	"plugins/internal/gpu/kernels": {"core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
@@ -85,6 +86,7 @@ var mayImport = map[string][]string{
 	"internal/...":        {"core/...", "task/...", "internal/..."},
 	"internal/peakrss":    {},
 	"internal/installed":  {"core/code", "core/diag", "internal/...", "plugins/rpc/host"},
+	"internal/jinja":      {},
 	"internal/tensortest": {"core/...", "internal/...", "models/weights"},
 	"internal/modeltest":  {"core/...", "internal/...", "models/weights", "models/arch"},
 	"bench/ops":           {"core/...", "bench/measure", "plugins/cpu/backend", "plugins/wgpu/backend"},

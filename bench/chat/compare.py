@@ -1,10 +1,10 @@
-"""Writes the texts that Transformers makes with chat templates, for tests of task/text/chat.
+"""Writes the texts that Transformers makes with chat templates, for tests of internal/jinja and task/text/chat.
 
     python compare.py cases.json FOLDER...
     RLX_CHAT_CASES=cases.json go test ./task/text/chat -run TestPeer
 
-It runs several conversations through each .jinja file in the folders. task/text/chat/testdata/cases.json comes from the templates in
-that folder.
+It runs several conversations through each .jinja file in the folders. In internal/jinja/testdata and task/text/chat/testdata,
+cases.json comes from the templates beside it.
 """
 import datetime, glob, json, os, sys
 from transformers.utils import chat_template_utils as utils

@@ -3,140 +3,142 @@ package msl
 import (
 	"fmt"
 	"strings"
+
+	"github.com/rlx-go/rlx/plugins/internal/wgsl"
 )
 
 // call translates a call of a function or a constructor. ok is false if the function has no result.
-func (t *translator) call(e *call) (v value, ok bool) {
-	f, isFunction := t.functions[e.of.name]
-	_, isType := t.structs[e.of.name]
+func (t *translator) call(e *wgsl.Call) (v value, ok bool) {
+	f, isFunction := t.functions[e.Of.Name]
+	_, isType := t.types.Structs[e.Of.Name]
 	switch {
 	case isFunction:
 		return t.callFunction(e, f)
-	case e.of.name == "bitcast":
+	case e.Of.Name == "bitcast":
 		return t.bitcast(e), true
-	case isType, scalars[e.of.name] != nil, e.of.args != nil:
-		return t.construct(e, t.resolve(e.of)), true
+	case isType, wgsl.IsScalar(e.Of.Name), e.Of.Args != nil:
+		return t.construct(e, t.resolve(e.Of)), true
 	}
-	b, found := builtins[e.of.name]
+	b, found := builtins[e.Of.Name]
 	if !found {
-		fail(e.pos, "function %s is not declared or not supported", e.of.name)
+		fail(e.Pos, "function %s is not declared or not supported", e.Of.Name)
 	}
-	if len(e.args) != b.args {
-		fail(e.pos, "%s has %d arguments; want %d", e.of.name, len(e.args), b.args)
+	if len(e.Args) != b.args {
+		fail(e.Pos, "%s has %d arguments; want %d", e.Of.Name, len(e.Args), b.args)
 	}
 	v = b.translate(t, e)
 	return v, v.typ != nil
 }
 
-func (t *translator) callFunction(e *call, f *function) (value, bool) {
-	if f.entry {
-		fail(e.pos, "a call of the entry point")
+func (t *translator) callFunction(e *wgsl.Call, f *wgsl.Function) (value, bool) {
+	if f.Entry {
+		fail(e.Pos, "a call of the entry point")
 	}
-	if len(e.args) != len(f.params) {
-		fail(e.pos, "%s has %d arguments; want %d", f.name, len(e.args), len(f.params))
+	if len(e.Args) != len(f.Params) {
+		fail(e.Pos, "%s has %d arguments; want %d", f.Name, len(e.Args), len(f.Params))
 	}
 	var args []string
-	t.calls[f.name] = true
-	for i, a := range e.args {
-		args = append(args, t.typed(a, t.resolve(f.params[i].typ)).text)
+	t.calls[f.Name] = true
+	for i, a := range e.Args {
+		args = append(args, t.typed(a, t.resolve(f.Params[i].Type)).text)
 	}
-	v := value{text: msl(f.name) + "(" + strings.Join(args, ", ") + ")"}
-	if f.result != nil {
-		v.typ = t.resolve(f.result)
+	v := value{text: msl(f.Name) + "(" + strings.Join(args, ", ") + ")"}
+	if f.Result != nil {
+		v.typ = t.resolve(f.Result)
 	}
-	return v, f.result != nil
+	return v, f.Result != nil
 }
 
-func (t *translator) bitcast(e *call) value {
-	if len(e.of.args) != 1 || len(e.args) != 1 {
-		fail(e.pos, "bitcast takes one type and one argument")
+func (t *translator) bitcast(e *wgsl.Call) value {
+	if len(e.Of.Args) != 1 || len(e.Args) != 1 {
+		fail(e.Pos, "bitcast takes one type and one argument")
 	}
-	to, v := t.resolve(e.of.args[0]), t.concrete(e.args[0])
-	if !to.numeric() || !v.typ.numeric() || !to.like(u32).is(v.typ.like(u32)) {
-		fail(e.pos, "a bitcast of %s to %s", v.typ, to)
+	to, v := t.resolve(e.Of.Args[0]), t.concrete(e.Args[0])
+	if !to.Numeric() || !v.typ.Numeric() || !to.Like(wgsl.U32).Is(v.typ.Like(wgsl.U32)) {
+		fail(e.Pos, "a bitcast of %s to %s", v.typ, to)
 	}
 	return value{text: bits(to, v.text), typ: to}
 }
 
 // construct translates a constructor or a conversion: T(), T(x) or T(a, b, ...).
-func (t *translator) construct(e *call, to *typ) value {
-	if !to.plain() {
-		fail(e.pos, "%s has no constructor", to)
+func (t *translator) construct(e *wgsl.Call, to *wgsl.Type) value {
+	if !to.Constructible() {
+		fail(e.Pos, "%s has no constructor", to)
 	}
-	if len(e.args) == 0 {
-		return value{text: to.msl + "{}", typ: to}
+	if len(e.Args) == 0 {
+		return value{text: typeName(to) + "{}", typ: to}
 	}
 	var vs []value
-	for _, a := range e.args {
+	for _, a := range e.Args {
 		vs = append(vs, t.expr(a))
 	}
-	all := func(n int, typ func(i int) *typ) string {
+	all := func(n int, typ func(i int) *wgsl.Type) string {
 		if len(vs) != n {
-			fail(e.pos, "%s of %d values; want %d", to, len(vs), n)
+			fail(e.Pos, "%s of %d values; want %d", to, len(vs), n)
 		}
 		var args []string
 		for i, v := range vs {
-			args = append(args, as(e.args[i].at(), v, typ(i)).text)
+			args = append(args, as(e.Args[i].At(), v, typ(i)).text)
 		}
 		return strings.Join(args, ", ")
 	}
 	out := value{typ: to}
 	switch {
-	case to.kind == array:
-		out.text = to.msl + "{{" + all(to.n, func(int) *typ { return to.elem }) + "}}"
-	case to.kind == structure:
-		out.text = to.msl + "{" + all(len(to.fields), func(i int) *typ { return to.fields[i].typ }) + "}"
-	case to.kind == matrix:
-		out.text = to.msl + "(" + all(to.n, func(int) *typ { return to.elem }) + ")"
-	case len(vs) == 1 && (to.kind == scalar || vs[0].typ.kind == vector):
+	case to.Kind == wgsl.Array:
+		out.text = typeName(to) + "{{" + all(to.N, func(int) *wgsl.Type { return to.Elem }) + "}}"
+	case to.Kind == wgsl.Structure:
+		out.text = typeName(to) + "{" + all(len(to.Fields), func(i int) *wgsl.Type { return to.Fields[i].Type }) + "}"
+	case to.Kind == wgsl.Matrix:
+		out.text = typeName(to) + "(" + all(to.N, func(int) *wgsl.Type { return to.Elem }) + ")"
+	case len(vs) == 1 && (to.Kind == wgsl.Scalar || vs[0].typ.Kind == wgsl.Vector):
 		return t.convert(e, vs[0], to)
 	case len(vs) == 1:
-		out.text = to.msl + "(" + all(1, func(int) *typ { return to.elem }) + ")"
-	case to.kind == vector:
+		out.text = typeName(to) + "(" + all(1, func(int) *wgsl.Type { return to.Elem }) + ")"
+	case to.Kind == wgsl.Vector:
 		n := 0
 		for _, v := range vs {
-			n += max(v.typ.n, 1)
+			n += max(v.typ.N, 1)
 		}
-		if n != to.n {
-			fail(e.pos, "%s of %d elements", to, n)
+		if n != to.N {
+			fail(e.Pos, "%s of %d elements", to, n)
 		}
-		out.text = to.msl + "(" + all(len(vs), func(i int) *typ {
-			if v := vs[i].typ; v.kind == vector {
-				return vectorOf(to.elem, v.n)
+		out.text = typeName(to) + "(" + all(len(vs), func(i int) *wgsl.Type {
+			if v := vs[i].typ; v.Kind == wgsl.Vector {
+				return wgsl.VectorOf(to.Elem, v.N)
 			}
-			return to.elem
+			return to.Elem
 		}) + ")"
 	default:
-		fail(e.pos, "%s of %d values; want 1", to, len(vs))
+		fail(e.Pos, "%s of %d values; want 1", to, len(vs))
 	}
 	return out
 }
 
 // convert changes the type of a scalar, or of the elements of a vector.
-func (t *translator) convert(e *call, v value, to *typ) value {
-	if v.typ.abstract() && to != boolean {
-		return as(e.args[0].at(), v, to)
+func (t *translator) convert(e *wgsl.Call, v value, to *wgsl.Type) value {
+	if v.typ.Abstract() && to != wgsl.Bool {
+		return as(e.Args[0].At(), v, to)
 	}
-	v = concrete(e.args[0].at(), v)
-	if v.typ.kind != to.kind || v.typ.n != to.n {
-		fail(e.pos, "a value of %s cannot be converted to %s", v.typ, to)
+	v = concrete(e.Args[0].At(), v)
+	if v.typ.Kind != to.Kind || v.typ.N != to.N {
+		fail(e.Pos, "a value of %s cannot be converted to %s", v.typ, to)
 	}
 	out := value{typ: to}
-	switch from, s := v.typ.scalar(), to.scalar(); {
+	switch from, s := v.typ.Scalar(), to.Scalar(); {
 	case from == s:
 		v.ref = false
 		return v
-	case from == f32 && to.integer():
-		if to.kind == vector {
-			fail(e.pos, "a vector of f32 cannot be converted to %s; convert its elements", to)
+	case from == wgsl.F32 && to.Integer():
+		if to.Kind == wgsl.Vector {
+			fail(e.Pos, "a vector of f32 cannot be converted to %s; convert its elements", to)
 		}
-		helper := map[*typ]string{i32: "rlx_int", u32: "rlx_uint"}[s]
+		helper := map[*wgsl.Type]string{wgsl.I32: "rlx_int", wgsl.U32: "rlx_uint"}[s]
 		t.need(helper)
 		out.text = helper + "(" + v.text + ")"
-	case from != boolean && to.integer():
+	case from != wgsl.Bool && to.Integer():
 		out.text = bits(to, v.text)
 	default:
-		out.text = to.msl + "(" + v.text + ")"
+		out.text = typeName(to) + "(" + v.text + ")"
 	}
 	return out
 }
@@ -144,7 +146,7 @@ func (t *translator) convert(e *call, v value, to *typ) value {
 // builtin is a built-in function of WGSL. translate returns a value without a type if the function has no result.
 type builtin struct {
 	args      int
-	translate func(t *translator, e *call) value
+	translate func(t *translator, e *wgsl.Call) value
 }
 
 // builtins holds the supported built-in functions by name.
@@ -152,7 +154,7 @@ var builtins map[string]builtin
 
 func init() {
 	builtins = map[string]builtin{
-		"workgroupBarrier": {0, func(t *translator, e *call) value {
+		"workgroupBarrier": {0, func(t *translator, e *wgsl.Call) value {
 			t.barrier = true
 			return value{text: "metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup)"}
 		}},
@@ -184,117 +186,121 @@ func init() {
 	}
 }
 
-func numbers(t *typ) bool  { return t.numeric() }
-func floats(t *typ) bool   { return t.scalar() == f32 }
-func integers(t *typ) bool { return t.integer() }
+func numbers(t *wgsl.Type) bool  { return t.Numeric() }
+func floats(t *wgsl.Type) bool   { return t.Scalar() == wgsl.F32 }
+func integers(t *wgsl.Type) bool { return t.Integer() }
 
 // agreed converts the arguments of a call to their common type, which must satisfy ok.
-func (t *translator) agreed(e *call, ok func(*typ) bool) (typ *typ, args []string) {
+func (t *translator) agreed(e *wgsl.Call, ok func(*wgsl.Type) bool) (typ *wgsl.Type, args []string) {
 	var vs []value
-	for _, a := range e.args {
+	for _, a := range e.Args {
 		v := t.expr(a)
 		vs = append(vs, v)
-		if !v.typ.abstract() && typ == nil {
+		if !v.typ.Abstract() && typ == nil {
 			typ = v.typ
 		}
 	}
 	if typ == nil {
-		typ = i32
+		typ = wgsl.I32
 		for _, v := range vs {
-			if v.typ == abstractFloat || !ok(i32) {
-				typ = f32
+			if v.typ == wgsl.AbstractFloat || !ok(wgsl.I32) {
+				typ = wgsl.F32
 			}
 		}
 	}
 	for i, v := range vs {
-		args = append(args, as(e.args[i].at(), v, typ).text)
+		args = append(args, as(e.Args[i].At(), v, typ).text)
 	}
 	if !ok(typ) {
-		fail(e.pos, "%s of %s", e.of.name, typ)
+		fail(e.Pos, "%s of %s", e.Of.Name, typ)
 	}
 	return typ, args
 }
 
-// same returns the translation of a built-in function to the MSL function to. The arguments and the result have one type, which must satisfy ok.
-func same(to string, ok func(*typ) bool) func(t *translator, e *call) value {
-	return func(t *translator, e *call) value {
+// same returns the translation of a built-in function to the MSL function to. The arguments and the result have one
+// type, which must satisfy ok.
+func same(to string, ok func(*wgsl.Type) bool) func(t *translator, e *wgsl.Call) value {
+	return func(t *translator, e *wgsl.Call) value {
 		typ, args := t.agreed(e, ok)
 		return value{text: to + "(" + strings.Join(args, ", ") + ")", typ: typ}
 	}
 }
 
 // clamp translates to min(max(x, low), high), because metal::clamp leaves the result open if low is above high.
-func clamp(t *translator, e *call) value {
+func clamp(t *translator, e *wgsl.Call) value {
 	typ, args := t.agreed(e, numbers)
 	return value{text: fmt.Sprintf("metal::min(metal::max(%s, %s), %s)", args[0], args[1], args[2]), typ: typ}
 }
 
-func dot(t *translator, e *call) value {
+func dot(t *translator, e *wgsl.Call) value {
 	typ, args := t.agreed(e, floats)
-	if typ.kind != vector {
-		fail(e.pos, "dot of %s", typ)
+	if typ.Kind != wgsl.Vector {
+		fail(e.Pos, "dot of %s", typ)
 	}
-	return value{text: "metal::dot(" + strings.Join(args, ", ") + ")", typ: f32}
+	return value{text: "metal::dot(" + strings.Join(args, ", ") + ")", typ: wgsl.F32}
 }
 
-func transpose(t *translator, e *call) value {
-	v := t.expr(e.args[0])
-	if v.typ.kind != matrix {
-		fail(e.pos, "transpose of %s", v.typ)
+func transpose(t *translator, e *wgsl.Call) value {
+	v := t.expr(e.Args[0])
+	if v.typ.Kind != wgsl.Matrix {
+		fail(e.Pos, "transpose of %s", v.typ)
 	}
 	return value{text: "metal::transpose(" + v.text + ")", typ: v.typ}
 }
 
-func anyOf(t *translator, e *call) value {
-	v := t.expr(e.args[0])
-	if v.typ.kind != vector || v.typ.elem != boolean {
-		fail(e.pos, "any of %s; want a vector of bool", v.typ)
+func anyOf(t *translator, e *wgsl.Call) value {
+	v := t.expr(e.Args[0])
+	if v.typ.Kind != wgsl.Vector || v.typ.Elem != wgsl.Bool {
+		fail(e.Pos, "any of %s; want a vector of bool", v.typ)
 	}
-	return value{text: "metal::any(" + v.text + ")", typ: boolean}
+	return value{text: "metal::any(" + v.text + ")", typ: wgsl.Bool}
 }
 
 // choose translates select(no, yes, condition). Unlike ?:, select evaluates all three arguments.
-func choose(t *translator, e *call) value {
-	typ, args := t.agreed(&call{e.pos, e.of, e.args[:2]}, func(t *typ) bool { return t.kind <= vector })
-	c := t.expr(e.args[2])
+func choose(t *translator, e *wgsl.Call) value {
+	values := &wgsl.Call{Pos: e.Pos, Of: e.Of, Args: e.Args[:2]}
+	typ, args := t.agreed(values, func(t *wgsl.Type) bool { return t.Kind <= wgsl.Vector })
+	c := t.expr(e.Args[2])
 	switch {
-	case c.typ == boolean:
+	case c.typ == wgsl.Bool:
 		t.need("rlx_select")
 		return value{text: fmt.Sprintf("rlx_select(%s, %s, %s)", args[0], args[1], c.text), typ: typ}
-	case typ.kind != vector || !c.typ.is(typ.like(boolean)):
-		fail(e.pos, "select of %s by %s", typ, c.typ)
+	case typ.Kind != wgsl.Vector || !c.typ.Is(typ.Like(wgsl.Bool)):
+		fail(e.Pos, "select of %s by %s", typ, c.typ)
 	}
 	return value{text: fmt.Sprintf("metal::select(%s, %s, %s)", args[0], args[1], c.text), typ: typ}
 }
 
-func unpackHalves(t *translator, e *call) value {
-	return value{text: "metal::float2(as_type<metal::half2>(" + t.typed(e.args[0], u32).text + "))", typ: vectorOf(f32, 2)}
+func unpackHalves(t *translator, e *wgsl.Call) value {
+	text := "metal::float2(as_type<metal::half2>(" + t.typed(e.Args[0], wgsl.U32).text + "))"
+	return value{text: text, typ: wgsl.VectorOf(wgsl.F32, 2)}
 }
 
-// atomic translates the first argument of an atomic function, which is &x for an atomic x. It also returns the element type of x.
-func (t *translator) atomic(e *call) (string, *typ) {
-	u, ok := e.args[0].(*unary)
-	if !ok || u.op != "&" {
-		fail(e.pos, "argument 1 of %s; want the address of an atomic", e.of.name)
+// atomic translates the first argument of an atomic function, which is &x for an atomic x. It also returns the element
+// type of x.
+func (t *translator) atomic(e *wgsl.Call) (string, *wgsl.Type) {
+	u, ok := e.Args[0].(*wgsl.Unary)
+	if !ok || u.Op != "&" {
+		fail(e.Pos, "argument 1 of %s; want the address of an atomic", e.Of.Name)
 	}
-	v := t.expr(u.x)
-	if v.typ.kind != atomic {
-		fail(e.pos, "%s of %s", e.of.name, v.typ)
+	v := t.expr(u.X)
+	if v.typ.Kind != wgsl.Atomic {
+		fail(e.Pos, "%s of %s", e.Of.Name, v.typ)
 	}
-	return "&" + v.tight(), v.typ.elem
+	return "&" + v.tight(), v.typ.Elem
 }
 
-func loadAtomic(t *translator, e *call) value {
+func loadAtomic(t *translator, e *wgsl.Call) value {
 	x, typ := t.atomic(e)
 	return value{text: "metal::atomic_load_explicit(" + x + ", metal::memory_order_relaxed)", typ: typ}
 }
 
-func storeAtomic(t *translator, e *call) value {
+func storeAtomic(t *translator, e *wgsl.Call) value {
 	x, typ := t.atomic(e)
-	return value{text: "metal::atomic_store_explicit(" + x + ", " + t.typed(e.args[1], typ).text + ", metal::memory_order_relaxed)"}
+	return value{text: "metal::atomic_store_explicit(" + x + ", " + t.typed(e.Args[1], typ).text + ", metal::memory_order_relaxed)"}
 }
 
-func addAtomic(t *translator, e *call) value {
+func addAtomic(t *translator, e *wgsl.Call) value {
 	x, typ := t.atomic(e)
-	return value{text: "metal::atomic_fetch_add_explicit(" + x + ", " + t.typed(e.args[1], typ).text + ", metal::memory_order_relaxed)", typ: typ}
+	return value{text: "metal::atomic_fetch_add_explicit(" + x + ", " + t.typed(e.Args[1], typ).text + ", metal::memory_order_relaxed)", typ: typ}
 }

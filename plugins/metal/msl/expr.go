@@ -6,6 +6,8 @@ import (
 	gotoken "go/token"
 	"strconv"
 	"strings"
+
+	"github.com/rlx-go/rlx/plugins/internal/wgsl"
 )
 
 // floatText returns an MSL literal that parses to f.
@@ -17,328 +19,207 @@ func floatText(f float32) string {
 	return s + "f"
 }
 
-func (t *translator) expr(e expr) value {
+func (t *translator) expr(e wgsl.Expr) value {
 	switch e := e.(type) {
-	case *literal:
-		return numberValue(e)
-	case *name:
-		s, ok := t.find(e.name)
+	case *wgsl.Literal:
+		return literal(must(e.Constant()))
+	case *wgsl.Ident:
+		s, ok := t.find(e.Name)
 		if !ok {
-			fail(e.pos, "%s is not declared", e.name)
+			fail(e.Pos, "%s is not declared", e.Name)
 		}
 		return s
-	case *unary:
+	case *wgsl.Unary:
 		return t.unary(e)
-	case *binary:
+	case *wgsl.Binary:
 		return t.binary(e)
-	case *index:
+	case *wgsl.Index:
 		return t.index(e)
-	case *member:
+	case *wgsl.Member:
 		return t.member(e)
-	case *call:
+	case *wgsl.Call:
 		v, ok := t.call(e)
 		if !ok {
-			fail(e.pos, "%s has no result", e.of.name)
+			fail(e.Pos, "%s has no result", e.Of.Name)
 		}
 		return v
 	}
 	panic("BUG: msl: unknown kind of expression")
 }
 
-// numberValue returns the value of a literal.
-func numberValue(e *literal) value {
-	if e.text == "true" || e.text == "false" {
-		return constantOf(e.pos, constant.MakeBool(e.text == "true"), boolean)
-	}
-	text, t, kind := e.text, abstractInt, gotoken.INT
-	hex := strings.HasPrefix(text, "0x") || strings.HasPrefix(text, "0X")
-	if strings.ContainsAny(text, ".pP") || !hex && strings.ContainsAny(text, "eE") {
-		t, kind = abstractFloat, gotoken.FLOAT
-	}
-	switch last := text[len(text)-1]; {
-	case last == 'u' && kind == gotoken.INT:
-		text, t = text[:len(text)-1], u32
-	case last == 'i' && kind == gotoken.INT:
-		text, t = text[:len(text)-1], i32
-	case last == 'f' && !(hex && kind == gotoken.INT):
-		text, t, kind = text[:len(text)-1], f32, gotoken.FLOAT
-	}
-	c := constant.MakeUnknown()
-	if len(text) == 1 || kind == gotoken.FLOAT || text[0] != '0' || hex { // 017 would be octal
-		c = constant.MakeFromLiteral(text, kind, 0)
-	}
-	if c.Kind() == constant.Unknown {
-		fail(e.pos, "%s is not a valid number", e.text)
-	}
-	return constantOf(e.pos, c, t)
-}
-
-// as returns v as a value of type to. It converts an abstract value if that is possible, and fails if v has another type.
-func as(p pos, v value, to *typ) value {
-	if v.typ.abstract() && to.kind == scalar && to != boolean && !(v.typ == abstractFloat && to != f32) {
-		return constantOf(p, v.c, to)
-	}
-	if !v.typ.is(to) {
+// as returns v as a value of type to. It converts an abstract value if that is possible, and fails if v has another
+// type.
+func as(p wgsl.Pos, v value, to *wgsl.Type) value {
+	switch {
+	case !v.typ.Becomes(to):
 		fail(p, "a value of %s; want %s", v.typ, to)
+	case v.typ.Abstract():
+		return constantOf(p, v.c, to)
 	}
 	return v
 }
 
 // concrete converts an abstract value to its default type, i32 or f32, and returns other values unchanged.
-func concrete(p pos, v value) value {
-	switch v.typ {
-	case abstractInt:
-		return as(p, v, i32)
-	case abstractFloat:
-		return as(p, v, f32)
-	}
-	return v
-}
+func concrete(p wgsl.Pos, v value) value { return as(p, v, v.typ.Concrete()) }
 
 // typed translates an expression that must have a given type.
-func (t *translator) typed(e expr, to *typ) value { return as(e.at(), t.expr(e), to) }
+func (t *translator) typed(e wgsl.Expr, to *wgsl.Type) value { return as(e.At(), t.expr(e), to) }
 
-func (t *translator) concrete(e expr) value { return concrete(e.at(), t.expr(e)) }
+func (t *translator) concrete(e wgsl.Expr) value { return concrete(e.At(), t.expr(e)) }
 
-func (t *translator) unary(e *unary) value {
-	v := t.expr(e.x)
-	if e.op == "&" {
-		fail(e.pos, "a pointer; & is supported only in arguments of atomic functions and matrix functions")
+func (t *translator) unary(e *wgsl.Unary) value {
+	v := t.expr(e.X)
+	if e.Op == "&" {
+		fail(e.Pos, "a pointer; & is supported only in arguments of atomic functions and matrix functions")
 	}
-	if v.typ.abstract() {
-		if e.op == "-" {
-			return constantOf(e.pos, constant.UnaryOp(gotoken.SUB, v.c, 0), v.typ)
+	if v.typ.Abstract() {
+		if e.Op == "-" {
+			return constantOf(e.Pos, constant.UnaryOp(gotoken.SUB, v.c, 0), v.typ)
 		}
-		v = concrete(e.x.at(), v)
+		v = concrete(e.X.At(), v)
 	}
-	out := value{typ: v.typ, loose: true}
-	s := v.typ.scalar()
-	switch {
-	case e.op == "-" && s == f32:
-		out.text = "-" + v.tight()
-	case e.op == "-" && s == i32: // wraps: the smallest value is its own negation
-		out.text, out.loose = bits(v.typ, "0u - "+asBits(v)), false
+	out := value{typ: must(e.Type(v.typ)), text: e.Op + v.tight(), loose: true}
+	if e.Op == "-" && v.typ.Integer() { // wraps: the smallest value is its own negation
 		if n, ok := v.whole(); ok && n > 0 {
-			return constantOf(e.pos, constant.MakeInt64(-n), i32)
+			return constantOf(e.Pos, constant.MakeInt64(-n), wgsl.I32)
 		}
-	case e.op == "!" && s == boolean, e.op == "~" && v.typ.integer():
-		out.text = e.op + v.tight()
-	default:
-		fail(e.pos, "operator %s of %s", e.op, v.typ)
+		out.text, out.loose = bits(v.typ, "0u - "+asBits(v)), false
 	}
 	return out
 }
 
 // asBits reinterprets a value, which may be a vector, as u32.
-func asBits(v value) string { return fmt.Sprintf("as_type<%s>(%s)", v.typ.like(u32).msl, v.text) }
+func asBits(v value) string {
+	return fmt.Sprintf("as_type<%s>(%s)", typeName(v.typ.Like(wgsl.U32)), v.text)
+}
 
 // bits reinterprets an expression in MSL as type t, which has the same size.
-func bits(t *typ, text string) string { return fmt.Sprintf("as_type<%s>(%s)", t.msl, text) }
+func bits(t *wgsl.Type, text string) string { return fmt.Sprintf("as_type<%s>(%s)", typeName(t), text) }
 
-// spread returns v as an operand of type t, which is the type of v or a vector of it. A scalar becomes a vector of equal elements.
-func spread(v value, t *typ) string {
-	if v.typ.is(t) {
+// spread returns v as an operand of type t, which is the type of v or a vector of it. A scalar becomes a vector of
+// equal elements.
+func spread(v value, t *wgsl.Type) string {
+	if v.typ.Is(t) {
 		return v.text
 	}
-	return t.msl + "(" + v.text + ")"
+	return typeName(t) + "(" + v.text + ")"
 }
 
-// foldable holds the operators that fold evaluates.
-var foldable = map[string]gotoken.Token{"+": gotoken.ADD, "-": gotoken.SUB, "*": gotoken.MUL, "/": gotoken.QUO, "%": gotoken.REM}
-
-func (t *translator) binary(e *binary) value {
-	x, y := t.expr(e.x), t.expr(e.y)
-	shift := e.op == "<<" || e.op == ">>"
-	if x.c != nil && y.c != nil && x.typ != boolean && y.typ != boolean {
-		if v, ok := fold(e, x, y); ok {
-			return v
+func (t *translator) binary(e *wgsl.Binary) value {
+	x, y := t.expr(e.X), t.expr(e.Y)
+	if x.c != nil && y.c != nil {
+		c, ok, err := e.Fold(wgsl.Constant{Type: x.typ, Value: x.c}, wgsl.Constant{Type: y.typ, Value: y.c})
+		if must(ok, err) {
+			return literal(c)
 		}
 	}
-	switch { // an abstract operand gets the type of the other one
-	case shift:
-		x, y = concrete(e.x.at(), x), as(e.y.at(), y, x.typ.like(u32))
-	case x.typ.abstract() && y.typ.abstract():
-		to := i32
-		if x.typ == abstractFloat || y.typ == abstractFloat {
-			to = f32
-		}
-		x, y = as(e.x.at(), x, to), as(e.y.at(), y, to)
-	case x.typ.abstract():
-		x = as(e.x.at(), x, y.typ.scalar())
-	case y.typ.abstract():
-		y = as(e.y.at(), y, x.typ.scalar())
-	}
-	wrong := func() { fail(e.pos, "operator %s of %s and %s", e.op, x.typ, y.typ) }
-	if !shift && !x.typ.scalar().is(y.typ.scalar()) || x.typ.kind > vector || y.typ.kind > vector {
-		wrong()
-	}
-	same := x.typ.is(y.typ)
-	out := value{typ: x.typ, loose: true, text: x.tight() + " " + e.op + " " + y.tight()}
-	if y.typ.kind == vector {
-		out.typ = y.typ
-	}
-	switch s := x.typ.scalar(); e.op {
+	tx, ty := e.Operands(x.typ, y.typ)
+	x, y = as(e.X.At(), x, tx), as(e.Y.At(), y, ty)
+	out := value{typ: must(e.Type(x.typ, y.typ)), loose: true, text: x.tight() + " " + e.Op + " " + y.tight()}
+	signed := x.typ.Scalar() == wgsl.I32
+	switch e.Op {
 	case "+", "-", "*":
-		if !x.typ.numeric() || x.typ.kind == vector && y.typ.kind == vector && !same {
-			wrong()
-		}
-		if s == i32 { // wraps in WGSL, undefined in C++
-			out.text, out.loose = bits(out.typ, asBits(x)+" "+e.op+" "+asBits(y)), false
+		if signed { // wraps in WGSL, undefined in C++
+			out.text, out.loose = bits(out.typ, asBits(x)+" "+e.Op+" "+asBits(y)), false
 		}
 	case "/", "%":
-		if !x.typ.numeric() || x.typ.kind == vector && y.typ.kind == vector && !same || s == f32 && e.op == "%" {
-			wrong()
-		}
-		if n, ok := y.whole(); s != f32 && !(ok && n > 0) {
-			if s == i32 && out.typ.kind == vector {
-				wrong()
-			}
-			helper := map[string]string{"/": "rlx_div", "%": "rlx_mod"}[e.op]
-			t.need(helper)
-			out.text, out.loose = helper+"("+spread(x, out.typ)+", "+spread(y, out.typ)+")", false
+		if n, ok := y.whole(); x.typ.Integer() && !(ok && n > 0) {
+			out.text, out.loose = t.quotient(e, x, y, out.typ), false
 		}
 	case "<<", ">>":
-		if !x.typ.integer() {
-			wrong()
-		}
-		out.typ = x.typ
-		by := y.tight()
-		if n, ok := y.whole(); !ok || n > 31 {
-			by = "(" + by + " & 31u)"
-		}
-		if s == i32 && x.typ.kind == vector && e.op == ">>" { // in MSL both operands have the same vector type
+		by := shiftBy(y)
+		if signed && x.typ.Kind == wgsl.Vector && e.Op == ">>" { // in MSL both operands have the same vector type
 			by = bits(x.typ, by)
 		}
-		out.text = x.tight() + " " + e.op + " " + by
-		if s == i32 && e.op == "<<" {
+		out.text = x.tight() + " " + e.Op + " " + by
+		if signed && e.Op == "<<" {
 			out.text, out.loose = bits(out.typ, asBits(x)+" << "+by), false
 		}
-	case "&", "|", "^":
-		if !same || s == f32 || s == boolean && e.op == "^" {
-			wrong()
+	case "&", "|":
+		if out.typ.Scalar() == wgsl.Bool { // in C++ the result is an int
+			out.text, out.loose = typeName(out.typ)+"("+out.text+")", false
 		}
-		if s == boolean { // in C++ the result is an int
-			out.text, out.loose = out.typ.msl+"("+out.text+")", false
-		}
-	case "&&", "||":
-		if !same || x.typ != boolean {
-			wrong()
-		}
-	default: // comparisons
-		if !same || s == boolean && e.op != "==" && e.op != "!=" {
-			wrong()
-		}
-		out.typ = x.typ.like(boolean)
 	}
 	return out
 }
 
-// fold evaluates an operator on two constants exactly. It returns false if the device must evaluate it: for f32, operators that are not foldable, and results
-// that do not fit in i32 or u32.
-func fold(e *binary, x, y value) (value, bool) {
-	op, ok := foldable[e.op]
-	if !ok || !x.typ.abstract() && x.typ == f32 || y.typ == f32 {
-		return value{}, false
+// quotient returns the text of a division or a remainder of type typ, by a helper that handles the divisors 0 and -1.
+func (t *translator) quotient(e *wgsl.Binary, x, y value, typ *wgsl.Type) string {
+	if typ.Kind == wgsl.Vector && typ.Elem == wgsl.I32 {
+		fail(e.Pos, "operator %s of %s and %s", e.Op, x.typ, y.typ)
 	}
-	to := x.typ
-	switch {
-	case x.typ.is(y.typ):
-	case x.typ == abstractInt || x.typ == abstractFloat && y.typ == abstractFloat:
-		to = y.typ
-	case y.typ == abstractInt:
-	default:
-		return value{}, false
-	}
-	a, b := x.c, y.c
-	if to == abstractFloat {
-		a, b = constant.ToFloat(a), constant.ToFloat(b)
-		if op == gotoken.REM {
-			return value{}, false
-		}
-	} else if op == gotoken.QUO {
-		op = gotoken.QUO_ASSIGN // package constant's operator for integer division
-	}
-	if (op == gotoken.QUO || op == gotoken.QUO_ASSIGN || op == gotoken.REM) && constant.Sign(b) == 0 {
-		fail(e.pos, "a division by 0")
-	}
-	c := constant.BinaryOp(a, op, b)
-	if least, most := rangeOf(to); to == u32 || to == i32 {
-		if n, ok := constant.Int64Val(c); !ok || n < least || n > most {
-			return value{}, false // the device wraps it
-		}
-	}
-	return constantOf(e.pos, c, to), true
+	helper := map[string]string{"/": "rlx_div", "%": "rlx_mod"}[e.Op]
+	t.need(helper)
+	return helper + "(" + spread(x, typ) + ", " + spread(y, typ) + ")"
 }
 
-func (t *translator) index(e *index) value {
-	x, i := t.expr(e.x), t.position(e.i)
-	if n, ok := i.whole(); ok && (n < 0 || x.typ.n > 0 && n >= int64(x.typ.n)) {
-		fail(e.i.at(), "index %d of %s", n, x.typ)
+// shiftBy returns the text of a number of bits to shift by, modulo 32.
+func shiftBy(y value) string {
+	if n, ok := y.whole(); ok && n <= 31 {
+		return y.tight()
 	}
-	out := value{typ: x.typ.elem, ref: x.ref}
+	return "(" + y.tight() + " & 31u)"
+}
+
+func (t *translator) index(e *wgsl.Index) value {
+	x, i := t.expr(e.X), t.position(e.I)
+	if n, ok := i.whole(); ok && (n < 0 || x.typ.N > 0 && n >= int64(x.typ.N)) {
+		fail(e.I.At(), "index %d of %s", n, x.typ)
+	}
+	out := value{typ: x.typ.Elem, ref: x.ref}
 	switch {
-	case x.typ.kind == array && x.typ.n == 0:
+	case x.typ.Kind == wgsl.Array && x.typ.N == 0:
 		t.need("rlx_get")
 		out.text, out.ref = "rlx_get("+x.text+", "+i.text+")", false
-	case x.typ.kind == vector, x.typ.kind == matrix:
-		out.text = x.tight() + "[" + within(i, x.typ.n) + "]"
-	case x.typ.kind == array:
-		out.text = x.tight() + ".at[" + within(i, x.typ.n) + "]"
+	case x.typ.Kind == wgsl.Vector, x.typ.Kind == wgsl.Matrix:
+		out.text = x.tight() + "[" + within(i, x.typ.N) + "]"
+	case x.typ.Kind == wgsl.Array:
+		out.text = x.tight() + ".at[" + within(i, x.typ.N) + "]"
 	default:
-		fail(e.pos, "an index of %s", x.typ)
+		fail(e.Pos, "an index of %s", x.typ)
 	}
 	return out
 }
 
-// within returns the text of an index of an array of n elements. An index beyond the array becomes that of the last element.
+// within returns the text of an index of an array of n elements. An index beyond the array becomes that of the last
+// element.
 func within(i value, n int) string {
 	if i.c != nil {
 		return i.text
 	}
-	if i.typ == i32 {
+	if i.typ == wgsl.I32 {
 		i.text = asBits(i)
 	}
 	return fmt.Sprintf("metal::min(%s, %du)", i.text, n-1)
 }
 
 // put returns the text of an assignment to an element of a buffer.
-func (t *translator) put(e *index, v expr) string {
-	x := t.expr(e.x)
+func (t *translator) put(e *wgsl.Index, v wgsl.Expr) string {
+	x := t.expr(e.X)
 	if !x.ref {
-		fail(e.pos, "an assignment to a value that is not a variable")
+		fail(e.Pos, "an assignment to a value that is not a variable")
 	}
 	t.need("rlx_put")
-	return "rlx_put(" + x.text + ", " + t.position(e.i).text + ", " + t.typed(v, x.typ.elem).text + ")"
+	return "rlx_put(" + x.text + ", " + t.position(e.I).text + ", " + t.typed(v, x.typ.Elem).text + ")"
 }
 
 // position translates an index, which must be i32 or u32.
-func (t *translator) position(e expr) value {
+func (t *translator) position(e wgsl.Expr) value {
 	i := t.concrete(e)
-	if i.typ != i32 && i.typ != u32 {
-		fail(e.at(), "an index of %s; want i32 or u32", i.typ)
+	if i.typ != wgsl.I32 && i.typ != wgsl.U32 {
+		fail(e.At(), "an index of %s; want i32 or u32", i.typ)
 	}
 	return i
 }
 
-func (t *translator) member(e *member) value {
-	x := t.expr(e.x)
-	switch x.typ.kind {
-	case structure:
-		for _, f := range x.typ.fields {
-			if f.name == e.name {
-				return value{text: x.tight() + "." + msl(f.name), typ: f.typ, ref: x.ref}
-			}
-		}
-	case vector:
-		n := strings.Trim(e.name, "xyzw"[:x.typ.n])
-		if n == "" && len(e.name) <= 4 {
-			out := value{text: x.tight() + "." + e.name, typ: x.typ.elem, ref: x.ref}
-			if len(e.name) > 1 {
-				out.typ, out.ref = vectorOf(x.typ.elem, len(e.name)), false
-			}
-			return out
-		}
+func (t *translator) member(e *wgsl.Member) value {
+	x := t.expr(e.X)
+	out := value{text: x.tight() + "." + e.Name, typ: must(e.Type(x.typ)), ref: x.ref}
+	switch x.typ.Kind {
+	case wgsl.Structure:
+		out.text = x.tight() + "." + msl(e.Name)
+	case wgsl.Vector:
+		out.ref = x.ref && len(e.Name) == 1
 	}
-	fail(e.pos, "%s has no member %s", x.typ, e.name)
-	return value{}
+	return out
 }

@@ -4,71 +4,78 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/rlx-go/rlx/plugins/internal/wgsl"
 )
 
-// This file translates the functions of simdgroup matrices, each of which is held by 32 threads together. They are specified at kernels.Limits.Matrices.
+// This file translates the functions of simdgroup matrices, each of which is held by 32 threads together. They are
+// specified at kernels.Limits.Matrices.
 
-// address translates argument arg of a call, which must be &x, and checks the type of x. want describes x in errors. The result is x, without the &.
-func (t *translator) address(e *call, arg int, want string, ok func(*typ) bool) value {
-	u, isAddress := e.args[arg].(*unary)
-	if !isAddress || u.op != "&" {
-		fail(e.args[arg].at(), "argument %d of %s; want the address of %s", arg+1, e.of.name, want)
+// address translates argument arg of a call, which must be &x, and checks the type of x. want describes x in errors.
+// The result is x, without the &.
+func (t *translator) address(e *wgsl.Call, arg int, want string, ok func(*wgsl.Type) bool) value {
+	u, isAddress := e.Args[arg].(*wgsl.Unary)
+	if !isAddress || u.Op != "&" {
+		fail(e.Args[arg].At(), "argument %d of %s; want the address of %s", arg+1, e.Of.Name, want)
 	}
-	v := t.expr(u.x)
+	v := t.expr(u.X)
 	if !ok(v.typ) {
-		fail(u.pos, "argument %d of %s is the address of %s; want that of %s", arg+1, e.of.name, v.typ, want)
+		fail(u.Pos, "argument %d of %s is the address of %s; want that of %s", arg+1, e.Of.Name, v.typ, want)
 	}
 	return v
 }
 
 // matrix translates an argument &m to m, which must be a matrix of one of the types.
-func (t *translator) matrix(e *call, arg int, types ...*typ) value {
-	t.matrices, t.barrier = e.pos, true
+func (t *translator) matrix(e *wgsl.Call, arg int, types ...*wgsl.Type) value {
+	t.matrices, t.barrier = e.Pos, true
 	want := "a matrix"
 	if len(types) == 1 {
-		want = types[0].name
+		want = types[0].Name
 	}
-	return t.address(e, arg, want, func(t *typ) bool { return slices.Contains(types, t) })
+	return t.address(e, arg, want, func(t *wgsl.Type) bool { return slices.Contains(types, t) })
 }
 
-// elements translates e.args[1], the address of an array in workgroup memory, and e.args[2], the index of a word, to the MSL address at which the elements of
-// the matrix m begin. An element is a word for a matrix of f32, and half a word for one of f16. space is the address space of the pointer.
-func (t *translator) elements(e *call, m value, space string) string {
-	elem, holds, want := "float", f32, "an array of f32"
-	if m.typ == half8x8 {
-		elem, holds, want = "half", u32, "an array of u32"
+// elements translates e.args[1], the address of an array in workgroup memory, and e.args[2], the index of a word, to
+// the MSL address at which the elements of the matrix m begin. An element is a word for a matrix of f32, and half a
+// word for one of f16. space is the address space of the pointer.
+func (t *translator) elements(e *wgsl.Call, m value, space string) string {
+	elem, holds, want := "float", wgsl.F32, "an array of f32"
+	if m.typ == wgsl.Half8x8 {
+		elem, holds, want = "half", wgsl.U32, "an array of u32"
 	}
-	v := t.address(e, 1, want, func(t *typ) bool { return t.kind == array && t.elem.scalar() == holds && t.elem.n != 3 })
+	v := t.address(e, 1, want, func(t *wgsl.Type) bool {
+		return t.Kind == wgsl.Array && t.Elem.Scalar() == holds && t.Elem.N != 3
+	})
 	if !strings.HasPrefix(v.text, "shared->") {
-		fail(e.args[1].at(), "argument 2 of %s; want the address of a variable in workgroup memory", e.of.name)
+		fail(e.Args[1].At(), "argument 2 of %s; want the address of a variable in workgroup memory", e.Of.Name)
 	}
-	return fmt.Sprintf("(%s %s*)(&%s) + %s", space, elem, v.text, t.typed(e.args[2], u32).tight())
+	return fmt.Sprintf("(%s %s*)(&%s) + %s", space, elem, v.text, t.typed(e.Args[2], wgsl.U32).tight())
 }
 
 // constant translates an argument that must be a literal.
-func (t *translator) constant(e *call, arg int, typ *typ) string {
-	v := t.typed(e.args[arg], typ)
+func (t *translator) constant(e *wgsl.Call, arg int, typ *wgsl.Type) string {
+	v := t.typed(e.Args[arg], typ)
 	if v.c == nil {
-		fail(e.args[arg].at(), "argument %d of %s; want a literal", arg+1, e.of.name)
+		fail(e.Args[arg].At(), "argument %d of %s; want a literal", arg+1, e.Of.Name)
 	}
 	return v.text
 }
 
-func loadMatrix(t *translator, e *call) value {
-	m := t.matrix(e, 0, matrix8x8, half8x8)
+func loadMatrix(t *translator, e *wgsl.Call) value {
+	m := t.matrix(e, 0, wgsl.Matrix8x8, wgsl.Half8x8)
 	from := t.elements(e, m, "const threadgroup")
-	return value{text: fmt.Sprintf("metal::simdgroup_load(%s, %s, %s, metal::ulong2(0, 0), %s)", m.text, from, t.constant(e, 3, u32), t.constant(e, 4, boolean))}
+	return value{text: fmt.Sprintf("metal::simdgroup_load(%s, %s, %s, metal::ulong2(0, 0), %s)", m.text, from, t.constant(e, 3, wgsl.U32), t.constant(e, 4, wgsl.Bool))}
 }
 
-func storeMatrix(t *translator, e *call) value {
-	m := t.matrix(e, 0, matrix8x8)
+func storeMatrix(t *translator, e *wgsl.Call) value {
+	m := t.matrix(e, 0, wgsl.Matrix8x8)
 	to := t.elements(e, m, "threadgroup")
-	return value{text: fmt.Sprintf("metal::simdgroup_store(%s, %s, %s, metal::ulong2(0, 0), false)", m.text, to, t.constant(e, 3, u32))}
+	return value{text: fmt.Sprintf("metal::simdgroup_store(%s, %s, %s, metal::ulong2(0, 0), false)", m.text, to, t.constant(e, 3, wgsl.U32))}
 }
 
 // multiplyAdd translates m = m + a b. Products of halves are added in f32.
-func multiplyAdd(t *translator, e *call) value {
-	m, a := t.matrix(e, 0, matrix8x8), t.matrix(e, 1, matrix8x8, half8x8)
+func multiplyAdd(t *translator, e *wgsl.Call) value {
+	m, a := t.matrix(e, 0, wgsl.Matrix8x8), t.matrix(e, 1, wgsl.Matrix8x8, wgsl.Half8x8)
 	b := t.matrix(e, 2, a.typ)
 	return value{text: fmt.Sprintf("metal::simdgroup_multiply_accumulate(%s, %s, %s, %s)", m.text, a.text, b.text, m.text)}
 }

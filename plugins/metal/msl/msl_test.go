@@ -7,10 +7,12 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/internal/golden"
+	"github.com/rlx-go/rlx/plugins/internal/wgsl"
 )
 
-// TestGolden compares the translation of a kernel that uses the whole supported language with a file. Whether such texts compile and compute the right values
-// is tested in package shim. Run with -update after a change of the translation.
+// TestGolden compares the translation of a kernel that uses the whole supported language with a file. Whether such
+// texts compile and compute the right values is tested in package shim. Run with -update after a change of the
+// translation.
 func TestGolden(t *testing.T) {
 	src, err := os.ReadFile("testdata/sums.wgsl")
 	if err != nil {
@@ -33,7 +35,8 @@ func around(body string) string {
 		"@compute @workgroup_size(1) fn main() {\n" + body + "\n}\n"
 }
 
-// matrices returns a kernel with the given body, which may use matrices m and n, an array w in workgroup memory, and the invocation's index i.
+// matrices returns a kernel with the given body, which may use matrices m and n, an array w in workgroup memory, and
+// the invocation's index i.
 func matrices(body string) string {
 	return "var<workgroup> w: array<f32, 64>;\n@compute @workgroup_size(32) fn main(@builtin(local_invocation_index) i: u32) { var m: rlx_matrix8x8; var n: rlx_matrix8x8;\n" + body + "\n}\n"
 }
@@ -124,14 +127,15 @@ func TestErrors(t *testing.T) {
 		{around("let a = " + strings.Repeat("(", 500)), "more than 200 levels of statements and expressions"},
 	} {
 		_, err := Translate(c.src)
-		var at *Error
+		var at *wgsl.Error
 		if !errors.As(err, &at) || !strings.HasSuffix(err.Error(), c.want) {
 			t.Errorf("%s\nerror %v; want %s", c.src, err, c.want)
 		}
 	}
 }
 
-// FuzzTranslate checks that any text is translated or rejected with an *Error, and that a second translation gives the same result.
+// FuzzTranslate checks that any text is translated or rejected with an *wgsl.Error, and that a second translation gives
+// the same result.
 func FuzzTranslate(f *testing.F) {
 	src, err := os.ReadFile("testdata/sums.wgsl")
 	if err != nil {
@@ -144,7 +148,7 @@ func FuzzTranslate(f *testing.F) {
 		k, err := Translate(src)
 		again, err2 := Translate(src)
 		if err != nil {
-			var at *Error
+			var at *wgsl.Error
 			if !errors.As(err, &at) || at.Line < 1 || at.Col < 1 || err2 == nil || err2.Error() != err.Error() {
 				t.Fatalf("%v, %v", err, err2)
 			}

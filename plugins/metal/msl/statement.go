@@ -3,6 +3,8 @@ package msl
 import (
 	"fmt"
 	"strings"
+
+	"github.com/rlx-go/rlx/plugins/internal/wgsl"
 )
 
 // find returns the value of a name. It searches the innermost scope first.
@@ -15,9 +17,9 @@ func (t *translator) find(name string) (value, bool) {
 	return value{}, false
 }
 
-// local declares a name in the current scope and returns its MSL name. In C++ a variable is in scope in its own initialiser, so a variable that hides another
-// gets a different MSL name.
-func (t *translator) local(p pos, name string, v value) string {
+// local declares a name in the current scope and returns its MSL name. In C++ a variable is in scope in its own
+// initialiser, so a variable that hides another gets a different MSL name.
+func (t *translator) local(p wgsl.Pos, name string, v value) string {
 	scope := t.scopes[len(t.scopes)-1]
 	if _, ok := scope[name]; ok {
 		fail(p, "%s is declared twice", name)
@@ -45,28 +47,28 @@ func (t *translator) line(format string, args ...any) {
 }
 
 // function writes a function as a method of the struct that holds the global variables.
-func (t *translator) function(f *function) {
+func (t *translator) function(f *wgsl.Function) {
 	t.used, t.calls, t.result = map[string]bool{}, map[string]bool{}, nil
 	t.scopes = append(t.scopes[:1], map[string]value{})
 	result, params := "void", []string{}
-	if f.result != nil {
-		t.result = t.plain(f.result)
-		result = t.result.msl
+	if f.Result != nil {
+		t.result = t.plain(f.Result)
+		result = typeName(t.result)
 	}
-	if f.entry && f.result != nil {
-		fail(f.pos, "the entry point has a result")
+	if f.Entry && f.Result != nil {
+		fail(f.Pos, "the entry point has a result")
 	}
-	for _, p := range f.params {
-		typ := t.plain(p.typ)
-		params = append(params, typ.msl+" "+t.local(p.pos, p.name, value{typ: typ}))
+	for _, p := range f.Params {
+		typ := t.plain(p.Type)
+		params = append(params, typeName(typ)+" "+t.local(p.Pos, p.Name, value{typ: typ}))
 	}
-	t.line("%s %s(%s) {", result, msl(f.name), strings.Join(params, ", "))
-	t.list(f.body.list) // in the scope of the parameters, since the body cannot declare their names again
+	t.line("%s %s(%s) {", result, msl(f.Name), strings.Join(params, ", "))
+	t.list(f.Body.List) // in the scope of the parameters, since the body cannot declare their names again
 	t.line("}")
 }
 
 // list writes statements in the current scope.
-func (t *translator) list(list []statement) {
+func (t *translator) list(list []wgsl.Statement) {
 	t.indent++
 	for _, s := range list {
 		t.statement(s)
@@ -75,27 +77,27 @@ func (t *translator) list(list []statement) {
 }
 
 // nested writes statements in a scope of their own.
-func (t *translator) nested(list []statement) {
+func (t *translator) nested(list []wgsl.Statement) {
 	t.scopes = append(t.scopes, map[string]value{})
 	t.list(list)
 	t.scopes = t.scopes[:len(t.scopes)-1]
 }
 
-func (t *translator) statement(s statement) {
+func (t *translator) statement(s wgsl.Statement) {
 	switch s := s.(type) {
-	case *block:
+	case *wgsl.Block:
 		t.line("{")
-		t.nested(s.list)
+		t.nested(s.List)
 		t.line("}")
-	case *conditional:
+	case *wgsl.If:
 		t.conditional(s, "if")
-	case *loop:
+	case *wgsl.Loop:
 		t.loop(s)
-	case *switchStatement:
+	case *wgsl.Switch:
 		t.switchStatement(s)
-	case *jump:
-		t.line("%s;", s.keyword)
-	case *returnStatement:
+	case *wgsl.Jump:
+		t.line("%s;", s.Keyword)
+	case *wgsl.Return:
 		t.returnStatement(s)
 	default:
 		if text := t.simple(s); text != "" {
@@ -104,140 +106,144 @@ func (t *translator) statement(s statement) {
 	}
 }
 
-// simple returns the text of a statement that may be in the head of a for, without the semicolon. The text of a const is empty.
-func (t *translator) simple(s statement) string {
+// simple returns the text of a statement that may be in the head of a for, without the semicolon. The text of a const
+// is empty.
+func (t *translator) simple(s wgsl.Statement) string {
 	switch s := s.(type) {
-	case *variable:
+	case *wgsl.Variable:
 		return t.declare(s)
-	case *callStatement:
-		v, _ := t.call(s.call)
+	case *wgsl.CallStatement:
+		v, _ := t.call(s.Call)
 		return v.text
-	case *assign:
-		if s.to == nil {
-			return "(void)(" + t.concrete(s.v).text + ")"
+	case *wgsl.Assign:
+		if s.To == nil {
+			return "(void)(" + t.concrete(s.Value).text + ")"
 		}
-		if e, ok := s.to.(*index); ok && t.isBuffer(e.x) {
-			return t.put(e, s.v)
+		if e, ok := s.To.(*wgsl.Index); ok && t.isBuffer(e.X) {
+			return t.put(e, s.Value)
 		}
-		to := t.expr(s.to)
-		if !to.ref || !to.typ.plain() {
-			fail(s.pos, "an assignment to a value that is not a variable")
+		to := t.expr(s.To)
+		if !to.ref || !to.typ.Constructible() {
+			fail(s.Pos, "an assignment to a value that is not a variable")
 		}
-		return to.text + " = " + t.typed(s.v, to.typ).text
+		return to.text + " = " + t.typed(s.Value, to.typ).text
 	}
 	panic("BUG: msl: unknown kind of statement")
 }
 
 // isBuffer reports whether an expression is the name of a storage variable whose type is an array without a size.
-func (t *translator) isBuffer(e expr) bool {
-	n, ok := e.(*name)
+func (t *translator) isBuffer(e wgsl.Expr) bool {
+	n, ok := e.(*wgsl.Ident)
 	if !ok {
 		return false
 	}
-	v, ok := t.find(n.name)
-	return ok && v.typ.kind == array && v.typ.n == 0
+	v, ok := t.find(n.Name)
+	return ok && v.typ.Kind == wgsl.Array && v.typ.N == 0
 }
 
-func (t *translator) declare(v *variable) string {
-	if v.space != "" && v.space != "function" {
-		fail(v.pos, "a variable of address space %s in a function", v.space)
+func (t *translator) declare(v *wgsl.Variable) string {
+	if v.Space != "" && v.Space != "function" {
+		fail(v.Pos, "a variable of address space %s in a function", v.Space)
 	}
-	if v.keyword == "const" {
+	if v.Keyword == "const" {
 		x := t.constValue(v)
 		text := x.text
-		t.local(v.pos, v.name, x)
+		t.local(v.Pos, v.Name, x)
 		x.text = text
-		t.scopes[len(t.scopes)-1][v.name] = x
+		t.scopes[len(t.scopes)-1][v.Name] = x
 		return ""
 	}
-	x := value{ref: v.keyword == "var"}
+	x := value{ref: v.Keyword == "var"}
 	init := "{}"
+	if v.Init == nil && v.Keyword == "var" {
+		if typ := t.resolve(v.Type); typ.Kind == wgsl.Shared8x8 {
+			of := map[*wgsl.Type]string{wgsl.Matrix8x8: "<float, 8, 8>(0.0f)", wgsl.Half8x8: "<half, 8, 8>(half(0.0f))"}[typ]
+			matrix := t.local(v.Pos, v.Name, value{typ: typ})
+			return typeName(typ) + " " + matrix + " = metal::make_filled_simdgroup_matrix" + of
+		}
+	}
 	switch {
-	case v.init == nil && t.resolve(v.typ) == matrix8x8 && v.keyword == "var":
-		return matrix8x8.msl + " " + t.local(v.pos, v.name, value{typ: matrix8x8}) + " = metal::make_filled_simdgroup_matrix<float, 8, 8>(0.0f)"
-	case v.init == nil && t.resolve(v.typ) == half8x8 && v.keyword == "var":
-		return half8x8.msl + " " + t.local(v.pos, v.name, value{typ: half8x8}) + " = metal::make_filled_simdgroup_matrix<half, 8, 8>(half(0.0f))"
-	case v.init == nil:
-		x.typ = t.plain(v.typ)
-	case v.typ == nil:
-		from := t.concrete(v.init)
+	case v.Init == nil:
+		x.typ = t.plain(v.Type)
+	case v.Type == nil:
+		from := t.concrete(v.Init)
 		x.typ, init = from.typ, from.text
 	default:
-		x.typ = t.plain(v.typ)
-		init = t.typed(v.init, x.typ).text
+		x.typ = t.plain(v.Type)
+		init = t.typed(v.Init, x.typ).text
 	}
-	if !x.typ.plain() {
-		fail(v.pos, "%s of %s; want a type whose values can be copied", v.keyword, x.typ)
+	if !x.typ.Constructible() {
+		fail(v.Pos, "%s of %s; want a type whose values can be copied", v.Keyword, x.typ)
 	}
-	return x.typ.msl + " " + t.local(v.pos, v.name, x) + " = " + init
+	return typeName(x.typ) + " " + t.local(v.Pos, v.Name, x) + " = " + init
 }
 
-func (t *translator) condition(e expr) string { return t.typed(e, boolean).text }
+func (t *translator) condition(e wgsl.Expr) string { return t.typed(e, wgsl.Bool).text }
 
-func (t *translator) conditional(s *conditional, keyword string) {
-	t.line("%s (%s) {", keyword, t.condition(s.cond))
-	t.nested(s.then.list)
-	switch other := s.otherwise.(type) {
-	case *conditional:
+func (t *translator) conditional(s *wgsl.If, keyword string) {
+	t.line("%s (%s) {", keyword, t.condition(s.Cond))
+	t.nested(s.Then.List)
+	switch other := s.Else.(type) {
+	case *wgsl.If:
 		t.conditional(other, "} else if")
 		return
-	case *block:
+	case *wgsl.Block:
 		t.line("} else {")
-		t.nested(other.list)
+		t.nested(other.List)
 	}
 	t.line("}")
 }
 
-func (t *translator) loop(s *loop) {
+func (t *translator) loop(s *wgsl.Loop) {
 	t.scopes = append(t.scopes, map[string]value{})
 	head := [3]string{}
-	if s.init != nil {
-		head[0] = t.simple(s.init)
+	if s.Init != nil {
+		head[0] = t.simple(s.Init)
 	}
-	if s.cond != nil {
-		head[1] = " " + t.condition(s.cond)
+	if s.Cond != nil {
+		head[1] = " " + t.condition(s.Cond)
 	}
-	if s.update != nil {
-		head[2] = " " + t.simple(s.update)
+	if s.Update != nil {
+		head[2] = " " + t.simple(s.Update)
 	}
 	t.line("for (%s;%s;%s) {", head[0], head[1], head[2])
-	t.nested(s.body.list)
+	t.nested(s.Body.List)
 	t.line("}")
 	t.scopes = t.scopes[:len(t.scopes)-1]
 }
 
-func (t *translator) switchStatement(s *switchStatement) {
-	of := t.concrete(s.of)
-	if of.typ != i32 && of.typ != u32 {
-		fail(s.pos, "a switch over %s; want i32 or u32", of.typ)
+func (t *translator) switchStatement(s *wgsl.Switch) {
+	of := t.concrete(s.Of)
+	if of.typ != wgsl.I32 && of.typ != wgsl.U32 {
+		fail(s.Pos, "a switch over %s; want i32 or u32", of.typ)
 	}
 	t.line("switch (%s) {", of.text)
-	for _, c := range s.cases {
-		for _, e := range c.values {
+	for _, c := range s.Cases {
+		for _, e := range c.Values {
 			v := t.typed(e, of.typ)
 			if v.c == nil {
-				fail(e.at(), "the value of a case is not a constant")
+				fail(e.At(), "the value of a case is not a constant")
 			}
 			t.line("case %s:", v.text)
 		}
-		if c.isDefault {
+		if c.Default {
 			t.line("default:")
 		}
 		t.line("{")
-		t.nested(c.body.list)
+		t.nested(c.Body.List)
 		t.line("  break;")
 		t.line("}")
 	}
 	t.line("}")
 }
 
-func (t *translator) returnStatement(s *returnStatement) {
+func (t *translator) returnStatement(s *wgsl.Return) {
 	switch {
-	case s.v == nil && t.result == nil:
+	case s.Value == nil && t.result == nil:
 		t.line("return;")
-	case s.v == nil || t.result == nil:
-		fail(s.pos, "the return does not match the result type of the function")
+	case s.Value == nil || t.result == nil:
+		fail(s.Pos, "the return does not match the result type of the function")
 	default:
-		t.line("return %s;", t.typed(s.v, t.result).text)
+		t.line("return %s;", t.typed(s.Value, t.result).text)
 	}
 }

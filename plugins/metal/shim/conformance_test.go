@@ -18,6 +18,7 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/devicetest"
 	description "github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
+	"github.com/rlx-go/rlx/plugins/internal/wgsl"
 	"github.com/rlx-go/rlx/plugins/metal/msl"
 )
 
@@ -123,7 +124,7 @@ func sampleSeed(t *testing.T) uint64 {
 func collect(t *testing.T, b device.Backend, config devicetest.Config) {
 	t.Helper()
 	test(t, b, config, func(r devicetest.Result) {
-		if wrong := (*msl.Error)(nil); errors.As(r.Err, &wrong) {
+		if wrong := (*wgsl.Error)(nil); errors.As(r.Err, &wrong) {
 			t.Errorf("%s: %v", r.Check, r.Err)
 		}
 	})

@@ -1,17 +1,19 @@
-// Package chat turns a conversation into a prompt with the chat template of a model. Templates are written in Jinja, as the library
-// Transformers runs it: the blocks for, if, set, macro, filter and generation, with trim_blocks and lstrip_blocks, in a sandbox.
+// Package chat turns a conversation into a prompt with the chat template of a model, as the library Transformers does:
+// the same variables, and the functions raise_exception and strftime_now. Package internal/jinja runs the template.
 //
-// A template is part of a checkpoint, which may come from anybody. Rendering counts steps and allocated bytes, and fails if a
-// template takes too many of either.
+// A template is part of a checkpoint, which may come from anybody. Rendering fails if it takes too many steps or too
+// much memory.
 package chat
 
 import (
+	"errors"
+	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/jinja"
 )
 
 // Codes of this package's errors.
@@ -20,14 +22,11 @@ var (
 	CodeRender   = code.ChatRender
 )
 
-// Limits of templates.
-const (
-	MaxSource = 1 << 18  // bytes
-	maxSteps  = 5e6      // evaluations of expressions and statements in one rendering
-	maxBytes  = 64 << 20 // bytes of values and output in one rendering
-	maxDepth  = 64       // nested blocks and expressions
-	maxCalls  = 32       // nested calls of macros
-)
+// MaxSource is how many bytes a template may have.
+const MaxSource = 1 << 18
+
+// limits is what one rendering may take.
+var limits = jinja.Limits{Steps: 5e6, Bytes: 64 << 20}
 
 // A Message is one turn of a conversation.
 type Message struct {
@@ -49,50 +48,62 @@ type Input struct {
 }
 
 // Template is a chat template. It is safe for concurrent use.
-type Template struct{ body []stmt }
+type Template struct{ jinja *jinja.Template }
 
 // Parse parses a template. An error is a *diag.Error with CodeTemplate.
 func Parse(source string) (*Template, error) {
 	if len(source) > MaxSource {
 		return nil, diag.New(CodeTemplate, "chat template", "has %d bytes; at most %d are allowed", len(source), MaxSource)
 	}
-	body, err := parse(source)
+	t, err := jinja.Parse(source)
 	if err != nil {
 		return nil, diag.New(CodeTemplate, "chat template", "%w", err)
 	}
-	return &Template{body}, nil
+	return &Template{t}, nil
 }
 
 // Render returns the prompt. An error is a *diag.Error with CodeRender.
 func (t *Template) Render(in Input) (string, error) {
-	r := &run{now: in.Now, steps: maxSteps, bytes: maxBytes}
-	if r.now.IsZero() {
-		r.now = time.Now()
-	}
-	var messages []value
-	for _, m := range in.Messages {
-		d := newDict()
-		d.set("role", m.Role)
-		d.set("content", m.Content)
-		messages = append(messages, d)
-	}
-	top := newFrame(nil)
-	for name, f := range globals {
-		top.vars[name] = f
-	}
-	top.vars["tools"], top.vars["documents"] = nil, nil // Transformers defines them, too
-	for _, name := range slices.Sorted(maps.Keys(in.Variables)) {
-		v, err := fromGo(in.Variables[name], 0)
-		if err != nil {
-			return "", diag.New(CodeRender, "chat template", "variable %s: %w", name, err)
-		}
-		top.vars[name] = v
-	}
-	top.vars["messages"] = &list{items: messages}
-	top.vars["add_generation_prompt"] = in.AddGenerationPrompt
-	top.vars["bos_token"], top.vars["eos_token"] = in.BOS, in.EOS
-	if _, err := r.block(t.body, newFrame(top)); err != nil {
+	prompt, err := t.jinja.Render(in.variables(), limits)
+	if err != nil {
 		return "", diag.New(CodeRender, "chat template", "%w", err)
 	}
-	return string(r.out), nil
+	return prompt, nil
+}
+
+// variables returns what Transformers passes to a template.
+func (in Input) variables() map[string]any {
+	now := in.Now
+	if now.IsZero() {
+		now = time.Now()
+	}
+	vars := map[string]any{
+		"tools": nil, "documents": nil,
+		"raise_exception": jinja.Function{Params: []string{"message"}, Call: raiseException},
+		"strftime_now": jinja.Function{Params: []string{"format"}, Call: func(args []any) (string, error) {
+			format, ok := args[0].(string)
+			if !ok {
+				return "", errors.New("strftime_now takes a format")
+			}
+			return strftime(format, now)
+		}},
+	}
+	maps.Copy(vars, in.Variables)
+	messages := make([]any, len(in.Messages))
+	for i, m := range in.Messages {
+		messages[i] = jinja.Dict{{Key: "role", Value: m.Role}, {Key: "content", Value: m.Content}}
+	}
+	vars["messages"] = messages
+	vars["add_generation_prompt"] = in.AddGenerationPrompt
+	vars["bos_token"], vars["eos_token"] = in.BOS, in.EOS
+	return vars
+}
+
+// raiseException fails with a template's own message, such as that the roles must alternate.
+func raiseException(args []any) (string, error) {
+	message := args[0]
+	if message == nil {
+		message = ""
+	}
+	return "", fmt.Errorf("the template refuses the conversation: %.500v", message)
 }

@@ -72,51 +72,20 @@ func TestPeer(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	deep := strings.Repeat("(", 100) + "1" + strings.Repeat(")", 100)
 	for _, c := range []struct {
 		source string
 		code   diag.Code
 		want   string
 	}{
-		{"{{ 1", CodeTemplate, "line 1: {{ has no }}"},
-		{"a\n{% if x %}", CodeTemplate, "line 2: found the end of the template; want elif or else or endif"},
-		{"{% endif %}", CodeTemplate, "endif has no beginning"},
-		{"{% include 'x' %}", CodeTemplate, `block "include" is not supported`},
-		{"{{ x|novel }}", CodeTemplate, `filter "novel" is not supported`},
-		{"{{ x is novel }}", CodeTemplate, `test "novel" is not supported`},
-		{"{% for x in y recursive %}{% endfor %}", CodeTemplate, "recursive"},
-		{"{% break %}", CodeTemplate, "belong into a for block"},
-		{"{{ 1 + }}", CodeTemplate, `found "}}"; want an expression`},
-		{"{{ 'x }}", CodeTemplate, "a string has no end"},
-		{"{# x", CodeTemplate, "a comment has no end"},
-		{"{{ " + deep + " }}", CodeTemplate, "nests deeper than 64 levels"},
-		{strings.Repeat("{% if 1 %}", 100), CodeTemplate, "nests deeper than 64 levels"},
 		{strings.Repeat("x", MaxSource+1), CodeTemplate, "has 262145 bytes"},
-		{"{{ 1" + strings.Repeat("+1", 1000) + " }}", CodeTemplate, "too many operators"},
-
-		{"{{ x.y.z }}", CodeRender, `line 1: "x" is undefined and has no attribute "y"`},
-		{"\n{{ 'a' + 1 }}", CodeRender, "line 2: + cannot be applied to a string and an integer"},
-		{"{{ 1 // 0 }}", CodeRender, "division by zero"},
-		{"{{ 2 ** 64 }}", CodeRender, "more than 64 bits"},
-		{"{{ novel() }}", CodeRender, `"novel" is undefined and cannot be called`},
-		{"{{ 'x'.novel() }}", CodeRender, `"novel" is undefined and cannot be called`},
-		{"{{ messages.append(1) }}", CodeRender, `"append" is undefined and cannot be called`},
+		{"\n{{ 1 + }}", CodeTemplate, `chat template: line 2: found "}}"; want an expression`},
+		{"\n{{ messages.x.y }}", CodeRender, `chat template: line 2: "x" is undefined and has no attribute "y"`},
 		{"{{ raise_exception('no') }}", CodeRender, "the template refuses the conversation: no"},
 		{"{{ strftime_now('%Q') }}", CodeRender, "%Q is not supported"},
-		{"{% for i in range(1000000) %}{% endfor %}", CodeRender, "more than 100000 numbers"},
-
-		// Hostile templates.
-		{"{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}", CodeRender, "it takes too"},
-		{"{% set ns = namespace(x='aaaa') %}{% for i in range(100) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}", CodeRender, "too much memory"},
+		{"{{ strftime_now('%') }}", CodeRender, "the format ends with %"},
+		{"{{ strftime_now() }}", CodeRender, "strftime_now takes a format"},
+		{"{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}", CodeRender, "it takes too"},
 		{"{{ 'aaaa' * 10000000000 }}", CodeRender, "too much memory"},
-		{"{{ ('a' * 10000000).replace('', 'b' * 1000) }}", CodeRender, "too much memory"},
-		{"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", CodeRender, "deeper than 32 levels"},
-		{"{% macro f(x) %}{{ f(x ~ x) }}{% endmacro %}{{ f('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa') }}", CodeRender, "too"},
-		{"{% set ns = namespace(x=[]) %}{% for i in range(100) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}", CodeRender, "nested too deep"},
-		{"{% set ns = namespace(x=[1]) %}{% for i in range(40) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x|tojson }}", CodeRender, "too much memory"},
-		{"{% set ns = namespace(x=[1]) %}{% for i in range(40) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x == ns.x }}", CodeRender, "too many steps"},
-		{"{% set ns = namespace(x=[1]) %}{% set ns.x = [ns, ns] %}{{ ns.x }}", CodeRender, "cannot be printed"},
-		{"{% set x = 'a' * 1000000 %}{% for i in range(100000) %}{{ x.count('b') }}{% endfor %}", CodeRender, "too much memory"},
 	} {
 		tmpl, err := Parse(c.source)
 		if err == nil {
@@ -126,27 +95,20 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%.80s: %v; want %s with %s", c.source, err, c.code, c.want)
 		}
 	}
+	tmpl, err := Parse("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = tmpl.Render(Input{Variables: map[string]any{"x": now}})
+	if want := "variable x: is a time.Time"; !errors.Is(err, CodeRender) || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v; want %s with %s", err, CodeRender, want)
+	}
 }
 
-// FuzzTemplate looks for a template that makes Parse or Render panic, or take unbounded time or memory.
-func FuzzTemplate(f *testing.F) {
-	for _, name := range []string{"syntax", "expressions", "refuses"} {
-		b, err := os.ReadFile("testdata/" + name + ".jinja")
-		if err != nil {
-			f.Fatal(err)
-		}
-		for line := range strings.Lines(string(b)) {
-			f.Add(line)
-		}
-		f.Add(string(b))
+// FuzzStrftime looks for a format that makes strftime panic.
+func FuzzStrftime(f *testing.F) {
+	for _, format := range []string{"%d %b %Y", "%-d%%%-%", "%-", "%", "%é"} {
+		f.Add(format)
 	}
-	f.Fuzz(func(t *testing.T, source string) {
-		tmpl, err := Parse(source)
-		if err == nil {
-			_, err = tmpl.Render(Input{Messages: []Message{{"system", ""}, {"user", "Hello"}}, AddGenerationPrompt: true, BOS: "<s>", Now: now})
-		}
-		if err != nil && !errors.Is(err, CodeTemplate) && !errors.Is(err, CodeRender) {
-			t.Fatal(err)
-		}
-	})
+	f.Fuzz(func(_ *testing.T, format string) { _, _ = strftime(format, now) })
 }

@@ -1,4 +1,4 @@
-package chat
+package jinja
 
 import (
 	"errors"
@@ -353,8 +353,8 @@ func (p *parser) macroBlock() (stmt, error) {
 	}
 	return func(r *run, f *frame) (signal, error) {
 		f.vars[title] = function(func(r *run, a args) (value, error) {
-			if r.calls++; r.calls > maxCalls {
-				return nil, fmt.Errorf("macro %s: macros call each other deeper than %d levels", title, maxCalls)
+			if r.calls++; r.calls > MaxCalls {
+				return nil, fmt.Errorf("macro %s: macros call each other deeper than %d levels", title, MaxCalls)
 			}
 			defer func() { r.calls-- }()
 			inside := newFrame(f)

@@ -1,15 +1,13 @@
-package chat
+package jinja
 
 import (
 	"errors"
 	"fmt"
-	"time"
 )
 
 // A run is the state of one rendering.
 type run struct {
 	out   []byte
-	now   time.Time
 	steps int // that may still be made
 	bytes int // that may still be allocated
 	calls int // macros that have not returned
@@ -58,11 +56,16 @@ func (r *run) step() error {
 // made counts n bytes of values or output. Values that are no longer used still count.
 func (r *run) made(n int) error {
 	if n > r.bytes {
-		r.bytes = 0
-		return errors.New("it takes too much memory")
+		return r.exhausted()
 	}
 	r.bytes -= n
 	return nil
+}
+
+// exhausted fails as made does, for sizes that may not fit an int. Nothing more can be made.
+func (r *run) exhausted() error {
+	r.bytes = 0
+	return errors.New("it takes too much memory")
 }
 
 // string counts a new string and returns it.

@@ -1,4 +1,4 @@
-package msl
+package wgsl
 
 import "strings"
 
@@ -6,7 +6,7 @@ import "strings"
 type token struct {
 	kind tokenKind
 	text string
-	pos
+	pos  Pos
 }
 
 type tokenKind int
@@ -19,13 +19,15 @@ const (
 )
 
 // long lists the punctuation of several characters, the longest first.
-var long = []string{"<<=", ">>=", "->", "==", "!=", "<=", ">=", "&&", "||", "++", "--", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<", ">>"}
+var long = []string{
+	"<<=", ">>=", "->", "==", "!=", "<=", ">=", "&&", "||", "++", "--", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<", ">>",
+}
 
-// lex splits a source into tokens. The last token has the kind end.
+// lex splits a source into tokens. The last token has the kind end. It panics as fail does.
 func lex(src string) (out []token) {
 	line, begin := 1, 0 // number and offset of the current line
 	for i := 0; i < len(src); {
-		at := pos{line, i - begin + 1}
+		at := Pos{line, i - begin + 1}
 		rest := src[i:]
 		switch c := src[i]; {
 		case c == '\n':
@@ -61,7 +63,7 @@ func lex(src string) (out []token) {
 			fail(at, "character %q is not supported", c)
 		}
 	}
-	return append(out, token{kind: end, pos: pos{line, len(src) - begin + 1}})
+	return append(out, token{kind: end, pos: Pos{line, len(src) - begin + 1}})
 }
 
 // numberLength returns the length of the number at the start of s, including its suffix.

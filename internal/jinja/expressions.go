@@ -1,4 +1,4 @@
-package chat
+package jinja
 
 import (
 	"errors"
@@ -193,7 +193,7 @@ func (p *parser) binary(operand func() (expr, error), ops ...string) (expr, erro
 			}
 			return r.arithmetic(word, a, b)
 		})
-		if n > 10*maxDepth { // evaluation recurses once for each operator
+		if n > 10*MaxDepth { // evaluation recurses once for each operator
 			return nil, errors.New("an expression has too many operators")
 		}
 	}

@@ -1,4 +1,4 @@
-package msl
+package wgsl
 
 import (
 	"slices"
@@ -13,28 +13,31 @@ type parser struct {
 	depth  int
 }
 
-func parse(src string) *module {
+// Parse parses a complete WGSL text. It checks the syntax only: names may be undeclared and types wrong. Blocks and
+// expressions nest at most 200 levels deep. An error is an *Error.
+func Parse(src string) (tree *Module, err error) {
+	defer catch(&err)
 	p := &parser{tokens: lex(src)}
-	m := &module{}
+	m := &Module{}
 	for p.peek().kind != end {
 		attrs := p.attributes()
 		switch t := p.peek(); t.text {
 		case "struct":
-			m.structs = append(m.structs, p.structDecl())
+			m.Structs = append(m.Structs, p.structDecl())
 		case "var", "const":
 			v := p.variable(t.text)
 			p.expect(";")
-			v.binding = attrs.binding
-			m.globals = append(m.globals, v)
+			v.Binding = attrs.binding
+			m.Globals = append(m.Globals, v)
 		case "fn":
 			f := p.function()
-			f.entry, f.threads = attrs.compute, attrs.threads
-			m.functions = append(m.functions, f)
+			f.Entry, f.Threads = attrs.compute, attrs.threads
+			m.Functions = append(m.Functions, f)
 		default:
 			fail(t.pos, "%s; want struct, var, const or fn", t)
 		}
 	}
-	return m
+	return m, nil
 }
 
 func (t token) String() string {
@@ -66,7 +69,7 @@ func (p *parser) accept(text string) bool {
 	return true
 }
 
-func (p *parser) expect(text string) pos {
+func (p *parser) expect(text string) Pos {
 	if t := p.peek(); !p.is(text) {
 		fail(t.pos, "%s; want %q", t, text)
 	}
@@ -145,21 +148,21 @@ func (p *parser) count() int {
 	return int(n)
 }
 
-func (p *parser) structDecl() *structDecl {
-	s := &structDecl{pos: p.expect("struct"), name: p.word("a name").text}
-	s.fields = p.fields("{", "}")
+func (p *parser) structDecl() *Struct {
+	s := &Struct{Pos: p.expect("struct"), Name: p.word("a name").text}
+	s.Fields = p.fields("{", "}")
 	p.accept(";")
 	return s
 }
 
 // fields parses struct members or function parameters, separated by commas, between the punctuation open and shut.
-func (p *parser) fields(open, shut string) (out []field) {
+func (p *parser) fields(open, shut string) (out []Field) {
 	p.expect(open)
 	for !p.accept(shut) {
 		a := p.attributes()
 		n := p.word("a name")
 		p.expect(":")
-		out = append(out, field{n.pos, n.text, p.typ(), a.builtin})
+		out = append(out, Field{n.pos, n.text, p.typ(), a.builtin})
 		if !p.accept(",") && !p.is(shut) {
 			fail(p.peek().pos, `%s; want "," or %q`, p.peek(), shut)
 		}
@@ -167,25 +170,25 @@ func (p *parser) fields(open, shut string) (out []field) {
 	return out
 }
 
-func (p *parser) typ() *typeExpr {
+func (p *parser) typ() *TypeExpr {
 	defer p.deeper()()
 	t := p.word("a type")
-	typ := &typeExpr{pos: t.pos, name: t.text}
+	typ := &TypeExpr{Pos: t.pos, Name: t.text}
 	if !p.accept("<") {
 		return typ
 	}
 	for {
 		if n := p.peek(); n.kind == number {
 			p.next()
-			typ.args = append(typ.args, &typeExpr{pos: n.pos, n: &literal{n.pos, n.text}})
+			typ.Args = append(typ.Args, &TypeExpr{Pos: n.pos, Number: &Literal{n.pos, n.text}})
 		} else {
-			typ.args = append(typ.args, p.typ())
+			typ.Args = append(typ.Args, p.typ())
 		}
 		if p.accept(",") {
 			continue
 		}
 		if t := p.peek(); t.text == ">>" || t.text == ">=" || t.text == ">>=" { // its first character ends the type
-			p.tokens[0].text, p.tokens[0].col = t.text[1:], t.col+1
+			p.tokens[0].text, p.tokens[0].pos.Col = t.text[1:], t.pos.Col+1
 			return typ
 		}
 		p.expect(">")
@@ -194,47 +197,47 @@ func (p *parser) typ() *typeExpr {
 }
 
 // variable parses a declaration without the semicolon.
-func (p *parser) variable(keyword string) *variable {
-	v := &variable{pos: p.expect(keyword), keyword: keyword, binding: -1}
+func (p *parser) variable(keyword string) *Variable {
+	v := &Variable{Pos: p.expect(keyword), Keyword: keyword, Binding: -1}
 	if keyword == "var" && p.accept("<") {
-		v.space = p.word("an address space").text
-		if v.read = v.space == "storage"; p.accept(",") {
+		v.Space = p.word("an address space").text
+		if v.ReadOnly = v.Space == "storage"; p.accept(",") {
 			switch access := p.word("an access mode"); access.text {
 			case "read":
 			case "read_write":
-				v.read = false
+				v.ReadOnly = false
 			default:
 				fail(access.pos, "access mode %s is not supported", access.text)
 			}
 		}
 		p.expect(">")
 	}
-	v.name = p.word("a name").text
+	v.Name = p.word("a name").text
 	if p.accept(":") {
-		v.typ = p.typ()
+		v.Type = p.typ()
 	}
 	if p.accept("=") {
-		v.init = p.expr(0)
+		v.Init = p.expr(0)
 	}
-	if v.typ == nil && v.init == nil || keyword != "var" && v.init == nil {
-		fail(v.pos, "%s %s has no initial value", keyword, v.name)
+	if v.Type == nil && v.Init == nil || keyword != "var" && v.Init == nil {
+		fail(v.Pos, "%s %s has no initial value", keyword, v.Name)
 	}
 	return v
 }
 
-func (p *parser) function() *function {
-	f := &function{pos: p.expect("fn"), name: p.word("a name").text}
-	f.params = p.fields("(", ")")
+func (p *parser) function() *Function {
+	f := &Function{Pos: p.expect("fn"), Name: p.word("a name").text}
+	f.Params = p.fields("(", ")")
 	if p.accept("->") {
-		f.result = p.typ()
+		f.Result = p.typ()
 	}
-	f.body = p.block()
+	f.Body = p.block()
 	return f
 }
 
-func (p *parser) block() *block {
+func (p *parser) block() *Block {
 	defer p.deeper()()
-	b := &block{pos: p.expect("{")}
+	b := &Block{Pos: p.expect("{")}
 	for !p.accept("}") {
 		if p.peek().kind == end {
 			fail(p.peek().pos, `the text ends here; want "}"`)
@@ -242,12 +245,12 @@ func (p *parser) block() *block {
 		if p.accept(";") {
 			continue
 		}
-		b.list = append(b.list, p.statement())
+		b.List = append(b.List, p.statement())
 	}
 	return b
 }
 
-func (p *parser) statement() statement {
+func (p *parser) statement() Statement {
 	t := p.peek()
 	switch t.text {
 	case "{":
@@ -256,75 +259,75 @@ func (p *parser) statement() statement {
 		return p.conditional()
 	case "for":
 		p.next()
-		l := &loop{pos: t.pos}
+		l := &Loop{Pos: t.pos}
 		p.expect("(")
 		if !p.accept(";") {
-			l.init = p.simple()
+			l.Init = p.simple()
 			p.expect(";")
 		}
 		if !p.accept(";") {
-			l.cond = p.expr(0)
+			l.Cond = p.expr(0)
 			p.expect(";")
 		}
 		if !p.is(")") {
-			l.update = p.simple()
+			l.Update = p.simple()
 		}
 		p.expect(")")
-		l.body = p.block()
+		l.Body = p.block()
 		return l
 	case "while":
 		p.next()
-		return &loop{pos: t.pos, cond: p.expr(0), body: p.block()}
+		return &Loop{Pos: t.pos, Cond: p.expr(0), Body: p.block()}
 	case "loop":
 		p.next()
-		return &loop{pos: t.pos, body: p.block()}
+		return &Loop{Pos: t.pos, Body: p.block()}
 	case "switch":
 		return p.switchStatement()
 	case "return":
 		p.next()
-		r := &returnStatement{pos: t.pos}
+		r := &Return{Pos: t.pos}
 		if !p.is(";") {
-			r.v = p.expr(0)
+			r.Value = p.expr(0)
 		}
 		p.expect(";")
 		return r
 	case "break", "continue":
 		p.next()
 		p.expect(";")
-		return &jump{t.pos, t.text}
+		return &Jump{t.pos, t.text}
 	}
 	s := p.simple()
 	p.expect(";")
 	return s
 }
 
-func (p *parser) conditional() *conditional {
+func (p *parser) conditional() *If {
 	defer p.deeper()()
-	c := &conditional{pos: p.expect("if"), cond: p.expr(0), then: p.block()}
+	c := &If{Pos: p.expect("if"), Cond: p.expr(0), Then: p.block()}
 	if p.accept("else") {
 		if p.is("if") {
-			c.otherwise = p.conditional()
+			c.Else = p.conditional()
 		} else {
-			c.otherwise = p.block()
+			c.Else = p.block()
 		}
 	}
 	return c
 }
 
-func (p *parser) switchStatement() *switchStatement {
-	c := &switchStatement{pos: p.expect("switch"), of: p.expr(0)}
+func (p *parser) switchStatement() *Switch {
+	c := &Switch{Pos: p.expect("switch"), Of: p.expr(0)}
 	p.expect("{")
 	for !p.accept("}") {
-		var one switchCase
+		var one Case
 		if p.accept("default") {
-			one.isDefault = true
+			one.Default = true
 		} else {
 			p.expect("case")
 			for !p.is(":") && !p.is("{") {
 				if p.accept("default") {
-					one.isDefault = true
+					one.Default = true
 				} else {
-					one.values = append(one.values, p.expr(0))
+					one.Values = append(one.Values, p.expr(0))
 				}
 				if !p.accept(",") {
 					break
@@ -332,14 +335,14 @@ func (p *parser) switchStatement() *switchStatement {
 			}
 		}
 		p.accept(":")
-		one.body = p.block()
-		c.cases = append(c.cases, one)
+		one.Body = p.block()
+		c.Cases = append(c.Cases, one)
 	}
 	return c
 }
 
 // simple parses a statement that may be in the head of a for.
-func (p *parser) simple() statement {
+func (p *parser) simple() Statement {
 	t := p.peek()
 	switch t.text {
 	case "var", "let", "const":
@@ -347,20 +350,23 @@ func (p *parser) simple() statement {
 	case "_":
 		p.next()
 		p.expect("=")
-		return &assign{pos: t.pos, v: p.expr(0)}
+		return &Assign{Pos: t.pos, Value: p.expr(0)}
 	}
 	x := p.unary()
-	if c, ok := x.(*call); ok && (p.is(";") || p.is(")")) {
-		return &callStatement{t.pos, c}
+	if c, ok := x.(*Call); ok && (p.is(";") || p.is(")")) {
+		return &CallStatement{t.pos, c}
 	}
 	p.expect("=")
-	return &assign{t.pos, x, p.expr(0)}
+	return &Assign{t.pos, x, p.expr(0)}
 }
 
-// levels holds the binary operators by precedence, lowest first. WGSL requires parentheses in some expressions that this parser accepts without.
-var levels = [][]string{{"||"}, {"&&"}, {"|"}, {"^"}, {"&"}, {"==", "!="}, {"<", ">", "<=", ">="}, {"<<", ">>"}, {"+", "-"}, {"*", "/", "%"}}
+// levels holds the binary operators by precedence, lowest first. WGSL requires parentheses in some expressions that
+// this parser accepts without.
+var levels = [][]string{
+	{"||"}, {"&&"}, {"|"}, {"^"}, {"&"}, {"==", "!="}, {"<", ">", "<=", ">="}, {"<<", ">>"}, {"+", "-"}, {"*", "/", "%"},
+}
 
-func (p *parser) expr(level int) expr {
+func (p *parser) expr(level int) Expr {
 	if level == len(levels) {
 		return p.unary()
 	}
@@ -370,25 +376,25 @@ func (p *parser) expr(level int) expr {
 	x := p.expr(level + 1)
 	for p.peek().kind == punctuation && slices.Contains(levels[level], p.peek().text) {
 		op := p.next()
-		x = &binary{op.pos, op.text, x, p.expr(level + 1)}
+		x = &Binary{op.pos, op.text, x, p.expr(level + 1)}
 	}
 	return x
 }
 
-func (p *parser) unary() expr {
+func (p *parser) unary() Expr {
 	defer p.deeper()()
 	if t := p.peek(); t.kind == punctuation && (t.text == "-" || t.text == "!" || t.text == "~" || t.text == "&") {
 		p.next()
-		return &unary{t.pos, t.text, p.unary()}
+		return &Unary{t.pos, t.text, p.unary()}
 	}
 	x := p.primary()
 	for {
 		switch t := p.peek(); {
 		case p.accept("["):
-			x = &index{t.pos, x, p.expr(0)}
+			x = &Index{t.pos, x, p.expr(0)}
 			p.expect("]")
 		case p.accept("."):
-			x = &member{t.pos, x, p.word("a member").text}
+			x = &Member{t.pos, x, p.word("a member").text}
 		default:
 			return x
 		}
@@ -398,28 +404,28 @@ func (p *parser) unary() expr {
 // generic lists the names that take type arguments in <>. After other names in an expression, < is an operator.
 var generic = []string{"vec2", "vec3", "vec4", "mat4x4", "array", "bitcast", "atomic"}
 
-func (p *parser) primary() expr {
+func (p *parser) primary() Expr {
 	t := p.peek()
 	switch {
 	case t.kind == number || t.text == "true" || t.text == "false":
 		p.next()
-		return &literal{t.pos, t.text}
+		return &Literal{t.pos, t.text}
 	case t.kind == word:
-		of := &typeExpr{pos: t.pos, name: t.text}
+		of := &TypeExpr{Pos: t.pos, Name: t.text}
 		if slices.Contains(generic, t.text) {
 			of = p.typ()
 		} else {
 			p.next()
 		}
 		if !p.accept("(") {
-			if of.args != nil {
+			if of.Args != nil {
 				fail(p.peek().pos, `%s; want "("`, p.peek())
 			}
-			return &name{t.pos, t.text}
+			return &Ident{t.pos, t.text}
 		}
-		c := &call{pos: t.pos, of: of}
+		c := &Call{Pos: t.pos, Of: of}
 		for !p.accept(")") {
-			c.args = append(c.args, p.expr(0))
+			c.Args = append(c.Args, p.expr(0))
 			if !p.accept(",") && !p.is(")") {
 				fail(p.peek().pos, `%s; want "," or ")"`, p.peek())
 			}

@@ -1,4 +1,4 @@
-package chat
+package jinja
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 // postfix reads attributes, items and calls after an expression.
 func (p *parser) postfix(e expr) (expr, error) {
 	for n := 0; ; n++ {
-		if n > 10*maxDepth {
+		if n > 10*MaxDepth {
 			return nil, errors.New("an expression has too many attributes")
 		}
 		object := e
@@ -181,7 +181,7 @@ func noArgs(*run, *frame) (args, error) { return args{}, nil }
 // filtered reads filters and tests after an expression.
 func (p *parser) filtered(e expr) (expr, error) {
 	for n := 0; ; n++ {
-		if n > 10*maxDepth {
+		if n > 10*MaxDepth {
 			return nil, errors.New("an expression has too many filters")
 		}
 		switch {

@@ -1,4 +1,4 @@
-package chat
+package jinja
 
 import (
 	"fmt"
@@ -105,87 +105,110 @@ func (l *lexer) after(block bool, mark byte) {
 	}
 }
 
+// tag reads the rest of a tag or comment that begins with open, and the white space after it.
 func (l *lexer) tag(open string) error {
 	if open == "{#" {
-		i := strings.Index(l.in[l.at:], "#}")
-		if i < 0 {
-			return fmt.Errorf("a comment has no end")
-		}
-		mark := byte(0)
-		if i > 0 && (l.in[l.at+i-1] == '-' || l.in[l.at+i-1] == '+') {
-			mark = l.in[l.at+i-1]
-		}
-		l.skip(l.at + i + 2)
-		l.after(true, mark)
-		return nil
+		return l.comment()
 	}
 	l.emit(begin, open)
 	closing := map[string]string{"{{": "}}", "{%": "%}"}[open]
-	for depth := 0; ; {
-		rest := l.in[l.at:]
-		if rest == "" {
+	for depth := 0; depth != 0 || !l.closes(closing); { // within brackets, }} is two of them
+		if l.at == len(l.in) {
 			return fmt.Errorf("%s has no %s", open, closing)
 		}
-		c := rest[0]
-		if depth == 0 {
-			mark := byte(0)
-			if c == '-' || c == '+' {
-				mark, rest = c, rest[1:]
-			}
-			if strings.HasPrefix(rest, closing) && !(mark == '+' && closing == "}}") {
-				l.at = len(l.in) - len(rest) + 2
-				l.emit(end, closing)
-				l.after(closing == "%}", mark)
-				return nil
-			}
-			rest = l.in[l.at:]
+		bracket, err := l.token()
+		if err != nil {
+			return err
 		}
-		r, _ := utf8.DecodeRuneInString(rest)
-		switch {
-		case unicode.IsSpace(r):
-			l.skip(l.at + utf8.RuneLen(r))
-		case c == '\'' || c == '"':
-			if err := l.quoted(c); err != nil {
-				return err
-			}
-		case c >= '0' && c <= '9':
-			n := 1
-			for n < len(rest) && (isWord(rest[n]) || rest[n] == '.' && n+1 < len(rest) && rest[n+1] >= '0' && rest[n+1] <= '9') {
-				n++
-			}
-			l.emit(number, rest[:n])
-			l.at += n
-		case isWord(c):
-			n := 1
-			for n < len(rest) && isWord(rest[n]) {
-				n++
-			}
-			l.emit(name, rest[:n])
-			l.at += n
-		default:
-			n := 1
-			for _, two := range []string{"**", "//", "==", "!=", "<=", ">="} {
-				if strings.HasPrefix(rest, two) {
-					n = 2
-				}
-			}
-			if n == 1 && strings.IndexByte("+-*/%~|.,:=<>()[]{}", c) < 0 {
-				return fmt.Errorf("unexpected %q", r)
-			}
-			switch {
-			case strings.IndexByte("([{", c) >= 0:
-				depth++
-			case strings.IndexByte(")]}", c) >= 0:
-				depth--
-			}
-			l.emit(op, rest[:n])
-			l.at += n
-		}
+		depth += bracket
 	}
+	return nil
 }
 
+func (l *lexer) comment() error {
+	i := strings.Index(l.in[l.at:], "#}")
+	if i < 0 {
+		return fmt.Errorf("a comment has no end")
+	}
+	mark := byte(0)
+	if i > 0 && (l.in[l.at+i-1] == '-' || l.in[l.at+i-1] == '+') {
+		mark = l.in[l.at+i-1]
+	}
+	l.skip(l.at + i + 2)
+	l.after(true, mark)
+	return nil
+}
+
+// closes reads the end of a tag, if it is next, and the white space after it.
+func (l *lexer) closes(closing string) bool {
+	rest, mark := l.in[l.at:], byte(0)
+	if strings.HasPrefix(rest, "-") || strings.HasPrefix(rest, "+") {
+		mark, rest = rest[0], rest[1:]
+	}
+	if !strings.HasPrefix(rest, closing) || mark == '+' && closing == "}}" {
+		return false
+	}
+	l.at = len(l.in) - len(rest) + 2
+	l.emit(end, closing)
+	l.after(closing == "%}", mark)
+	return true
+}
+
+// token reads white space or one token of a tag. The result is 1 for an opening bracket and -1 for a closing one.
+func (l *lexer) token() (bracket int, err error) {
+	rest := l.in[l.at:]
+	r, _ := utf8.DecodeRuneInString(rest)
+	switch c := rest[0]; {
+	case unicode.IsSpace(r):
+		l.skip(l.at + utf8.RuneLen(r))
+	case c == '\'' || c == '"':
+		return 0, l.quoted(c)
+	case isDigit(c):
+		n := 1
+		for n < len(rest) && (isWord(rest[n]) || rest[n] == '.' && n+1 < len(rest) && isDigit(rest[n+1])) {
+			n++
+		}
+		l.emit(number, rest[:n])
+		l.at += n
+	case isWord(c):
+		n := 1
+		for n < len(rest) && isWord(rest[n]) {
+			n++
+		}
+		l.emit(name, rest[:n])
+		l.at += n
+	default:
+		return l.operator(rest, r)
+	}
+	return 0, nil
+}
+
+func (l *lexer) operator(rest string, r rune) (bracket int, err error) {
+	n := 1
+	for _, two := range []string{"**", "//", "==", "!=", "<=", ">="} {
+		if strings.HasPrefix(rest, two) {
+			n = 2
+		}
+	}
+	c := rest[0]
+	if n == 1 && strings.IndexByte("+-*/%~|.,:=<>()[]{}", c) < 0 {
+		return 0, fmt.Errorf("unexpected %q", r)
+	}
+	l.emit(op, rest[:n])
+	l.at += n
+	switch {
+	case strings.IndexByte("([{", c) >= 0:
+		return 1, nil
+	case strings.IndexByte(")]}", c) >= 0:
+		return -1, nil
+	}
+	return 0, nil
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
 func isWord(c byte) bool {
-	return c == '_' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
+	return c == '_' || isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'z'
 }
 
 // quoted reads a string with the escapes of Python.

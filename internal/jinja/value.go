@@ -1,4 +1,4 @@
-package chat
+package jinja
 
 import (
 	"errors"
@@ -69,8 +69,8 @@ func (a args) take(names []string, into ...*value) error {
 
 // fromGo converts a Go value.
 func fromGo(v any, depth int) (value, error) {
-	if depth > maxDepth {
-		return nil, fmt.Errorf("is nested deeper than %d levels", maxDepth)
+	if depth > MaxDepth {
+		return nil, fmt.Errorf("is nested deeper than %d levels", MaxDepth)
 	}
 	switch v := v.(type) {
 	case nil, bool, int, float64, string:
@@ -95,8 +95,53 @@ func fromGo(v any, depth int) (value, error) {
 			d.set(key, x)
 		}
 		return d, nil
+	case Dict:
+		d := newDict()
+		for _, item := range v {
+			x, err := fromGo(item.Value, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			d.set(item.Key, x)
+		}
+		return d, nil
+	case Function:
+		return v.function(), nil
 	}
 	return nil, fmt.Errorf("is a %T, which templates cannot take", v)
+}
+
+// function returns what calls f.
+func (f Function) function() function {
+	return func(r *run, a args) (value, error) {
+		given := make([]value, len(f.Params))
+		into := make([]*value, len(f.Params))
+		for i := range given {
+			into[i] = &given[i]
+		}
+		if err := a.take(f.Params, into...); err != nil {
+			return nil, err
+		}
+		plain := make([]any, len(given))
+		for i, v := range given {
+			switch v := v.(type) {
+			case undefined:
+			case nil, bool, int, float64, string:
+				plain[i] = v
+			default:
+				s, err := r.show(v)
+				if err != nil {
+					return nil, err
+				}
+				plain[i] = s
+			}
+		}
+		out, err := f.Call(plain)
+		if err != nil {
+			return nil, err
+		}
+		return r.string(out)
+	}
 }
 
 func truth(v value) bool {
@@ -158,7 +203,7 @@ func (r *run) repr(b *strings.Builder, v value, depth int) error {
 	if err := r.made(16); err != nil {
 		return err
 	}
-	if depth > maxDepth {
+	if depth > MaxDepth {
 		return errors.New("a value is nested too deep to be printed")
 	}
 	switch v := v.(type) {
@@ -268,7 +313,7 @@ func (r *run) toJSON(b *strings.Builder, v value, indent string, depth int, sort
 	if err := r.made(16 + depth*len(indent)); err != nil {
 		return err
 	}
-	if depth > maxDepth {
+	if depth > MaxDepth {
 		return errors.New("tojson: the value is nested too deep")
 	}
 	lineEnd, comma := "", ", "

@@ -1,4 +1,4 @@
-package chat
+package jinja
 
 import (
 	"cmp"
@@ -34,7 +34,10 @@ func known(vs ...value) error {
 	return nil
 }
 
-var errOverflow = errors.New("a whole number has more than 64 bits")
+var (
+	errOverflow = errors.New("a whole number has more than 64 bits")
+	errZero     = errors.New("division by zero")
+)
 
 func (r *run) arithmetic(op string, a, b value) (value, error) {
 	if op == "~" {
@@ -55,7 +58,7 @@ func (r *run) arithmetic(op string, a, b value) (value, error) {
 	y, j, wholeB, okB := numeric(b)
 	if okA && okB {
 		if wholeA && wholeB {
-			return whole(op, i, j)
+			return wholeOps[op](i, j)
 		}
 		return float(op, x, y)
 	}
@@ -94,64 +97,84 @@ func (r *run) concat(a, b string) (value, error) {
 
 func (r *run) repeat(s string, n int) (value, error) {
 	n = max(n, 0)
-	if hi, lo := bits.Mul64(uint64(len(s)), uint64(n)); hi != 0 || lo > maxBytes {
-		return nil, r.made(maxBytes + 1)
+	if hi, lo := bits.Mul64(uint64(len(s)), uint64(n)); hi != 0 || lo > uint64(r.bytes) {
+		return nil, r.exhausted()
 	}
 	return strings.Repeat(s, n), r.made(len(s) * n)
 }
 
-func whole(op string, a, b int) (value, error) {
-	switch op {
-	case "+", "-":
-		if op == "-" {
-			if b == math.MinInt {
-				return nil, errOverflow
-			}
-			b = -b
-		}
-		if c := a + b; (c > a) == (b > 0) {
-			return c, nil
-		}
-		return nil, errOverflow
-	case "*":
-		if a == 0 || b == 0 {
-			return 0, nil
-		}
-		if c := a * b; c/b == a && !(a == -1 && b == math.MinInt) && !(b == -1 && a == math.MinInt) {
-			return c, nil
-		}
-		return nil, errOverflow
-	case "**":
-		if b < 0 {
-			return math.Pow(float64(a), float64(b)), nil
-		}
-		var out value = 1
-		var err error
-		for range min(b, 64) {
-			if out, err = whole("*", out.(int), a); err != nil {
-				return nil, err
-			}
-		}
-		if b > 64 && a != 0 && a != 1 && a != -1 {
-			return nil, errOverflow
-		}
-		if b > 64 && a == -1 && b%2 == 1 {
-			out = -1
-		}
-		return out, nil
+// wholeOps holds the operators of two whole numbers.
+var wholeOps = map[string]func(a, b int) (value, error){
+	"+": add, "-": subtract, "*": multiply, "**": power, "/": divide, "//": floorDivide, "%": modulo,
+}
+
+func add(a, b int) (value, error) {
+	if c := a + b; (c > a) == (b > 0) {
+		return c, nil
 	}
+	return nil, errOverflow
+}
+
+func subtract(a, b int) (value, error) {
+	if c := a - b; (c < a) == (b > 0) {
+		return c, nil
+	}
+	return nil, errOverflow
+}
+
+func multiply(a, b int) (value, error) {
+	if a == 0 || b == 0 {
+		return 0, nil
+	}
+	if a == -1 && b == math.MinInt || b == -1 && a == math.MinInt { // their quotients overflow, too
+		return nil, errOverflow
+	}
+	if c := a * b; c/b == a {
+		return c, nil
+	}
+	return nil, errOverflow
+}
+
+// power returns a float if b is negative, as Python does.
+func power(a, b int) (value, error) {
+	if b < 0 {
+		return math.Pow(float64(a), float64(b)), nil
+	}
+	if a >= -1 && a <= 1 && b > 2 {
+		b = 2 - b%2 // the powers repeat: a**b is a**1 or a**2
+	}
+	var out value = 1
+	var err error
+	for range min(b, 64) { // the 64th power of any other number overflows
+		if out, err = multiply(out.(int), a); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func divide(a, b int) (value, error) {
 	if b == 0 {
-		return nil, errors.New("division by zero")
+		return nil, errZero
 	}
-	switch op {
-	case "/":
-		return float64(a) / float64(b), nil
-	case "//":
-		q := a / b
-		if a%b != 0 && (a < 0) != (b < 0) {
-			q--
-		}
-		return q, nil
+	return float64(a) / float64(b), nil
+}
+
+func floorDivide(a, b int) (value, error) {
+	if b == 0 {
+		return nil, errZero
+	}
+	q := a / b
+	if a%b != 0 && (a < 0) != (b < 0) {
+		q--
+	}
+	return q, nil
+}
+
+// modulo returns a remainder with the sign of b, as Python does.
+func modulo(a, b int) (value, error) {
+	if b == 0 {
+		return nil, errZero
 	}
 	m := a % b
 	if m != 0 && (m < 0) != (b < 0) {
@@ -172,7 +195,7 @@ func float(op string, a, b float64) (value, error) {
 		return math.Pow(a, b), nil
 	}
 	if b == 0 {
-		return nil, errors.New("division by zero")
+		return nil, errZero
 	}
 	switch op {
 	case "/":
@@ -192,7 +215,7 @@ func (r *run) equal(a, b value, depth int) (bool, error) {
 	if err := r.step(); err != nil {
 		return false, err
 	}
-	if depth > maxDepth {
+	if depth > MaxDepth {
 		return false, errors.New("values are nested too deep to be compared")
 	}
 	x, i, wholeA, okA := numeric(a)
@@ -214,35 +237,49 @@ func (r *run) equal(a, b value, depth int) (bool, error) {
 		return ok && a == s, nil
 	case *list:
 		l, ok := b.(*list)
-		if !ok || len(a.items) != len(l.items) {
+		if !ok {
 			return false, nil
 		}
-		for k := range a.items {
-			if same, err := r.equal(a.items[k], l.items[k], depth+1); err != nil || !same {
-				return false, err
-			}
-		}
-		return true, nil
+		return r.equalLists(a, l, depth)
 	case *dict:
 		d, ok := b.(*dict)
-		if !ok || len(a.keys) != len(d.keys) {
+		if !ok {
 			return false, nil
 		}
-		for key, v := range a.items {
-			w, ok := d.items[key]
-			if !ok {
-				return false, nil
-			}
-			if same, err := r.equal(v, w, depth+1); err != nil || !same {
-				return false, err
-			}
-		}
-		return true, nil
+		return r.equalDicts(a, d, depth)
 	case namespace:
 		n, ok := b.(namespace)
 		return ok && a.dict == n.dict, nil
 	}
 	return false, nil
+}
+
+func (r *run) equalLists(a, b *list, depth int) (bool, error) {
+	if len(a.items) != len(b.items) {
+		return false, nil
+	}
+	for i := range a.items {
+		if same, err := r.equal(a.items[i], b.items[i], depth+1); err != nil || !same {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func (r *run) equalDicts(a, b *dict, depth int) (bool, error) {
+	if len(a.keys) != len(b.keys) {
+		return false, nil
+	}
+	for key, v := range a.items {
+		w, ok := b.items[key]
+		if !ok {
+			return false, nil
+		}
+		if same, err := r.equal(v, w, depth+1); err != nil || !same {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // order compares two numbers or two strings.

@@ -1,4 +1,4 @@
-package chat
+package jinja
 
 import (
 	"errors"
@@ -75,8 +75,8 @@ func (t token) String() string {
 
 // enter limits the nesting of blocks and expressions. The caller must call leave.
 func (p *parser) enter() error {
-	if p.depth++; p.depth > maxDepth {
-		return fmt.Errorf("nests deeper than %d levels", maxDepth)
+	if p.depth++; p.depth > MaxDepth {
+		return fmt.Errorf("nests deeper than %d levels", MaxDepth)
 	}
 	return nil
 }

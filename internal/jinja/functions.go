@@ -1,4 +1,4 @@
-package chat
+package jinja
 
 import (
 	"errors"
@@ -15,24 +15,6 @@ var globals = map[string]function{
 	"range":     rangeOf,
 	"namespace": func(r *run, a args) (value, error) { d, err := dictOf(r, a); return namespace{d}, err },
 	"dict":      func(r *run, a args) (value, error) { return dictOf(r, a) },
-	"raise_exception": func(_ *run, a args) (value, error) {
-		var message value = ""
-		if err := a.take([]string{"message"}, &message); err != nil {
-			return nil, err
-		}
-		return nil, fmt.Errorf("the template refuses the conversation: %.500v", message)
-	},
-	"strftime_now": func(r *run, a args) (value, error) {
-		var format value
-		if err := a.take([]string{"format"}, &format); err != nil {
-			return nil, err
-		}
-		s, ok := format.(string)
-		if !ok {
-			return nil, errors.New("strftime_now takes a format")
-		}
-		return r.strftime(s)
-	},
 }
 
 func rangeOf(r *run, a args) (value, error) {
@@ -84,42 +66,6 @@ func dictOf(r *run, a args) (*dict, error) {
 		d.set(key, a.keys[key])
 	}
 	return d, r.made(64 * len(d.keys))
-}
-
-// strftime formats the time of the run like the C function of this name.
-func (r *run) strftime(format string) (value, error) {
-	layouts := map[byte]string{'d': "02", 'm': "01", 'Y': "2006", 'y': "06", 'b': "Jan", 'B': "January", 'a': "Mon", 'A': "Monday", 'H': "15", 'I': "03",
-		'M': "04", 'S': "05", 'p': "PM", 'j': "002", 'e': "_2", 'F': "2006-01-02", 'T': "15:04:05", 'D': "01/02/06", 'R': "15:04", 'Z': "MST", 'z': "-0700"}
-	var b strings.Builder
-	for i := 0; i < len(format); i++ {
-		if format[i] != '%' {
-			b.WriteByte(format[i])
-			continue
-		}
-		if i++; i == len(format) {
-			return nil, errors.New("strftime_now: the format ends with %")
-		}
-		pad := format[i] == '-' // without a leading zero
-		if pad && i+1 < len(format) {
-			i++
-		}
-		layout, ok := layouts[format[i]]
-		switch {
-		case format[i] == '%' && !pad:
-			b.WriteByte('%')
-		case !ok:
-			return nil, fmt.Errorf("strftime_now: %%%c is not supported", format[i])
-		case pad:
-			s := strings.TrimLeft(r.now.Format(layout), "0")
-			if s == "" {
-				s = "0"
-			}
-			b.WriteString(s)
-		default:
-			b.WriteString(r.now.Format(layout))
-		}
-	}
-	return r.string(b.String())
 }
 
 var dictMethods = map[string]func(r *run, d *dict, a args) (value, error){
@@ -329,8 +275,8 @@ func (r *run) replace(s string, old, with, count value) (value, error) {
 	if n >= 0 {
 		found = min(found, n)
 	}
-	if len(w) > 0 && found > maxBytes/len(w) {
-		return nil, r.made(maxBytes + 1)
+	if len(w) > 0 && found > r.bytes/len(w) {
+		return nil, r.exhausted()
 	}
 	if err := r.made(len(s) + found*len(w)); err != nil {
 		return nil, err
