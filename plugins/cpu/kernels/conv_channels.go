@@ -183,23 +183,19 @@ func (x *convBands) do(lo, hi, worker int) {
 // copyBand copies what the band at depth d, line h0 and column w0 reads of a channel, with padding outside of the image.
 func (g *convolution) copyBand(dst []float32, b *band, channel, d, h0, w0 int, sc *scratch) {
 	sh, sw := g.step[1], g.step[2]
-	var cuts [channelStride]lineCut
 	for remainder := range sw {
-		cuts[remainder] = g.cutLine(b.pitch, w0*sw+g.low[2]+remainder)
-	}
-	for a := range g.planes {
-		z := d*g.step[0] + g.low[0] + a*g.apart
-		for r := range b.lines {
-			for rest := range sh {
-				y := h0*sh + g.low[1] + r*sh + rest
-				inside := z >= 0 && z < g.In[0] && y >= 0 && y < g.In[1]
-				for remainder := range sw {
+		cut := g.cutLine(b.pitch, w0*sw+g.low[2]+remainder)
+		for a := range g.planes {
+			z := d*g.step[0] + g.low[0] + a*g.apart
+			for r := range b.lines {
+				for rest := range sh {
+					y := h0*sh + g.low[1] + r*sh + rest
 					to := dst[(((a*sh+rest)*sw+remainder)*b.lines+r)*b.pitch:][:b.pitch] // see place
-					if !inside {
+					if z < 0 || z >= g.In[0] || y < 0 || y >= g.In[1] {
 						g.pad(to)
 						continue
 					}
-					g.copyLine(to, g.X[((channel*g.In[0]+z)*g.In[1]+y)*g.In[2]:][:g.In[2]], &cuts[remainder], sc)
+					g.copyLine(to, g.X[((channel*g.In[0]+z)*g.In[1]+y)*g.In[2]:][:g.In[2]], &cut, sc)
 				}
 			}
 		}
