@@ -79,7 +79,7 @@ func (g *convolution) mostColumns() int {
 // productBand returns the size of bands for products of up to most columns, a multiple of nr.
 func (g *convolution) productBand(most int) (b band) {
 	lanes, halo := g.p.isa.lanes, g.span[2]/g.step[2]
-	b.wide = min(g.grid[2], most)
+	b.wide, b.step = min(g.grid[2], most), 1
 	b.line = (b.wide + lanes - 1) / lanes * lanes
 	b.pitch = b.line + halo
 	if b.flat = b.wide+halo < b.line; b.flat {

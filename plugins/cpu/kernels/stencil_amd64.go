@@ -34,7 +34,7 @@ func (s *isa) setCopies(at func(dst *float32, ldd int, src *float32, at *int, ro
 
 // setStencils gives a set its routines that gather images for convolutions and compute stencils. For the index expressions see native.go.
 func (s *isa) setStencils(gather func(dst *float32, ldd int, src *float32, lds int, rows int, at *int32),
-	stencil func(dst, src *float32, at *int, taps int, w *float32, bias float32, blocks int),
+	stencil, evens func(dst, src *float32, at *int, taps int, w *float32, bias float32, blocks int),
 	each func(dst, src *float32, at *int, taps int, w *float32, place *int, bias *float32, blocks int)) *isa {
 	lanes := s.lanes
 	s.gatherRows = func(dst []float32, ldd int, src []float32, lds, rows int, at []int32) {
@@ -56,7 +56,7 @@ func (s *isa) setStencils(gather func(dst *float32, ldd int, src *float32, lds i
 		gather(&dst[0], ldd, &src[0], lds, rows, &at[0])
 	}
 	s.stencil = func(dst, src []float32, at []int, w []float32, bias float32) {
-		n := checkStencil(dst, src, at) / lanes
+		n := checkStencil(dst, src, at, len(dst)) / lanes
 		w = w[:len(at)]
 		if n > 0 && len(at) > 0 {
 			stencil(&dst[0], &src[0], &at[0], len(at), &w[0], bias, n)
@@ -67,9 +67,21 @@ func (s *isa) setStencils(gather func(dst *float32, ldd int, src *float32, lds i
 			stencilGeneric(dst[n:], src[n:], at, w, bias)
 		}
 	}
+	s.stencilEvens = func(dst, src []float32, at []int, w []float32, bias float32) {
+		n := checkStencil(dst, src, at, 2*len(dst)) / lanes
+		w = w[:len(at)]
+		if n > 0 && len(at) > 0 {
+			evens(&dst[0], &src[0], &at[0], len(at), &w[0], bias, n)
+		} else {
+			n = 0
+		}
+		if n *= lanes; n < len(dst) {
+			stencilEvensGeneric(dst[n:], src[2*n:], at, w, bias)
+		}
+	}
 	s.stencilEach = func(dst, src []float32, at []int, w []float32, place []int, bias []float32) {
-		n := checkStencil(dst, src, at) / lanes
-		checkStencil(dst, w, place[:len(at)])
+		n := checkStencil(dst, src, at, len(dst)) / lanes
+		checkStencil(dst, w, place[:len(at)], len(dst))
 		bias = bias[:len(dst)]
 		if n > 0 && len(at) > 0 {
 			each(&dst[0], &src[0], &at[0], len(at), &w[0], &place[0], &bias[0], n)
@@ -83,10 +95,10 @@ func (s *isa) setStencils(gather func(dst *float32, ldd int, src *float32, lds i
 	return s
 }
 
-// checkStencil panics if a stencil reads outside of src. It returns the number of elements that the stencil computes.
-func checkStencil(dst, src []float32, at []int) int {
+// checkStencil panics if a stencil reads outside of src: span elements from each offset on. It returns the number of elements of dst.
+func checkStencil(dst, src []float32, at []int, span int) int {
 	for _, k := range at {
-		if k < 0 || k+len(dst) > len(src) {
+		if k < 0 || k+span > len(src) {
 			panic("BUG: a stencil reads outside of its operand")
 		}
 	}
