@@ -1,5 +1,7 @@
 package kernels
 
+import "slices"
+
 // Convolutions whose groups have one channel of x (depthwise). A matrix product would have one row only. Instead they add up shifted
 // images, tap by tap.
 
@@ -156,6 +158,7 @@ func (x *convBands) do(lo, hi, worker int) {
 		stencil = s.stencilEvens
 	}
 	room := (b.high*apart + s.lanes) / s.lanes * s.lanes
+	most := slices.Max(g.at)
 	used, need := sc.used, sc.need
 	copied, made := sc.floats(b.size(g)+b.pitch+2*b.step*s.lanes), sc.floats(room)
 	for t := lo; t < hi; t++ {
@@ -172,7 +175,7 @@ func (x *convBands) do(lo, hi, worker int) {
 		first := ((channel*g.out[0]+d)*g.out[1]+h0)*g.out[2] + w0
 		if b.flat {
 			n := ((high-1)*apart + wide + s.lanes - 1) / s.lanes * s.lanes
-			stencil(made[:n], copied, g.at, weights, bias)
+			stencil(made[:n], copied, g.at, most, weights, bias)
 			for h := range high {
 				copy(g.Out[first+h*g.out[2]:][:wide], made[h*apart:])
 			}
@@ -182,10 +185,10 @@ func (x *convBands) do(lo, hi, worker int) {
 		for h := range high {
 			dst := g.Out[first+h*g.out[2]:]
 			if across == 1 && h+1 < high && n <= 2*wide { // what spills into the next line is then overwritten
-				stencil(dst[:n], copied[h*b.pitch:], g.at, weights, bias)
+				stencil(dst[:n], copied[h*b.pitch:], g.at, most, weights, bias)
 				continue
 			}
-			stencil(made[:n], copied[h*b.pitch:], g.at, weights, bias)
+			stencil(made[:n], copied[h*b.pitch:], g.at, most, weights, bias)
 			copy(dst[:wide], made)
 		}
 	}
@@ -195,31 +198,24 @@ func (x *convBands) do(lo, hi, worker int) {
 // copyBand copies what the band at depth d, line h0 and column w0 reads of a channel, with padding outside of the image.
 func (g *convolution) copyBand(dst []float32, b *band, channel, d, h0, w0 int, sc *scratch) {
 	sh, sw := g.step[1], b.remainders(g)
+	plane := g.X[channel*volume(g.In):][:volume(g.In)]
 	for remainder := range sw {
 		cut := g.cutLine(b.pitch, w0*g.step[2]+g.low[2]+remainder, sw)
 		for a := range g.planes {
 			z := d*g.step[0] + g.low[0] + a*g.apart
-			for r := range b.lines {
-				for rest := range sh {
-					y := h0*sh + g.low[1] + r*sh + rest
-					to := dst[(((a*sh+rest)*sw+remainder)*b.lines+r)*b.pitch:][:b.pitch] // see place
+			for rest := range sh {
+				to := dst[b.place(g, a, rest, remainder):][:b.lines*b.pitch]
+				y := h0*sh + g.low[1] + rest
+				for ; len(to) > 0; to = to[b.pitch:] {
 					if z < 0 || z >= g.In[0] || y < 0 || y >= g.In[1] {
-						g.pad(to)
-						continue
+						fillWith(to[:b.pitch], g.fill)
+					} else {
+						g.copyLine(to[:b.pitch], plane[(z*g.In[1]+y)*g.In[2]:][:g.In[2]], &cut, sw, sc)
 					}
-					g.copyLine(to, g.X[((channel*g.In[0]+z)*g.In[1]+y)*g.In[2]:][:g.In[2]], &cut, sw, sc)
+					y += sh
 				}
 			}
 		}
-	}
-}
-
-// pad fills x with the value of padding.
-func (g *convolution) pad(x []float32) {
-	if g.fill == 0 {
-		clear(x)
-	} else {
-		fillWith(x, g.fill)
 	}
 }
 
@@ -235,12 +231,8 @@ func (g *convolution) cutLine(n, x, step int) lineCut {
 
 // copyLine copies every step-th element of a line, with padding outside of the line.
 func (g *convolution) copyLine(dst, line []float32, cut *lineCut, step int, sc *scratch) {
-	if cut.before > 0 {
-		g.pad(dst[:cut.before])
-	}
-	if cut.end < len(dst) {
-		g.pad(dst[cut.end:])
-	}
+	fillWith(dst[:cut.before], g.fill)
+	fillWith(dst[cut.end:], g.fill)
 	if cut.end == cut.before {
 		return
 	}

@@ -26,7 +26,7 @@ func (s *isa) setStencilsInGo() *isa {
 	return s
 }
 
-func stencilGeneric(dst, src []float32, at []int, w []float32, bias float32) {
+func stencilGeneric(dst, src []float32, at []int, _ int, w []float32, bias float32) {
 	for i := range dst {
 		dst[i] = bias
 	}
@@ -38,7 +38,7 @@ func stencilGeneric(dst, src []float32, at []int, w []float32, bias float32) {
 	}
 }
 
-func stencilEvensGeneric(dst, src []float32, at []int, w []float32, bias float32) {
+func stencilEvensGeneric(dst, src []float32, at []int, _ int, w []float32, bias float32) {
 	for i := range dst {
 		dst[i] = bias
 	}

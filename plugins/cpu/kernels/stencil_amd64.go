@@ -55,33 +55,35 @@ func (s *isa) setStencils(gather func(dst *float32, ldd int, src *float32, lds i
 		_ = src[(rows-1)*lds+int(last)]
 		gather(&dst[0], ldd, &src[0], lds, rows, &at[0])
 	}
-	s.stencil = func(dst, src []float32, at []int, w []float32, bias float32) {
-		n := checkStencil(dst, src, at, len(dst)) / lanes
+	s.stencil = func(dst, src []float32, at []int, most int, w []float32, bias float32) {
+		n := len(dst) / lanes
 		w = w[:len(at)]
 		if n > 0 && len(at) > 0 {
+			_ = src[most+n*lanes-1]
 			stencil(&dst[0], &src[0], &at[0], len(at), &w[0], bias, n)
 		} else {
 			n = 0
 		}
 		if n *= lanes; n < len(dst) {
-			stencilGeneric(dst[n:], src[n:], at, w, bias)
+			stencilGeneric(dst[n:], src[n:], at, most, w, bias)
 		}
 	}
-	s.stencilEvens = func(dst, src []float32, at []int, w []float32, bias float32) {
-		n := checkStencil(dst, src, at, 2*len(dst)) / lanes
+	s.stencilEvens = func(dst, src []float32, at []int, most int, w []float32, bias float32) {
+		n := len(dst) / lanes
 		w = w[:len(at)]
 		if n > 0 && len(at) > 0 {
+			_ = src[most+2*n*lanes-1]
 			evens(&dst[0], &src[0], &at[0], len(at), &w[0], bias, n)
 		} else {
 			n = 0
 		}
 		if n *= lanes; n < len(dst) {
-			stencilEvensGeneric(dst[n:], src[2*n:], at, w, bias)
+			stencilEvensGeneric(dst[n:], src[2*n:], at, most, w, bias)
 		}
 	}
 	s.stencilEach = func(dst, src []float32, at []int, w []float32, place []int, bias []float32) {
-		n := checkStencil(dst, src, at, len(dst)) / lanes
-		checkStencil(dst, w, place[:len(at)], len(dst))
+		n := checkStencil(dst, src, at) / lanes
+		checkStencil(dst, w, place[:len(at)])
 		bias = bias[:len(dst)]
 		if n > 0 && len(at) > 0 {
 			each(&dst[0], &src[0], &at[0], len(at), &w[0], &place[0], &bias[0], n)
@@ -95,10 +97,10 @@ func (s *isa) setStencils(gather func(dst *float32, ldd int, src *float32, lds i
 	return s
 }
 
-// checkStencil panics if a stencil reads outside of src: span elements from each offset on. It returns the number of elements of dst.
-func checkStencil(dst, src []float32, at []int, span int) int {
+// checkStencil panics if a stencil reads outside of src. It returns the number of elements that the stencil computes.
+func checkStencil(dst, src []float32, at []int) int {
 	for _, k := range at {
-		if k < 0 || k+span > len(src) {
+		if k < 0 || k+len(dst) > len(src) {
 			panic("BUG: a stencil reads outside of its operand")
 		}
 	}
