@@ -27,6 +27,11 @@ func zipAVX2(dst *float32, a *float32, b *float32, blocks int)
 //go:noescape
 func stencilAVX2(dst *float32, src *float32, at *int, taps int, w *float32, bias float32, blocks int)
 
+// stencilEvensAVX2 is dst[i] = bias + sum_t w[t]*src[at[t]+2*i] for i < blocks*lanes, t in order; it reads one element more. taps and blocks > 0.
+//
+//go:noescape
+func stencilEvensAVX2(dst *float32, src *float32, at *int, taps int, w *float32, bias float32, blocks int)
+
 // stencilEachAVX2 is dst[i] = bias[i] + sum_t w[place[t]+i]*src[at[t]+i] for i < blocks*lanes, t in order; taps and blocks > 0.
 //
 //go:noescape
@@ -56,6 +61,11 @@ func zipAVX512(dst *float32, a *float32, b *float32, blocks int)
 //
 //go:noescape
 func stencilAVX512(dst *float32, src *float32, at *int, taps int, w *float32, bias float32, blocks int)
+
+// stencilEvensAVX512 is dst[i] = bias + sum_t w[t]*src[at[t]+2*i] for i < blocks*lanes, t in order; it reads one element more. taps and blocks > 0.
+//
+//go:noescape
+func stencilEvensAVX512(dst *float32, src *float32, at *int, taps int, w *float32, bias float32, blocks int)
 
 // stencilEachAVX512 is dst[i] = bias[i] + sum_t w[place[t]+i]*src[at[t]+i] for i < blocks*lanes, t in order; taps and blocks > 0.
 //

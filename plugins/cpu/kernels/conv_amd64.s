@@ -103,7 +103,7 @@ TEXT ·stencilAVX2(SB), NOSPLIT, $0-56
 	MOVQ         blocks+48(FP), BX
 	VBROADCASTSS bias+40(FP), Y0
 	SUBQ         $0x04, BX
-	JLT          rest
+	JLT          few
 
 four:
 	VMOVAPS Y0, Y1
@@ -134,10 +134,16 @@ tapOfFour:
 	ADDQ         $0x00000080, CX
 	SUBQ         $0x04, BX
 	JGE          four
+	CMPQ         BX, $-4
+	JEQ          end
+	SHLQ         $0x05, BX
+	ADDQ         BX, AX
+	ADDQ         BX, CX
+	XORQ         BX, BX
+	JMP          four
 
-rest:
+few:
 	ADDQ $0x04, BX
-	JEQ  end
 
 one:
 	VMOVAPS Y0, Y1
@@ -164,6 +170,100 @@ end:
 	VZEROUPPER
 	RET
 
+// func stencilEvensAVX2(dst *float32, src *float32, at *int, taps int, w *float32, bias float32, blocks int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·stencilEvensAVX2(SB), NOSPLIT, $0-56
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         w+32(FP), DX
+	MOVQ         blocks+48(FP), BX
+	VBROADCASTSS bias+40(FP), Y0
+	SUBQ         $0x04, BX
+	JLT          few
+
+four:
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+	MOVQ    at+16(FP), SI
+	MOVQ    taps+24(FP), DI
+	MOVQ    DX, R9
+
+tapOfFour:
+	MOVQ         (SI), R8
+	LEAQ         (CX)(R8*4), R8
+	VBROADCASTSS (R9), Y5
+	ADDQ         $0x04, R9
+	VMOVUPS      (R8), Y6
+	VSHUFPS      $0x88, 32(R8), Y6, Y6
+	VFMADD231PS  Y6, Y5, Y1
+	VMOVUPS      64(R8), Y6
+	VSHUFPS      $0x88, 96(R8), Y6, Y6
+	VFMADD231PS  Y6, Y5, Y2
+	VMOVUPS      128(R8), Y6
+	VSHUFPS      $0x88, 160(R8), Y6, Y6
+	VFMADD231PS  Y6, Y5, Y3
+	VMOVUPS      192(R8), Y6
+	VSHUFPS      $0x88, 224(R8), Y6, Y6
+	VFMADD231PS  Y6, Y5, Y4
+	ADDQ         $0x08, SI
+	DECQ         DI
+	JNE          tapOfFour
+	VPERMPD      $0xd8, Y1, Y1
+	VMOVUPS      Y1, (AX)
+	VPERMPD      $0xd8, Y2, Y2
+	VMOVUPS      Y2, 32(AX)
+	VPERMPD      $0xd8, Y3, Y3
+	VMOVUPS      Y3, 64(AX)
+	VPERMPD      $0xd8, Y4, Y4
+	VMOVUPS      Y4, 96(AX)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000080, CX
+	SUBQ         $0x04, BX
+	JGE          four
+	CMPQ         BX, $-4
+	JEQ          end
+	SHLQ         $0x05, BX
+	ADDQ         BX, AX
+	ADDQ         BX, CX
+	ADDQ         BX, CX
+	XORQ         BX, BX
+	JMP          four
+
+few:
+	ADDQ $0x04, BX
+
+one:
+	VMOVAPS Y0, Y1
+	MOVQ    at+16(FP), SI
+	MOVQ    taps+24(FP), DI
+	MOVQ    DX, R9
+
+tap:
+	MOVQ         (SI), R8
+	LEAQ         (CX)(R8*4), R8
+	VBROADCASTSS (R9), Y2
+	ADDQ         $0x04, R9
+	VMOVUPS      (R8), Y3
+	VSHUFPS      $0x88, 32(R8), Y3, Y3
+	VFMADD231PS  Y3, Y2, Y1
+	ADDQ         $0x08, SI
+	DECQ         DI
+	JNE          tap
+	VPERMPD      $0xd8, Y1, Y1
+	VMOVUPS      Y1, (AX)
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000020, CX
+	DECQ         BX
+	JNE          one
+
+end:
+	VZEROUPPER
+	RET
+
 // func stencilEachAVX2(dst *float32, src *float32, at *int, taps int, w *float32, place *int, bias *float32, blocks int)
 // Requires: AVX, FMA3
 TEXT ·stencilEachAVX2(SB), NOSPLIT, $0-64
@@ -173,7 +273,7 @@ TEXT ·stencilEachAVX2(SB), NOSPLIT, $0-64
 	MOVQ blocks+56(FP), BX
 	MOVQ bias+48(FP), R11
 	SUBQ $0x04, BX
-	JLT  rest
+	JLT  few
 
 four:
 	VMOVUPS (R11), Y0
@@ -211,10 +311,18 @@ tapOfFour:
 	ADDQ        $0x00000080, R11
 	SUBQ        $0x04, BX
 	JGE         four
+	CMPQ        BX, $-4
+	JEQ         end
+	SHLQ        $0x05, BX
+	ADDQ        BX, AX
+	ADDQ        BX, CX
+	ADDQ        BX, DX
+	ADDQ        BX, R11
+	XORQ        BX, BX
+	JMP         four
 
-rest:
+few:
 	ADDQ $0x04, BX
-	JEQ  end
 
 one:
 	VMOVUPS (R11), Y0
@@ -293,24 +401,6 @@ row:
 	VZEROUPPER
 	RET
 
-DATA evenLanes<>+0(SB)/4, $0x00000000
-DATA evenLanes<>+4(SB)/4, $0x00000002
-DATA evenLanes<>+8(SB)/4, $0x00000004
-DATA evenLanes<>+12(SB)/4, $0x00000006
-DATA evenLanes<>+16(SB)/4, $0x00000008
-DATA evenLanes<>+20(SB)/4, $0x0000000a
-DATA evenLanes<>+24(SB)/4, $0x0000000c
-DATA evenLanes<>+28(SB)/4, $0x0000000e
-DATA evenLanes<>+32(SB)/4, $0x00000010
-DATA evenLanes<>+36(SB)/4, $0x00000012
-DATA evenLanes<>+40(SB)/4, $0x00000014
-DATA evenLanes<>+44(SB)/4, $0x00000016
-DATA evenLanes<>+48(SB)/4, $0x00000018
-DATA evenLanes<>+52(SB)/4, $0x0000001a
-DATA evenLanes<>+56(SB)/4, $0x0000001c
-DATA evenLanes<>+60(SB)/4, $0x0000001e
-GLOBL evenLanes<>(SB), RODATA|NOPTR, $64
-
 // func evensAVX512(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX512F
 TEXT ·evensAVX512(SB), NOSPLIT, $0-24
@@ -329,6 +419,24 @@ loop:
 	JNE       loop
 	VZEROUPPER
 	RET
+
+DATA evenLanes<>+0(SB)/4, $0x00000000
+DATA evenLanes<>+4(SB)/4, $0x00000002
+DATA evenLanes<>+8(SB)/4, $0x00000004
+DATA evenLanes<>+12(SB)/4, $0x00000006
+DATA evenLanes<>+16(SB)/4, $0x00000008
+DATA evenLanes<>+20(SB)/4, $0x0000000a
+DATA evenLanes<>+24(SB)/4, $0x0000000c
+DATA evenLanes<>+28(SB)/4, $0x0000000e
+DATA evenLanes<>+32(SB)/4, $0x00000010
+DATA evenLanes<>+36(SB)/4, $0x00000012
+DATA evenLanes<>+40(SB)/4, $0x00000014
+DATA evenLanes<>+44(SB)/4, $0x00000016
+DATA evenLanes<>+48(SB)/4, $0x00000018
+DATA evenLanes<>+52(SB)/4, $0x0000001a
+DATA evenLanes<>+56(SB)/4, $0x0000001c
+DATA evenLanes<>+60(SB)/4, $0x0000001e
+GLOBL evenLanes<>(SB), RODATA|NOPTR, $64
 
 DATA zipLow<>+0(SB)/4, $0x00000000
 DATA zipLow<>+4(SB)/4, $0x00000010
@@ -401,7 +509,7 @@ TEXT ·stencilAVX512(SB), NOSPLIT, $0-56
 	MOVQ         blocks+48(FP), BX
 	VBROADCASTSS bias+40(FP), Z0
 	SUBQ         $0x04, BX
-	JLT          rest
+	JLT          few
 
 four:
 	VMOVAPS Z0, Z1
@@ -432,10 +540,16 @@ tapOfFour:
 	ADDQ         $0x00000100, CX
 	SUBQ         $0x04, BX
 	JGE          four
+	CMPQ         BX, $-4
+	JEQ          end
+	SHLQ         $0x06, BX
+	ADDQ         BX, AX
+	ADDQ         BX, CX
+	XORQ         BX, BX
+	JMP          four
 
-rest:
+few:
 	ADDQ $0x04, BX
-	JEQ  end
 
 one:
 	VMOVAPS Z0, Z1
@@ -462,6 +576,96 @@ end:
 	VZEROUPPER
 	RET
 
+// func stencilEvensAVX512(dst *float32, src *float32, at *int, taps int, w *float32, bias float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·stencilEvensAVX512(SB), NOSPLIT, $0-56
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         w+32(FP), DX
+	MOVQ         blocks+48(FP), BX
+	VBROADCASTSS bias+40(FP), Z0
+	VMOVUPS      evenLanes<>+0(SB), Z1
+	SUBQ         $0x04, BX
+	JLT          few
+
+four:
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	MOVQ    at+16(FP), SI
+	MOVQ    taps+24(FP), DI
+	MOVQ    DX, R9
+
+tapOfFour:
+	MOVQ         (SI), R8
+	LEAQ         (CX)(R8*4), R8
+	VBROADCASTSS (R9), Z6
+	ADDQ         $0x04, R9
+	VMOVUPS      (R8), Z7
+	VPERMT2PS    64(R8), Z1, Z7
+	VFMADD231PS  Z7, Z6, Z2
+	VMOVUPS      128(R8), Z7
+	VPERMT2PS    192(R8), Z1, Z7
+	VFMADD231PS  Z7, Z6, Z3
+	VMOVUPS      256(R8), Z7
+	VPERMT2PS    320(R8), Z1, Z7
+	VFMADD231PS  Z7, Z6, Z4
+	VMOVUPS      384(R8), Z7
+	VPERMT2PS    448(R8), Z1, Z7
+	VFMADD231PS  Z7, Z6, Z5
+	ADDQ         $0x08, SI
+	DECQ         DI
+	JNE          tapOfFour
+	VMOVUPS      Z2, (AX)
+	VMOVUPS      Z3, 64(AX)
+	VMOVUPS      Z4, 128(AX)
+	VMOVUPS      Z5, 192(AX)
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000100, CX
+	SUBQ         $0x04, BX
+	JGE          four
+	CMPQ         BX, $-4
+	JEQ          end
+	SHLQ         $0x06, BX
+	ADDQ         BX, AX
+	ADDQ         BX, CX
+	ADDQ         BX, CX
+	XORQ         BX, BX
+	JMP          four
+
+few:
+	ADDQ $0x04, BX
+
+one:
+	VMOVAPS Z0, Z2
+	MOVQ    at+16(FP), SI
+	MOVQ    taps+24(FP), DI
+	MOVQ    DX, R9
+
+tap:
+	MOVQ         (SI), R8
+	LEAQ         (CX)(R8*4), R8
+	VBROADCASTSS (R9), Z3
+	ADDQ         $0x04, R9
+	VMOVUPS      (R8), Z4
+	VPERMT2PS    64(R8), Z1, Z4
+	VFMADD231PS  Z4, Z3, Z2
+	ADDQ         $0x08, SI
+	DECQ         DI
+	JNE          tap
+	VMOVUPS      Z2, (AX)
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000040, CX
+	DECQ         BX
+	JNE          one
+
+end:
+	VZEROUPPER
+	RET
+
 // func stencilEachAVX512(dst *float32, src *float32, at *int, taps int, w *float32, place *int, bias *float32, blocks int)
 // Requires: AVX, AVX512F
 TEXT ·stencilEachAVX512(SB), NOSPLIT, $0-64
@@ -471,7 +675,7 @@ TEXT ·stencilEachAVX512(SB), NOSPLIT, $0-64
 	MOVQ blocks+56(FP), BX
 	MOVQ bias+48(FP), R11
 	SUBQ $0x04, BX
-	JLT  rest
+	JLT  few
 
 four:
 	VMOVUPS (R11), Z0
@@ -509,10 +713,18 @@ tapOfFour:
 	ADDQ        $0x00000100, R11
 	SUBQ        $0x04, BX
 	JGE         four
+	CMPQ        BX, $-4
+	JEQ         end
+	SHLQ        $0x06, BX
+	ADDQ        BX, AX
+	ADDQ        BX, CX
+	ADDQ        BX, DX
+	ADDQ        BX, R11
+	XORQ        BX, BX
+	JMP         four
 
-rest:
+few:
 	ADDQ $0x04, BX
-	JEQ  end
 
 one:
 	VMOVUPS (R11), Z0

@@ -79,7 +79,7 @@ func (g *convolution) mostColumns() int {
 // productBand returns the size of bands for products of up to most columns, a multiple of nr.
 func (g *convolution) productBand(most int) (b band) {
 	lanes, halo := g.p.isa.lanes, g.span[2]/g.step[2]
-	b.wide = min(g.grid[2], most)
+	b.wide, b.step = min(g.grid[2], most), 1
 	b.line = (b.wide + lanes - 1) / lanes * lanes
 	b.pitch = b.line + halo
 	if b.flat = b.wide+halo < b.line; b.flat {
@@ -96,7 +96,7 @@ func (g *convolution) productScratch() int64 {
 	s, most, halo := g.p.isa, g.mostColumns(), g.span[2]/g.step[2]
 	line := min(most, (g.grid[2]+s.lanes-1)/s.lanes*s.lanes)
 	copied := g.planes * g.step[1] * g.step[2] * (most + min(g.grid[1], most)*halo + g.span[1]/g.step[1]*(line+halo))
-	return floats(g.cg*copied+2*s.lanes, most*g.deep+spill, g.lineStep()*g.keptRows()*most+s.nr, line*g.lineStep()+s.lanes*(1+g.lineStep()), s.mr*s.nr)
+	return floats(g.cg*copied+2*s.lanes, most*g.deep+spill, g.lineStep()*g.keptRows()*most+s.nr, line*g.lineStep()+s.lanes*(1+g.lineStep()), s.mr*s.nr, g.blockRows()*s.nr)
 }
 
 // bands computes all phases.
@@ -264,6 +264,7 @@ func (g *convolution) bandTask(t, worker int) {
 	if x.ldc, x.rows = panels*s.nr, min(g.keptRows(), x.end-x.first); !direct {
 		x.c = sc.floats(g.lineStep()*x.rows*x.ldc + s.nr)
 	}
+	bias := sc.floats(g.blockRows() * s.nr)
 	like := -1
 	for i := 0; i < len(g.phases); {
 		f := &g.phases[i]
@@ -304,12 +305,7 @@ func (g *convolution) bandTask(t, worker int) {
 				default:
 					q.C = x.c
 				}
-				if g.Bias != nil {
-					for r := range rows {
-						g.startRow(q.C[r*q.LDC:][:q.N], x.group*g.og+first+r)
-					}
-					q.Residual, q.LDR = q.C, q.LDC
-				}
+				g.addBias(&q, bias, x.group*g.og+first)
 				inner, innerNeed := sc.used, sc.need
 				q.tiles(s, sc, 0, 0, rows, 0, q.N, g.packed[g.packedAt(i, blocks)+(x.group*blocks+k)*(g.blockRows()*f.k+spill):], right, panels, 0)
 				sc.giveBack(inner, innerNeed)

@@ -1,5 +1,7 @@
 package kernels
 
+import "slices"
+
 // Convolutions whose groups have one channel of x (depthwise). A matrix product would have one row only. Instead they add up shifted
 // images, tap by tap.
 
@@ -79,10 +81,11 @@ func (x *convLines) do(lo, hi, worker int) {
 }
 
 // A band is the rectangle of one depth of a channel of the result that a task computes, and the layout of its copy of x. The copy includes
-// the padding, so taps need no checks. It is an array [planes, line remainder, column remainder, lines, pitch], where the remainders are
-// those of positions in x by the stride: elements that the same tap reads for adjacent results are adjacent.
+// the padding, so taps need no checks. It is an array [planes, line remainder, column remainder, lines, pitch]. Line remainders are those of
+// positions in x by the stride, column remainders by the stride divided by step.
 type band struct {
 	high, wide   int  // elements of the result
+	step         int  // distance of the elements that a tap reads for adjacent results
 	lines, pitch int  // lines of the copy for each pair of remainders, and elements of a line
 	line         int  // columns of a product from a line to the next: whole vectors, unless flat is set
 	flat         bool // lines are too short for vectors; results of several lines are computed at once, with unused elements between
@@ -90,6 +93,9 @@ type band struct {
 
 // channelBands returns the size of the bands of a channel.
 func (g *convolution) channelBands() (b band) {
+	if b.step = 1; g.Stride[2]%2 == 0 { // see isa.stencilEvens
+		b.step = 2
+	}
 	b.wide = min(g.out[2], channelLine/g.Stride[2])
 	b.high = min(g.out[1], max(1, channelBand/(b.wide*g.Stride[1]*g.Stride[2])))
 	b.lines = b.high + g.span[1]/g.Stride[1]
@@ -98,13 +104,16 @@ func (g *convolution) channelBands() (b band) {
 	if b.flat = b.wide < 4*lanes; !b.flat {
 		b.pitch = (b.wide + lanes - 1) / lanes * lanes
 	}
-	b.pitch += g.span[2] / g.Stride[2]
+	b.pitch = b.step * (b.pitch + g.span[2]/g.Stride[2])
 	return b
 }
 
+// remainders returns the number of column remainders.
+func (b *band) remainders(g *convolution) int { return g.step[2] / b.step }
+
 // size returns the number of elements of the copy.
 func (b *band) size(g *convolution) int {
-	return g.planes * g.step[1] * g.step[2] * b.lines * b.pitch
+	return g.planes * g.step[1] * b.remainders(g) * b.lines * b.pitch
 }
 
 // bandScratch returns what a worker needs for bands, also for smaller results, in bytes.
@@ -113,7 +122,7 @@ func (g *convolution) bandScratch() int64 {
 	wide, high := min(g.out[2], channelLine/sw), min(g.out[1], channelBand/(sh*sw))
 	tall, broad := g.span[1]/sh, g.span[2]/sw+lanes
 	made := min(high*wide, channelBand/(sh*sw)) + high*broad
-	return floats(g.Kernel[0]*sh*sw*(made+tall*(wide+broad))+wide+broad+2*lanes, made+2*lanes)
+	return floats(g.Kernel[0]*sh*sw*(made+tall*(wide+broad))+sw*(wide+broad+2*lanes), made+2*lanes)
 }
 
 // tasks returns the number of bands of a channel.
@@ -123,7 +132,7 @@ func (b *band) tasks(g *convolution) int {
 
 // place returns the index in the copy of line r of a plane, at its columns with the given remainder.
 func (b *band) place(g *convolution, plane, r, remainder int) int {
-	sh, sw := g.step[1], g.step[2]
+	sh, sw := g.step[1], b.remainders(g)
 	return (((plane*sh+r%sh)*sw+remainder)*b.lines + r/sh) * b.pitch
 }
 
@@ -133,7 +142,8 @@ func (b *band) tap(g *convolution, i int) int {
 	for k := range t {
 		t[k] -= g.low[k]
 	}
-	return b.place(g, t[0]/g.apart, t[1], t[2]%g.step[2]) + t[2]/g.step[2]
+	n := b.remainders(g)
+	return b.place(g, t[0]/g.apart, t[1], t[2]%n) + t[2]/n
 }
 
 type convBands convolution
@@ -143,9 +153,14 @@ func (x *convBands) do(lo, hi, worker int) {
 	s, sc, b, taps := g.p.isa, g.p.scratch(worker), g.channelBands(), volume(g.Kernel)
 	across := (g.out[2] + b.wide - 1) / b.wide
 	down := (g.out[1] + b.high - 1) / b.high
-	room := (b.high*b.pitch + s.lanes) / s.lanes * s.lanes
+	stencil, apart := s.stencil, b.pitch/b.step // apart is the distance of lines of results if b is flat
+	if b.step == 2 {
+		stencil = s.stencilEvens
+	}
+	room := (b.high*apart + s.lanes) / s.lanes * s.lanes
+	most := slices.Max(g.at)
 	used, need := sc.used, sc.need
-	copied, made := sc.floats(b.size(g)+b.pitch+2*s.lanes), sc.floats(room)
+	copied, made := sc.floats(b.size(g)+b.pitch+2*b.step*s.lanes), sc.floats(room)
 	for t := lo; t < hi; t++ {
 		w0, rest := t%across*b.wide, t/across
 		h0, d := rest%down*b.high, rest/down%g.out[0]
@@ -159,10 +174,10 @@ func (x *convBands) do(lo, hi, worker int) {
 		}
 		first := ((channel*g.out[0]+d)*g.out[1]+h0)*g.out[2] + w0
 		if b.flat {
-			n := ((high-1)*b.pitch + wide + s.lanes - 1) / s.lanes * s.lanes
-			s.stencil(made[:n], copied, g.at, weights, bias)
+			n := ((high-1)*apart + wide + s.lanes - 1) / s.lanes * s.lanes
+			stencil(made[:n], copied, g.at, most, weights, bias)
 			for h := range high {
-				copy(g.Out[first+h*g.out[2]:][:wide], made[h*b.pitch:])
+				copy(g.Out[first+h*g.out[2]:][:wide], made[h*apart:])
 			}
 			continue
 		}
@@ -170,10 +185,10 @@ func (x *convBands) do(lo, hi, worker int) {
 		for h := range high {
 			dst := g.Out[first+h*g.out[2]:]
 			if across == 1 && h+1 < high && n <= 2*wide { // what spills into the next line is then overwritten
-				s.stencil(dst[:n], copied[h*b.pitch:], g.at, weights, bias)
+				stencil(dst[:n], copied[h*b.pitch:], g.at, most, weights, bias)
 				continue
 			}
-			s.stencil(made[:n], copied[h*b.pitch:], g.at, weights, bias)
+			stencil(made[:n], copied[h*b.pitch:], g.at, most, weights, bias)
 			copy(dst[:wide], made)
 		}
 	}
@@ -182,36 +197,25 @@ func (x *convBands) do(lo, hi, worker int) {
 
 // copyBand copies what the band at depth d, line h0 and column w0 reads of a channel, with padding outside of the image.
 func (g *convolution) copyBand(dst []float32, b *band, channel, d, h0, w0 int, sc *scratch) {
-	sh, sw := g.step[1], g.step[2]
-	var cuts [channelStride]lineCut
+	sh, sw := g.step[1], b.remainders(g)
+	plane := g.X[channel*volume(g.In):][:volume(g.In)]
 	for remainder := range sw {
-		cuts[remainder] = g.cutLine(b.pitch, w0*sw+g.low[2]+remainder)
-	}
-	for a := range g.planes {
-		z := d*g.step[0] + g.low[0] + a*g.apart
-		for r := range b.lines {
+		cut := g.cutLine(b.pitch, w0*g.step[2]+g.low[2]+remainder, sw)
+		for a := range g.planes {
+			z := d*g.step[0] + g.low[0] + a*g.apart
 			for rest := range sh {
-				y := h0*sh + g.low[1] + r*sh + rest
-				inside := z >= 0 && z < g.In[0] && y >= 0 && y < g.In[1]
-				for remainder := range sw {
-					to := dst[(((a*sh+rest)*sw+remainder)*b.lines+r)*b.pitch:][:b.pitch] // see place
-					if !inside {
-						g.pad(to)
-						continue
+				to := dst[b.place(g, a, rest, remainder):][:b.lines*b.pitch]
+				y := h0*sh + g.low[1] + rest
+				for ; len(to) > 0; to = to[b.pitch:] {
+					if z < 0 || z >= g.In[0] || y < 0 || y >= g.In[1] {
+						fillWith(to[:b.pitch], g.fill)
+					} else {
+						g.copyLine(to[:b.pitch], plane[(z*g.In[1]+y)*g.In[2]:][:g.In[2]], &cut, sw, sc)
 					}
-					g.copyLine(to, g.X[((channel*g.In[0]+z)*g.In[1]+y)*g.In[2]:][:g.In[2]], &cuts[remainder], sc)
+					y += sh
 				}
 			}
 		}
-	}
-}
-
-// pad fills x with the value of padding.
-func (g *convolution) pad(x []float32) {
-	if g.fill == 0 {
-		clear(x)
-	} else {
-		fillWith(x, g.fill)
 	}
 }
 
@@ -219,25 +223,20 @@ func (g *convolution) pad(x []float32) {
 // the image's line.
 type lineCut struct{ before, end, from int }
 
-// cutLine cuts a line of n elements, which reads every stride-th element of the image from index x on.
-func (g *convolution) cutLine(n, x int) lineCut {
-	step := g.step[2]
+// cutLine cuts a line of n elements, which reads every step-th element of the image from index x on.
+func (g *convolution) cutLine(n, x, step int) lineCut {
 	before := min(max(0, (-x+step-1)/step), n)
 	return lineCut{before, max(before, min((g.In[2]-x+step-1)/step, n)), x + before*step}
 }
 
-// copyLine copies every stride-th element of a line, with padding outside of the line.
-func (g *convolution) copyLine(dst, line []float32, cut *lineCut, sc *scratch) {
-	if cut.before > 0 {
-		g.pad(dst[:cut.before])
-	}
-	if cut.end < len(dst) {
-		g.pad(dst[cut.end:])
-	}
+// copyLine copies every step-th element of a line, with padding outside of the line.
+func (g *convolution) copyLine(dst, line []float32, cut *lineCut, step int, sc *scratch) {
+	fillWith(dst[:cut.before], g.fill)
+	fillWith(dst[cut.end:], g.fill)
 	if cut.end == cut.before {
 		return
 	}
-	step, to, from := g.step[2], dst[cut.before:cut.end], line[cut.from:]
+	to, from := dst[cut.before:cut.end], line[cut.from:]
 	switch step {
 	case 1:
 		copy(to, from)

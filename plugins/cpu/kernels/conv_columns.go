@@ -22,17 +22,19 @@ func (g *convolution) mostPanels() int { return min(max(1, columnsRoom/(g.p.isa.
 func (g *convolution) columns() {
 	p, s := g.p, g.p.isa
 	blocks := g.blocks()
-	g.packed = p.shared.floats(g.Groups * blocks * g.blockSize())
-	p.share(g.Groups*blocks, 1, (*convBlocks)(g))
-	if p.bad.Load() != 0 {
-		return
-	}
 	want := 4 * len(p.workers)
 	panels := (volume(g.count) + s.nr - 1) / s.nr
 	g.wide = min(g.mostPanels(), max(4, (panels*g.N*g.Groups+want-1)/want))
 	g.across = (panels + g.wide - 1) / g.wide
 	g.wide *= s.nr
 	g.chunks = min(blocks, (want+g.N*g.Groups*g.across-1)/(g.N*g.Groups*g.across))
+	if g.packed = nil; g.N*g.across > 1 { // otherwise each block is used once, so it is packed there
+		g.packed = p.shared.floats(g.Groups * blocks * g.blockSize())
+		p.share(g.Groups*blocks, 1, (*convBlocks)(g))
+		if p.bad.Load() != 0 {
+			return
+		}
+	}
 	p.each(g.N*g.Groups*g.across*g.chunks, 1, (*convColumns)(g))
 }
 
@@ -41,18 +43,20 @@ type convBlocks convolution
 
 func (x *convBlocks) do(lo, hi, worker int) {
 	g := (*convolution)(x)
-	s, sc := g.p.isa, g.p.scratch(worker)
-	blocks := g.blocks()
 	for t := lo; t < hi; t++ {
-		m := t % blocks * g.blockRows()
-		rows := min(g.blockRows(), g.og-m)
-		q := GemmArgs{M: g.og, K: g.k, A: g.weights[t/blocks*g.og*g.k:], LDA: g.k}
-		used, need := sc.used, sc.need
-		to := g.packed[t*g.blockSize():]
-		q.packA(s, sc, to, 0, m, rows)
-		sc.giveBack(used, need)
-		g.check(to[:rows*g.k])
+		g.packBlock(g.packed[t*g.blockSize():], t, g.p.scratch(worker))
 	}
+}
+
+// packBlock packs block t of the weights of all groups.
+func (g *convolution) packBlock(dst []float32, t int, sc *scratch) {
+	m := t % g.blocks() * g.blockRows()
+	rows := min(g.blockRows(), g.og-m)
+	q := GemmArgs{M: g.og, K: g.k, A: g.weights[t/g.blocks()*g.og*g.k:], LDA: g.k}
+	used, need := sc.used, sc.need
+	q.packA(g.p.isa, sc, dst, 0, m, rows)
+	sc.giveBack(used, need)
+	g.check(dst[:rows*g.k])
 }
 
 type convColumns convolution
@@ -76,27 +80,50 @@ func (g *convolution) block(n, group, m, chunk, worker int) {
 	blocks := g.blocks()
 	image := g.Out[(n*g.Cout+group*g.og)*volume(g.out):]
 	ldc := volume(g.out)
+	bias := sc.floats(g.blockRows() * s.nr)
+	var packed []float32
+	if g.packed == nil {
+		packed = sc.floats(g.blockSize())
+	}
 	for k := chunk * blocks / g.chunks; k < (chunk+1)*blocks/g.chunks; k++ {
 		first := k * g.blockRows()
 		rows := min(g.blockRows(), g.og-first)
 		c := image[first*ldc+m:]
 		q := GemmArgs{M: rows, N: cols, K: g.k, C: c, LDC: ldc, wide: true}
-		if g.Bias != nil {
-			for r := range rows {
-				fillWith(c[r*ldc:][:cols], g.Bias[group*g.og+first+r])
-			}
-			q.Residual, q.LDR = c, ldc
+		g.addBias(&q, bias, group*g.og+first)
+		if g.packed == nil {
+			g.packBlock(packed, group*blocks+k, sc)
+		} else {
+			packed = g.packed[(group*blocks+k)*g.blockSize():]
 		}
 		inner, innerNeed := sc.used, sc.need
-		q.tiles(s, sc, 0, 0, rows, 0, cols, g.packed[(group*blocks+k)*g.blockSize():], b, panels, 0)
+		q.tiles(s, sc, 0, 0, rows, 0, cols, packed, b, panels, 0)
 		sc.giveBack(inner, innerNeed)
 	}
 	sc.giveBack(used, need)
 }
 
-func fillWith(x []float32, v float32) {
-	for i := range x {
+// addBias makes a product add the bias of output channels from o on. buf has blockRows*nr floats.
+func (g *convolution) addBias(q *GemmArgs, buf []float32, o int) {
+	if g.Bias == nil {
+		return
+	}
+	nr := g.p.isa.nr
+	for r := range q.M {
+		fillWith(buf[r*nr:][:nr], g.Bias[o+r])
+	}
+	q.Residual, q.LDR, q.repeats = buf, nr, true
+}
+
+// fillWith sets the elements of x to v. It copies what it has set, because the compiler stores elements one by one in a loop.
+func fillWith[T any](x []T, v T) {
+	const most = 1 << 10 // elements of a copy, so that the source stays in the L1 cache
+	n := min(len(x), 16)
+	for i := range n {
 		x[i] = v
+	}
+	for n < len(x) {
+		n += copy(x[n:], x[:min(n, most)])
 	}
 }
 
@@ -123,6 +150,9 @@ func (g *convolution) gatherColumns(dst []float32, n, c0, m, cols, panels int, s
 			}
 			parts = append(parts, segment{i - v, i - v + n, at})
 			i += n
+		}
+		if len(parts) == 1 && parts[0].end == lanes && g.gatherPatches(dst, image, v, panels, &parts[0]) {
+			continue
 		}
 		for t := range g.phaseTaps {
 			tap := &g.phaseTaps[t]
@@ -174,6 +204,45 @@ func (g *convolution) gatherColumns(dst []float32, n, c0, m, cols, panels int, s
 			}
 		}
 	}
+}
+
+// gatherPatches is gatherColumns for a vector of elements in one line, by transposes: taps along the width read adjacent elements of x. It
+// returns false for kernels narrower than a vector, and if a tap is outside of the image.
+func (g *convolution) gatherPatches(dst, image []float32, v, panels int, p *segment) bool {
+	s, taps, wide, plane, pixels := g.p.isa, len(g.phaseTaps), g.Kernel[2], volume(g.In), places(g.In)
+	lanes, step := s.lanes, g.step[2]
+	if wide < lanes || g.Dilation[2] != 1 || g.Transposed {
+		return false
+	}
+	if x := p.at[2] + g.phaseTaps[0].at[2]; x < 0 || x+(lanes-1)*step+wide > g.In[2] {
+		return false
+	}
+	for t := 0; t < taps; t += wide {
+		if g.line(p, &g.phaseTaps[t], &pixels) < 0 {
+			return false
+		}
+	}
+	kb := plain.kSplit(g.k)
+	for k := 0; k < g.k; k += wide { // the taps of a line of a channel
+		tap := &g.phaseTaps[k%taps]
+		from := image[k/taps*plane+g.line(p, tap, &pixels)+p.at[2]+tap.at[2]:]
+		for i := 0; i < wide; i += lanes {
+			i := min(i, wide-lanes)
+			first, last := (k+i)/kb*kb, (k+i+lanes-1)/kb*kb // blocks of k; see kSplit
+			if size := min(kb, g.k-first); first == last {
+				s.transpose(dst[first*panels*s.nr+v/s.nr*s.nr*size+(k+i-first)*s.nr+v%s.nr:], s.nr, from[i:], step, lanes, lanes)
+				continue
+			}
+			for j := i; j < i+lanes; j++ {
+				first := (k + j) / kb * kb
+				to := dst[first*panels*s.nr+v/s.nr*s.nr*min(kb, g.k-first)+(k+j-first)*s.nr+v%s.nr:][:lanes]
+				for n := range to {
+					to[n] = from[j+n*step]
+				}
+			}
+		}
+	}
+	return true
 }
 
 // line returns where the line of x begins that a tap reads for a segment, or -1 if it is outside of the image.

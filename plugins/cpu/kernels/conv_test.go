@@ -79,7 +79,7 @@ func randomConv(r *rand.Rand, transposed bool) *ConvArgs {
 		}
 	}
 	g.Cin, g.Cout = g.Groups*(1+r.IntN(6)), g.Groups*(1+r.IntN(40))
-	switch r.IntN(5) {
+	switch r.IntN(7) {
 	case 0: // patches that do not overlap
 		g.Stride, g.Dilation, g.Pad, g.OutputPad, g.Groups = g.Kernel, one, [3]int{}, [3]int{}, 1
 	case 1: // one tap
@@ -87,6 +87,14 @@ func randomConv(r *rand.Rand, transposed bool) *ConvArgs {
 	case 2: // depthwise
 		g.Groups = 1 + r.IntN(37)
 		g.Cin, g.Cout = g.Groups, g.Groups*(1+r.IntN(2)*r.IntN(3))
+	case 3: // kernels wider than a vector
+		g.Kernel[2], g.Stride[2], g.Dilation[2] = 4+r.IntN(20), 1+r.IntN(24), 1
+		g.In[2] += 10 * g.Kernel[2]
+	case 4: // many channels
+		g.Cin, g.Cout = g.Groups*(16+r.IntN(30)), g.Groups*(1+r.IntN(40))
+		for i := range g.In {
+			g.In[i] = min(g.In[i], 12)
+		}
 	}
 	g.X = randoms(r, g.N*volume(g.In)*g.Cin)
 	g.Weight = randomWeights(r, []dtype.DType{dtype.F32, dtype.F16, dtype.BF16}[r.IntN(3)], g.Cin*g.Cout/g.Groups*volume(g.Kernel))

@@ -82,7 +82,8 @@ func TestOperandsEndWithMemory(t *testing.T) {
 					g(edge[uint8](t, n), edge[uint8](t, n), edge[uint8](t, n))
 				}
 				s.round(f(n), f(n))
-				s.stencil(f(n), f(n+3), []int{3, 0}, f(2), 1)
+				s.stencil(f(n), f(n+3), []int{3, 0}, 3, f(2), 1)
+				s.stencilEvens(f(n), f(2*n+3), []int{3, 0}, 3, f(2), 1)
 				s.stencilEach(f(n), f(n+3), []int{3, 0}, f(n+2), []int{0, 2}, f(n))
 				s.widenF16(f(n), edge[uint16](t, n))
 				s.widenBF16(f(n), edge[uint16](t, n))

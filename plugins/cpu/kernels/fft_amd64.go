@@ -67,16 +67,17 @@ func fftPlain7AVX2(dre *float32, dim *float32, sre *float32, sim *float32, tw *f
 //go:noescape
 func fftMultiplyAVX2(dre *float32, dim *float32, are *float32, aim *float32, bre *float32, bim *float32, blocks int)
 
-// fftSplitAVX2 is fftRoutines.split for one vector of each operand.
+// fftSplitAVX2 is fftRoutines.split for count rows of a vector. The addresses of their counterparts are those of the first vector's;
+// the next ones are at lower addresses. count > 0.
 //
 //go:noescape
-func fftSplitAVX2(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr float32, wi float32, scale float32)
+func fftSplitAVX2(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr *float32, wi *float32, scale float32, count int)
 
-// fftHalvesAVX2 is fftRoutines.split for blocks*lanes consecutive numbers k. The addresses of their counterparts are those of the first vector's;
-// the next ones are at lower addresses. blocks > 0.
+// fftHalvesAVX2 is fftRoutines.split for count*lanes consecutive numbers k. The addresses of their counterparts are those of the first vector's;
+// the next ones are at lower addresses. count > 0.
 //
 //go:noescape
-func fftHalvesAVX2(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr *float32, wi *float32, scale float32, blocks int)
+func fftHalvesAVX2(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr *float32, wi *float32, scale float32, count int)
 
 // fftPass2AVX512 is a pass of radix 2 over count runs of run bytes, a vector or more. If vectors do not fill a run, its last one
 // overlaps the one before. The next run of src is srcNext bytes past the last vector of a run, that of dst dstNext bytes.
@@ -143,13 +144,14 @@ func fftPlain7AVX512(dre *float32, dim *float32, sre *float32, sim *float32, tw 
 //go:noescape
 func fftMultiplyAVX512(dre *float32, dim *float32, are *float32, aim *float32, bre *float32, bim *float32, blocks int)
 
-// fftSplitAVX512 is fftRoutines.split for one vector of each operand.
+// fftSplitAVX512 is fftRoutines.split for count rows of a vector. The addresses of their counterparts are those of the first vector's;
+// the next ones are at lower addresses. count > 0.
 //
 //go:noescape
-func fftSplitAVX512(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr float32, wi float32, scale float32)
+func fftSplitAVX512(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr *float32, wi *float32, scale float32, count int)
 
-// fftHalvesAVX512 is fftRoutines.split for blocks*lanes consecutive numbers k. The addresses of their counterparts are those of the first vector's;
-// the next ones are at lower addresses. blocks > 0.
+// fftHalvesAVX512 is fftRoutines.split for count*lanes consecutive numbers k. The addresses of their counterparts are those of the first vector's;
+// the next ones are at lower addresses. count > 0.
 //
 //go:noescape
-func fftHalvesAVX512(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr *float32, wi *float32, scale float32, blocks int)
+func fftHalvesAVX512(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr *float32, wi *float32, scale float32, count int)

@@ -1421,46 +1421,59 @@ loop:
 	VZEROUPPER
 	RET
 
-// func fftSplitAVX2(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr float32, wi float32, scale float32)
+// func fftSplitAVX2(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr *float32, wi *float32, scale float32, count int)
 // Requires: AVX, FMA3
-TEXT ·fftSplitAVX2(SB), NOSPLIT, $0-76
-	MOVQ         zkre+32(FP), AX
-	VMOVUPS      (AX), Y0
-	MOVQ         zkim+40(FP), AX
-	VMOVUPS      (AX), Y1
-	MOVQ         zhre+48(FP), AX
-	VMOVUPS      (AX), Y2
-	MOVQ         zhim+56(FP), AX
-	VMOVUPS      (AX), Y3
-	VADDPS       Y2, Y0, Y4
-	VSUBPS       Y3, Y1, Y5
-	VADDPS       Y3, Y1, Y1
-	VSUBPS       Y0, Y2, Y0
-	VBROADCASTSS scale+72(FP), Y2
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y2, Y5, Y5
-	VBROADCASTSS wr+64(FP), Y6
-	VBROADCASTSS wi+68(FP), Y3
-	VMULPS       Y3, Y0, Y2
-	VMULPS       Y3, Y1, Y3
-	VFMSUB231PS  Y6, Y1, Y2
-	VFMADD231PS  Y6, Y0, Y3
-	VSUBPS       Y2, Y4, Y0
-	VSUBPS       Y5, Y3, Y1
-	MOVQ         xhre+16(FP), AX
-	VMOVUPS      Y0, (AX)
-	MOVQ         xhim+24(FP), AX
-	VMOVUPS      Y1, (AX)
-	VADDPS       Y2, Y4, Y4
-	VADDPS       Y3, Y5, Y5
+TEXT ·fftSplitAVX2(SB), NOSPLIT, $0-96
 	MOVQ         xkre+0(FP), AX
-	VMOVUPS      Y4, (AX)
-	MOVQ         xkim+8(FP), AX
-	VMOVUPS      Y5, (AX)
+	MOVQ         xkim+8(FP), CX
+	MOVQ         xhre+16(FP), DX
+	MOVQ         xhim+24(FP), BX
+	MOVQ         zkre+32(FP), SI
+	MOVQ         zkim+40(FP), DI
+	MOVQ         zhre+48(FP), R8
+	MOVQ         zhim+56(FP), R9
+	MOVQ         wr+64(FP), R10
+	MOVQ         wi+72(FP), R11
+	MOVQ         count+88(FP), R12
+	XORQ         R13, R13
+	XORQ         R14, R14
+	VBROADCASTSS scale+80(FP), Y0
+
+loop:
+	VMOVUPS      (SI)(R13*1), Y1
+	VMOVUPS      (DI)(R13*1), Y2
+	VMOVUPS      (R8)(R14*1), Y3
+	VMOVUPS      (R9)(R14*1), Y4
+	VADDPS       Y3, Y1, Y5
+	VSUBPS       Y4, Y2, Y6
+	VADDPS       Y4, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y5, Y5
+	VMULPS       Y0, Y6, Y6
+	VBROADCASTSS (R10), Y7
+	VBROADCASTSS (R11), Y4
+	VMULPS       Y4, Y1, Y3
+	VMULPS       Y4, Y2, Y4
+	VFMSUB231PS  Y7, Y2, Y3
+	VFMADD231PS  Y7, Y1, Y4
+	VSUBPS       Y3, Y5, Y1
+	VSUBPS       Y6, Y4, Y2
+	VMOVUPS      Y1, (DX)(R14*1)
+	VMOVUPS      Y2, (BX)(R14*1)
+	VADDPS       Y3, Y5, Y5
+	VADDPS       Y4, Y6, Y6
+	VMOVUPS      Y5, (AX)(R13*1)
+	VMOVUPS      Y6, (CX)(R13*1)
+	ADDQ         $0x20, R13
+	SUBQ         $0x20, R14
+	ADDQ         $0x04, R10
+	ADDQ         $0x04, R11
+	DECQ         R12
+	JNE          loop
 	VZEROUPPER
 	RET
 
-// func fftHalvesAVX2(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr *float32, wi *float32, scale float32, blocks int)
+// func fftHalvesAVX2(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr *float32, wi *float32, scale float32, count int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·fftHalvesAVX2(SB), NOSPLIT, $0-96
 	MOVQ         xkre+0(FP), AX
@@ -1473,7 +1486,7 @@ TEXT ·fftHalvesAVX2(SB), NOSPLIT, $0-96
 	MOVQ         zhim+56(FP), R9
 	MOVQ         wr+64(FP), R10
 	MOVQ         wi+72(FP), R11
-	MOVQ         blocks+88(FP), R12
+	MOVQ         count+88(FP), R12
 	XORQ         R13, R13
 	XORQ         R14, R14
 	VMOVUPS      halvesReversedAVX2<>+0(SB), Y0
@@ -2544,46 +2557,59 @@ loop:
 	VZEROUPPER
 	RET
 
-// func fftSplitAVX512(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr float32, wi float32, scale float32)
+// func fftSplitAVX512(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr *float32, wi *float32, scale float32, count int)
 // Requires: AVX, AVX512F
-TEXT ·fftSplitAVX512(SB), NOSPLIT, $0-76
-	MOVQ         zkre+32(FP), AX
-	VMOVUPS      (AX), Z0
-	MOVQ         zkim+40(FP), AX
-	VMOVUPS      (AX), Z1
-	MOVQ         zhre+48(FP), AX
-	VMOVUPS      (AX), Z2
-	MOVQ         zhim+56(FP), AX
-	VMOVUPS      (AX), Z3
-	VADDPS       Z2, Z0, Z4
-	VSUBPS       Z3, Z1, Z5
-	VADDPS       Z3, Z1, Z1
-	VSUBPS       Z0, Z2, Z0
-	VBROADCASTSS scale+72(FP), Z2
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z2, Z5, Z5
-	VBROADCASTSS wr+64(FP), Z6
-	VBROADCASTSS wi+68(FP), Z3
-	VMULPS       Z3, Z0, Z2
-	VMULPS       Z3, Z1, Z3
-	VFMSUB231PS  Z6, Z1, Z2
-	VFMADD231PS  Z6, Z0, Z3
-	VSUBPS       Z2, Z4, Z0
-	VSUBPS       Z5, Z3, Z1
-	MOVQ         xhre+16(FP), AX
-	VMOVUPS      Z0, (AX)
-	MOVQ         xhim+24(FP), AX
-	VMOVUPS      Z1, (AX)
-	VADDPS       Z2, Z4, Z4
-	VADDPS       Z3, Z5, Z5
+TEXT ·fftSplitAVX512(SB), NOSPLIT, $0-96
 	MOVQ         xkre+0(FP), AX
-	VMOVUPS      Z4, (AX)
-	MOVQ         xkim+8(FP), AX
-	VMOVUPS      Z5, (AX)
+	MOVQ         xkim+8(FP), CX
+	MOVQ         xhre+16(FP), DX
+	MOVQ         xhim+24(FP), BX
+	MOVQ         zkre+32(FP), SI
+	MOVQ         zkim+40(FP), DI
+	MOVQ         zhre+48(FP), R8
+	MOVQ         zhim+56(FP), R9
+	MOVQ         wr+64(FP), R10
+	MOVQ         wi+72(FP), R11
+	MOVQ         count+88(FP), R12
+	XORQ         R13, R13
+	XORQ         R14, R14
+	VBROADCASTSS scale+80(FP), Z0
+
+loop:
+	VMOVUPS      (SI)(R13*1), Z1
+	VMOVUPS      (DI)(R13*1), Z2
+	VMOVUPS      (R8)(R14*1), Z3
+	VMOVUPS      (R9)(R14*1), Z4
+	VADDPS       Z3, Z1, Z5
+	VSUBPS       Z4, Z2, Z6
+	VADDPS       Z4, Z2, Z2
+	VSUBPS       Z1, Z3, Z1
+	VMULPS       Z0, Z5, Z5
+	VMULPS       Z0, Z6, Z6
+	VBROADCASTSS (R10), Z7
+	VBROADCASTSS (R11), Z4
+	VMULPS       Z4, Z1, Z3
+	VMULPS       Z4, Z2, Z4
+	VFMSUB231PS  Z7, Z2, Z3
+	VFMADD231PS  Z7, Z1, Z4
+	VSUBPS       Z3, Z5, Z1
+	VSUBPS       Z6, Z4, Z2
+	VMOVUPS      Z1, (DX)(R14*1)
+	VMOVUPS      Z2, (BX)(R14*1)
+	VADDPS       Z3, Z5, Z5
+	VADDPS       Z4, Z6, Z6
+	VMOVUPS      Z5, (AX)(R13*1)
+	VMOVUPS      Z6, (CX)(R13*1)
+	ADDQ         $0x40, R13
+	SUBQ         $0x40, R14
+	ADDQ         $0x04, R10
+	ADDQ         $0x04, R11
+	DECQ         R12
+	JNE          loop
 	VZEROUPPER
 	RET
 
-// func fftHalvesAVX512(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr *float32, wi *float32, scale float32, blocks int)
+// func fftHalvesAVX512(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr *float32, wi *float32, scale float32, count int)
 // Requires: AVX, AVX512F
 TEXT ·fftHalvesAVX512(SB), NOSPLIT, $0-96
 	MOVQ         xkre+0(FP), AX
@@ -2596,7 +2622,7 @@ TEXT ·fftHalvesAVX512(SB), NOSPLIT, $0-96
 	MOVQ         zhim+56(FP), R9
 	MOVQ         wr+64(FP), R10
 	MOVQ         wi+72(FP), R11
-	MOVQ         blocks+88(FP), R12
+	MOVQ         count+88(FP), R12
 	XORQ         R13, R13
 	XORQ         R14, R14
 	VMOVUPS      halvesReversedAVX512<>+0(SB), Z0

@@ -31,8 +31,9 @@ type fftRoutines[T float32 | float64] struct {
 	//
 	//	e = (z_k + z_{h-k}*)/2, o = (z_k - z_{h-k}*)/2i, x_k = e + w o, x_{h-k} = (e - w o)*
 	//
-	// over runs of n. If xk and xh are the same memory, the result is x_k. The factor 1/2 is part of w and scale.
-	split func(xk, xh, zk, zh planes[T], n int, wr, wi, scale T)
+	// for rows of lanes numbers and k = 0, 1, ... len(w.re)-1. The rows of xk and zk ascend from the given address, those of xh and zh descend
+	// from row back. If x_k and x_{h-k} are the same memory, the result is x_k. The factor 1/2 is part of w and scale.
+	split func(xk, xh, zk, zh planes[T], back int, w planes[T], scale T)
 	// halves is split for numbers k to k+n-1 of h, with roots w[k:k+n]. None of the numbers is 0 or the counterpart h-k of another. It
 	// computes whole vectors and returns the count of numbers done; nil: none.
 	halves func(x, z planes[T], h, k, n int, w planes[T], scale T) int
@@ -158,9 +159,11 @@ func (c *columnFFT[T]) run(f *fftRoutines[T], dst planes[T], ldd int, src planes
 
 // The loops in Go.
 
+const rowsInGo = 4 // rows that shortFFT transforms at a time
+
 func fftRoutinesInGo[T float32 | float64]() *fftRoutines[T] {
 	return &fftRoutines[T]{
-		lanes: 4,
+		lanes: rowsInGo,
 		pass:  passInGo[T],
 		multiply: func(dst, a, b planes[T], n int) {
 			dr, di, ar, ai, br, bi := dst.re[:n], dst.im[:n], a.re[:n], a.im[:n], b.re[:n], b.im[:n]
@@ -183,12 +186,15 @@ func fftRoutinesInGo[T float32 | float64]() *fftRoutines[T] {
 				x[i] *= by
 			}
 		},
-		split: func(xk, xh, zk, zh planes[T], n int, wr, wi, scale T) {
-			for i := range n {
-				ar, ai, br, bi := zk.re[i], zk.im[i], zh.re[i], zh.im[i]
-				er, ei, or, oi := (ar+br)*scale, (ai-bi)*scale, ai+bi, br-ar
-				tr, ti := or*wr-oi*wi, or*wi+oi*wr
-				xh.re[i], xh.im[i], xk.re[i], xk.im[i] = er-tr, ti-ei, er+tr, ei+ti
+		split: func(xk, xh, zk, zh planes[T], back int, w planes[T], scale T) {
+			for row, wr := range w.re {
+				wi, k, h := w.im[row], row*rowsInGo, (back-row)*rowsInGo
+				for i := range rowsInGo {
+					ar, ai, br, bi := zk.re[k+i], zk.im[k+i], zh.re[h+i], zh.im[h+i]
+					er, ei, or, oi := (ar+br)*scale, (ai-bi)*scale, ai+bi, br-ar
+					tr, ti := or*wr-oi*wi, or*wi+oi*wr
+					xh.re[h+i], xh.im[h+i], xk.re[k+i], xk.im[k+i] = er-tr, ti-ei, er+tr, ei+ti
+				}
 			}
 		},
 	}

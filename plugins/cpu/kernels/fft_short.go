@@ -134,27 +134,16 @@ func (t *fftPlan[T]) columns(dst planes[T], ldd int, src planes[T], lds int, w [
 
 // halve turns the transform of n complex numbers into that of 2n real ones, or the other way round.
 func (t *fftPlan[T]) halve(dst, src planes[T]) {
-	l := t.f.lanes
-	for k := range t.n/2 + 1 {
-		h := t.n - k
-		zh := h
-		if k == 0 && t.Kind == FFTReal {
-			zh = 0
-		}
-		if h == t.n && t.Kind == FFTRealInverse {
-			h = 0 // the result has no number n; number 0 overwrites it
-		}
-		t.halfStep(dst.from(k*l), dst.from(h*l), src.from(k*l), src.from(zh*l), l, k)
-	}
-}
-
-// halfStep is split with the plan's roots and scale.
-func (t *fftPlan[T]) halfStep(xk, xh, zk, zh planes[T], n, k int) {
-	scale := T(t.Scale)
+	l, scale, first, w := t.f.lanes, T(t.Scale), planes[T]{t.halves.re[:1], t.halves.im[:1]}, t.halves.from(1)
 	if t.Kind == FFTReal {
 		scale /= 2
+		t.f.split(dst, dst.from(t.n*l), src, src, 0, first, scale)
+	} else { // the result has no number n; number 0 overwrites it
+		t.f.split(dst, dst, src, src.from(t.n*l), 0, first, scale)
 	}
-	t.f.split(xk, xh, zk, zh, n, t.halves.re[k], t.halves.im[k], scale)
+	if len(w.re) > 0 {
+		t.f.split(dst.from(l), dst, src.from(l), src, t.n-1, w, scale)
+	}
 }
 
 // mirror extends the first N/2+1 numbers to all N. The others are their conjugates.

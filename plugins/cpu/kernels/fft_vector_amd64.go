@@ -3,12 +3,11 @@ package kernels
 type (
 	fftPassAsm     = func(dre, dim, sre, sim, tw *float32, count, run, srcStride, srcNext, dstStride, dstNext int)
 	fftMultiplyAsm = func(dre, dim, are, aim, bre, bim *float32, blocks int)
-	fftHalvesAsm   = func(xkre, xkim, xhre, xhim, zkre, zkim, zhre, zhim, wr, wi *float32, scale float32, blocks int)
-	fftSplitAsm    = func(xkre, xkim, xhre, xhim, zkre, zkim, zhre, zhim *float32, wr, wi, scale float32)
+	fftSplitAsm    = func(xkre, xkim, xhre, xhim, zkre, zkim, zhre, zhim, wr, wi *float32, scale float32, count int)
 )
 
 // setFFT gives a set its inner loops of transforms. pass and plain are indexed by radix; plain has no twiddle factors.
-func (s *isa) setFFT(pass, plain [8]fftPassAsm, multiply fftMultiplyAsm, split fftSplitAsm, halves fftHalvesAsm) *isa {
+func (s *isa) setFFT(pass, plain [8]fftPassAsm, multiply fftMultiplyAsm, split, halves fftSplitAsm) *isa {
 	inGo := fftRoutinesInGo[float32]()
 	f := &fftRoutines[float32]{lanes: s.lanes, scale: inGo.scale}
 	f.pass = func(r int, dst, src planes[float32], tw []float32, c passShape) {
@@ -34,15 +33,16 @@ func (s *isa) setFFT(pass, plain [8]fftPassAsm, multiply fftMultiplyAsm, split f
 		}
 		inGo.multiply(dst, a, b, n)
 	}
-	f.split = func(xk, xh, zk, zh planes[float32], n int, wr, wi, scale float32) {
-		for _, x := range [...]planes[float32]{xk, xh, zk, zh} {
-			_, _ = x.re[n-1], x.im[n-1]
+	f.split = func(xk, xh, zk, zh planes[float32], back int, w planes[float32], scale float32) {
+		n, h := len(w.re), back*s.lanes
+		for _, x := range [...]planes[float32]{xk, zk} {
+			_, _ = x.re[n*s.lanes-1], x.im[n*s.lanes-1]
 		}
-		if n != s.lanes {
-			inGo.split(xk, xh, zk, zh, n, wr, wi, scale)
-			return
+		for _, x := range [...]planes[float32]{xh, zh} {
+			_, _ = x.re[h+s.lanes-1], x.im[h+s.lanes-1]
 		}
-		split(&xk.re[0], &xk.im[0], &xh.re[0], &xh.im[0], &zk.re[0], &zk.im[0], &zh.re[0], &zh.im[0], wr, wi, scale)
+		_, _ = w.im[n-1], xh.re[(back-n+1)*s.lanes]
+		split(&xk.re[0], &xk.im[0], &xh.re[h], &xh.im[h], &zk.re[0], &zk.im[0], &zh.re[h], &zh.im[h], &w.re[0], &w.im[0], scale, n)
 	}
 	f.halves = func(x, z planes[float32], h, k, n int, w planes[float32], scale float32) int {
 		blocks := n / s.lanes

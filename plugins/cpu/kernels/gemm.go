@@ -33,7 +33,9 @@ type GemmArgs struct {
 	Batch                              int
 	StrideA, StrideB, StrideC, StrideR int
 
-	wide bool // the last panel of B is as wide as the others, because the caller of tiles has packed B itself
+	// For callers of tiles. wide: the last panel of B is as wide as the others, because the caller has packed B itself. repeats: the
+	// residual is [M, nr], and each panel adds it.
+	wide, repeats bool
 }
 
 // Gemm computes the product. Sums run over k in order, within blocks of at most kBlock that are then added in order, after the
@@ -263,7 +265,10 @@ func (g *GemmArgs) multiplyPanel(s *isa, tile []float32, i, m, rows, j, w, k int
 		h = s.panelHeight(rows - r)
 		at := (m+r)*g.LDC + j
 		var res []float32
-		if residual != nil {
+		switch {
+		case residual != nil && g.repeats:
+			res = residual[(m+r)*g.LDR:]
+		case residual != nil:
 			res = residual[(m+r)*g.LDR+j:]
 		}
 		if w == panel.nr || spills && (rows-r-h)*g.LDC >= panel.nr-w {

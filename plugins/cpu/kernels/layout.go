@@ -210,23 +210,30 @@ func Narrow[T any](p *Pool, dst, src []T, outer, extent, inner, start, n int) {
 
 // Pad surrounds src of the given shape with value: before[i] elements ahead of axis i, after[i] behind it.
 func Pad[T any](p *Pool, dst, src []T, shape, before, after []int, value T) {
-	g := padding[T]{dst: dst, src: src, value: value, rank: len(shape)}
+	g := padding[T]{dst: dst, src: src, value: value}
 	for i, d := range shape {
-		g.shape[i], g.before[i], g.out[i] = d, before[i], before[i]+d+after[i]
 		if before[i] < 0 || after[i] < 0 {
 			panic("BUG: Pad by a negative width")
 		}
+		if last := g.rank - 1; last >= 0 && before[i] == 0 && after[i] == 0 { // lines of one axis are adjacent
+			g.shape[last], g.before[last], g.out[last] = g.shape[last]*d, g.before[last]*d, g.out[last]*d
+			continue
+		}
+		g.shape[g.rank], g.before[g.rank], g.out[g.rank] = d, before[i], before[i]+d+after[i]
+		g.rank++
 	}
-	if len(dst) < product(g.out[:g.rank]) {
-		panic("BUG: Pad: dst is short")
+	n := product(g.out[:g.rank])
+	if len(dst) < n || len(src) < product(shape) {
+		panic("BUG: Pad: a slice is short")
 	}
 	if g.rank == 0 {
 		dst[0] = src[0]
 		return
 	}
-	split(p, product(g.out[:g.rank-1]), 1+elementGrain/max(1, g.out[g.rank-1]), g)
+	split(p, n, elementGrain, g)
 }
 
+// padding has the axes of an array that are padded. Axes without padding are merged with the one before.
 type padding[T any] struct {
 	dst, src           []T
 	value              T
@@ -234,25 +241,32 @@ type padding[T any] struct {
 	shape, before, out [maxRank]int
 }
 
+// do counts items over the elements of dst, because there may be few rows.
 func (g *padding[T]) do(lo, hi, _ int) {
 	last := g.rank - 1
-	row := g.out[last]
-	for t := lo; t < hi; t++ {
-		d := g.dst[t*row : (t+1)*row]
-		at, stride, rest, inside := 0, g.shape[last], t, true
+	row, begin := g.out[last], g.before[last]
+	end := begin + g.shape[last]
+	for lo < hi {
+		rest, at := lo/row, lo%row
+		n := min(row-at, hi-lo)
+		d := g.dst[lo : lo+n]
+		lo += n
+		from, stride, inside := 0, g.shape[last], true
 		for i := last - 1; i >= 0; i-- {
 			x := rest%g.out[i] - g.before[i]
 			rest /= g.out[i]
 			inside = inside && x >= 0 && x < g.shape[i]
-			at += x * stride
+			from += x * stride
 			stride *= g.shape[i]
 		}
-		for i := range d {
-			d[i] = g.value
+		first, stop := max(at, begin), min(at+n, end)
+		if !inside || first >= stop {
+			fillWith(d, g.value)
+			continue
 		}
-		if inside {
-			copy(d[g.before[last]:g.before[last]+g.shape[last]], g.src[at:])
-		}
+		fillWith(d[:first-at], g.value)
+		copy(d[first-at:stop-at], g.src[from+first-begin:])
+		fillWith(d[stop-at:], g.value)
 	}
 }
 

@@ -22,11 +22,11 @@ func (s *isa) setStencilsInGo() *isa {
 		}
 	}
 	s.evens, s.zip = evensGeneric, zipGeneric
-	s.stencil, s.stencilEach = stencilGeneric, stencilEachGeneric
+	s.stencil, s.stencilEvens, s.stencilEach = stencilGeneric, stencilEvensGeneric, stencilEachGeneric
 	return s
 }
 
-func stencilGeneric(dst, src []float32, at []int, w []float32, bias float32) {
+func stencilGeneric(dst, src []float32, at []int, _ int, w []float32, bias float32) {
 	for i := range dst {
 		dst[i] = bias
 	}
@@ -34,6 +34,18 @@ func stencilGeneric(dst, src []float32, at []int, w []float32, bias float32) {
 		from := src[at[t]:][:len(dst)]
 		for i, y := range from {
 			dst[i] += x * y
+		}
+	}
+}
+
+func stencilEvensGeneric(dst, src []float32, at []int, _ int, w []float32, bias float32) {
+	for i := range dst {
+		dst[i] = bias
+	}
+	for t, x := range w[:len(at)] {
+		from := src[at[t]:][:2*len(dst)]
+		for i := range dst {
+			dst[i] += x * from[2*i]
 		}
 	}
 }

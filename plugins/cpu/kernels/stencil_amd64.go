@@ -34,7 +34,7 @@ func (s *isa) setCopies(at func(dst *float32, ldd int, src *float32, at *int, ro
 
 // setStencils gives a set its routines that gather images for convolutions and compute stencils. For the index expressions see native.go.
 func (s *isa) setStencils(gather func(dst *float32, ldd int, src *float32, lds int, rows int, at *int32),
-	stencil func(dst, src *float32, at *int, taps int, w *float32, bias float32, blocks int),
+	stencil, evens func(dst, src *float32, at *int, taps int, w *float32, bias float32, blocks int),
 	each func(dst, src *float32, at *int, taps int, w *float32, place *int, bias *float32, blocks int)) *isa {
 	lanes := s.lanes
 	s.gatherRows = func(dst []float32, ldd int, src []float32, lds, rows int, at []int32) {
@@ -55,16 +55,30 @@ func (s *isa) setStencils(gather func(dst *float32, ldd int, src *float32, lds i
 		_ = src[(rows-1)*lds+int(last)]
 		gather(&dst[0], ldd, &src[0], lds, rows, &at[0])
 	}
-	s.stencil = func(dst, src []float32, at []int, w []float32, bias float32) {
-		n := checkStencil(dst, src, at) / lanes
+	s.stencil = func(dst, src []float32, at []int, most int, w []float32, bias float32) {
+		n := len(dst) / lanes
 		w = w[:len(at)]
 		if n > 0 && len(at) > 0 {
+			_ = src[most+n*lanes-1]
 			stencil(&dst[0], &src[0], &at[0], len(at), &w[0], bias, n)
 		} else {
 			n = 0
 		}
 		if n *= lanes; n < len(dst) {
-			stencilGeneric(dst[n:], src[n:], at, w, bias)
+			stencilGeneric(dst[n:], src[n:], at, most, w, bias)
+		}
+	}
+	s.stencilEvens = func(dst, src []float32, at []int, most int, w []float32, bias float32) {
+		n := len(dst) / lanes
+		w = w[:len(at)]
+		if n > 0 && len(at) > 0 {
+			_ = src[most+2*n*lanes-1]
+			evens(&dst[0], &src[0], &at[0], len(at), &w[0], bias, n)
+		} else {
+			n = 0
+		}
+		if n *= lanes; n < len(dst) {
+			stencilEvensGeneric(dst[n:], src[2*n:], at, most, w, bias)
 		}
 	}
 	s.stencilEach = func(dst, src []float32, at []int, w []float32, place []int, bias []float32) {

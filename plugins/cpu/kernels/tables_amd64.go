@@ -50,7 +50,7 @@ func avx2() *isa {
 	}).setElementwise(unaryAVX2, binaryAVX2, compareAVX2, testAVX2, bitsAVX2, halfAVX2, halfMixedAVX2, binaryRestAVX2).setCasts(castAVX2, &affineRoutines{affineI8AVX2, affineU8AVX2}).setIntegers(integerAVX2).setSchemes(schemeDotAVX2, schemeDecodeAVX2).setFolds(foldRowAVX2, foldRowsAVX2, foldEachAVX2,
 		softmaxRoutines{expRowAVX2, expSumRowAVX2, scaleRowAVX2, shiftRowAVX2, expRowsAVX2, expSumRowsAVX2, scaleColumnsAVX2, shiftColumnsAVX2}).setFFT(
 		[8]fftPassAsm{2: fftPass2AVX2, 3: fftPass3AVX2, 4: fftPass4AVX2, 5: fftPass5AVX2, 7: fftPass7AVX2},
-		[8]fftPassAsm{2: fftPlain2AVX2, 3: fftPlain3AVX2, 4: fftPlain4AVX2, 5: fftPlain5AVX2, 7: fftPlain7AVX2}, fftMultiplyAVX2, fftSplitAVX2, fftHalvesAVX2).setStencils(gatherRowsAVX2, stencilAVX2, stencilEachAVX2).setCopies(copyAtAVX2, evensAVX2, zipAVX2).
+		[8]fftPassAsm{2: fftPlain2AVX2, 3: fftPlain3AVX2, 4: fftPlain4AVX2, 5: fftPlain5AVX2, 7: fftPlain7AVX2}, fftMultiplyAVX2, fftSplitAVX2, fftHalvesAVX2).setStencils(gatherRowsAVX2, stencilAVX2, stencilEvensAVX2, stencilEachAVX2).setCopies(copyAtAVX2, evensAVX2, zipAVX2).
 		setHalves([]quadsAsm{halves1x16AVX2, halves2x16AVX2, halves3x16AVX2, halves4x16AVX2, halves5x16AVX2, halves6x16AVX2}, requantizeAVX2)
 }
 
@@ -95,7 +95,7 @@ func avx512() *isa {
 	}).setElementwise(unaryAVX512, binaryAVX512, compareAVX512, testAVX512, bitsAVX512, halfAVX512, halfMixedAVX512, binaryRestAVX512).setCasts(castAVX512, &affineRoutines{affineI8AVX512, affineU8AVX512}).setIntegers(integerAVX512).setSchemes(schemeDotAVX512, schemeDecodeAVX512).setFolds(foldRowAVX512, foldRowsAVX512, foldEachAVX512,
 		softmaxRoutines{expRowAVX512, expSumRowAVX512, scaleRowAVX512, shiftRowAVX512, expRowsAVX512, expSumRowsAVX512, scaleColumnsAVX512, shiftColumnsAVX512}).setFFT(
 		[8]fftPassAsm{2: fftPass2AVX512, 3: fftPass3AVX512, 4: fftPass4AVX512, 5: fftPass5AVX512, 7: fftPass7AVX512},
-		[8]fftPassAsm{2: fftPlain2AVX512, 3: fftPlain3AVX512, 4: fftPlain4AVX512, 5: fftPlain5AVX512, 7: fftPlain7AVX512}, fftMultiplyAVX512, fftSplitAVX512, fftHalvesAVX512).setStencils(gatherRowsAVX512, stencilAVX512, stencilEachAVX512).setCopies(copyAtAVX512, evensAVX512, zipAVX512).
+		[8]fftPassAsm{2: fftPlain2AVX512, 3: fftPlain3AVX512, 4: fftPlain4AVX512, 5: fftPlain5AVX512, 7: fftPlain7AVX512}, fftMultiplyAVX512, fftSplitAVX512, fftHalvesAVX512).setStencils(gatherRowsAVX512, stencilAVX512, stencilEvensAVX512, stencilEachAVX512).setCopies(copyAtAVX512, evensAVX512, zipAVX512).
 		setHalves([]quadsAsm{halves1x32AVX512, halves2x32AVX512, halves3x32AVX512, halves4x32AVX512, halves5x32AVX512, halves6x32AVX512, halves7x32AVX512, halves8x32AVX512, halves9x32AVX512, halves10x32AVX512, halves11x32AVX512, halves12x32AVX512, halves13x32AVX512, halves14x32AVX512}, requantizeAVX512)
 	if cpu.X86.HasAVX512VNNI {
 		s.setQuads([]quadsAsm{quadsLeft1x32, quadsLeft2x32, quadsLeft3x32, quadsLeft4x32, quadsLeft5x32, quadsLeft6x32, quadsLeft7x32, quadsLeft8x32, quadsLeft9x32, quadsLeft10x32, quadsLeft11x32, quadsLeft12x32, quadsLeft13x32, quadsLeft14x32},

@@ -12,8 +12,9 @@ func genConv(v vec) {
 	copyAt(v)
 	evens(v)
 	zip(v)
-	stencil(v, false)
-	stencil(v, true)
+	stencil(v, false, 1)
+	stencil(v, false, 2)
+	stencil(v, true, 1)
 }
 
 // gatherRows writes the routine that gathers a vector of each row by indices, with zeros for negative ones.
@@ -94,17 +95,12 @@ func numbers(name string, x []uint32) Mem {
 	return m
 }
 
+// evenLanes returns the indices of every second lane of two wide vectors.
+func evenLanes() Mem { return lanesConst("evenLanes", 16, func(l int) uint32 { return uint32(2 * l) }) }
+
 // evens writes the routine that copies every second element.
 func evens(v vec) {
 	name := "evens" + v.name
-	var index Mem
-	if v.wide() {
-		x := make([]uint32, 16)
-		for i := range x {
-			x[i] = uint32(2 * i)
-		}
-		index = numbers("evenLanes", x)
-	}
 	TEXT(name, NOSPLIT, "func(dst, src *float32, blocks int)")
 	Doc(name + " is dst[i] = src[2*i] for i < blocks*lanes; it reads one element more. blocks > 0.")
 	Pragma("noescape")
@@ -113,7 +109,7 @@ func evens(v vec) {
 	blocks := Load(Param("blocks"), GP64())
 	var lanes VecVirtual
 	if v.wide() {
-		lanes = v.load(index)
+		lanes = v.load(evenLanes())
 	}
 	Label("loop")
 	a := v.reg()
@@ -185,14 +181,19 @@ func zip(v vec) {
 }
 
 // stencil writes the routine that adds up multiples of src at several offsets: with a weight for each offset or, if each is set, for each
-// offset and element.
-func stencil(v vec, each bool) {
+// offset and element. With a step of 2 it reads every second element.
+func stencil(v vec, each bool, step int) {
 	name, sig := "stencil"+v.name, "func(dst, src *float32, at *int, taps int, w *float32, bias float32, blocks int)"
 	doc := " is dst[i] = bias + sum_t w[t]*src[at[t]+i] for i < blocks*lanes, t in order; taps and blocks > 0."
-	if each {
+	switch {
+	case each:
 		name, sig = "stencilEach"+v.name, "func(dst, src *float32, at *int, taps int, w *float32, place *int, bias *float32, blocks int)"
 		doc = " is dst[i] = bias[i] + sum_t w[place[t]+i]*src[at[t]+i] for i < blocks*lanes, t in order; taps and blocks > 0."
+	case step == 2:
+		name = "stencilEvens" + v.name
+		doc = " is dst[i] = bias + sum_t w[t]*src[at[t]+2*i] for i < blocks*lanes, t in order; it reads one element more. taps and blocks > 0."
 	}
+	var evens VecVirtual
 	TEXT(name, NOSPLIT, sig)
 	Doc(name + doc)
 	Pragma("noescape")
@@ -208,6 +209,24 @@ func stencil(v vec, each bool) {
 		Load(Param("bias"), bias)
 	} else {
 		spread = v.broadcast("bias")
+	}
+	if step == 2 && v.wide() {
+		evens = v.load(evenLanes())
+	}
+	moved := []Register{dst}
+	if each {
+		moved = append(moved, src, w, bias)
+	}
+	// move advances all arrays by a number of bytes of dst.
+	move := func(n Op) {
+		for _, p := range moved {
+			ADDQ(n, p)
+		}
+		if !each {
+			for range step {
+				ADDQ(n, src)
+			}
+		}
 	}
 	// some computes n vectors and advances past them.
 	some := func(n int, label string) {
@@ -244,32 +263,48 @@ func stencil(v vec, each bool) {
 			VBROADCASTSS(Mem{Base: y}, r)
 			ADDQ(Imm(4), y)
 			for i := range acc {
-				VFMADD231PS(Mem{Base: x, Disp: i * v.bytes()}, r, acc[i])
+				if step == 1 {
+					VFMADD231PS(Mem{Base: x, Disp: i * v.bytes()}, r, acc[i])
+					continue
+				}
+				z := v.reg()
+				VMOVUPS(Mem{Base: x, Disp: 2 * i * v.bytes()}, z)
+				if second := (Mem{Base: x, Disp: (2*i + 1) * v.bytes()}); v.wide() {
+					VPERMT2PS(second, evens, z)
+				} else { // the halves are put in order when all taps are added
+					VSHUFPS(Imm(0x88), second, z, z)
+				}
+				VFMADD231PS(z, r, acc[i])
 			}
 		}
 		ADDQ(Imm(8), at)
 		DECQ(taps)
 		JNE(LabelRef(label))
 		for i := range acc {
+			if step == 2 && !v.wide() {
+				VPERMPD(Imm(0xd8), acc[i], acc[i])
+			}
 			VMOVUPS(acc[i], Mem{Base: dst, Disp: i * v.bytes()})
 		}
-		moved := []Register{dst, src}
-		if each {
-			moved = append(moved, w, bias)
-		}
-		for _, p := range moved {
-			ADDQ(U32(uint32(n*v.bytes())), p)
-		}
+		move(U32(uint32(n * v.bytes())))
 	}
+	// The last four vectors overlap the ones before, because one vector takes as long as four.
 	SUBQ(Imm(4), blocks)
-	JLT(LabelRef("rest"))
+	JLT(LabelRef("few"))
 	Label("four")
 	some(4, "tapOfFour")
 	SUBQ(Imm(4), blocks)
 	JGE(LabelRef("four"))
-	Label("rest")
-	ADDQ(Imm(4), blocks)
+	CMPQ(blocks, I8(-4))
 	JEQ(LabelRef("end"))
+	back := GP64()
+	MOVQ(blocks, back)
+	SHLQ(U8(uint8(4+v.lanes/8)), back)
+	move(back)
+	XORQ(blocks, blocks)
+	JMP(LabelRef("four"))
+	Label("few")
+	ADDQ(Imm(4), blocks)
 	Label("one")
 	some(1, "tap")
 	DECQ(blocks)

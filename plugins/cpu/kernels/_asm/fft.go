@@ -17,8 +17,8 @@ func genFFT(v vec) {
 		}
 	}
 	fftMultiply(v)
-	fftSplit(v)
-	fftHalves(v)
+	fftSplits(v, false)
+	fftSplits(v, true)
 }
 
 // complexReg is a vector of complex numbers.
@@ -248,76 +248,54 @@ func fftMultiply(v vec) {
 	RET()
 }
 
-// fftSplit writes fftRoutines.split for one vector of each operand.
-func fftSplit(v vec) {
+// fftSplits writes fftRoutines.split, or fftRoutines.halves if reversed is set. There the counterparts h-k of consecutive numbers k are in
+// reverse order within a vector, too.
+func fftSplits(v vec, reversed bool) {
 	name := "fftSplit" + v.name
-	TEXT(name, NOSPLIT, "func(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr float32, wi float32, scale float32)")
-	Doc(name + " is fftRoutines.split for one vector of each operand.")
-	Pragma("noescape")
-	load := func(n string) VecVirtual {
-		r := v.reg()
-		VMOVUPS(Mem{Base: Load(Param(n), GP64())}, r)
-		return r
+	doc := " is fftRoutines.split for count rows of a vector."
+	if reversed {
+		name, doc = "fftHalves"+v.name, " is fftRoutines.split for count*lanes consecutive numbers k."
 	}
-	ar, ai, br, bi := load("zkre"), load("zkim"), load("zhre"), load("zhim")
-	er, ei, or, oi := v.reg(), v.reg(), v.reg(), v.reg()
-	VADDPS(br, ar, er)
-	VSUBPS(bi, ai, ei)
-	VADDPS(bi, ai, or)
-	VSUBPS(ar, br, oi)
-	scale := v.broadcast("scale")
-	VMULPS(scale, er, er)
-	VMULPS(scale, ei, ei)
-	wr, wi := v.broadcast("wr"), v.broadcast("wi")
-	tr, ti := v.reg(), v.reg()
-	VMULPS(wi, oi, tr)
-	VMULPS(wi, or, ti)
-	VFMSUB231PS(wr, or, tr)
-	VFMADD231PS(wr, oi, ti)
-	store := func(n string, r VecVirtual) { VMOVUPS(r, Mem{Base: Load(Param(n), GP64())}) }
-	VSUBPS(tr, er, ar)
-	VSUBPS(ei, ti, ai)
-	store("xhre", ar)
-	store("xhim", ai)
-	VADDPS(tr, er, er)
-	VADDPS(ti, ei, ei)
-	store("xkre", er)
-	store("xkim", ei)
-	VZEROUPPER()
-	RET()
-}
-
-// fftHalves writes fftRoutines.halves. The counterparts h-k of consecutive numbers k are in reverse order.
-func fftHalves(v vec) {
-	name := "fftHalves" + v.name
-	TEXT(name, NOSPLIT, "func(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr *float32, wi *float32, scale float32, blocks int)")
-	Doc(name+" is fftRoutines.split for blocks*lanes consecutive numbers k. The addresses of their counterparts are those of the first vector's;",
-		"the next ones are at lower addresses. blocks > 0.")
+	TEXT(name, NOSPLIT, "func(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr *float32, wi *float32, scale float32, count int)")
+	Doc(name+doc+" The addresses of their counterparts are those of the first vector's;", "the next ones are at lower addresses. count > 0.")
 	Pragma("noescape")
 	p := map[string]Register{}
 	for _, n := range []string{"xkre", "xkim", "xhre", "xhim", "zkre", "zkim", "zhre", "zhim", "wr", "wi"} {
 		p[n] = Load(Param(n), GP64())
 	}
-	n, up, down := Load(Param("blocks"), GP64()), GP64(), GP64()
+	n, up, down := Load(Param("count"), GP64()), GP64(), GP64()
 	XORQ(up, up)
 	XORQ(down, down)
-	last := make([]uint32, v.lanes)
-	for i := range last {
-		last[i] = uint32(v.lanes - 1 - i)
+	var order VecVirtual
+	if reversed {
+		order = v.load(lanesConst("halvesReversed"+v.name, v.lanes, func(l int) uint32 { return uint32(v.lanes - 1 - l) }))
 	}
-	order, scale := v.load(numbers("halvesReversed"+v.name, last)), v.broadcast("scale")
+	scale := v.broadcast("scale")
 	Label("loop")
-	load := func(name string) VecVirtual {
+	load := func(name string, at GPVirtual) VecVirtual {
 		r := v.reg()
-		VMOVUPS(Mem{Base: p[name], Index: up, Scale: 1}, r)
+		if m := (Mem{Base: p[name], Index: at, Scale: 1}); at == down && reversed {
+			VPERMPS(m, order, r)
+		} else {
+			VMOVUPS(m, r)
+		}
 		return r
 	}
-	reversed := func(name string) VecVirtual {
+	store := func(r VecVirtual, name string, at GPVirtual) {
+		if at == down && reversed {
+			VPERMPS(r, order, r)
+		}
+		VMOVUPS(r, Mem{Base: p[name], Index: at, Scale: 1})
+	}
+	root := func(name string) VecVirtual {
+		if reversed {
+			return load(name, up)
+		}
 		r := v.reg()
-		VPERMPS(Mem{Base: p[name], Index: down, Scale: 1}, order, r)
+		VBROADCASTSS(Mem{Base: p[name]}, r)
 		return r
 	}
-	ar, ai, br, bi := load("zkre"), load("zkim"), reversed("zhre"), reversed("zhim")
+	ar, ai, br, bi := load("zkre", up), load("zkim", up), load("zhre", down), load("zhim", down)
 	er, ei, or, oi := v.reg(), v.reg(), v.reg(), v.reg()
 	VADDPS(br, ar, er)
 	VSUBPS(bi, ai, ei)
@@ -325,7 +303,7 @@ func fftHalves(v vec) {
 	VSUBPS(ar, br, oi)
 	VMULPS(scale, er, er)
 	VMULPS(scale, ei, ei)
-	wr, wi := load("wr"), load("wi")
+	wr, wi := root("wr"), root("wi")
 	tr, ti := v.reg(), v.reg()
 	VMULPS(wi, oi, tr)
 	VMULPS(wi, or, ti)
@@ -333,16 +311,18 @@ func fftHalves(v vec) {
 	VFMADD231PS(wr, oi, ti)
 	VSUBPS(tr, er, ar)
 	VSUBPS(ei, ti, ai)
-	VPERMPS(ar, order, ar)
-	VMOVUPS(ar, Mem{Base: p["xhre"], Index: down, Scale: 1})
-	VPERMPS(ai, order, ai)
-	VMOVUPS(ai, Mem{Base: p["xhim"], Index: down, Scale: 1})
+	store(ar, "xhre", down)
+	store(ai, "xhim", down)
 	VADDPS(tr, er, er)
 	VADDPS(ti, ei, ei)
-	VMOVUPS(er, Mem{Base: p["xkre"], Index: up, Scale: 1})
-	VMOVUPS(ei, Mem{Base: p["xkim"], Index: up, Scale: 1})
+	store(er, "xkre", up)
+	store(ei, "xkim", up)
 	ADDQ(Imm(uint64(v.bytes())), up)
 	SUBQ(Imm(uint64(v.bytes())), down)
+	if !reversed {
+		ADDQ(Imm(4), p["wr"])
+		ADDQ(Imm(4), p["wi"])
+	}
 	DECQ(n)
 	JNE(LabelRef("loop"))
 	VZEROUPPER()
