@@ -96,7 +96,7 @@ func shutdown(s *Session) error {
 	defer cancel()
 	err := s.conn.Invoke(ctx, shutdownMethod, &emptypb.Empty{}, &emptypb.Empty{})
 	if c := status.Code(err); c != codes.OK && c != codes.Unavailable && c != codes.Canceled {
-		return fmt.Errorf("Shutdown failed: %w", err)
+		return fmt.Errorf("the call Shutdown failed: %w", err)
 	}
 	if !s.gone(s.opts.Timeouts.Stop) {
 		return fmt.Errorf("it still runs %v after Shutdown", s.opts.Timeouts.Stop)
