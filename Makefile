@@ -18,8 +18,8 @@
 #              hour; FAULTS=read for one class, places, inputs
 # make generate    everything that is generated: assembly, protobuf, spec/ops.md, the targets' descriptions, docs/support.md,
 #              docs/native-ops.md
-# make check   what a change must pass before it is sent: format, vet, test, stale generated files, cross-builds
-# make check-source   all of that but the tests
+# make check   what a change must pass before it is sent: format, vet, staticcheck, govulncheck, test, stale generated files, cross-builds
+# make check-source   all of that but the tests; make staticcheck, make vulncheck   one of them
 
 export CGO_ENABLED ?= 0
 GO       ?= go
@@ -30,7 +30,7 @@ BACKENDS := cpu null $(if $(filter Darwin-arm64,$(shell uname -s)-$(shell uname 
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: build demo demo-llama test conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu figures generate clean
+.PHONY: build demo demo-llama test conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu figures generate clean
 
 build:
 	@mkdir -p bin
@@ -117,15 +117,34 @@ check: test check-source
 
 # Of Linux on arm64, test-arm64 builds and runs the cpu backend; what else depends on the processor is vetted here. On FreeBSD and Windows rlxc
 # works; rlxrun and the backends build there and say that the system cannot run backends. Of these, only the package with the stand-ins is vetted.
-check-source: generated
+check-source: generated staticcheck vulncheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt -w these:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	$(GO) test -count=1 ./internal/style
 	$(GO) mod tidy -diff
-	@for m in $$(git ls-files '*/go.mod'); do echo "go mod tidy -diff in $$m"; (cd $$(dirname $$m) && $(GO) vet ./... && $(GO) mod tidy -diff) || exit 1; done
+	@for m in $$(git ls-files '*/go.mod'); do echo "go mod tidy -diff in $$m"; (cd $$(dirname $$m) && $(GO) mod tidy -diff) || exit 1; done
+	@for d in $(TOOL_MODULES); do (cd $$d && $(GO) vet ./...) || exit 1; done
 	GOOS=linux  GOARCH=arm64 $(GO) vet ./plugins/rpc/internal/sandbox ./internal/faults
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./cmd/... ./plugins/...
 	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./plugins/metal
 	GOOS=linux $(GO) vet -tags metal_shim ./plugins/metal
 	GOOS=windows $(GO) vet ./plugins/rpc
+
+# .ci/tools/go.mod pins the tools, so that modules that use rlx do not see what they need. With -n, go tool prints the path of
+# the executable, which is built for this machine whatever the analysed system is. staticcheck remembers what it has seen.
+# For other systems U1000 is off: it would name what only this one uses.
+GO_TOOL      := $(GO) tool -modfile=.ci/tools/go.mod -n
+TOOL_MODULES := $(filter-out .ci/%,$(patsubst %/go.mod,%,$(shell git ls-files '*/go.mod' 2>/dev/null)))
+staticcheck:
+	@check=$$($(GO_TOOL) staticcheck) || exit 1; set -ex; \
+	  $$check ./...; \
+	  GOOS=linux GOARCH=arm64 $$check -checks=inherit,-U1000 ./plugins/cpu/... ./plugins/rpc/...; \
+	  GOOS=darwin GOARCH=arm64 $$check -checks=inherit,-U1000 ./plugins/metal/... ./plugins/rpc/...; \
+	  $(if $(HAVE_CC),CGO_ENABLED=1 $$check ./plugins/wgpu/...;) \
+	  for d in $(TOOL_MODULES); do (cd $$d && $$check ./...); done
+
+# Says so where the database, vuln.go.dev, cannot be reached.
+vulncheck:
+	@GO="$(GO)" .ci/vulncheck
 
 # Fails where generating changes a file, whether or not the work tree had other changes.
 generated:
@@ -172,6 +191,7 @@ generate:
 	$(GO) test ./plugins/cpu/backend ./plugins/wgpu/kernels -run '^TestDescription$$' -update
 	$(GO) test ./core/target -run '^TestSupport$$' -update
 	$(GO) test ./core/compile -run '^TestNeeds$$' -update
+	$(GO) test ./internal/style -run '^TestGenerated$$' -update
 
 clean:
 	rm -rf bin out mask.png
