@@ -1,5 +1,8 @@
 # make demo    builds everything, compiles the demo model, runs it and writes mask.png
 # make demo-llama    builds everything, compiles the demo language model and lets it continue a text
+# make test-op OP=softmax    all tests of one op: its definition, its vectors, the reference, the kernels of cpu and wgpu; seconds
+# make test-model MODEL=sam    the tests of a folder of models/, and the model's golden cases on wgpu
+# make test-quick    a sample of everything but the slowest packages, under two minutes on two cores
 # make test    all tests
 # make conformance    all checks of all ops on the cpu and wgpu backends, of which make test makes a sample: 4 minutes on two cores
 #              of an Intel Xeon at 70 ops, most of them for the threads of cpu and the software GPU
@@ -19,6 +22,7 @@
 # make generate    everything that is generated: assembly, protobuf, spec/ops.md, the targets' descriptions, docs/support.md,
 #              docs/native-ops.md
 # make check   what a change must pass before it is sent: format, vet, staticcheck, govulncheck, test, stale generated files, cross-builds
+# make outdated   the modules that have newer versions
 # make check-source   all of that but the tests; make staticcheck, make vulncheck   one of them
 
 export CGO_ENABLED ?= 0
@@ -30,7 +34,7 @@ BACKENDS := cpu null $(if $(filter Darwin-arm64,$(shell uname -s)-$(shell uname 
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: build demo demo-llama test conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu figures generate clean
+.PHONY: build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu figures generate clean
 
 build:
 	@mkdir -p bin
@@ -65,6 +69,23 @@ test: test-deps
 ifneq ($(HAVE_CC),)
 	CGO_ENABLED=1 $(GO) vet ./plugins/wgpu/...
 	CGO_ENABLED=1 $(GO) test -vet=off -timeout 20m ./plugins/wgpu/...
+endif
+
+# An op is a file of core/op. Here all of its checks run, not a sample.
+OP_TESTS := ^(TestDefinitionsAreComplete|TestEveryOpIsJudged|TestVectors|TestCases|TestPlainer|TestLowered|TestElementwise|TestReference|TestConformance)$$
+test-op: test-deps
+	@test -n "$(OP)" && test -e core/op/$(OP).go || { echo "usage: make test-op OP=NAME, where core/op/NAME.go defines the op"; exit 2; }
+	RLX_CONFORMANCE=all $(GO) test -vet=off -run '$(OP_TESTS)/^$(OP)$$' ./core/op ./core/devicetest ./plugins/cpu/backend
+ifneq ($(HAVE_CC),)
+	RLX_CONFORMANCE=all CGO_ENABLED=1 $(GO) test -vet=off -run '$(OP_TESTS)/^$(OP)$$' ./plugins/wgpu/backend
+endif
+
+# The tests of wgpu are called after the folders, such as TestSAM; those of TestVision begin with its name.
+test-model: test-deps
+	@test -n "$(MODEL)" && test -d models/$(MODEL) || { echo "usage: make test-model MODEL=NAME, where models/NAME is a folder"; exit 2; }
+	$(GO) test -vet=off ./models/$(MODEL)
+ifneq ($(HAVE_CC),)
+	CGO_ENABLED=1 $(GO) test -vet=off -run '(?i)^Test$(MODEL)$$|^TestVision$$/^$(MODEL)_' ./plugins/wgpu/backend
 endif
 
 # RLX_CONFORMANCE=N makes the sample with seed N, as a failure names it. The last line runs the cpu backend's process over RPC.
@@ -145,6 +166,11 @@ staticcheck:
 # Says so where the database, vuln.go.dev, cannot be reached.
 vulncheck:
 	@GO="$(GO)" .ci/vulncheck
+
+# With -e, go list goes on where a proxy does not list a module's versions: docs/rationale.md, "Dependencies".
+outdated:
+	@$(GO) list -e -m -u -f '{{with .Update}}{{$$.Path}} {{$$.Version}}, newest {{.Version}}{{end}}' \
+	  $$(CGO_ENABLED=1 $(GO) list -deps -test -f '{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}' ./... | sort -u) | grep . || echo "all modules are up to date"
 
 # Fails where generating changes a file, whether or not the work tree had other changes.
 generated:
