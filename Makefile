@@ -1,5 +1,8 @@
 # make demo    builds everything, compiles the demo model, runs it and writes mask.png
 # make demo-llama    builds everything, compiles the demo language model and lets it continue a text
+# make test-op OP=softmax    all tests of one op: its definition, its vectors, the reference, the kernels of cpu and wgpu; seconds
+# make test-model MODEL=sam    the tests of a folder of models/, and the model's golden cases on wgpu
+# make test-quick    a sample of everything but the slowest packages, under two minutes on two cores
 # make test    all tests
 # make conformance    all checks of all ops on the cpu and wgpu backends, of which make test makes a sample: 4 minutes on two cores
 #              of an Intel Xeon at 70 ops, most of them for the threads of cpu and the software GPU
@@ -18,8 +21,9 @@
 #              hour; FAULTS=read for one class, places, inputs
 # make generate    everything that is generated: assembly, protobuf, spec/ops.md, the targets' descriptions, docs/support.md,
 #              docs/native-ops.md
-# make check   what a change must pass before it is sent: format, vet, test, stale generated files, cross-builds
-# make check-source   all of that but the tests
+# make check   what a change must pass before it is sent: format, vet, staticcheck, govulncheck, test, stale generated files, cross-builds
+# make outdated   the modules that have newer versions
+# make check-source   all of that but the tests; make staticcheck, make vulncheck   one of them
 
 export CGO_ENABLED ?= 0
 GO       ?= go
@@ -30,7 +34,7 @@ BACKENDS := cpu null $(if $(filter Darwin-arm64,$(shell uname -s)-$(shell uname 
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: build demo demo-llama test conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu figures generate clean
+.PHONY: build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu figures generate clean
 
 build:
 	@mkdir -p bin
@@ -65,6 +69,23 @@ test: test-deps
 ifneq ($(HAVE_CC),)
 	CGO_ENABLED=1 $(GO) vet ./plugins/wgpu/...
 	CGO_ENABLED=1 $(GO) test -vet=off -timeout 20m ./plugins/wgpu/...
+endif
+
+# An op is a file of core/op. Here all of its checks run, not a sample.
+OP_TESTS := ^(TestDefinitionsAreComplete|TestEveryOpIsJudged|TestVectors|TestCases|TestPlainer|TestLowered|TestElementwise|TestReference|TestConformance)$$
+test-op: test-deps
+	@test -n "$(OP)" && test -e core/op/$(OP).go || { echo "usage: make test-op OP=NAME, where core/op/NAME.go defines the op"; exit 2; }
+	RLX_CONFORMANCE=all $(GO) test -vet=off -run '$(OP_TESTS)/^$(OP)$$' ./core/op ./core/devicetest ./plugins/cpu/backend
+ifneq ($(HAVE_CC),)
+	RLX_CONFORMANCE=all CGO_ENABLED=1 $(GO) test -vet=off -run '$(OP_TESTS)/^$(OP)$$' ./plugins/wgpu/backend
+endif
+
+# The tests of wgpu are called after the folders, such as TestSAM; those of TestVision begin with its name.
+test-model: test-deps
+	@test -n "$(MODEL)" && test -d models/$(MODEL) || { echo "usage: make test-model MODEL=NAME, where models/NAME is a folder"; exit 2; }
+	$(GO) test -vet=off ./models/$(MODEL)
+ifneq ($(HAVE_CC),)
+	CGO_ENABLED=1 $(GO) test -vet=off -run '(?i)^Test$(MODEL)$$|^TestVision$$/^$(MODEL)_' ./plugins/wgpu/backend
 endif
 
 # RLX_CONFORMANCE=N makes the sample with seed N, as a failure names it. The last line runs the cpu backend's process over RPC.
@@ -117,15 +138,39 @@ check: test check-source
 
 # Of Linux on arm64, test-arm64 builds and runs the cpu backend; what else depends on the processor is vetted here. On FreeBSD and Windows rlxc
 # works; rlxrun and the backends build there and say that the system cannot run backends. Of these, only the package with the stand-ins is vetted.
-check-source: generated
+check-source: generated staticcheck vulncheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt -w these:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	$(GO) test -count=1 ./internal/style
 	$(GO) mod tidy -diff
-	@for m in $$(git ls-files '*/go.mod'); do echo "go mod tidy -diff in $$m"; (cd $$(dirname $$m) && $(GO) vet ./... && $(GO) mod tidy -diff) || exit 1; done
+	@for m in $$(git ls-files '*/go.mod'); do echo "go mod tidy -diff in $$m"; (cd $$(dirname $$m) && $(GO) mod tidy -diff) || exit 1; done
+	@for d in $(TOOL_MODULES); do (cd $$d && $(GO) vet ./...) || exit 1; done
 	GOOS=linux  GOARCH=arm64 $(GO) vet ./plugins/rpc/internal/sandbox ./internal/faults
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./cmd/... ./plugins/...
 	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./plugins/metal
 	GOOS=linux $(GO) vet -tags metal_shim ./plugins/metal
 	GOOS=windows $(GO) vet ./plugins/rpc/...
+
+# .ci/tools/go.mod pins the tools, so that modules that use rlx do not see what they need. With -n, go tool prints the path of
+# the executable, which is built for this machine whatever the analysed system is. staticcheck remembers what it has seen.
+# For other systems U1000 is off: it would name what only this one uses.
+GO_TOOL      := $(GO) tool -modfile=.ci/tools/go.mod -n
+TOOL_MODULES := $(filter-out .ci/%,$(patsubst %/go.mod,%,$(shell git ls-files '*/go.mod' 2>/dev/null)))
+staticcheck:
+	@check=$$($(GO_TOOL) staticcheck) || exit 1; set -ex; \
+	  $$check ./...; \
+	  GOOS=linux GOARCH=arm64 $$check -checks=inherit,-U1000 ./plugins/cpu/... ./plugins/rpc/...; \
+	  GOOS=darwin GOARCH=arm64 $$check -checks=inherit,-U1000 ./plugins/metal/... ./plugins/rpc/...; \
+	  $(if $(HAVE_CC),CGO_ENABLED=1 $$check ./plugins/wgpu/...;) \
+	  for d in $(TOOL_MODULES); do (cd $$d && $$check ./...); done
+
+# Says so where the database, vuln.go.dev, cannot be reached.
+vulncheck:
+	@GO="$(GO)" .ci/vulncheck
+
+# With -e, go list goes on where a proxy does not list a module's versions: docs/rationale.md, "Dependencies".
+outdated:
+	@$(GO) list -e -m -u -f '{{with .Update}}{{$$.Path}} {{$$.Version}}, newest {{.Version}}{{end}}' \
+	  $$(CGO_ENABLED=1 $(GO) list -deps -test -f '{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}' ./... | sort -u) | grep . || echo "all modules are up to date"
 
 # Fails where generating changes a file, whether or not the work tree had other changes.
 generated:
@@ -172,6 +217,7 @@ generate:
 	$(GO) test ./plugins/cpu/backend ./plugins/internal/gpu/kernels -run '^TestDescription$$' -update
 	$(GO) test ./core/target -run '^TestSupport$$' -update
 	$(GO) test ./core/compile -run '^TestNeeds$$' -update
+	$(GO) test ./internal/style -run '^TestGenerated$$' -update
 
 clean:
 	rm -rf bin out mask.png

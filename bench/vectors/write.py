@@ -1,17 +1,22 @@
 """The functions that all families use. case adds a vector, and run.py writes the vectors of a family as JSON. See README.md."""
 import functools
+import importlib.metadata
+import importlib.util
 import warnings
 
 import numpy as np
-import onnx
-import scipy
-import torch
-from onnx.backend.test.loader import load_model_tests
 
-TORCH = "torch " + torch.__version__.split("+")[0]
-NUMPY = "numpy " + np.__version__
-SCIPY = "scipy " + scipy.__version__
-ONNX = "onnx " + onnx.__version__
+if importlib.util.find_spec("torch"):
+    import torch
+else:  # families that compare only with NumPy need nothing else
+    torch = None
+
+
+def version(name):
+    return name + " " + importlib.metadata.version(name).split("+")[0] if importlib.util.find_spec(name) else None
+
+
+TORCH, NUMPY, SCIPY, ONNX = map(version, ("torch", "numpy", "scipy", "onnx"))
 
 F32 = (1e-6, 1e-5)  # tolerance if the other implementation computes in f32
 EXACT = (0, 0)
@@ -28,7 +33,8 @@ def start():
     """Begins a family and seeds all random generators."""
     global rng
     cases.clear()
-    torch.manual_seed(7)
+    if torch:
+        torch.manual_seed(7)
     rng = np.random.default_rng(7)
 
 
@@ -37,14 +43,19 @@ def rand(*shape, scale=1):
     return (torch.randn(shape).double() * 64 * scale).round() / 64
 
 
-def randint(lo, hi, *shape, dtype=torch.int32):
-    """Integers from lo to hi, both inclusive."""
-    return torch.from_numpy(rng.integers(lo, hi + 1, shape)).to(dtype)
+def normal(*shape, scale=1, dtype=np.float64):
+    """rand for families that need only NumPy: an array."""
+    return ((rng.standard_normal(shape) * 64 * scale).round() / 64).astype(dtype)
 
 
-def among(pool, *shape, dtype=torch.float64):
-    """Elements drawn from pool."""
-    return torch.tensor(pool, dtype=dtype)[torch.from_numpy(rng.integers(0, len(pool), shape))]
+def randint(lo, hi, *shape, dtype=None):
+    """Integers from lo to hi, both inclusive; i32 unless dtype is another type of PyTorch."""
+    return torch.from_numpy(rng.integers(lo, hi + 1, shape)).to(dtype or torch.int32)
+
+
+def among(pool, *shape, dtype=None):
+    """Elements drawn from pool; float64 unless dtype is another type of PyTorch."""
+    return torch.tensor(pool, dtype=dtype or torch.float64)[torch.from_numpy(rng.integers(0, len(pool), shape))]
 
 
 class Typed:
@@ -59,7 +70,7 @@ def typed(name, value):
     return Typed(name, value)
 
 
-def case(line, out, source=TORCH, tol=None, bits=False, **inputs):
+def case(line, out, source=TORCH or NUMPY, tol=None, bits=False, **inputs):
     """Adds a vector. line is one op in text form without its type, inputs are its operands by name, out is its result or a list of its
     results; all are torch tensors or NumPy arrays. float64 is written as f32, which the reference evaluates in float64. tol is (absolute,
     relative), for implementations that are less precise than the default of 1e-11 + 1e-10 * |want|. bits compares the signs of zeros, too."""
@@ -78,7 +89,7 @@ def text(value, exact):
     name = None
     if isinstance(value, Typed):
         name, value = value.name, value.value
-    if isinstance(value, torch.Tensor):
+    if torch and isinstance(value, torch.Tensor):
         name = name or NAMES[str(value.dtype).removeprefix("torch.")]
         value = (value.detach().float() if value.dtype == torch.bfloat16 else value.detach()).resolve_conj().numpy()
     value = np.asarray(value)
@@ -99,6 +110,7 @@ def number(v):
 
 @functools.cache
 def onnx_tests():
+    from onnx.backend.test.loader import load_model_tests
     np.random.seed(0)  # the tests draw random values when they are loaded
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -107,6 +119,7 @@ def onnx_tests():
 
 def onnx_nodes(op_type):
     """The node tests of an ONNX operator that are a single node, as (source, attributes, inputs, outputs) with NumPy arrays."""
+    import onnx
     for t in onnx_tests():
         nodes = t.model.graph.node
         if len(nodes) == 1 and nodes[0].op_type == op_type:

@@ -239,7 +239,7 @@ func (s *suite) checkEqualSizes() error {
 				in := values{"x": ramp(int(good)), "y": ramp(int(good))}
 				got, _, err := r.run(context.Background(), in, device.Run{Syms: at(good, good)})
 				if err != nil {
-					return fmt.Errorf("N and M of %d, after %v: %w", good, bad, err)
+					return fmt.Errorf("with N and M of %d, after %v: %w", good, bad, err)
 				}
 				want := tensor.NewArray(dtype.F32, int(good), 8)
 				for i, v := range in["x"].F {
@@ -276,7 +276,7 @@ func (s *suite) checkEqualOnly() error {
 				in := x.inputs(n)
 				got, _, err := r.run(background, in, device.Run{Syms: at(n, n)})
 				if err != nil {
-					return fmt.Errorf("N and M of %d, after %v: %w", n, bad, err)
+					return fmt.Errorf("with N and M of %d, after %v: %w", n, bad, err)
 				}
 				if x.chained {
 					got["y"] = got["y0_0"]

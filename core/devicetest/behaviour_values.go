@@ -105,7 +105,7 @@ func (s *suite) checkNaNTail() error {
 	return s.withPlain(2, device.Load{}, func(r *rig, x *plain) error {
 		for _, n := range []int64{x.largest, 1, max(1, x.largest/2)} {
 			if _, _, err := r.run(background, x.inputs(n), device.Run{Syms: x.at(n), Opts: device.RunOptions{CheckNaN: true}}); err != nil {
-				return fmt.Errorf("N = %d: %w", n, err)
+				return fmt.Errorf("with N = %d: %w", n, err)
 			}
 		}
 		return nil

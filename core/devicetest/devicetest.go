@@ -86,7 +86,7 @@ func Run(t *testing.T, open func(t *testing.T) device.Backend, opts Options) {
 	}
 	for _, sec := range s.sections(effort, chosen) {
 		t.Run(sec.name, func(t *testing.T) {
-			for _, c := range sec.checks {
+			for _, c := range sec.checks() {
 				if sec.part == Ops || sec.part == Info {
 					run(t, c)
 					continue

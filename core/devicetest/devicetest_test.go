@@ -66,7 +66,7 @@ func TestFaults(t *testing.T) {
 	for _, c := range []struct{ fault, checks, want string }{
 		{"no devices", "info", "no devices"},
 		{"any device", "run", "run/devices: an unknown device is accepted"},
-		{"no kernels", "neg", "Kernels lists"},
+		{"no kernels", "neg", "method Kernels lists"},
 		{"last element", "add", "add/4/inputs"},
 		{"last element", "matmul", "weights-f16: matmul"},
 		{"keeps results", "gelu", "second run, other values"},
@@ -100,7 +100,7 @@ func TestFaults(t *testing.T) {
 		{"profile lacks a step", "run", "run/profile: 19 times for 20 steps"},
 		{"profile is long", "run", "in a run of"},
 		{"nan late", "run", "run/nan: error is later: NaN"},
-		{"nan in the tail", "run", "run/nan-tail: N = "},
+		{"nan in the tail", "run", "run/nan-tail: with N = "},
 		{"observes others", "run", "run/observe: nodes"},
 		{"observes one result", "run", "run/results: nodes"},
 		{"names the op", "run", "run/results: FirstNaN"},

@@ -119,7 +119,7 @@ func (r *rig) checkKernels() error {
 	slices.Sort(want)
 	slices.Sort(got)
 	if want = slices.Compact(want); !slices.Equal(got, want) {
-		return fmt.Errorf("Kernels lists %q; the program's ops are %q", got, want)
+		return fmt.Errorf("the method Kernels lists %q; the program's ops are %q", got, want)
 	}
 	return nil
 }

@@ -28,21 +28,21 @@ const (
 // section is a named list of checks: a part of the suite, or the checks of one op.
 type section struct {
 	part   Part
-	name   string // the prefix of the names of its checks
-	checks []check
+	name   string         // the prefix of the names of its checks
+	checks func() []check // made when they are needed: those of all ops take a second
 }
 
 // sections returns the whole suite.
 func (s *suite) sections(e effort, chosen sample) []section {
 	out := []section{
-		{Info, "info", []check{{name: "info", run: s.checkInfo}}},
-		{Behaviour, "run", s.runChecks()},
-		{Programs, "graph", s.graphChecks(e, chosen)},
-		{Programs, "regression", s.regressionChecks()},
+		{Info, "info", func() []check { return []check{{name: "info", run: s.checkInfo}} }},
+		{Behaviour, "run", s.runChecks},
+		{Programs, "graph", func() []check { return s.graphChecks(e, chosen) }},
+		{Programs, "regression", s.regressionChecks},
 	}
 	for _, def := range ir.Defs() {
 		if runnable(def) {
-			out = append(out, section{Ops, def.Name, chosen.pick(def.Name, s.opChecks(def, e))})
+			out = append(out, section{Ops, def.Name, func() []check { return chosen.pick(def.Name, s.opChecks(def, e)) }})
 		}
 	}
 	return out
@@ -117,7 +117,7 @@ func Test(ctx context.Context, c Config, open func(context.Context) (device.Back
 		if c.Ops != nil && (sec.part != Ops || !slices.Contains(c.Ops, sec.name)) {
 			continue
 		}
-		for _, x := range sec.checks {
+		for _, x := range sec.checks() {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}

@@ -79,7 +79,7 @@ func transformRows(out *tensor.Array, rows, n int, norm string, inverse bool, ge
 	for row := range rows {
 		get(row, x)
 		y := out.F[row*len(out.F)/rows : (row+1)*len(out.F)/rows]
-		if slices.ContainsFunc(x, func(v complex128) bool { return cmplx.IsNaN(v - v) }) {
+		if slices.ContainsFunc(x, func(v complex128) bool { return cmplx.IsNaN(v) || cmplx.IsInf(v) }) {
 			for i := range y {
 				y[i] = math.NaN()
 			}

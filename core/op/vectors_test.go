@@ -44,15 +44,16 @@ type testVector struct {
 	Results []string
 	Tol     []float64 // absolute, relative
 	Bits    bool      // zeros must have the same sign
+	from    string    // the family, and which of its vectors it is
 }
 
 // TestVectors compares the reference with results of PyTorch, NumPy, SciPy and ONNX (bench/vectors/README.md).
 func TestVectors(t *testing.T) {
-	for family, vectors := range readVectors(t) {
-		t.Run(family, func(t *testing.T) {
-			for i, v := range vectors {
+	for name, vectors := range readVectors(t) {
+		t.Run(name, func(t *testing.T) {
+			for _, v := range vectors {
 				if err := v.check(); err != nil {
-					t.Errorf("vector %d, %s (%s): %v", i, v.Line, v.Source, err)
+					t.Errorf("%s, %s (%s): %v", v.from, v.Line, v.Source, err)
 				}
 			}
 		})
@@ -61,27 +62,23 @@ func TestVectors(t *testing.T) {
 
 // TestEveryOpIsJudged checks that each op has vectors from another implementation.
 func TestEveryOpIsJudged(t *testing.T) {
-	count := map[string]int{}
-	for _, vectors := range readVectors(t) {
-		for _, v := range vectors {
-			name, _, _ := strings.Cut(v.Line, " ")
-			count[name]++
-		}
-	}
+	vectors := readVectors(t)
 	for _, def := range ir.Defs() {
-		_, excused := exempt[def.Name]
-		waits := slices.Contains(pending, def.Name)
-		switch n := count[def.Name]; {
-		case n < minVectors && !excused && !waits:
-			t.Errorf("%s has %d vectors; want %d or more: add them to a family in bench/vectors", def.Name, n, minVectors)
-		case n >= minVectors && waits:
-			t.Errorf("%s has %d vectors; remove it from pending", def.Name, n)
-		case n > 0 && excused:
-			t.Errorf("%s has %d vectors; remove it from exempt", def.Name, n)
-		}
-		delete(count, def.Name)
+		t.Run(def.Name, func(t *testing.T) {
+			_, excused := exempt[def.Name]
+			waits := slices.Contains(pending, def.Name)
+			switch n := len(vectors[def.Name]); {
+			case n < minVectors && !excused && !waits:
+				t.Errorf("%s has %d vectors; want %d or more: add them to a family in bench/vectors", def.Name, n, minVectors)
+			case n >= minVectors && waits:
+				t.Errorf("%s has %d vectors; remove it from pending", def.Name, n)
+			case n > 0 && excused:
+				t.Errorf("%s has %d vectors; remove it from exempt", def.Name, n)
+			}
+		})
+		delete(vectors, def.Name)
 	}
-	for name := range count {
+	for name := range vectors {
 		t.Errorf("there are vectors of %s, which is no op", name)
 	}
 	for _, name := range slices.Concat(pending, slices.Collect(maps.Keys(exempt))) {
@@ -91,14 +88,14 @@ func TestEveryOpIsJudged(t *testing.T) {
 	}
 }
 
-// readVectors reads the vectors of all families, and checks that each family has a script that writes it.
+// readVectors reads the vectors of all families and returns those of each op. It checks that each family has a script that writes it.
 func readVectors(t *testing.T) map[string][]testVector {
 	t.Helper()
 	files, err := filepath.Glob(vectorFiles)
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no files %s: %v", vectorFiles, err)
 	}
-	families := map[string][]testVector{}
+	byOp := map[string][]testVector{}
 	for _, file := range files {
 		family := strings.TrimSuffix(filepath.Base(file), ".json")
 		text, err := os.ReadFile(file)
@@ -112,9 +109,13 @@ func readVectors(t *testing.T) map[string][]testVector {
 		if _, err := os.Stat("../../bench/vectors/" + family + ".py"); err != nil {
 			t.Errorf("%s: no script writes it: %v", file, err)
 		}
-		families[family] = vectors
+		for i, v := range vectors {
+			v.from = fmt.Sprintf("vector %d of %s", i, family)
+			name, _, _ := strings.Cut(v.Line, " ")
+			byOp[name] = append(byOp[name], v)
+		}
 	}
-	return families
+	return byOp
 }
 
 // check runs the vector's op in float64 and compares the results with those of the other implementation. It rounds results in f16 and bf16

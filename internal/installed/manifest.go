@@ -252,7 +252,7 @@ func platformOf(f io.ReaderAt) (string, error) {
 	case binary.BigEndian.Uint32(b[:]) == macho.MagicFat:
 		return "darwin", nil
 	}
-	return "", errors.New("is neither an executable of Linux or macOS nor a script that begins with #!")
+	return "", errors.New("is neither an executable of Linux or macOS nor a script with #! at its beginning")
 }
 
 // machines has the Go names of processors.

@@ -92,7 +92,7 @@ func TestIdleConnections(t *testing.T) {
 	if standard.header <= 0 || standard.idle <= 0 {
 		t.Errorf("limits %+v", standard)
 	}
-	p, dial = listening(t, standard)
+	_, dial = listening(t, standard)
 	stranger := dial()
 	if status, body := get(t, stranger, "/x/start"); status != http.StatusForbidden {
 		t.Errorf("status %d: %s", status, body)

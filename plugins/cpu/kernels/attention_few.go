@@ -174,7 +174,8 @@ func (x *attendingFew) block(w *fewRows, task int) {
 	}
 	_, offset := x.span(b)
 	group := x.rows / x.SQ
-	for next := t; t.task == task && t.lo < t.hi; t = next {
+	var next fewPlace
+	for ; t.task == task && t.lo < t.hi; t = next {
 		next = x.after(t)
 		k0, n := t.lo, t.hi-t.lo
 		mat, ld := tileOf(s, x.K, b*x.KStride.Batch+kv*x.KStride.Head+k0*x.KStride.Seq, x.KStride.Seq, n, x.DK, w.k)

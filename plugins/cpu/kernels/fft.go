@@ -75,7 +75,7 @@ const (
 func planFFT[T float32 | float64](p *Pool, spec FFTSpec) *fftPlan[T] {
 	type key struct {
 		FFTSpec
-		of T
+		_ T // float32 and float64 have plans of their own
 	}
 	k := key{FFTSpec: spec}
 	if plan, ok := p.kept[k].(*fftPlan[T]); ok {

@@ -53,6 +53,8 @@ func decodedBy(d dtype.DType, decode packedDecodeAsm) packedRoutines {
 // Intel's own prefetchers stop at the end of a page, so the distance is a page. AMD's go on if they see reads early, so a short distance is
 // enough: 24 cache lines in all, which is how many reads the first-level cache of Zen 4 can wait for. BenchmarkMatrixVector is slower there with
 // greater distances.
+//
+//lint:ignore U1000 only assembly reads it
 var prefetchAhead uint64 = 4096
 
 func init() {

@@ -68,12 +68,12 @@ func (d *opened) compile(s gpu.Source) (p *pipeline, missing mtlComputePipelineD
 	precise(options)
 	library, err := try(func(e nsErrorAddress) mtlLibrary { return newLibrary.to(d.mtlDevice, toNSString(k.Text), options, e) })
 	if err != nil {
-		return nil, 0, fmt.Errorf("Metal refuses the kernel: %w", err)
+		return nil, 0, fmt.Errorf("the kernel is refused by Metal: %w", err)
 	}
 	defer free(library)
 	f := newFunction.to(library, toNSString(k.Entry))
 	if f == 0 {
-		return nil, 0, fmt.Errorf("Metal's library has no function %s", k.Entry)
+		return nil, 0, fmt.Errorf("the library that Metal made has no function %s", k.Entry)
 	}
 	defer free(f)
 	settings := newPipelineSettings.to(classPipelineDescriptor.object())

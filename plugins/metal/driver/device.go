@@ -70,7 +70,7 @@ func (d *opened) newBuffer(label string, bytes int64) (*buffer, error) {
 	defer pool()()
 	b := newBuffer.to(d.mtlDevice, nsUInteger(bytes), resourceStorageModeShared)
 	if b == 0 {
-		return nil, gpu.MemoryError("metal", d.info.Name, label, bytes, errors.New("Metal has no memory for it"))
+		return nil, gpu.MemoryError("metal", d.info.Name, label, bytes, errors.New("it has no memory left"))
 	}
 	return &buffer{d, b, pointer(uintptr(contents.to(b))), bytes}, nil
 }
@@ -85,7 +85,7 @@ func (d *opened) Over(label string, memory []byte) (gpu.Buffer, error) {
 		b = 0
 	}
 	if b == 0 {
-		return nil, gpu.MemoryError("metal", d.info.Name, label, bytes, errors.New("Metal cannot use this memory in place"))
+		return nil, gpu.MemoryError("metal", d.info.Name, label, bytes, errors.New("it cannot use this memory in place"))
 	}
 	return &buffer{d, b, unsafe.Pointer(&memory[0]), bytes}, nil
 }

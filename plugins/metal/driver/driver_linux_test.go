@@ -282,7 +282,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"newCommandQueue", device.ErrUnavailable, "Metal returned no command queue"},
 		{"newBufferWithLength:options:", device.ErrMemory, "a buffer of"},
-		{"newLibraryWithSource:options:error:", device.ErrDevice, "Metal refuses the kernel: newLibraryWithSource:options:error: fails, as the test requires"},
+		{"newLibraryWithSource:options:error:", device.ErrDevice, "the kernel is refused by Metal: newLibraryWithSource:options:error: fails, as the test requires"},
 		{"newFunctionWithName:", device.ErrDevice, "no function rlx_main"},
 		{"newComputePipelineStateWithDescriptor:options:reflection:error:", device.ErrDevice, "fails, as the test requires"},
 		{"commandBufferWithDescriptor:", device.ErrDevice, "Metal returned no command buffer"},
@@ -461,7 +461,10 @@ func TestUploadWaits(t *testing.T) {
 	if err := errors.Join(d.Submit(c), d.Upload(b, 255<<20, []byte{1, 2, 3, 4, 5})); err != nil {
 		t.Fatal(err)
 	}
-	for idle := false; !idle; idle, err = d.Poll() {
+	for idle := false; !idle; {
+		if idle, err = d.Poll(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if got := b.Bytes(256 << 20)[255<<20:][:8]; !slices.Equal(got, []byte{1, 2, 3, 4, 5, 0, 0, 0}) {
 		t.Errorf("after the upload the bytes are %v", got)

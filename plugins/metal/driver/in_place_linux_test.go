@@ -139,3 +139,9 @@ func TestInPlaceAfterFailure(t *testing.T) {
 	unmap()
 	f.checkReleased(t)
 }
+
+// mapped is mapPages for memory that is only read.
+func mapped(t *testing.T, contents []byte, skip int) (section []byte, unmap func()) {
+	t.Helper()
+	return mapPages(t, contents, skip, false)
+}

@@ -14,13 +14,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// mapped maps memory read-only with the given contents, which begin skip bytes after the start of a page.
-func mapped(t *testing.T, contents []byte, skip int) (section []byte, unmap func()) {
-	t.Helper()
-	return mapPages(t, contents, skip, false)
-}
-
-// mapPages is like mapped; the memory may be writable.
+// mapPages maps memory with the given contents, which begin skip bytes after the start of a page.
 func mapPages(t *testing.T, contents []byte, skip int, writable bool) (section []byte, unmap func()) {
 	t.Helper()
 	size := skip + len(contents)

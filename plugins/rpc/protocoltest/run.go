@@ -100,7 +100,7 @@ func shutdown(s *session) error {
 	defer cancel()
 	err := s.Conn.Invoke(ctx, wire.ShutdownMethod, &emptypb.Empty{}, &emptypb.Empty{})
 	if c := status.Code(err); c != codes.OK && c != codes.Unavailable && c != codes.Canceled {
-		return fmt.Errorf("Shutdown failed: %w", err)
+		return fmt.Errorf("the call Shutdown failed: %w", err)
 	}
 	if !gone(s, s.limits.Stop) {
 		return fmt.Errorf("it still runs %v after Shutdown", s.limits.Stop)
