@@ -6,7 +6,6 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/plugins/rpc"
-	"github.com/rlx-go/rlx/task/text"
 )
 
 // Error is the type of the errors of this package, except for plain context errors. Code is stable (RLX4012). Subject is the file,
@@ -51,8 +50,6 @@ var (
 	ErrDamaged error = code.StateDamaged
 	// ErrNaN reports that Request.CheckNaN found a NaN, or that the logits of a text contain one.
 	ErrNaN error = device.ErrNaN
-	// ErrContext is a case of ErrUsage: a text has more tokens than the model can see.
-	ErrContext error = text.CodeContext
 	// ErrCheck reports that Request.Check found a step that differs from the reference.
 	ErrCheck error = code.Check
 )

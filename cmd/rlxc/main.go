@@ -11,7 +11,6 @@ import (
 	_ "github.com/rlx-go/rlx/models/sam"
 	_ "github.com/rlx-go/rlx/models/sam3"
 	_ "github.com/rlx-go/rlx/plugins/rpc" // error codes for `rlxc explain`
-	_ "github.com/rlx-go/rlx/task/text"   // kind of task that inspect shows
 )
 
 func main() { cli.Main(commandLine()) }

@@ -12,19 +12,19 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	_ "github.com/rlx-go/rlx/format"              // registers codes that a backend must not use
 	_ "github.com/rlx-go/rlx/plugins/cpu/kernels" // registers the codes that kernels report
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
-	"github.com/rlx-go/rlx/task/segment"
 )
 
 // hostsOwn lists codes that a backend may not send although others of their class may be sent. A new code must either be in this list or
 // reach the host unchanged.
 var hostsOwn = []diag.Code{
 	diag.Usage, device.ErrLost, ErrNotPlugin, ErrExited, ErrHandshake, ErrStart, ErrVersion, ErrCrashed, ErrStopped, ErrProtocol,
-	ErrDigest, ErrClosed, ErrQuarantined, ErrPlatform, ErrHost, ErrBusy, ErrSandbox, segment.CodeNoBest, diag.Timeout,
+	ErrDigest, ErrClosed, ErrQuarantined, ErrPlatform, ErrHost, ErrBusy, ErrSandbox, code.NoBestMask, diag.Timeout,
 }
 
 // TestEveryCode checks that every code of core and of the kernels reaches the host unchanged. toWire replaces codes that backends may not
