@@ -4,14 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/backends"
 	"github.com/rlx-go/rlx/internal/owned"
 	"github.com/rlx-go/rlx/plugins/rpc/host"
 )
@@ -20,7 +19,7 @@ import (
 type Backend struct {
 	Name string // for messages; "cpu"
 	Path string // of the executable
-	Dir  string // directory where FindBackends found it; otherwise empty
+	Dir  string // where FindBackends found it; otherwise empty
 
 	// SHA256, if not zero, must be the digest of the executable, or it is not started. On Linux the backend then runs from the copy
 	// in memory that was hashed. Nobody can change that copy, and it is in no folder.
@@ -29,56 +28,56 @@ type Backend struct {
 }
 
 // A BackendFolder describes the folder of an installed plugin.
-type BackendFolder = host.Folder
+type BackendFolder struct {
+	// Dir is the absolute path of the folder. The sandbox allows the backend to read it.
+	Dir string
+	// Declares is the plugin's sandbox declaration, in place of a file beside the executable.
+	Declares string
+	// Verify is called right before the start. It returns an error if the files have changed since they were installed.
+	Verify func() error
+}
 
 // options returns the options to start b.
 func (b Backend) options(o Options) host.Options {
-	return host.Options{Path: b.Path, Name: b.Name, SHA256: b.SHA256, Folder: b.Folder, Log: o.Log, Protocol: o.Protocol, Sandbox: o.Sandbox}
+	return host.Options{Path: b.Path, Name: b.Name, SHA256: b.SHA256, Folder: (*host.Folder)(b.Folder), Log: o.Log, Protocol: o.Protocol,
+		Sandbox: host.Sandbox(o.Sandbox)}
 }
 
-const backendPrefix = "rlx-backend-"
-
-// FindBackends lists the executables called rlx-backend-NAME in directories, in the order of dirs. Without dirs it searches the
-// directory of the running program. It skips directories that cannot be read.
+// FindBackends lists the executables called rlx-backend-NAME in directories, in the order of dirs. It skips directories that cannot
+// be read.
+//
+// Without dirs it lists the backends that rlxrun would use: plugins that were installed to replace a built-in backend, then those in
+// the folder of the running program, beside the rlxrun in PATH, and in the directories of RLX_PLUGIN_PATH, and then the other
+// plugins that `rlxrun plugins install` has installed. A backend that another user could replace is left out, unless it is beside
+// the program.
 func FindBackends(dirs ...string) []Backend {
 	var out []Backend
-	for i, dir := range searched(dirs) {
-		if slices.Contains(searched(dirs)[:i], dir) {
-			continue
-		}
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			continue
-		}
-		for _, e := range entries {
-			name, ok := strings.CutPrefix(strings.TrimSuffix(e.Name(), ".exe"), backendPrefix)
-			path := filepath.Join(dir, e.Name())
-			st, err := os.Stat(path)
-			if ok && name != "" && err == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o111 != 0 {
-				out = append(out, Backend{Name: name, Path: path, Dir: dir})
-			}
+	list, _ := search(dirs)
+	for _, f := range list.All {
+		if f.Skip == nil {
+			out = append(out, Backend{Name: f.Name, Path: f.Path, Dir: f.Dir, SHA256: f.SHA256, Folder: (*BackendFolder)(f.Folder)})
 		}
 	}
 	return out
 }
 
-// searched returns the directories that FindBackends searches.
-func searched(dirs []string) []string {
-	if len(dirs) > 0 {
-		return dirs
+// search returns the backends in directories, or where rlxrun looks, and the places in words.
+func search(dirs []string) (r *backends.Registry, places string) {
+	if len(dirs) == 0 {
+		r = backends.Search(nil, true)
+		return r, r.Places()
 	}
-	exe, err := os.Executable()
-	if err != nil {
-		return nil
+	r = &backends.Registry{}
+	for i, dir := range dirs {
+		if !slices.Contains(dirs[:i], dir) {
+			r.All = append(r.All, backends.In(dir)...)
+		}
 	}
-	if real, err := filepath.EvalSymlinks(exe); err == nil {
-		exe = real
-	}
-	return []string{filepath.Dir(exe)}
+	return r, strings.Join(dirs, ", ")
 }
 
 // FindBackend returns the first backend with the given name that FindBackends finds. The error matches ErrNoBackend and lists the
-// existing backends.
+// existing backends, or says why the backend of that name is not used.
 func FindBackend(name string, dirs ...string) (Backend, error) {
 	var parts []string
 	for _, b := range FindBackends(dirs...) {
@@ -87,12 +86,16 @@ func FindBackend(name string, dirs ...string) (Backend, error) {
 		}
 		parts = append(parts, b.Name+" ("+b.Path+")")
 	}
+	r, places := search(dirs)
+	if _, skipped, _ := r.Lookup(name); skipped != nil {
+		return Backend{}, skipped
+	}
 	what := "nor is any other"
 	if len(parts) > 0 {
 		what = "found: " + strings.Join(parts, ", ")
 	}
-	return Backend{}, diag.New(code.Backend, "backend "+name, "is not installed; %s; looked in %s", what, strings.Join(searched(dirs), ", ")).
-		WithHint("put %s%s there, or give a Backend with the path of its executable", backendPrefix, name)
+	return Backend{}, diag.New(code.Backend, "backend "+name, "is not installed; %s; looked in %s", what, places).
+		WithHint("put %s%s there, or give a Backend with the path of its executable", backends.Prefix, name)
 }
 
 // Exposed returns nil if only this user, root and administrators could replace the executable: it and the folders above
@@ -105,22 +108,35 @@ func (b Backend) Exposed() error {
 	return nil
 }
 
-// A Device is one device of a backend. Memory is in bytes, or 0 if the device uses host memory.
-type Device = device.Device
+// A Device is one device of a backend.
+type Device struct {
+	ID       string   // for Options.Device; unique within the backend
+	Name     string   // of the product
+	Type     string   // "cpu", "gpu", "npu" or SoftwareDevice
+	Memory   int64    // in bytes; 0 if the device uses host memory
+	Features []string // such as "avx512f" or "4 threads"
+}
 
 // A Sandbox tells whether to confine the process of a backend (on Linux): without network, other processes and the files of the
-// user.
-type Sandbox = host.Sandbox
+// user. Empty means SandboxOn.
+type Sandbox string
 
-// Values of Options.Sandbox. Empty means SandboxOn.
 const (
-	SandboxOn      = host.SandboxOn      // with the layers that the system supports
-	SandboxOff     = host.SandboxOff     // not confined
-	SandboxRequire = host.SandboxRequire // an error if a layer is missing
+	SandboxOn      Sandbox = "on"      // with the layers that the system supports
+	SandboxOff     Sandbox = "off"     // not confined
+	SandboxRequire Sandbox = "require" // an error if a layer is missing
 )
 
 // A Confinement describes how the process of a backend is confined.
-type Confinement = host.Confinement
+type Confinement struct {
+	Landlock int      `json:"landlock"` // ABI version of the kernel's Landlock; 0: the backend can access all files of the user
+	Seccomp  bool     `json:"seccomp"`  // whether system calls are filtered
+	Allowed  []string `json:"allowed"`  // what the backend's declaration asked for and got, such as "gpu"
+	Reason   string   `json:"reason"`   // why a layer is missing; empty if none is
+}
+
+// String describes the confinement briefly, such as "landlock 7, seccomp, allows gpu" or "none (turned off)".
+func (c Confinement) String() string { return host.Confinement(c).String() }
 
 // BackendInfo is the description that a backend gives of itself.
 type BackendInfo struct {
@@ -146,7 +162,11 @@ func (b Backend) Describe(ctx context.Context, o Options) (BackendInfo, error) {
 }
 
 func backendInfo(i device.Info, s *host.Session) BackendInfo {
-	out := BackendInfo{Name: i.Name, Version: i.Version, Devices: i.Devices, Levels: i.Levels, Precisions: i.Precisions, MaxAlloc: i.MaxAlloc, Sandbox: s.Sandbox()}
+	out := BackendInfo{Name: i.Name, Version: i.Version, Levels: i.Levels, Precisions: i.Precisions, MaxAlloc: i.MaxAlloc,
+		Sandbox: Confinement(s.Sandbox())}
+	for _, d := range i.Devices {
+		out.Devices = append(out.Devices, Device(d))
+	}
 	if i.Target != nil {
 		out.Target = i.Target.String()
 	}

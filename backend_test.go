@@ -1,6 +1,7 @@
 package rlx_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
 func TestFindBackends(t *testing.T) {
@@ -65,4 +67,73 @@ func exposed(t *testing.T, dir string) string {
 		return err.Error()
 	}
 	return ""
+}
+
+// TestSearch checks where backends are found without directories: beside rlxrun in PATH, in RLX_PLUGIN_PATH, and not where others
+// could have put them.
+func TestSearch(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("executables have no mode")
+	}
+	dir := t.TempDir()
+	put := func(path string) string {
+		path = filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	put("bin/rlxrun")
+	first, second, third := put("bin/rlx-backend-npu"), put("more/rlx-backend-npu"), put("more/rlx-backend-tpu")
+	put("open/rlx-backend-dsp")
+	if err := os.Chmod(filepath.Join(dir, "open"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", filepath.Join(dir, "bin"))
+	t.Setenv("RLX_PLUGIN_PATH", filepath.Join(dir, "more")+string(filepath.ListSeparator)+filepath.Join(dir, "open"))
+	var found []string
+	for _, b := range rlx.FindBackends() {
+		found = append(found, b.Path)
+	}
+	if want := []string{first, second, third}; !slices.Equal(found, want) {
+		t.Errorf("%v; want %v", found, want)
+	}
+	if b, err := rlx.FindBackend("npu"); err != nil || b.Path != first {
+		t.Errorf("%v, %v; want the one beside rlxrun", b, err)
+	}
+	_, err := rlx.FindBackend("dsp")
+	if err == nil || !strings.Contains(err.Error(), "every user can write to") {
+		t.Errorf("a folder that everybody can write to: %v", err)
+	}
+	_, err = rlx.FindBackend("gpu")
+	wantError(t, "no such backend", err, rlx.ErrNoBackend)
+}
+
+// TestLoad opens a file on a backend in one call.
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	path := artifact(t, nil, tinymodel.Program(t, negGraph, "cpu"))
+	s, err := rlx.Load(t.Context(), path, "cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := s.Model()
+	if name := s.Backend().Name; name != "cpu" || m.Path() != path {
+		t.Errorf("%s runs %s", name, m.Path())
+	}
+	if err := s.Load(t.Context(), m.Methods()[0].Name); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	_, err = m.NewSession(t.Context(), rlx.Options{Backend: cpu()})
+	wantError(t, "a model whose session was closed", err, rlx.ErrUsage)
+	_, err = rlx.Load(t.Context(), path+"x", "cpu")
+	wantError(t, "no file", err, fs.ErrNotExist)
+	_, err = rlx.Load(t.Context(), path, "none")
+	wantError(t, "no backend", err, rlx.ErrNoBackend)
 }

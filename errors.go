@@ -5,12 +5,17 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/format"
-	"github.com/rlx-go/rlx/task/text"
 )
 
-// Error is the type of the errors of this package, except for plain context errors. Code is stable (RLX4012). Subject is the file,
-// backend, input or option in question. Hint, which may be empty, tells how to fix it. `rlxrun explain CODE` explains a code.
-// Compare errors with errors.Is and the values below, or use errors.As for the fields.
+// Error is the type of the errors of this package and of those for tasks, except for plain context errors. Its fields are:
+//
+//	Code    a stable code such as "RLX4012"; `rlxrun explain CODE` explains it
+//	Subject the file, backend, input or option in question; may be empty
+//	Msg     what was found and what is allowed
+//	Hint    how to fix it; may be empty
+//	Err     the cause; may be nil
+//
+// Compare errors with errors.Is and the values below, or use errors.As with a *Error for the fields.
 type Error = diag.Error
 
 // Errors that callers act on, for errors.Is. If a run ends because its context is done, its error also matches the cause of the
@@ -50,8 +55,6 @@ var (
 	ErrDamaged error = code.StateDamaged
 	// ErrNaN reports that Request.CheckNaN found a NaN, or that the logits of a text contain one.
 	ErrNaN error = device.ErrNaN
-	// ErrContext is a case of ErrUsage: a text has more tokens than the model can see.
-	ErrContext error = text.CodeContext
 	// ErrCheck reports that Request.Check found a step that differs from the reference.
 	ErrCheck error = code.Check
 )

@@ -56,12 +56,7 @@ func ExampleModel_Methods() {
 // Inputs and outputs are tensors with names.
 func ExampleSession_Run() {
 	ctx := context.Background()
-	model, err := rlx.Open(ctx, demoModel(), rlx.OpenOptions{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer model.Close()
-	session, err := model.NewSession(ctx, rlx.Options{Backend: cpu()}) // or rlx.FindBackend("cpu")
+	session, err := rlx.Load(ctx, demoModel(), "cpu")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -123,18 +118,13 @@ func ExampleSession_Done() {
 // A state holds the data that a model keeps from run to run. Here these are rows and the number of rows that were appended.
 func ExampleSession_NewState() {
 	ctx := context.Background()
-	model, err := rlx.Open(ctx, cacheModel(), rlx.OpenOptions{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer model.Close()
-	session, err := model.NewSession(ctx, rlx.Options{Backend: cpu()}) // or rlx.FindBackend("cpu")
+	session, err := rlx.Load(ctx, cacheModel(), "cpu")
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer session.Close()
 
-	for _, v := range model.States() {
+	for _, v := range session.Model().States() {
 		fmt.Println("keeps", v)
 	}
 	state, err := session.NewState(ctx)

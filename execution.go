@@ -65,7 +65,7 @@ func (x *execution) run(ctx context.Context) error {
 	}
 	if err != nil {
 		if updated {
-			x.r.State.dev.Invalidate(ctx) // the backend's session does this only for the segment that failed
+			x.r.State.memory.dev.Invalidate(ctx) // the backend's session does this only for the segment that failed
 		}
 		return err
 	}
@@ -104,7 +104,7 @@ func (x *execution) piece(ctx context.Context, k int, need []bool) error {
 		call.Outputs = need
 	}
 	if r.State != nil && (seg.prog.StateSize > 0 || len(x.l.pieces) == 1) {
-		call.State = r.State.dev
+		call.State = r.State.memory.dev
 	}
 	bytes := make([][]byte, len(in))
 	for i, t := range in {
@@ -131,7 +131,7 @@ func (x *execution) piece(ctx context.Context, k int, need []bool) error {
 	x.values[k] = make([]Tensor, len(outputs))
 	for i, o := range outputs {
 		if call.Wants(i) {
-			x.values[k][i] = Tensor{o.DType, o.Shape, out[i]}
+			x.values[k][i] = Tensor{DType(o.DType), o.Shape, out[i]}
 		}
 	}
 	x.spent += stats.Total
@@ -187,7 +187,7 @@ func (x *execution) inputs(ctx context.Context, seg *piece) (in []Tensor, fed ma
 func (x *execution) unread(seg *piece, i int) (Tensor, error) {
 	inputs, _ := seg.binder.IO(x.sizes)
 	o := inputs[i]
-	return Tensor{DType: o.DType, Shape: o.Shape, Data: make([]byte, o.Bytes)}, nil
+	return Tensor{DType: DType(o.DType), Shape: o.Shape, Data: make([]byte, o.Bytes)}, nil
 }
 
 // keep allocates device memory for the outputs of a segment that stay on its device.
@@ -203,7 +203,7 @@ func (x *execution) keep(ctx context.Context, k int, outputs []program.Operand, 
 		if err != nil {
 			return err
 		}
-		x.res.Kept[v.Name] = &Resident{o.DType, o.Shape, m, 0}
+		x.res.Kept[v.Name] = &Resident{DType(o.DType), o.Shape, m, 0}
 		call.Keeps = append(call.Keeps, device.Transfer{Tensor: from.Index, State: m.dev})
 	}
 	return nil

@@ -114,7 +114,7 @@ func (m *Method) complete(in map[string]Tensor, feeds map[string]*Resident, size
 			maps.Copy(out, in)
 		}
 		value, _ := m.left(v.Name)
-		a := tensor.NewArray(v.DType, v.ShapeAt(sizes)...)
+		a := tensor.NewArray(v.typ.DType, v.ShapeAt(sizes)...)
 		for i := range a.Len() {
 			if a.F != nil {
 				a.F[i] = value
@@ -122,7 +122,7 @@ func (m *Method) complete(in map[string]Tensor, feeds map[string]*Resident, size
 				a.I[i] = int64(value)
 			}
 		}
-		out[v.Name] = Tensor(a.Tensor())
+		out[v.Name] = ofCore(a.Tensor())
 	}
 	if out == nil {
 		return in
@@ -146,7 +146,7 @@ func (m *Method) checkElements(in map[string]Tensor) error {
 	}
 	for _, v := range m.Inputs {
 		if t, ok := in[v.Name]; ok {
-			if err := about.CheckInput(m.Name, v.Name, tensor.Tensor(t)); err != nil {
+			if err := about.CheckInput(m.Name, v.Name, t.core()); err != nil {
 				return diag.New(device.ErrInput, "input "+v.Name, "%w", err)
 			}
 		}

@@ -36,7 +36,10 @@ type piece struct {
 }
 
 // A Kernel tells how an op is run: by native code, or by the slow reference that defines the op.
-type Kernel = device.Kernel
+type Kernel struct {
+	Op     string
+	Native bool // false means the reference
+}
 
 // Loaded describes a method that a session has loaded.
 type Loaded struct {
@@ -179,7 +182,9 @@ func (s *Session) Loaded(method string) (l Loaded, ok bool) {
 		l.Crossings = r.crossed
 		s.mu.Unlock()
 		for _, x := range r.pieces {
-			l.Kernels = append(l.Kernels, x.exe.Kernels()...)
+			for _, k := range x.exe.Kernels() {
+				l.Kernels = append(l.Kernels, Kernel(k))
+			}
 		}
 		return l, true
 	}

@@ -2,11 +2,8 @@ package rlx_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,42 +11,29 @@ import (
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/device"
-	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/internal/rlxtest"
 	"github.com/rlx-go/rlx/internal/tinymodel"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
 	"github.com/rlx-go/rlx/plugins/rpc/serve"
-	"github.com/rlx-go/rlx/task"
 )
 
-// TestMain also acts as the backend: if a host starts this program as a backend, it is the cpu backend.
+// TestMain also acts as the backend.
 func TestMain(m *testing.M) {
-	if os.Getenv("RLX_FDS") != "" {
-		if lacks := os.Getenv("RLX_FEW_LACKS"); lacks != "" {
-			serve.Backend(serve.Config{Name: "few", Backend: few{lacks: lacks}, Decode: format.DecodeProgram})
-			return
-		}
-		serve.Backend(serve.Config{Name: "cpu", Backend: faulty{}, Decode: format.DecodeProgram})
+	if lacks := os.Getenv("RLX_FEW_LACKS"); lacks != "" && os.Getenv("RLX_FDS") != "" {
+		serve.Backend(serve.Config{Name: "few", Backend: few{lacks: lacks}, Decode: format.DecodeProgram})
 		return
 	}
-	status := m.Run()
-	if scratch != "" {
-		os.RemoveAll(scratch)
-	}
-	os.Exit(status)
+	rlxtest.Main(m, faulty{})
 }
 
 // cpu returns the cpu backend.
-func cpu() rlx.Backend { return faultyBackend("cpu") }
+func cpu() rlx.Backend { return rlxtest.CPU("cpu") }
 
 // faultyBackend returns the cpu backend under a name. Some names have faults; see faulty.
-func faultyBackend(name string) rlx.Backend {
-	self, err := os.Executable()
-	if err != nil {
-		panic(err)
-	}
-	return rlx.Backend{Name: name, Path: self}
-}
+func faultyBackend(name string) rlx.Backend { return rlxtest.CPU(name) }
 
 // faulty is the cpu backend, unless an environment variable sets a fault. A variable reaches only the backend with its name:
 // RLX_CRASHES_FAULT=crash ends the process in a run, RLX_WAITS_FAULT=wait makes the first run wait until it is cancelled,
@@ -101,45 +85,13 @@ func (e faultyRun) Run(ctx context.Context, r device.Run) (device.Stats, error) 
 	return e.Executable.Run(ctx, r)
 }
 
-var scratch string // empty before the first use
-
-// demoModel and demoLlama return the demo models, compiled once.
-var (
-	demoModel = sync.OnceValue(func() string { return compiled("demo/sam-nano.safetensors", "sam.rlx") })
-	demoLlama = sync.OnceValue(func() string { return compiled("demo/llama", "llama.rlx") })
-)
-
-// compiler returns the path of rlxc, built in the scratch folder.
-var compiler = sync.OnceValue(func() string {
-	dir, err := os.MkdirTemp("", "rlx")
-	if err != nil {
-		panic(err)
-	}
-	scratch = dir
-	path := filepath.Join(dir, "rlxc")
-	run("go", "build", "-o", path, "./cmd/rlxc")
-	return path
-})
-
-func run(args ...string) {
-	if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-		panic(fmt.Sprintf("%v: %v\n%s", args, err, out))
-	}
-}
-
-// compiled compiles a checkpoint to a file in the scratch folder.
-func compiled(checkpoint, name string) string {
-	rlxc := compiler()
-	file := filepath.Join(scratch, name)
-	run(rlxc, checkpoint, "-o", file)
-	return file
-}
+// demoModel returns an artifact, sam.rlx, that rlxc has made of the demo's checkpoint.
+var demoModel = rlxtest.SAM
 
 // cacheModel returns the model that keeps a cache, compiled once.
 var cacheModel = sync.OnceValue(func() string {
-	compiler() // creates the folder
 	programs, err := tinymodel.Compile("cpu", tinymodel.Cache, tinymodel.Peek)
-	path := filepath.Join(scratch, "cache.rlx")
+	path := rlxtest.Scratch("cache.rlx")
 	if err == nil {
 		_, err = format.Write(context.Background(), path, format.Artifact{Programs: programs, Meta: format.Meta{Model: "cache", Precisions: []string{"f32"}}}, nil)
 	}
@@ -149,42 +101,13 @@ var cacheModel = sync.OnceValue(func() string {
 	return path
 })
 
-// artifact writes a model with programs and a task, which may be nil.
-func artifact(t testing.TB, about task.Task, programs ...*program.Program) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "m.rlx")
-	a := format.Artifact{Programs: programs, Meta: format.Meta{Model: "test", Architecture: "none", Producer: format.Producer{Name: "test", Version: "0"},
-		Precisions: []string{"f32", "bf16"}, Task: about, Pairs: []format.Pair{{Key: "blocks", Value: "1"}}}}
-	if _, err := format.Write(t.Context(), path, a, nil); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// open opens a model until the end of the test.
-func open(t testing.TB, path string) *rlx.Model {
-	t.Helper()
-	m, err := rlx.Open(t.Context(), path, rlx.OpenOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	return m
-}
-
-// session starts a backend until the end of the test.
-func session(t testing.TB, m *rlx.Model, o rlx.Options) *rlx.Session {
-	t.Helper()
-	if o.Backend.Path == "" {
-		o.Backend = cpu()
-	}
-	s, err := m.NewSession(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
-}
+// The helpers of package rlxtest have short names here.
+var (
+	artifact  = rlxtest.Artifact
+	open      = rlxtest.Open
+	session   = rlxtest.Session
+	wantError = rlxtest.WantError
+)
 
 // tiny opens a model with one method.
 func tiny(t testing.TB, text string) *rlx.Model {
@@ -201,14 +124,7 @@ func tensorOf[T rlx.Element](t testing.TB, data []T, shape ...int) rlx.Tensor {
 	return x
 }
 
-func wantError(t testing.TB, what string, err error, targets ...error) {
-	t.Helper()
-	if err == nil {
-		t.Errorf("%s: no error; want one", what)
-	}
-	for _, target := range targets {
-		if !errors.Is(err, target) {
-			t.Errorf("%s: %v; want one that matches %v", what, err, target)
-		}
-	}
+// arrayOf returns a tensor for comparisons.
+func arrayOf(t rlx.Tensor) *tensor.Array {
+	return tensor.Tensor{DType: dtype.DType(t.DType), Shape: t.Shape, Data: t.Data}.Array()
 }

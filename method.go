@@ -290,7 +290,7 @@ func newMethod(m *Model, sig format.Method) *Method {
 }
 
 func newValue(name string, t ir.Type, syms ir.Syms) Value {
-	v := Value{Name: name, DType: t.DType, typ: t, syms: syms}
+	v := Value{Name: name, DType: DType(t.DType), typ: t, syms: syms}
 	for _, d := range t.Shape {
 		lo, hi := syms.Bounds(d)
 		v.Shape = append(v.Shape, Dim{d.String(), lo, hi})

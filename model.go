@@ -18,7 +18,7 @@ import (
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/plugins/rpc/host"
-	"github.com/rlx-go/rlx/task/text/tokenizer"
+	"github.com/rlx-go/rlx/task"
 )
 
 // OpenOptions holds the options of Open. The zero value is right for most programs.
@@ -46,8 +46,8 @@ type Model struct {
 	stateSize int64
 	launcher  host.Launcher // counts recent crashes
 
-	parsing sync.Mutex
-	parsed  *tokenizer.Tokenizer // of the task "text"; nil before the first use
+	making sync.Mutex
+	made   map[any]any // see Once
 
 	remember string // OpenOptions.Remember
 	trusted  bool   // the weights were not verified, or not by this process
@@ -243,6 +243,49 @@ func (m *Model) Method(name string) (*Method, error) {
 		names = append(names, x.Name)
 	}
 	return nil, usage("method "+name, "%s has no such method; methods are %s", m.path, strings.Join(names, ", "))
+}
+
+// A Task is the description of the task that an artifact declares. Packages such as segment and text read it from Model.Task; other
+// programs do not need it.
+type Task = task.Task
+
+// Task returns the description of the task that the artifact declares, or nil if there is none.
+func (m *Model) Task() Task { return m.v.Meta().Task }
+
+// Attachment returns a file that the artifact carries for its task, such as a tokenizer, after verifying its digest. The error
+// matches ErrUsage if there is no file of that name, or ErrArtifact if it is damaged or has more than limit bytes.
+func (m *Model) Attachment(name string, limit int64) ([]byte, error) {
+	t, ok := m.v.Weights().Find(name)
+	if attached, is := m.Task().(task.Attached); !ok || !is || !slices.Contains(attached.Attachments(), name) {
+		return nil, usage(m.path, "carries no file %.80q", name)
+	}
+	if t.Size > limit {
+		return nil, diag.New(code.ArtifactRead, m.path, "its %s has %d bytes; at most %d are allowed", name, t.Size, limit)
+	}
+	if err := m.v.VerifyWeights(t.Offset, t.Size); err != nil {
+		return nil, about(m.path, err)
+	}
+	return m.weight(t.Offset, t.Size)
+}
+
+// Once returns the value that f returns, and calls f only if no earlier call with this key was successful. Packages for tasks use
+// it for what they compute once for each model, such as a parsed tokenizer. As for the keys of a context, the type of key should
+// belong to the package that calls Once.
+func (m *Model) Once(key any, f func() (any, error)) (any, error) {
+	m.making.Lock()
+	defer m.making.Unlock()
+	if v, ok := m.made[key]; ok {
+		return v, nil
+	}
+	v, err := f()
+	if err != nil {
+		return nil, err
+	}
+	if m.made == nil {
+		m.made = map[any]any{}
+	}
+	m.made[key] = v
+	return v, nil
 }
 
 // largestIO returns the largest IO space of the programs, in bytes.

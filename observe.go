@@ -73,7 +73,7 @@ func (s *Session) watch(ctx context.Context, l *loaded, x *piece, r Request, siz
 					return nil, err
 				}
 			}
-			w.values[n.ID] = tensor.Tensor(t).Array()
+			w.values[n.ID] = t.core().Array()
 		}
 		states, err := s.stateValues(ctx, x.prog, r.State)
 		if err != nil {
@@ -146,7 +146,7 @@ func observeMemory(p *program.Program, check bool) (peak int64) {
 // observe receives the value of a node as the backend stored it.
 func (w *watcher) observe(node int, shape []int, data []byte) error {
 	n := w.x.prog.Graph.Nodes[node]
-	t := Tensor{DType: n.Type.DType, Shape: slices.Clone(shape), Data: data}
+	t := Tensor{DType: DType(n.Type.DType), Shape: slices.Clone(shape), Data: data}
 	if w.chosen[node] {
 		if err := w.r.Observe(stepValue(w.x.first+w.stepOf[node], n), t); err != nil {
 			return err
@@ -155,7 +155,7 @@ func (w *watcher) observe(node int, shape []int, data []byte) error {
 	if w.values == nil {
 		return nil
 	}
-	w.values[node] = tensor.Tensor(t).Array()
+	w.values[node] = t.core().Array()
 	s := w.bound.Steps[w.stepOf[node]]
 	for _, o := range s.Outs {
 		if w.values[o.Node] == nil { // the step has another result that has not arrived

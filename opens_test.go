@@ -34,7 +34,7 @@ var mayOpen = map[string]string{
 	"cmd/rlxrun/segment_many.go":                     "lists a folder",
 	"cmd/rlxrun/protocol_log.go":                     "refuses pipes before it creates the file",
 	"cmd/rlxrun/vectors.go":                          "writes into a new folder",
-	"backend.go":                                     "lists folders of backends",
+	"internal/backends/backends.go":                  "lists folders of backends",
 	"remember.go":                                    "a temporary file in a folder of ours",
 	"plugins/rpc/host/executable_unix.go":            "opens without blocking and checks the kind",
 	"plugins/rpc/host/declaration_unix.go":           "the same",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/internal/regular"
+	"github.com/rlx-go/rlx/internal/rlxtest"
 )
 
 // TestRemember checks that a file that was verified in full is not verified again while it is the same file and nobody has written
@@ -18,7 +19,7 @@ func TestRemember(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	good, folder := filepath.Join(dir, "good.rlx"), filepath.Join(dir, "cache", "verified")
-	b, err := os.ReadFile(demoLlama())
+	b, err := os.ReadFile(rlxtest.Llama())
 	if err != nil {
 		t.Fatal(err)
 	}

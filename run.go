@@ -39,6 +39,13 @@ type Request struct {
 	Select func(StepValue) bool
 }
 
+// A Runner runs methods of a model. A *Session is one. Packages such as segment take a Runner, so that a program can put something
+// in front of a session, for example to set Request.CheckNaN in each request.
+type Runner interface {
+	Model() *Model
+	Run(ctx context.Context, r Request) (*Result, error)
+}
+
 // A Result holds the results of a run.
 type Result struct {
 	Outputs map[string]Tensor    // by name; they belong to the caller

@@ -18,7 +18,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc/host"
 )
 
-// Options holds the options of a session. Only Backend is required.
+// Options holds the options of a session. Only Backend is required; FindBackend finds one by its name.
 type Options struct {
 	Backend Backend
 	// Device is a Device.ID, or SoftwareDevice. Empty means the first device of the backend that is no software device.
@@ -26,7 +26,8 @@ type Options struct {
 	Threads   int    // of the backend; 0 means as many as the process may use
 	Precision string // precision of the operands of products, one of Facts.Precisions; empty means the default
 	// Fallbacks lists backends that may run segments of methods which Backend cannot run alone (see Method.Schedules). A session
-	// finds them by name. It starts one, on its first device, when it loads a method that needs it.
+	// chooses one by its name; nil means those that FindBackend finds. It starts one, on its first device, when it loads a method
+	// that needs it.
 	Fallbacks []Backend
 
 	// Memory limits the memory of the session and its backend; nil means the memory that is free when the session begins.
@@ -67,6 +68,7 @@ type Session struct {
 	memory    *Budget
 	*worker
 
+	owner    bool          // closes the model with itself
 	loading  chan struct{} // holds a token while methods are loaded
 	turn     chan struct{} // holds a token while a method runs in pieces
 	reserved []budget.Part // guarded by loading
@@ -85,6 +87,27 @@ type worker struct {
 }
 
 const maxThreads = 1 << 16
+
+// Load opens the artifact at path on the backend of the given name, such as "cpu", which FindBackend finds. It is short for Open,
+// FindBackend and NewSession with their default options. Closing the session closes the model, too. Errors are those of these
+// functions.
+func Load(ctx context.Context, path, backend string) (*Session, error) {
+	b, err := FindBackend(backend)
+	if err != nil {
+		return nil, err
+	}
+	m, err := Open(ctx, path, OpenOptions{})
+	if err != nil {
+		return nil, err
+	}
+	s, err := m.NewSession(ctx, Options{Backend: b})
+	if err != nil {
+		m.Close()
+		return nil, err
+	}
+	s.owner = true
+	return s, nil
+}
 
 // NewSession starts a backend and returns after it has sent its description. It loads no method: Run does that when needed, and
 // Load in advance. Close the session to stop the backend.
@@ -151,14 +174,14 @@ func (s *Session) other(ctx context.Context, name, method string) (*worker, erro
 	if w != nil {
 		return w, nil
 	}
-	i := slices.IndexFunc(s.options.Fallbacks, func(b Backend) bool { return b.Name == name })
-	if i < 0 {
+	b, err := s.fallback(name)
+	if err != nil {
 		return nil, diag.New(code.Backend, "backend "+name, "runs a part of %s, which was compiled with --fallback %s; the session has no backend of that name", method, name).
 			WithHint("give its executable in Options.Fallbacks")
 	}
-	w, err := s.start(ctx, s.options.Fallbacks[i], "")
+	w, err = s.start(ctx, b, "")
 	if errors.Is(err, device.ErrSoftware) && s.options.Device == SoftwareDevice {
-		w, err = s.start(ctx, s.options.Fallbacks[i], SoftwareDevice)
+		w, err = s.start(ctx, b, SoftwareDevice)
 	}
 	if err != nil {
 		return nil, err
@@ -167,6 +190,18 @@ func (s *Session) other(ctx context.Context, name, method string) (*worker, erro
 	defer s.mu.Unlock()
 	s.others[name] = w
 	return w, nil
+}
+
+// fallback returns the backend of a name among Options.Fallbacks, or one that FindBackend finds.
+func (s *Session) fallback(name string) (Backend, error) {
+	list := s.options.Fallbacks
+	if list == nil {
+		return FindBackend(name)
+	}
+	if i := slices.IndexFunc(list, func(b Backend) bool { return b.Name == name }); i >= 0 {
+		return list[i], nil
+	}
+	return Backend{}, ErrNoBackend
 }
 
 // workers returns the running backends, that of Options.Backend first.
@@ -213,6 +248,9 @@ func (s *Session) Close() error {
 		s.memory.b.Release(s.reserved...)
 		<-s.loading
 		s.model.release()
+		if s.owner {
+			s.model.Close()
+		}
 	})
 	return nil
 }
@@ -252,11 +290,14 @@ func (s *Session) lose(w *worker, err error) {
 	s.end()
 }
 
+// Model returns the model whose methods the session runs.
+func (s *Session) Model() *Model { return s.model }
+
 // Backend returns the description that the backend gave of itself.
 func (s *Session) Backend() BackendInfo { return backendInfo(s.info, s.backend) }
 
 // Device returns the device that runs use.
-func (s *Session) Device() Device { return s.device }
+func (s *Session) Device() Device { return Device(s.device) }
 
 // Precision returns the precision of the operands of products.
 func (s *Session) Precision() string { return s.precision }

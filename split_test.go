@@ -22,6 +22,7 @@ import (
 	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/internal/rlxtest"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
 )
 
@@ -175,14 +176,14 @@ func TestSplit(t *testing.T) {
 		}
 		arrays := map[string]*tensor.Array{}
 		for name, x := range in {
-			arrays[name] = tensor.Tensor(x).Array()
+			arrays[name] = arrayOf(x)
 		}
 		want, err := interp.Run(g, map[string]int64{"N": int64(n)}, arrays, params)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for name, x := range want {
-			if err := interp.Compare(tensor.Tensor(r.Outputs[name]).Array(), x, ir.Tolerance{Abs: 1e-4, Rel: 1e-4}); err != nil {
+			if err := interp.Compare(arrayOf(r.Outputs[name]), x, ir.Tolerance{Abs: 1e-4, Rel: 1e-4}); err != nil {
 				t.Errorf("N = %d, %s: %v", n, name, err)
 			}
 		}
@@ -207,7 +208,7 @@ func TestSplit(t *testing.T) {
 
 // TestSplitGPU checks that the processor runs 64-bit floats, which wgpu lacks.
 func TestSplitGPU(t *testing.T) {
-	o := onGPU(t)
+	o := rlxtest.OnGPU(t)
 	o.Fallbacks = []rlx.Backend{cpu()}
 	d, _ := target.Find("wgpu")
 	m, _ := splitFor(t, compile.Target{Name: "wgpu", Takes: d}, "cpu", `graph wide
@@ -274,10 +275,14 @@ func TestSplitOutputs(t *testing.T) {
 // TestSplitErrors checks that errors name the missing backend, and count the steps of the whole method.
 func TestSplitErrors(t *testing.T) {
 	m, _ := splitModel(t, "cpu", "top_k,cumsum", mixed)
-	alone := session(t, m, rlx.Options{Backend: faultyBackend("few")})
+	alone := session(t, m, rlx.Options{Backend: faultyBackend("few"), Fallbacks: []rlx.Backend{}})
 	_, err := alone.Run(t.Context(), rlx.Request{Method: "mixed", Inputs: inputsOf(t, 2)})
 	if wantError(t, "no fallback", err, code.Backend); !strings.Contains(err.Error(), "backend cpu: runs a part of mixed") {
 		t.Error(err)
+	}
+	found := session(t, m, rlx.Options{Backend: faultyBackend("few")})
+	if _, err = found.Run(t.Context(), rlx.Request{Method: "mixed", Inputs: inputsOf(t, 2)}); err != nil {
+		t.Errorf("without Fallbacks, the session finds the backend cpu: %v", err)
 	}
 	_, err = session(t, m, rlx.Options{}).Run(t.Context(), rlx.Request{Method: "mixed", Inputs: inputsOf(t, 2)})
 	if wantError(t, "another backend", err, rlx.ErrUnsupported); !strings.Contains(err.Error(), "backend cpu: cannot run mixed as it was compiled for few: it is in pieces") {

@@ -2,6 +2,7 @@ package rlx
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -19,7 +20,11 @@ import (
 // If a run that updates a state fails or is cancelled, the state is invalid, because some of its values are old and some new. Runs
 // and Export then fail with an error that matches ErrState until Reset.
 type State struct {
-	*memory
+	// Meta holds strings that Export writes with the state, and that ImportState reads. Clone copies it. Names that begin with rlx.
+	// are those of this module.
+	Meta map[string]string
+
+	memory  *memory
 	tensors []program.StateTensor
 }
 
@@ -90,7 +95,7 @@ func (s *Session) NewState(ctx context.Context) (*State, error) {
 	ctx, cancel := orderly(ctx)
 	defer cancel()
 	// The memory is already zero. Clearing it again would make the system provide all of it, although a short text needs little.
-	if err := st.dev.Fill(ctx, s.model.states); err != nil {
+	if err := st.memory.dev.Fill(ctx, s.model.states); err != nil {
 		st.Close()
 		return nil, err
 	}
@@ -105,27 +110,31 @@ func (s *Session) makeState(ctx context.Context) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &State{m, s.model.states}, nil
+	return &State{nil, m, s.model.states}, nil
 }
 
-// Reset sets all tensors to their initial values. It makes an invalid state valid again.
+// Close frees the memory. It waits for an active run.
+func (st *State) Close() error { return st.memory.Close() }
+
+// Reset sets all tensors to their initial values. It makes an invalid state valid again. It does not change Meta.
 func (st *State) Reset(ctx context.Context) error {
 	ctx, cancel := orderly(ctx)
 	defer cancel()
-	return st.dev.Reset(ctx, st.tensors)
+	return st.memory.dev.Reset(ctx, st.tensors)
 }
 
 // Clone returns a new state with the same contents, copied on the device. The error matches ErrState if st is invalid, or is one of
 // NewState.
 func (st *State) Clone(ctx context.Context) (*State, error) {
-	c, err := st.s.makeState(ctx)
+	c, err := st.memory.s.makeState(ctx)
 	if err != nil {
 		return nil, err
 	}
 	run, cancel := orderly(ctx)
 	defer cancel()
-	if err = st.dev.CheckValid(run); err == nil {
-		err = c.dev.Copy(run, st.dev)
+	c.Meta = maps.Clone(st.Meta)
+	if err = st.memory.dev.CheckValid(run); err == nil {
+		err = c.memory.dev.Copy(run, st.memory.dev)
 	}
 	if err != nil {
 		c.Close()
@@ -141,13 +150,13 @@ func (st *State) Tensor(name string) (*Resident, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Resident{t.Type.DType, t.Type.Shape.Eval(nil), st.memory, t.Offset}, nil
+	return &Resident{DType(t.Type.DType), t.Type.Shape.Eval(nil), st.memory, t.Offset}, nil
 }
 
 func (st *State) find(name string) (program.StateTensor, error) {
 	i := indexOf(st.tensors, name)
 	if i < 0 {
-		return program.StateTensor{}, usage("state "+name, "%s keeps no such tensor; it keeps %s", st.s.model.path, names(st.tensors))
+		return program.StateTensor{}, usage("state "+name, "%s keeps no such tensor; it keeps %s", st.memory.s.model.path, names(st.tensors))
 	}
 	return st.tensors[i], nil
 }
@@ -188,7 +197,7 @@ func (l *loaded) check(s *Session, r Request) (w wants, err error) {
 	switch stateful := l.schedule.split.Stateful(); {
 	case r.State == nil && stateful:
 		return w, usage(l.method.Name, "keeps %s from run to run, and Request.State is nil; make one with NewState", names(l.states()))
-	case r.State != nil && r.State.s != s:
+	case r.State != nil && r.State.memory.s != s:
 		return w, usage("Request.State", "belongs to another session; make one with NewState of this session")
 	}
 	for _, v := range l.method.Inputs {
@@ -262,7 +271,7 @@ func (s *Session) stateValues(ctx context.Context, p *program.Program, st *State
 		if err != nil {
 			return nil, err
 		}
-		out[n.ID] = tensor.Tensor(t).Array()
+		out[n.ID] = t.core().Array()
 	}
 	return out, nil
 }

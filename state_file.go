@@ -36,15 +36,12 @@ const digestName = "rlx.sha256"
 const stateChunk = 4 << 20
 
 // Export writes the state to w in the safetensors format: a tensor for each tensor of the state, and at the end the
-// tensor rlx.sha256, u8[32], the SHA-256 of all bytes before it. The metadata has the digest of the artifact. Errors
-// match ErrState, ErrLost, the context's cause, or are those of w.
-func (st *State) Export(ctx context.Context, w io.Writer) error { return st.export(ctx, w, nil) }
-
-// export is like Export, with more metadata.
-func (st *State) export(ctx context.Context, w io.Writer, meta map[string]string) error {
+// tensor rlx.sha256, u8[32], the SHA-256 of all bytes before it. The metadata has the digest of the artifact, and
+// Meta. Errors match ErrState, ErrLost, the context's cause, or are those of w.
+func (st *State) Export(ctx context.Context, w io.Writer) error {
 	ctx, cancel := orderly(ctx)
 	defer cancel()
-	if err := st.dev.CheckValid(ctx); err != nil {
+	if err := st.memory.dev.CheckValid(ctx); err != nil {
 		return err
 	}
 	type entry struct {
@@ -52,9 +49,10 @@ func (st *State) export(ctx context.Context, w io.Writer, meta map[string]string
 		Shape   []int    `json:"shape"`
 		Offsets [2]int64 `json:"data_offsets"`
 	}
-	m := st.s.model
-	all := map[string]string{artifactKey: m.v.Identity(), modelKey: m.v.Meta().Model}
-	maps.Copy(all, meta)
+	m := st.memory.s.model
+	all := map[string]string{}
+	maps.Copy(all, st.Meta)
+	all[artifactKey], all[modelKey] = m.v.Identity(), m.v.Meta().Model
 	header, at := map[string]any{"__metadata__": all}, int64(0)
 	for _, t := range st.tensors {
 		shape := append([]int{}, t.Type.Shape.Eval(nil)...) // a scalar has [], not null
@@ -76,7 +74,7 @@ func (st *State) export(ctx context.Context, w io.Writer, meta map[string]string
 	for _, t := range st.tensors {
 		for at := int64(0); at < t.Bytes(); {
 			b := buf[:min(int64(len(buf)), t.Bytes()-at)]
-			if err := st.dev.Read(ctx, t.Offset+at, b); err != nil {
+			if err := st.memory.dev.Read(ctx, t.Offset+at, b); err != nil {
 				return err
 			}
 			if _, err := signed.Write(b); err != nil {
@@ -97,20 +95,14 @@ func (st *State) export(ctx context.Context, w io.Writer, meta map[string]string
 // Errors match ErrOtherModel if the file belongs to another artifact, ErrDamaged if its bytes are not those that Export
 // wrote, ErrInput if it does not fit, fs.ErrNotExist or another error of the file system, or are those of NewState.
 func (s *Session) ImportState(ctx context.Context, path string) (*State, error) {
-	st, _, err := s.importState(ctx, path)
-	return st, err
-}
-
-// importState is like ImportState, and also returns the metadata of the file.
-func (s *Session) importState(ctx context.Context, path string) (*State, map[string]string, error) {
 	f, stat, err := regular.Open(path)
 	if err != nil {
-		return nil, nil, diag.New(device.ErrInput, path, "%w", err)
+		return nil, diag.New(device.ErrInput, path, "%w", err)
 	}
 	defer f.Close()
 	all, meta, err := safetensors.Parse(path, f, stat.Size(), safetensors.Codes{Read: device.ErrInput, Header: device.ErrInput, Tensor: device.ErrInput})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	file := stateFile{path: path, f: f, sum: sha256.New()}
 	if n := len(all); n > 0 && all[n-1].Name == digestName && all[n-1].Size == sha256.Size {
@@ -120,14 +112,14 @@ func (s *Session) importState(ctx context.Context, path string) (*State, map[str
 		if file.end > 0 {
 			err = cmp.Or(file.verify(ctx), err) // damage explains err
 		}
-		return nil, nil, err
+		return nil, err
 	}
 	if file.end == 0 {
-		return nil, nil, file.verify(ctx)
+		return nil, file.verify(ctx)
 	}
 	st, err := s.makeState(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	run, cancel := orderly(ctx)
 	defer cancel()
@@ -137,16 +129,19 @@ func (s *Session) importState(ctx context.Context, path string) (*State, map[str
 			break
 		}
 		to := st.tensors[indexOf(st.tensors, t.Name)].Offset - t.Offset
-		err = file.read(run, t.Offset+t.Size, func(at int64, b []byte) error { return st.dev.Write(run, to+at, b) })
+		err = file.read(run, t.Offset+t.Size, func(at int64, b []byte) error { return st.memory.dev.Write(run, to+at, b) })
 	}
 	if err == nil {
 		err = file.verify(run)
 	}
 	if err != nil {
 		st.Close()
-		return nil, nil, err
+		return nil, err
 	}
-	return st, meta, nil
+	delete(meta, artifactKey)
+	delete(meta, modelKey)
+	st.Meta = meta
+	return st, nil
 }
 
 // checkStateFile checks that the tensors and the metadata of a file are those of a state of the model.

@@ -9,23 +9,29 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// A DType is an element type. String returns its name as in shapes, such as "f32"; Size returns its size in bytes.
-type DType = dtype.DType
+// A DType is an element type. The zero value is none.
+type DType uint8
 
-// Element types of tensors. A Bool takes one byte.
+// Element types of tensors. A Bool takes one byte: 0 is false.
 const (
-	F32  = dtype.F32
-	F16  = dtype.F16
-	BF16 = dtype.BF16
-	F64  = dtype.F64
-	I8   = dtype.I8
-	I16  = dtype.I16
-	I32  = dtype.I32
-	I64  = dtype.I64
-	U8   = dtype.U8
-	U32  = dtype.U32
-	Bool = dtype.Bool
+	F32 DType = iota + 1
+	F16
+	BF16
+	F64
+	I8
+	I16
+	I32
+	I64
+	U8
+	U32
+	Bool
 )
+
+// String returns the name as in shapes, such as "f32".
+func (d DType) String() string { return dtype.DType(d).String() }
+
+// Size returns the size of an element in bytes.
+func (d DType) Size() int { return dtype.DType(d).Size() }
 
 // Float16 holds the bits of an IEEE 754 half. It is the Go type for F16.
 type Float16 uint16
@@ -102,6 +108,14 @@ func Values[T Element](t Tensor) ([]T, error) {
 	return elementsOf[T](t.Data), nil
 }
 
+// ofCore returns a tensor of the other packages of this module. It shares the memory.
+func ofCore(t tensor.Tensor) Tensor { return Tensor{DType(t.DType), t.Shape, t.Data} }
+
+// core is the inverse of ofCore.
+func (t Tensor) core() tensor.Tensor {
+	return tensor.Tensor{DType: dtype.DType(t.DType), Shape: t.Shape, Data: t.Data}
+}
+
 // String returns the type: "f32[1,3,256,256]".
 func (t Tensor) String() string { return t.DType.String() + shapeText(t.Shape) }
 
@@ -112,7 +126,7 @@ func (t Tensor) Len() int { return tensor.Numel(t.Shape) }
 func (t Tensor) check() error {
 	n, ok := elements(t.Shape)
 	switch {
-	case t.DType == dtype.Invalid || t.DType > Bool:
+	case t.DType == 0 || t.DType > Bool:
 		return diag.New(device.ErrInput, "tensor", "has no element type")
 	case !ok:
 		return diag.New(device.ErrInput, "tensor", "has shape %v; sizes are 0 or more, and their product fits an int", t.Shape)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
@@ -52,7 +53,7 @@ func TestCheckResults(t *testing.T) {
 	all := &piece{worker: &worker{}, prog: p, binder: program.NewBinder(p)}
 	l := &loaded{method: m.methods[0], schedule: sched, pieces: []*piece{all}}
 	s := &Session{model: m, memory: NewBudget(0), precision: device.DefaultPrecision}
-	x := tensor.New(F32, 3, 8)
+	x := tensor.New(dtype.F32, 3, 8)
 	for i, v := range tensor.View[float32](x.Data) {
 		tensor.View[float32](x.Data)[i] = v + float32(i*7%24)
 	}
@@ -64,7 +65,7 @@ func TestCheckResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	watch := func(r Request) *watcher {
-		w, err := s.watch(context.Background(), l, all, r, nil, []Tensor{Tensor(x)}, nil)
+		w, err := s.watch(context.Background(), l, all, r, nil, []Tensor{ofCore(x)}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

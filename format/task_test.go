@@ -17,7 +17,6 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/tinymodel"
 	"github.com/rlx-go/rlx/task"
-	"github.com/rlx-go/rlx/task/segment"
 	"github.com/rlx-go/rlx/task/tasktest"
 )
 
@@ -104,7 +103,7 @@ func TestTask(t *testing.T) {
 		}
 		v.Close()
 	}
-	full := tasktest.Full(t, segment.Kind).(*segment.Task)
+	full := tasktest.Full(t, task.KindSegment).(*task.Segment)
 	some, none := *full, *full
 	some.BatchMethod, some.MaskSide = "", 0
 	none.BatchMethod, none.MaxPrompts, none.MaskInput, none.MaskSide = "", 0, "", 0
@@ -176,12 +175,12 @@ func TestBadTask(t *testing.T) {
 			t.Errorf("%s: %v; want %q", name, err, c.text)
 		}
 	}
-	for want, change := range map[error]func(*segment.Task){
-		task.CodeSpec: func(s *segment.Task) { s.Size = 0 },
-		CodeOf(27):    func(s *segment.Task) { s.Size = 9 },
+	for want, change := range map[error]func(*task.Segment){
+		task.CodeSpec: func(s *task.Segment) { s.Size = 0 },
+		CodeOf(27):    func(s *task.Segment) { s.Size = 9 },
 	} {
 		f := forge(t)
-		change(f.c.meta.Task.(*segment.Task))
+		change(f.c.meta.Task.(*task.Segment))
 		if _, err := verifyBytes(f.file()); !errors.Is(err, want) {
 			t.Errorf("%v; want %v", err, want)
 		}

@@ -1,9 +1,11 @@
-// Package task describes the purpose of an artifact. Each kind of task, such as "segment", is a package below this one.
-// Its description is stored in the artifact, and its code uses the description to turn images or text into tensors and
-// back, without knowing any model. Kinds register themselves; a reader of artifacts knows the kinds that are linked
-// into it.
+// Package task describes the purpose of an artifact: what a model is for, and which of its methods, inputs and outputs serve that. A
+// description, such as a Segment or a Text, is stored in the artifact. The compiler makes it, and package format reads and checks it.
+// Each kind is a file of this package.
 //
-// Tasks compute on values in memory and open no files. They must not import core/program, format, plugins or models.
+// Programs that run models do not need this package: package segment finds objects with a model that declares a Segment, package text
+// continues texts with one that declares a Text, and package patches embeds images with one that declares Patches.
+//
+// The package computes nothing but checks, and opens no files. It must not import core/program, format, plugins or models.
 package task
 
 import (

@@ -1,9 +1,9 @@
-"""Makes images with Pillow that task/imaging is compared with:
+"""Makes images with Pillow that internal/imaging is compared with:
 
     pip install pillow==13.0.0
     python3 bench/goldens/images.py
 
-It writes task/imaging/testdata: a CMYK JPEG; an image and Pillow's bicubic resize of it; and an image with an eXIf chunk that rotates it, with the rotated
+It writes internal/imaging/testdata: a CMYK JPEG; an image and Pillow's bicubic resize of it; and an image with an eXIf chunk that rotates it, with the rotated
 image.
 """
 
@@ -12,7 +12,7 @@ import random
 
 from PIL import Image, ImageOps
 
-OUT = pathlib.Path(__file__).parents[2] / "core" / "task" / "imaging" / "testdata"
+OUT = pathlib.Path(__file__).parents[2] / "internal" / "imaging" / "testdata"
 OUT.mkdir(exist_ok=True)
 
 cmyk = Image.new("CMYK", (16, 8), (200, 40, 0, 20))

@@ -1,7 +1,7 @@
-"""Compares task/text/tokenizer with the Hugging Face library on random Unicode text.
+"""Compares internal/tokenizer with the Hugging Face library on random Unicode text.
 
     python compare.py cases.json [TEXTS] [SEED]
-    RLX_TOKENIZER_CASES=cases.json go test ./task/text/tokenizer -run TestPeer
+    RLX_TOKENIZER_CASES=cases.json go test ./internal/tokenizer -run TestPeer
 
 It trains a small tokenizer for each of the pipelines that published models use, and for each part that the package supports. encoders.py does
 the same for Unigram and WordPiece.

@@ -1,9 +1,9 @@
 """Writes corner cases of added tokens, normalizers and byte fallback, with the results of the Hugging Face library.
 
     python corners.py corners.json [TOKENIZERS] [TEXTS] [SEED]
-    RLX_TOKENIZER_CASES=corners.json go test ./task/text/tokenizer -run TestPeer
+    RLX_TOKENIZER_CASES=corners.json go test ./internal/tokenizer -run TestPeer
 
-task/text/tokenizer/testdata/corners.json is the output for 32 9 32. Every tokenizer has random parts and a small vocabulary. Three kinds of cases
+internal/tokenizer/testdata/corners.json is the output for 32 9 32. Every tokenizer has random parts and a small vocabulary. Three kinds of cases
 are left out: added tokens of which several are the same after normalisation, where the library's choice varies from load to load; special tokens that
 the normalizer changes (see the package's documentation); and texts for which the library panics ("AddedVocabulary bad split").
 """

@@ -2,11 +2,11 @@
 
     pip install tokenizers sentencepiece
     python encoders.py cases.json [TEXTS] [SEED] [CORNERS]
-    RLX_TOKENIZER_CASES=cases.json go test ./task/text/tokenizer -run TestPeer
+    RLX_TOKENIZER_CASES=cases.json go test ./internal/tokenizer -run TestPeer
 
 It trains a tokenizer for each of the pipelines that published encoders use, and makes CORNERS small ones with random parts: equal scores, pieces that occur twice,
 scores with 17 digits, unknown characters in a row. The tables of the normalizer Precompiled come from SentencePiece. With TEXTS 0 there are only corners.
-task/text/tokenizer/testdata/encoders.json is the output for 0 5 24.
+internal/tokenizer/testdata/encoders.json is the output for 0 5 24.
 """
 import base64, json, os, random, sys, tempfile, unicodedata
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers

@@ -1,7 +1,7 @@
 """Times the Hugging Face library on one thread, to compare with BenchmarkEncode.
 
     python speed.py TEXT tokenizer.json...
-    RLX_TOKENIZER_TEXT=TEXT go test ./task/text/tokenizer -run '^$' -bench Encode
+    RLX_TOKENIZER_TEXT=TEXT go test ./internal/tokenizer -run '^$' -bench Encode
 """
 import os, sys, time
 

@@ -10,7 +10,6 @@ import (
 	_ "github.com/rlx-go/rlx/models/qwen3vl"
 	_ "github.com/rlx-go/rlx/models/sam"
 	_ "github.com/rlx-go/rlx/models/sam3"
-	_ "github.com/rlx-go/rlx/task/text" // kind of task that inspect shows
 )
 
 func main() { cli.Main(commandLine()) }

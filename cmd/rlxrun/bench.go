@@ -13,11 +13,13 @@ import (
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/peakrss"
+	"github.com/rlx-go/rlx/task"
 )
 
 func benchCommand() *cli.Command {
@@ -156,7 +158,7 @@ func (s *session) bench(ctx context.Context, f *benchFlags) error {
 	method, err := oneMethod(s.model, f.method)
 	if err != nil {
 		if e, ok := errors.AsType[*diag.Error](err); ok && f.method == "" {
-			if _, is := s.model.TextTask(); is {
+			if _, is := s.model.Task().(*task.Text); is {
 				e.WithHint("to measure a prompt and its continuation, give --prompt-tokens N")
 			}
 		}
@@ -174,7 +176,7 @@ func (s *session) bench(ctx context.Context, f *benchFlags) error {
 	}
 	in := madeUp(method.Inputs, sizes, 1) // load has checked that there is memory for them
 	for range f.warmup + f.runs {
-		if _, err := s.run(ctx, rlx.Request{Method: method.Name, Inputs: in}); err != nil {
+		if _, err := s.Run(ctx, rlx.Request{Method: method.Name, Inputs: in}); err != nil {
 			return err
 		}
 	}
@@ -276,16 +278,16 @@ const madeUpChunk = 1 << 16
 func madeUp(inputs []rlx.Value, sizes map[string]int64, seed uint64) map[string]rlx.Tensor {
 	in := map[string]rlx.Tensor{}
 	for i, v := range inputs {
-		r := ir.Range{Lo: -1, Hi: 1}
-		if !v.DType.IsFloat() {
+		r, d := ir.Range{Lo: -1, Hi: 1}, dtype.DType(v.DType)
+		if !d.IsFloat() {
 			r = ir.Range{Lo: 0, Hi: 1}
 		}
-		t, rng := tensor.New(v.DType, v.ShapeAt(sizes)...), rand.New(rand.NewPCG(uint64(i), seed))
+		t, rng := tensor.New(d, v.ShapeAt(sizes)...), rand.New(rand.NewPCG(uint64(i), seed))
 		for rest := t.Data; len(rest) > 0; {
 			some := min(len(rest)/t.DType.Size(), madeUpChunk)
 			rest = rest[copy(rest, interp.Random(rng, ir.TypeOf(t.DType, int64(some)), nil, r).Tensor().Data):]
 		}
-		in[v.Name] = rlx.Tensor(t)
+		in[v.Name] = forModel(t)
 	}
 	return in
 }

@@ -119,7 +119,7 @@ func (d *debugFlags) watch(ctx context.Context, r *rlx.Request) {
 	r.Observe = func(v rlx.StepValue, t rlx.Tensor) error {
 		for _, dir := range dirs(v) {
 			name := fmt.Sprintf("%s.%05d.%s.npy", cli.FileName(method), v.Step, cli.FileName(v.Name))
-			if err := npy.WriteFile(ctx, filepath.Join(dir, name), writable(tensor.Tensor(t))); err != nil {
+			if err := npy.WriteFile(ctx, filepath.Join(dir, name), writable(ofModel(t))); err != nil {
 				return err
 			}
 		}

@@ -121,7 +121,7 @@ func devices(ctx context.Context, env *cli.Env, f *hostFlags) error {
 		if failed != nil {
 			return failed
 		}
-		return diag.New(code.Backend, "", "no backend was found; looked in %s", reg.places()).
+		return diag.New(code.Backend, "", "no backend was found; looked in %s", reg.Places()).
 			WithHint("put rlx-backend-NAME beside rlxrun, or give --plugin NAME=PATH")
 	}
 	if env.JSON {
@@ -208,7 +208,7 @@ func plugins(ctx context.Context, env *cli.Env, f *hostFlags) error {
 		return env.WriteJSON(rows)
 	}
 	if len(rows) == 0 {
-		env.Notef("no backend was found; looked in %s", reg.places())
+		env.Notef("no backend was found; looked in %s", reg.Places())
 		return nil
 	}
 	return env.Table(table)

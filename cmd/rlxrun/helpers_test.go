@@ -88,5 +88,5 @@ func someRun(t *testing.T, s *session) (*rlx.Result, error) {
 	if err := s.ready(t.Context(), nil, nil, m); err != nil {
 		t.Fatal(err)
 	}
-	return s.run(t.Context(), rlx.Request{Method: m.Name, Inputs: madeUp(m.Inputs, sizes, 1)})
+	return s.Run(t.Context(), rlx.Request{Method: m.Name, Inputs: madeUp(m.Inputs, sizes, 1)})
 }

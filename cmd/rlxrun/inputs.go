@@ -35,9 +35,10 @@ func readInputs(ctx context.Context, m *rlx.Method, given []string, fits func(by
 			return nil, cli.Usagef("-i "+arg, "input %q is given twice", name)
 		}
 		accept := func(d dtype.DType, shape []int) error {
-			err := m.CheckInput(name, d, shape)
-			if e, ok := errors.AsType[*diag.Error](err); ok && d != input.DType {
-				e.WithHint("save it as a.astype('%s')", numpyName(input.DType))
+			want := dtype.DType(input.DType)
+			err := m.CheckInput(name, rlx.DType(d), shape)
+			if e, ok := errors.AsType[*diag.Error](err); ok && d != want {
+				e.WithHint("save it as a.astype('%s')", numpyName(want))
 			}
 			if err != nil {
 				return err
@@ -49,7 +50,7 @@ func readInputs(ctx context.Context, m *rlx.Method, given []string, fits func(by
 		if err != nil {
 			return nil, err
 		}
-		in[name] = rlx.Tensor(t)
+		in[name] = forModel(t)
 	}
 	var missing []rlx.Value
 	for _, v := range m.Inputs {
@@ -108,7 +109,7 @@ func parseNumbers(v rlx.Value, value string) (tensor.Tensor, error) {
 	if err != nil {
 		return bad("%d numbers for %v: %w", len(fields), v, err)
 	}
-	a := tensor.NewArray(v.DType, shape...)
+	a := tensor.NewArray(dtype.DType(v.DType), shape...)
 	for i, f := range fields {
 		if a.F != nil {
 			if a.F[i], err = strconv.ParseFloat(f, 64); err != nil {
@@ -116,7 +117,7 @@ func parseNumbers(v rlx.Value, value string) (tensor.Tensor, error) {
 			}
 			continue
 		}
-		lo, hi := v.DType.IntRange()
+		lo, hi := dtype.DType(v.DType).IntRange()
 		if a.I[i], err = strconv.ParseInt(f, 10, 64); err != nil || a.I[i] < lo || a.I[i] > hi {
 			return bad("%q is not an integer from %d to %d", f, lo, hi)
 		}

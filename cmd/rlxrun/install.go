@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/internal/backends"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/installed"
 )
@@ -39,7 +39,7 @@ The digests detect damage and changed files. They do not say who made the plugin
 				o := installed.Options{Replace: replace, BuiltIn: namesBesideUs(), HideBuiltIn: hide}
 				if !noStart {
 					o.Start = func(ctx context.Context, p *installed.Plugin) (string, error) {
-						info, err := installedBackend(p).Describe(ctx, f.describing(env))
+						info, err := foundOf(backends.Installed(p)).Describe(ctx, f.describing(env))
 						return info.Version, err
 					}
 				}
@@ -52,8 +52,8 @@ The digests detect damage and changed files. They do not say who made the plugin
 // namesBesideUs lists names that a plugin gets only with --hide-built-in: built-in backends and those in the folder of rlxrun.
 func namesBesideUs() []string {
 	names := shipped
-	if dir := besideUs(); dir != "" {
-		for _, b := range rlx.FindBackends(dir) {
+	if dir := backends.Beside(); dir != "" {
+		for _, b := range backends.In(dir) {
 			names = append(names[:len(names):len(names)], b.Name)
 		}
 	}

@@ -15,14 +15,15 @@ import (
 	"time"
 
 	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/npy"
 	"github.com/rlx-go/rlx/internal/tinymodel"
-	"github.com/rlx-go/rlx/task/imaging"
-	"github.com/rlx-go/rlx/task/segment"
+	"github.com/rlx-go/rlx/segment"
+	"github.com/rlx-go/rlx/task"
 )
 
 // twoColours writes an image whose left half is bright red and whose right half is black.
@@ -52,14 +53,13 @@ func twoColours(t *testing.T, w, h int) string {
 
 // withDefaults sets the defaults that declare would set.
 func withDefaults(f segmentFlags) *segmentFlags {
-	d := segment.EverythingDefault
-	f.grid, f.minIoU, f.minStability = d.Side, d.MinIoU, d.MinStability
+	f.grid, f.minIoU, f.minStability = segment.DefaultSide, segment.DefaultMinIoU, segment.DefaultMinStability
 	return &f
 }
 
 // segmentRun returns flags of a run that include those of the task.
 func segmentRun(f segmentFlags) *runFlags {
-	return &runFlags{tasks: []taskUse{{taskKind: taskKinds[slices.IndexFunc(taskKinds, func(k taskKind) bool { return k.name == segment.Kind })], flags: withDefaults(f)}}}
+	return &runFlags{tasks: []taskUse{{taskKind: taskKinds[slices.IndexFunc(taskKinds, func(k taskKind) bool { return k.name == task.KindSegment })], flags: withDefaults(f)}}}
 }
 
 // TestSegmentJob runs the task end to end on a model with known masks: mask 0 is the bright half, 1 the dark half, 2 everything, 3
@@ -115,12 +115,12 @@ func TestSegmentJobRefuses(t *testing.T) {
 	}{
 		{"", "1,1", "", "best", diag.Usage, "--image photo.jpg"},
 		{path, "", "", "best", diag.Usage, "no point or box is given"},
-		{path, "33,1", "", "best", segment.CodePrompt, "outside the image, which has 32 x 16 pixels"},
-		{path, "a,1", "", "best", segment.CodePrompt, "X,Y"},
-		{path, "", "5,5,5,9", "best", segment.CodePrompt, "is empty"},
-		{path, "1,1", "", "4", segment.CodeMask, "0 to 3"},
-		{notImage, "1,1", "", "best", imaging.CodeImage, "allowed are PNG and JPEG"},
-		{path + "x", "1,1", "", "best", imaging.CodeImage, "no such file"},
+		{path, "33,1", "", "best", code.MaskPrompt, "outside the image, which has 32 x 16 pixels"},
+		{path, "a,1", "", "best", code.MaskPrompt, "X,Y"},
+		{path, "", "5,5,5,9", "best", code.MaskPrompt, "is empty"},
+		{path, "1,1", "", "4", code.MaskChoice, "0 to 3"},
+		{notImage, "1,1", "", "best", code.Image, "allowed are PNG and JPEG"},
+		{path + "x", "1,1", "", "best", code.Image, "no such file"},
 	} {
 		f := withDefaults(segmentFlags{image: c.image, mask: c.mask})
 		for _, v := range []struct {
@@ -325,7 +325,7 @@ func TestDeviceName(t *testing.T) {
 
 // TestSummaryOfNaN checks that a mask whose predicted quality is NaN has a summary too, although JSON has no NaN.
 func TestSummaryOfNaN(t *testing.T) {
-	j := &segmentJob{masks: []rlx.Mask{{Token: 1, IoU: float32(math.NaN()), Image: image.NewGray(image.Rect(0, 0, 1, 1))}}}
+	j := &segmentJob{masks: []segment.Mask{{Token: 1, IoU: float32(math.NaN()), Image: image.NewGray(image.Rect(0, 0, 1, 1))}}}
 	b, err := json.Marshal(j.summary())
 	if err != nil || string(b) != `[{"mask":1,"iou":"NaN","pixels":0}]` {
 		t.Errorf("%s, %v", b, err)

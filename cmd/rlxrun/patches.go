@@ -9,12 +9,13 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
-	"github.com/rlx-go/rlx/task/imaging"
-	"github.com/rlx-go/rlx/task/patches"
+	"github.com/rlx-go/rlx/internal/imaging"
+	"github.com/rlx-go/rlx/patches"
+	"github.com/rlx-go/rlx/task"
 )
 
 var _ = registerTask(taskKind{
-	name: patches.Kind, takes: "images", usage: "--image", example: "--image photo.jpg -o embeddings.npy",
+	name: task.KindPatches, takes: "images", usage: "--image", example: "--image photo.jpg -o embeddings.npy",
 	examples: []cli.Example{
 		{About: "an embedding of each patch of an image", Line: "rlxrun qwen3vl.rlx --image photo.jpg -o embeddings.npy -o image_grid_thw=grid.npy"},
 	},
@@ -32,11 +33,11 @@ func (f *patchesFlags) given() []string { return f.image.given() }
 
 // A patchesJob is one use of the task: it turns an image into embeddings.
 type patchesJob struct {
-	patcher *rlx.Patcher
-	method  *rlx.Method
-	path    string
-	request rlx.Request
-	grid    image.Point
+	task   *task.Patches
+	method *rlx.Method
+	path   string
+	pixels rlx.Tensor
+	grid   image.Point
 }
 
 // gridOutput is the name of the grid in the published image processor.
@@ -44,36 +45,38 @@ const gridOutput = "image_grid_thw"
 
 // job reads the image and makes its patches.
 func (f *patchesFlags) job(ctx context.Context, s *session) (job, error) {
-	p, _ := s.model.Patcher()
-	j := &patchesJob{patcher: p, path: f.image.path}
-	var err error
-	if j.method, err = s.model.Method(p.Task.Method); err != nil {
+	p, err := patches.New(s)
+	if err != nil {
+		return nil, err
+	}
+	j := &patchesJob{task: s.model.Task().(*task.Patches), path: f.image.path}
+	if j.method, err = s.model.Method(j.task.Method); err != nil {
 		return nil, err
 	}
 	img, err := readImage(ctx, j.path, s.env.Stdin, imaging.Limits{Fits: func(bytes int64) error { return s.need("image", bytes) }})
 	if err != nil {
 		return nil, err
 	}
-	rows, columns, err := p.Task.Grid(img.Bounds().Dx(), img.Bounds().Dy())
+	bytes, err := p.Memory(img.Bounds().Size())
 	if err != nil {
 		return nil, about(j.path, err)
 	}
-	if err := s.need("patches", p.Task.Bytes(rows, columns)); err != nil {
+	if err := s.need("patches", bytes); err != nil {
 		return nil, err
 	}
-	j.request, j.grid, err = p.Embed(img)
+	j.pixels, j.grid, err = p.Pixels(img)
 	return j, about(j.path, err)
 }
 
 func (j *patchesJob) methods() []*rlx.Method         { return []*rlx.Method{j.method} }
-func (j *patchesJob) offers() []offer                { return patchesOffers(&j.patcher.Task) }
-func (j *patchesJob) primary() string                { return j.patcher.Task.Embeddings }
+func (j *patchesJob) offers() []offer                { return patchesOffers(j.task) }
+func (j *patchesJob) primary() string                { return j.task.Embeddings }
 func (j *patchesJob) inputs() []string               { return []string{j.path} }
 func (j *patchesJob) outputs() []string              { return nil }
 func (j *patchesJob) streams() bool                  { return false }
 func (j *patchesJob) prepare(*session, []sink) error { return nil }
 
-func patchesOffers(t *patches.Task) []offer {
+func patchesOffers(t *task.Patches) []offer {
 	return []offer{
 		{name: t.Embeddings, about: "a row for each patch (tensor)"},
 		{name: t.PixelsInput, about: "the patches as the model takes them (tensor)"},
@@ -85,14 +88,14 @@ func (j *patchesJob) run(ctx context.Context, s *session) (map[string]product, e
 	if err := s.load(ctx, j.method); err != nil {
 		return nil, err
 	}
-	r, err := s.run(ctx, j.request)
+	r, err := s.Run(ctx, rlx.Request{Method: j.task.Method, Inputs: map[string]rlx.Tensor{j.task.PixelsInput: j.pixels}})
 	if err != nil {
 		return nil, err
 	}
-	t := &j.patcher.Task
+	t := j.task
 	return map[string]product{
-		t.Embeddings:  {tensor: tensor.Tensor(r.Outputs[t.Embeddings])},
-		t.PixelsInput: {tensor: tensor.Tensor(j.request.Inputs[t.PixelsInput])},
+		t.Embeddings:  {tensor: ofModel(r.Outputs[t.Embeddings])},
+		t.PixelsInput: {tensor: ofModel(j.pixels)},
 		gridOutput:    {tensor: tensor.Tensor{DType: dtype.I64, Shape: []int{1, 3}, Data: tensor.Bytes([]int64{1, int64(j.grid.Y), int64(j.grid.X)})}},
 	}, nil
 }
@@ -106,9 +109,9 @@ func (j *patchesJob) json(sum *summary) any {
 
 // help explains the flags for an artifact with this task.
 func (f *patchesFlags) help(m *rlx.Model) string {
-	p, _ := m.Patcher()
-	text := fmt.Sprintf("Task %s: --image, %v.\nOutputs for -o:\n", patches.Kind, &p.Task)
-	for _, o := range patchesOffers(&p.Task) {
+	t := m.Task().(*task.Patches)
+	text := fmt.Sprintf("Task %s: --image, %v.\nOutputs for -o:\n", task.KindPatches, t)
+	for _, o := range patchesOffers(t) {
 		text += fmt.Sprintf("  %-16s %s\n", o.name, o.about)
 	}
 	return text

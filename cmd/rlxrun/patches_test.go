@@ -9,10 +9,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/tinymodel"
-	"github.com/rlx-go/rlx/task/patches"
+	"github.com/rlx-go/rlx/task"
 )
 
 // TestPatches runs a model that adds the values of each patch, as its embedding.
@@ -32,7 +33,7 @@ func TestPatches(t *testing.T) {
 	if err := png.Encode(f, img); err != nil {
 		t.Fatal(err)
 	}
-	about := &patches.Task{Method: "embed", PixelsInput: "pixel_values", Embeddings: "embeddings", Patch: 2, Frames: 1, Merge: 2, MinPixels: 1, MaxPixels: 64, MaxPatches: 16,
+	about := &task.Patches{Method: "embed", PixelsInput: "pixel_values", Embeddings: "embeddings", Patch: 2, Frames: 1, Merge: 2, MinPixels: 1, MaxPixels: 64, MaxPatches: 16,
 		Std: [3]float64{1. / 255, 1. / 255, 1. / 255}}
 	model := filepath.Join(t.TempDir(), "m.rlx")
 	writeArtifact(t, model, about, tinymodel.Program(t, "graph embed\nsym N = 1..16\npixel_values = input : f32[N,12]\n"+
@@ -41,7 +42,7 @@ func TestPatches(t *testing.T) {
 	run := func(path string) *runFlags {
 		r := segmentRun(segmentFlags{image: path, mask: "best"}) // these flags include --image
 		for _, u := range taskUses(&imageFlag{path: path}) {
-			if u.name == patches.Kind {
+			if u.name == task.KindPatches {
 				r.tasks = append(r.tasks, u)
 			}
 		}
@@ -77,7 +78,7 @@ func TestPatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = newJob(t.Context(), s, run(strip))
-	wantError(t, "a strip", err, patches.CodeImage, strip+": has 201 x 1 pixels")
+	wantError(t, "a strip", err, code.ImagePatches, strip+": has 201 x 1 pixels")
 	_, err = newJob(t.Context(), s, run(""))
 	wantError(t, "nothing", err, diag.Usage, "give --image, or --method")
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/rlx-go/rlx/internal/clitest"
 	"github.com/rlx-go/rlx/internal/tinymodel"
-	"github.com/rlx-go/rlx/task/text"
+	"github.com/rlx-go/rlx/task"
 )
 
 // models makes a folder with a model of each task, sam.rlx, text.rlx and f.rlx, a model that keeps a state, and an image. It returns the folder
@@ -25,7 +25,7 @@ func models(t *testing.T) (dir, backend string) {
 	dir = t.TempDir()
 	writeArtifact(t, filepath.Join(dir, "sam.rlx"), tinymodel.Task(), tinyPrograms(t)...)
 	writeArtifact(t, filepath.Join(dir, "f.rlx"), nil, tinymodel.Program(t, copyGraph, "cpu"))
-	err = writeTextModel(filepath.Join(dir, "text.rlx"), func(*text.Task, *string, *string) {})
+	err = writeTextModel(filepath.Join(dir, "text.rlx"), func(*task.Text, *string, *string) {})
 	if err := errors.Join(err, os.Rename(twoColours(t, 32, 16), filepath.Join(dir, "in.png"))); err != nil {
 		t.Fatal(err)
 	}

@@ -129,7 +129,7 @@ func (f found) argument() string {
 
 // rpcOptions returns options to start a backend for the suite. There is no artifact, so weights are sent in chunks.
 func (f *conformanceFlags) rpcOptions(env *cli.Env, b found, chunks bool) host.Options {
-	return host.Options{Path: b.Path, Name: b.Name, SHA256: b.SHA256, Folder: b.Folder, Log: f.logger(env), Sandbox: host.Sandbox(f.sandbox.Value), IOSize: devicetest.MaxIO, NoSharedMemory: chunks, Encode: format.EncodeProgram,
+	return host.Options{Path: b.Path, Name: b.Name, SHA256: b.SHA256, Folder: (*host.Folder)(b.Folder), Log: f.logger(env), Sandbox: host.Sandbox(f.sandbox.Value), IOSize: devicetest.MaxIO, NoSharedMemory: chunks, Encode: format.EncodeProgram,
 		Timeouts: host.Timeouts{Step: f.stepLimit()}}
 }
 
@@ -190,7 +190,7 @@ func (f *conformanceFlags) testOver(ctx context.Context, env *cli.Env, b found, 
 		if session, err = host.Start(ctx, opts); err != nil {
 			return nil, err
 		}
-		out.Sandbox = session.Sandbox()
+		out.Sandbox = rlx.Confinement(session.Sandbox())
 		f.announceDevice(ctx, env, b, session)
 		return session, nil
 	}
@@ -247,7 +247,7 @@ func (f *conformanceFlags) announceDevice(ctx context.Context, env *cli.Env, b f
 	if info, err := s.Info(ctx); err == nil && !f.announced && len(info.Devices) > 0 && info.Devices[0].Type != "cpu" {
 		d := info.Devices[0]
 		d.Features = nil
-		env.Notef("tests %s", deviceName(b.Name, d))
+		env.Notef("tests %s", deviceName(b.Name, rlx.Device(d)))
 	}
 	f.announced = true
 }

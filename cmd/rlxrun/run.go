@@ -280,13 +280,13 @@ func (j *methodJob) primary() string {
 }
 
 func (j *methodJob) run(ctx context.Context, s *session) (map[string]product, error) {
-	r, err := s.run(ctx, rlx.Request{Method: j.method.Name, Inputs: j.in})
+	r, err := s.Run(ctx, rlx.Request{Method: j.method.Name, Inputs: j.in})
 	if err != nil {
 		return nil, err
 	}
 	products := map[string]product{}
 	for name, t := range r.Outputs {
-		products[name] = product{tensor: tensor.Tensor(t)}
+		products[name] = product{tensor: ofModel(t)}
 	}
 	return products, nil
 }

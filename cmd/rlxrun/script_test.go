@@ -28,12 +28,12 @@ import (
 	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/internal/imaging"
 	"github.com/rlx-go/rlx/internal/tinymodel"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 	"github.com/rlx-go/rlx/plugins/rpc/serve"
-	"github.com/rlx-go/rlx/task/imaging"
-	"github.com/rlx-go/rlx/task/text"
+	"github.com/rlx-go/rlx/task"
 )
 
 // hangGuard ends a test that would otherwise never end. No time is measured with it.
@@ -242,7 +242,7 @@ func scripts(t *testing.T, dir string, demo bool) {
 				return err
 			}
 			e.Setenv("TARGETS", targets)
-			tokenizer, err := filepath.Abs("../../task/text/tokenizer/testdata/llama3/tokenizer.json")
+			tokenizer, err := filepath.Abs("../../internal/tokenizer/testdata/llama3/tokenizer.json")
 			if err != nil {
 				return err
 			}
@@ -272,11 +272,11 @@ func scripts(t *testing.T, dir string, demo bool) {
 			if err != nil {
 				return err
 			}
-			for name, change := range map[string]func(*text.Task, *string, *string){
-				"text.rlx": func(*text.Task, *string, *string) {}, "ids.rlx": func(about *text.Task, _, _ *string) { about.Tokenizer, about.ChatTemplate = "", "" },
-				"draft.rlx": func(about *text.Task, graph, _ *string) { *graph = tinymodel.WithDraft(about, *graph) },
-				"odd.rlx":   func(_ *text.Task, _, template *string) { *template = "{% include 'x' %}" },
-				"nan.rlx": func(_ *text.Task, graph, _ *string) { // d is 0 for the most probable id
+			for name, change := range map[string]func(*task.Text, *string, *string){
+				"text.rlx": func(*task.Text, *string, *string) {}, "ids.rlx": func(about *task.Text, _, _ *string) { about.Tokenizer, about.ChatTemplate = "", "" },
+				"draft.rlx": func(about *task.Text, graph, _ *string) { *graph = tinymodel.WithDraft(about, *graph) },
+				"odd.rlx":   func(_ *task.Text, _, template *string) { *template = "{% include 'x' %}" },
+				"nan.rlx": func(_ *task.Text, graph, _ *string) { // d is 0 for the most probable id
 					*graph = strings.Replace(*graph, "l = add l0, three : f32[17]", "odd = div d, d : f32[17]\nl = add l0, odd : f32[17]", 1)
 				},
 			} {
@@ -320,7 +320,7 @@ func scripts(t *testing.T, dir string, demo bool) {
 }
 
 // writeTextModel writes the tiny text model with its tokenizer.
-func writeTextModel(path string, change func(about *text.Task, graph, template *string)) error {
+func writeTextModel(path string, change func(about *task.Text, graph, template *string)) error {
 	about, graph := tinymodel.TextTask(), tinymodel.Extend
 	about.Tokenizer, about.ChatTemplate, about.BOS = "tokenizer.json", "chat_template.jinja", "<end>"
 	template := "{{ bos_token }}{% for m in messages %}{{ m.role[:1] }} {{ m.content }}{% endfor %}"
@@ -409,8 +409,8 @@ func halt(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// backends lists the processes that run the script's own copy of the backend, as children of parent or, if parent is 0, of any process.
-func backends(ts *testscript.TestScript, parent int) []int {
+// running lists the processes that run the script's own copy of the backend, as children of parent or, if parent is 0, of any process.
+func running(ts *testscript.TestScript, parent int) []int {
 	var out []int
 	procs, err := filepath.Glob("/proc/[0-9]*")
 	ts.Check(err)
@@ -430,7 +430,7 @@ func backends(ts *testscript.TestScript, parent int) []int {
 }
 
 func backendOf(ts *testscript.TestScript, parent int) int {
-	pids := backends(ts, parent)
+	pids := running(ts, parent)
 	if len(pids) != 1 {
 		ts.Fatalf("%d backends; want 1", len(pids))
 	}
@@ -440,9 +440,9 @@ func backendOf(ts *testscript.TestScript, parent int) int {
 // noBackend is `nobackend`: no backend process may be left.
 func noBackend(ts *testscript.TestScript, _ bool, _ []string) {
 	guard := time.Now().Add(hangGuard)
-	for len(backends(ts, 0)) > 0 {
+	for len(running(ts, 0)) > 0 {
 		if time.Now().After(guard) {
-			ts.Fatalf("backends %v are left", backends(ts, 0))
+			ts.Fatalf("backends %v are left", running(ts, 0))
 		}
 		time.Sleep(time.Millisecond)
 	}

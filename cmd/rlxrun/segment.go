@@ -9,20 +9,23 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/ctxio"
+	"github.com/rlx-go/rlx/internal/imaging"
 	"github.com/rlx-go/rlx/internal/npy"
-	"github.com/rlx-go/rlx/task/imaging"
-	"github.com/rlx-go/rlx/task/segment"
+	"github.com/rlx-go/rlx/segment"
+	"github.com/rlx-go/rlx/task"
 )
 
 var _ = registerTask(taskKind{
-	name: segment.Kind, takes: "images and prompts", usage: "--image with --point or --box", example: "--image photo.jpg --point 120,80 -o mask.png",
+	name: task.KindSegment, takes: "images and prompts", usage: "--image with --point or --box", example: "--image photo.jpg --point 120,80 -o mask.png",
 	examples: []cli.Example{
 		{About: "the mask of the object at pixel (128,128)", Line: "rlxrun sam.rlx --backend cpu --image scene1.png --point 128,128 -o mask.png"},
 		{About: "the object in a box: its mask, an overlay to look at, and the predicted quality", Line: "rlxrun sam.rlx --image coins.png --box 316,155,379,218 -o mask.png -o overlay=seen.png -o iou=-"},
@@ -52,21 +55,24 @@ type segmentFlags struct {
 }
 
 func (f *segmentFlags) declare(fs *cli.FlagSet) {
-	fs.Group("Segmenting an image (artifacts that declare the task " + segment.Kind + ")")
+	fs.Group("Segmenting an image (artifacts that declare the task " + task.KindSegment + ")")
 	fs.ListVarP(&f.points, "point", "", "`X,Y[,0|1]` a pixel of the object; with 0, a pixel outside it (repeatable)")
 	fs.ListVarP(&f.box, "box", "", "`X0,Y0,X1,Y1` a box around the object")
 	fs.StringVar(&f.maskPrompt, "mask-prompt", "", "`FILE` a rough mask, beside a point or box: a PNG of the image's size, white inside, or a .npy of logits, f32[1,1,4*tokens,4*tokens]")
 	fs.StringVar(&f.pointsFile, "points-file", "", "`FILE` many prompts as JSON: [{\"points\": [[120,80], [30,40,0]]}, {\"box\": [60,40,200,160]}]; -o names a folder for the masks")
 	fs.BoolVar(&f.everything, "everything", false, "find all objects; write a label image and a list to the folder of -o. Of masks that share more than 70 % of their pixels (IoU above 0.7), the one with the highest predicted quality is kept")
-	fs.IntVar(&f.grid, "grid", segment.EverythingDefault.Side, "`N` with --everything: search from N x N points")
-	fs.Float64Var(&f.minIoU, "min-iou", segment.EverythingDefault.MinIoU, "`0..1` with --everything: drop masks with a lower predicted quality")
-	fs.Float64Var(&f.minStability, "min-stability", segment.EverythingDefault.MinStability, "`0..1` with --everything: drop masks that change more with the threshold")
+	fs.IntVar(&f.grid, "grid", segment.DefaultSide, "`N` with --everything: search from N x N points")
+	fs.Float64Var(&f.minIoU, "min-iou", segment.DefaultMinIoU, "`0..1` with --everything: drop masks with a lower predicted quality")
+	fs.Float64Var(&f.minStability, "min-stability", segment.DefaultMinStability, "`0..1` with --everything: drop masks that change more with the threshold")
 	fs.StringVar(&f.folder, "images", "", "`DIR|GLOB` many images; -o names a folder, which gets a folder per image. Images that are already done are skipped")
-	fs.StringVar(&f.mask, "mask", segment.MaskBest, "`best|all|N` write the mask with the highest predicted quality, all masks, or one by number")
+	fs.StringVar(&f.mask, "mask", string(segment.Best), "`best|all|N` write the mask with the highest predicted quality, all masks, or one by number")
 }
 
 func (f *segmentFlags) settle() error {
 	f.image = f.shared.path
+	if f.mask == "" {
+		return cli.Usagef("--mask", "is empty; allowed are best, all and the number of a mask")
+	}
 	return nil
 }
 
@@ -91,19 +97,19 @@ func (f *segmentFlags) given() []string {
 	if f.everything {
 		out = append(out, "--everything")
 	}
-	if f.grid != segment.EverythingDefault.Side {
+	if f.grid != segment.DefaultSide {
 		out = append(out, "--grid")
 	}
-	if f.minIoU != segment.EverythingDefault.MinIoU {
+	if f.minIoU != segment.DefaultMinIoU {
 		out = append(out, "--min-iou")
 	}
-	if f.minStability != segment.EverythingDefault.MinStability {
+	if f.minStability != segment.DefaultMinStability {
 		out = append(out, "--min-stability")
 	}
 	if f.folder != "" {
 		out = append(out, "--images")
 	}
-	if f.mask != segment.MaskBest {
+	if f.mask != string(segment.Best) {
 		out = append(out, "--mask")
 	}
 	return out
@@ -111,24 +117,27 @@ func (f *segmentFlags) given() []string {
 
 // A segmentJob is one use of the task: it turns an image and prompts into masks.
 type segmentJob struct {
-	segmenter *rlx.Segmenter
+	segmenter *segment.Segmenter
+	task      *task.Segment
 	runs      []*rlx.Method // the methods that encode images and decode prompts
 	flags     *segmentFlags
 	img       image.Image
-	prompts   rlx.Prompts
-	prompt    rlx.Request // run of the decoder, without the embedding
+	prompts   segment.Prompts
 
-	masks []rlx.Mask
+	masks []segment.Mask
 }
 
 // job reads the image and checks the prompts against it.
 func (f *segmentFlags) job(ctx context.Context, s *session) (job, error) {
-	g, _ := s.model.Segmenter()
+	g, err := segment.New(s)
+	if err != nil {
+		return nil, err
+	}
 	if many, ok, err := f.many(g, s); ok || err != nil {
 		return many, err
 	}
-	j := &segmentJob{segmenter: g, flags: f}
-	for _, name := range []string{g.Task.ImageMethod, g.Task.PromptMethod} {
+	j := &segmentJob{segmenter: g, task: s.model.Task().(*task.Segment), flags: f}
+	for _, name := range []string{j.task.ImageMethod, j.task.PromptMethod} {
 		m, err := s.model.Method(name)
 		if err != nil {
 			return nil, err
@@ -141,10 +150,9 @@ func (f *segmentFlags) job(ctx context.Context, s *session) (job, error) {
 	if len(f.points.Values)+len(f.box.Values) == 0 {
 		return nil, cli.Usagef("--point", "no point or box is given").WithHint("for example --point 120,80 or --box 60,40,200,160")
 	}
-	if err := g.Task.CheckMask(f.mask); err != nil {
+	if err := g.CheckChoice(segment.Choice(f.mask)); err != nil {
 		return nil, err
 	}
-	var err error
 	if j.prompts, err = f.prompts(); err != nil {
 		return nil, err
 	}
@@ -152,35 +160,34 @@ func (f *segmentFlags) job(ctx context.Context, s *session) (job, error) {
 		return nil, err
 	}
 	size := j.size()
-	if err := s.need("masks", g.Task.MaskBytes(g.Task.Geometry(size.X, size.Y), f.mask)); err != nil {
+	if err := s.need("masks", g.Memory(size, segment.Choice(f.mask))); err != nil {
 		return nil, err
 	}
 	if err := s.need("overlay", 4*int64(size.X)*int64(size.Y)); err != nil {
 		return nil, err
 	}
 	if f.maskPrompt != "" {
-		if j.prompts.Mask, err = readMaskPrompt(ctx, s, f.maskPrompt, &g.Task, size); err != nil {
+		if j.prompts.Mask, err = readMaskPrompt(ctx, s, f.maskPrompt, g, size); err != nil {
 			return nil, err
 		}
 	}
-	j.prompt, err = g.Prompt(j.prompts, size)
-	return j, err
+	return j, g.Check(j.prompts, segment.Choice(f.mask), size)
 }
 
 // prompts parses --point and --box.
-func (f *segmentFlags) prompts() (out rlx.Prompts, err error) {
+func (f *segmentFlags) prompts() (out segment.Prompts, err error) {
 	if len(f.box.Values) > 1 {
 		return out, cli.Usagef("--box", "is given %d times; allowed is one", len(f.box.Values))
 	}
 	for _, v := range f.points.Values {
-		p, err := segment.ParsePoint(v)
+		p, err := parsePoint(v)
 		if err != nil {
 			return out, err
 		}
 		out.Points = append(out.Points, p)
 	}
 	for _, v := range f.box.Values {
-		b, err := segment.ParseBox(v)
+		b, err := parseBox(v)
 		if err != nil {
 			return out, err
 		}
@@ -193,8 +200,9 @@ func (f *segmentFlags) prompts() (out rlx.Prompts, err error) {
 func (j *segmentJob) size() image.Point { return j.img.Bounds().Size() }
 
 // readMaskPrompt reads the file of --mask-prompt.
-func readMaskPrompt(ctx context.Context, s *session, path string, t *segment.Task, size image.Point) ([]float32, error) {
-	if t.MaskInput == "" {
+func readMaskPrompt(ctx context.Context, s *session, path string, g *segment.Segmenter, size image.Point) ([]float32, error) {
+	side := g.Facts().MaskSide
+	if side == 0 {
 		return nil, cli.Usagef("--mask-prompt", "%s takes points and boxes only: its checkpoint has no weights for masks", s.model.Path())
 	}
 	if !strings.HasSuffix(path, ".npy") {
@@ -202,7 +210,7 @@ func readMaskPrompt(ctx context.Context, s *session, path string, t *segment.Tas
 		if err != nil {
 			return nil, err
 		}
-		logits, err := t.MaskLogits(img, t.Geometry(size.X, size.Y))
+		logits, err := g.MaskPrompt(img, size)
 		return logits, about(path, err)
 	}
 	v, err := npy.ReadFile(ctx, path, func(d dtype.DType, shape []int) error {
@@ -210,15 +218,15 @@ func readMaskPrompt(ctx context.Context, s *session, path string, t *segment.Tas
 		for _, d := range shape[:max(0, n-2)] {
 			ones = ones && d == 1
 		}
-		if d != dtype.F32 || n < 2 || !ones || shape[n-1] != t.MaskSide || shape[n-2] != t.MaskSide {
-			return diag.New(segment.CodePrompt, path, "is %s%s; the model takes f32[1,1,%d,%d]", d, brackets(shape), t.MaskSide, t.MaskSide)
+		if d != dtype.F32 || n < 2 || !ones || shape[n-1] != side || shape[n-2] != side {
+			return diag.New(code.MaskPrompt, path, "is %s%s; the model takes f32[1,1,%d,%d]", d, brackets(shape), side, side)
 		}
-		return s.need("mask prompt", int64(4*t.MaskSide*t.MaskSide))
+		return s.need("mask prompt", int64(4*side*side))
 	})
 	if err != nil {
 		return nil, err
 	}
-	return rlx.Values[float32](rlx.Tensor(v))
+	return rlx.Values[float32](forModel(v))
 }
 
 // about adds the file name to an error about the file's contents.
@@ -236,7 +244,7 @@ func readImage(ctx context.Context, path string, stdin io.Reader, lim imaging.Li
 	}
 	f, err := ctxio.Open(ctx, path)
 	if err != nil {
-		return nil, diag.New(imaging.CodeImage, path, "cannot be opened: %w", unpath(err))
+		return nil, diag.New(code.Image, path, "cannot be opened: %w", unpath(err))
 	}
 	defer f.Close()
 	if st, err := f.Stat(); err == nil && st.Mode().IsRegular() {
@@ -249,11 +257,11 @@ func readImage(ctx context.Context, path string, stdin io.Reader, lim imaging.Li
 func (j *segmentJob) methods() []*rlx.Method { return j.runs }
 
 // offers lists the outputs of the task, followed by those of its methods.
-func (j *segmentJob) offers() []offer { return segmentOffers(&j.segmenter.Task, j.flags.mask) }
+func (j *segmentJob) offers() []offer { return segmentOffers(j.task, j.flags.mask) }
 
-func segmentOffers(s *segment.Task, mask string) []offer {
+func segmentOffers(s *task.Segment, mask string) []offer {
 	suffixes := []string{""}
-	if mask == segment.MaskAll {
+	if mask == string(segment.All) {
 		suffixes = nil
 		for t := range s.Tokens {
 			suffixes = append(suffixes, strconv.Itoa(t))
@@ -289,33 +297,28 @@ func (j *segmentJob) prepare(*session, []sink) error { return nil }
 
 // run encodes the image, decodes the prompts, and draws the masks.
 func (j *segmentJob) run(ctx context.Context, s *session) (map[string]product, error) {
-	t := &j.segmenter.Task
+	t := j.task
 	if err := s.load(ctx, j.runs...); err != nil {
 		return nil, err
 	}
-	done := s.trace.span("preprocess")
-	encode := j.segmenter.Encode(j.img)
-	done()
-	enc, err := s.run(ctx, encode)
+	began := time.Now()
+	encoded, err := j.segmenter.Encode(ctx, j.img)
 	if err != nil {
 		return nil, err
 	}
-	j.prompt.Inputs[t.EmbeddingInput] = enc.Outputs[t.Embedding]
-	dec, err := s.run(ctx, j.prompt)
-	if err != nil {
+	s.trace.add("preprocess", began, s.runs[len(s.runs)-1].Start)
+	if j.masks, err = encoded.Masks(ctx, j.prompts, segment.Choice(j.flags.mask)); err != nil {
 		return nil, err
 	}
-	defer s.trace.span("postprocess")()
-	if j.masks, err = j.segmenter.Masks(dec, j.size(), j.flags.mask); err != nil {
-		return nil, err
-	}
+	dec := s.runs[len(s.runs)-1]
+	s.trace.add("postprocess", dec.Start.Add(dec.Duration), time.Now())
 	var quality []float32
 	for _, m := range j.masks {
 		quality = append(quality, m.IoU)
 	}
 	return map[string]product{
-		t.Embedding:   {tensor: tensor.Tensor(enc.Outputs[t.Embedding])},
-		t.MasksOutput: {tensor: tensor.Tensor(dec.Outputs[t.MasksOutput])},
+		t.Embedding:   {tensor: ofModel(encoded.Embedding)},
+		t.MasksOutput: {tensor: ofModel(dec.Outputs[t.MasksOutput])},
 		"mask":        {image: func(i int) image.Image { return j.masks[i].Image }},
 		"overlay":     {image: func(i int) image.Image { return segment.Overlay(j.img, j.masks[i].Image, j.prompts) }},
 		"iou":         {tensor: tensor.Tensor{DType: dtype.F32, Shape: []int{len(quality), 1}, Data: tensor.Bytes(quality)}},
@@ -343,7 +346,7 @@ func (j *segmentJob) summary() (out []maskSummary) {
 	return out
 }
 
-func maskSummaryOf(m rlx.Mask) maskSummary {
+func maskSummaryOf(m segment.Mask) maskSummary {
 	n := 0
 	for _, v := range m.Image.Pix {
 		if v != 0 {
@@ -355,15 +358,14 @@ func maskSummaryOf(m rlx.Mask) maskSummary {
 
 // help explains the flags for an artifact with this task.
 func (f *segmentFlags) help(m *rlx.Model) string {
-	g, _ := m.Segmenter()
-	s := &g.Task
+	s := m.Task().(*task.Segment)
 	mask := ""
 	if s.MaskInput != "" {
 		mask = " and perhaps --mask-prompt"
 	}
 	text := fmt.Sprintf("Task %s: --image with --point or --box (up to %d points, box corners included)%s, --mask best|all|0..%d.\nOutputs for -o:\n",
-		segment.Kind, s.MaxPoints, mask, s.Tokens-1)
-	for _, o := range segmentOffers(s, segment.MaskBest) {
+		task.KindSegment, s.MaxPoints, mask, s.Tokens-1)
+	for _, o := range segmentOffers(s, string(segment.Best)) {
 		text += fmt.Sprintf("  %-16s %s\n", o.name, o.about)
 	}
 	return text

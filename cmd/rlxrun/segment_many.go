@@ -22,20 +22,21 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/ctxio"
+	"github.com/rlx-go/rlx/internal/imaging"
 	"github.com/rlx-go/rlx/internal/regular"
-	"github.com/rlx-go/rlx/task/imaging"
-	"github.com/rlx-go/rlx/task/segment"
+	"github.com/rlx-go/rlx/segment"
+	"github.com/rlx-go/rlx/task"
 )
 
 // manyJob is a use of the task whose results go to a folder: the masks of many prompts in an image, or of all its objects, or either of these for many
 // images.
 type manyJob struct {
-	segmenter *rlx.Segmenter
+	segmenter *segment.Segmenter
 	runs      []*rlx.Method
 	flags     *segmentFlags
 	images    []string
-	prompts   []rlx.Prompts  // nil to find all objects
-	all       rlx.Everything // parameters for finding all objects
+	prompts   []segment.Prompts         // nil to find all objects
+	all       segment.EverythingOptions // parameters for finding all objects
 	dir       string
 
 	ends []imageEnd
@@ -74,10 +75,9 @@ type recordMask struct {
 const recordName = "masks.json"
 
 // many returns the job for flags that write to a folder; ok is false if the flags do not.
-func (f *segmentFlags) many(g *rlx.Segmenter, s *session) (j *manyJob, ok bool, err error) {
-	all := rlx.EverythingDefault
-	all.Side, all.MinIoU, all.MinStability = f.grid, f.minIoU, f.minStability
-	if !f.everything && all != rlx.EverythingDefault {
+func (f *segmentFlags) many(g *segment.Segmenter, s *session) (j *manyJob, ok bool, err error) {
+	all := segment.EverythingOptions{Side: f.grid, MinIoU: f.minIoU, MinStability: f.minStability, MaxOverlap: segment.DefaultMaxOverlap}
+	if !f.everything && (f.grid != segment.DefaultSide || f.minIoU != segment.DefaultMinIoU || f.minStability != segment.DefaultMinStability) {
 		return nil, true, cli.Usagef("--everything", "is missing; --grid, --min-iou and --min-stability belong to it")
 	}
 	if f.pointsFile == "" && !f.everything && f.folder == "" {
@@ -91,7 +91,7 @@ func (f *segmentFlags) many(g *rlx.Segmenter, s *session) (j *manyJob, ok bool, 
 		return nil, true, cli.Usagef("--everything", "cannot be combined with --point, --box and --points-file")
 	case prompted && f.pointsFile != "":
 		return nil, true, cli.Usagef("--points-file", "cannot be combined with --point and --box")
-	case f.everything && f.mask != segment.MaskBest:
+	case f.everything && f.mask != string(segment.Best):
 		return nil, true, cli.Usagef("--mask", "cannot be combined with --everything, which looks at all masks")
 	case f.folder != "" && f.image != "":
 		return nil, true, cli.Usagef("--images", "cannot be combined with --image")
@@ -100,16 +100,17 @@ func (f *segmentFlags) many(g *rlx.Segmenter, s *session) (j *manyJob, ok bool, 
 	case !prompted && f.pointsFile == "" && !f.everything:
 		return nil, true, cli.Usagef("--images", "no prompt is given").WithHint("add --everything, --points-file, --point or --box")
 	}
-	if err := g.Task.CheckMask(f.mask); err != nil {
+	if err := g.CheckChoice(segment.Choice(f.mask)); err != nil {
 		return nil, true, err
 	}
-	if err := all.Validate(); err != nil {
+	if err := checkEverything(all); err != nil {
 		return nil, true, err
 	}
+	t := s.model.Task().(*task.Segment)
 	j = &manyJob{segmenter: g, flags: f, images: []string{f.image}, all: all}
-	names := []string{g.Task.ImageMethod, g.Task.PromptMethod}
-	if g.Task.BatchMethod != "" {
-		names[1] = g.Task.BatchMethod
+	names := []string{t.ImageMethod, t.PromptMethod}
+	if t.BatchMethod != "" {
+		names[1] = t.BatchMethod
 	}
 	for _, name := range names {
 		m, err := s.model.Method(name)
@@ -127,9 +128,9 @@ func (f *segmentFlags) many(g *rlx.Segmenter, s *session) (j *manyJob, ok bool, 
 	case f.pointsFile != "":
 		j.prompts, err = readPrompts(f.pointsFile)
 	case prompted:
-		var p rlx.Prompts
+		var p segment.Prompts
 		p, err = f.prompts()
-		j.prompts = []rlx.Prompts{p}
+		j.prompts = []segment.Prompts{p}
 	}
 	return j, true, err
 }
@@ -150,7 +151,7 @@ func imagesOf(arg string) ([]string, error) {
 		return err == nil && st.IsDir() || like && ext != ".png" && ext != ".jpg" && ext != ".jpeg"
 	})
 	if len(all) == 0 {
-		return nil, diag.New(imaging.CodeImage, arg, "no images: nothing there is called .png, .jpg or .jpeg")
+		return nil, diag.New(code.Image, arg, "no images: nothing there is called .png, .jpg or .jpeg")
 	}
 	seen := map[string]string{}
 	for _, p := range all {
@@ -166,13 +167,13 @@ func imagesOf(arg string) ([]string, error) {
 const maxPrompts = 16 << 20
 
 // readPrompts reads a --points-file: a list of {"points": [[x,y], [x,y,0]], "box": [x0,y0,x1,y1]}.
-func readPrompts(path string) (out []rlx.Prompts, err error) {
-	bad := func(format string, args ...any) ([]rlx.Prompts, error) {
-		return nil, diag.New(segment.CodePrompt, path, format, args...).WithHint(`a file is [{"points": [[120,80], [30,40,0]]}, {"box": [60,40,200,160]}]`)
+func readPrompts(path string) (out []segment.Prompts, err error) {
+	bad := func(format string, args ...any) ([]segment.Prompts, error) {
+		return nil, diag.New(code.MaskPrompt, path, format, args...).WithHint(`a file is [{"points": [[120,80], [30,40,0]]}, {"box": [60,40,200,160]}]`)
 	}
 	raw, err := regular.ReadFile(path, maxPrompts)
 	if err != nil {
-		return nil, diag.New(segment.CodePrompt, path, "%w", err)
+		return nil, diag.New(code.MaskPrompt, path, "%w", err)
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
@@ -187,18 +188,18 @@ func readPrompts(path string) (out []rlx.Prompts, err error) {
 		return bad("is not a list of prompts: %v", err)
 	}
 	for i, x := range list {
-		var p rlx.Prompts
+		var p segment.Prompts
 		for _, v := range x.Points {
 			if len(v) != 2 && (len(v) != 3 || v[2] != 0 && v[2] != 1) {
 				return bad("prompt %d: point %v is not [x,y], [x,y,0] (background) or [x,y,1] (foreground)", i, v)
 			}
-			p.Points = append(p.Points, rlx.Point{X: v[0], Y: v[1], Foreground: len(v) == 2 || v[2] == 1})
+			p.Points = append(p.Points, segment.Point{X: v[0], Y: v[1], Foreground: len(v) == 2 || v[2] == 1})
 		}
 		if x.Box != nil {
 			if len(x.Box) != 4 {
 				return bad("prompt %d: box %v is not [x0,y0,x1,y1]", i, x.Box)
 			}
-			p.Box = &rlx.Box{X0: x.Box[0], Y0: x.Box[1], X1: x.Box[2], Y1: x.Box[3]}
+			p.Box = &segment.Box{X0: x.Box[0], Y0: x.Box[1], X1: x.Box[2], Y1: x.Box[3]}
 		}
 		if len(p.Points) == 0 && p.Box == nil {
 			return bad("prompt %d has neither points nor a box", i)
@@ -275,7 +276,7 @@ func (j *manyJob) run(ctx context.Context, s *session) (map[string]product, erro
 
 // ofImage reports whether an error concerns only one image.
 func ofImage(err error) bool {
-	for _, c := range []diag.Code{imaging.CodeImage, segment.CodePrompt, segment.CodeNoBest} {
+	for _, c := range []diag.Code{code.Image, code.MaskPrompt, code.NoBestMask} {
 		if errors.Is(err, c) {
 			return true
 		}
@@ -285,7 +286,6 @@ func ofImage(err error) bool {
 
 // one finds the masks of an image and writes them to a folder, unless the folder has them already.
 func (j *manyJob) one(ctx context.Context, s *session, path, dir string) (end imageEnd, err error) {
-	t := &j.segmenter.Task
 	end = imageEnd{Image: path, State: "done"}
 	rec := record{Image: filepath.Base(path)}
 	if path != "-" {
@@ -306,7 +306,7 @@ func (j *manyJob) one(ctx context.Context, s *session, path, dir string) (end im
 	if err := s.aboutModel(s.memory.Fits("masks", j.maskBytes(size))); err != nil {
 		return end, err
 	}
-	enc, err := s.run(ctx, j.segmenter.Encode(img))
+	encoded, err := j.segmenter.Encode(ctx, img)
 	if err != nil {
 		return end, err
 	}
@@ -318,9 +318,8 @@ func (j *manyJob) one(ctx context.Context, s *session, path, dir string) (end im
 	picture := func(name string, img image.Image) error {
 		return w.add(ctx, filepath.Join(dir, name), func(out io.Writer) error { return png.Encode(out, img) })
 	}
-	embedding := enc.Outputs[t.Embedding]
 	if j.prompts == nil {
-		found, err := j.segmenter.Everything(ctx, s.run, embedding, size, j.all)
+		found, err := encoded.Everything(ctx, explicit(j.all))
 		if err != nil {
 			return end, err
 		}
@@ -330,10 +329,10 @@ func (j *manyJob) one(ctx context.Context, s *session, path, dir string) (end im
 			return end, err
 		}
 	} else {
-		err := j.segmenter.MasksOf(ctx, s.run, embedding, j.prompts, size, j.flags.mask, func(i int, masks []rlx.Mask) error {
+		err := encoded.MasksOf(ctx, j.prompts, segment.Choice(j.flags.mask), func(i int, masks []segment.Mask) error {
 			for _, m := range masks {
 				name := fmt.Sprintf("%d.png", i)
-				if j.flags.mask == segment.MaskAll {
+				if j.flags.mask == string(segment.All) {
 					name = fmt.Sprintf("%d.%d.png", i, m.Token)
 				}
 				rec.Masks = append(rec.Masks, recordMask{i, maskSummaryOf(m), name})
@@ -362,18 +361,33 @@ func (j *manyJob) one(ctx context.Context, s *session, path, dir string) (end im
 
 // maskBytes bounds the memory for the masks of an image of the given size, and for its label image.
 func (j *manyJob) maskBytes(size image.Point) int64 {
-	t := &j.segmenter.Task
-	g := t.Geometry(size.X, size.Y)
-	n := 2*int64(size.X)*int64(size.Y) + t.MaskBytes(g, j.flags.mask)
-	if j.prompts != nil {
-		return n
+	if j.prompts == nil {
+		return j.segmenter.EverythingMemory(size, explicit(j.all))
 	}
-	for _, v := range j.runs[1].Outputs {
-		if v.Name == t.MasksOutput {
-			n += t.CandidateBytes(int(v.Shape[2].Max), int(v.Shape[3].Max), g, j.all)
+	return 2*int64(size.X)*int64(size.Y) + j.segmenter.Memory(size, segment.Choice(j.flags.mask))
+}
+
+// checkEverything checks the values of --grid, --min-iou and --min-stability.
+func checkEverything(o segment.EverythingOptions) error {
+	for i, v := range []float64{o.MinIoU, o.MinStability} {
+		if !(v >= 0) {
+			return diag.New(code.MaskPrompt, []string{"--min-iou", "--min-stability"}[i], "is %v; allowed are 0 to 1", v)
 		}
 	}
-	return n
+	if o.Side == 0 {
+		return diag.New(code.MaskPrompt, "--grid", "the grid has 0 points in each direction; allowed are 1 to 128")
+	}
+	return explicit(o).Check()
+}
+
+// explicit returns options that mean the values of the flags: in package segment, 0 stands for a default, and a negative bound for 0.
+func explicit(o segment.EverythingOptions) segment.EverythingOptions {
+	for _, v := range []*float64{&o.MinIoU, &o.MinStability, &o.MaxOverlap} {
+		if *v == 0 {
+			*v = -1
+		}
+	}
+	return o
 }
 
 // key identifies what the masks of an image depend on: the model, the image's bytes and the request. Images of a folder must be regular
@@ -384,11 +398,11 @@ func (j *manyJob) key(ctx context.Context, s *session, path string) (string, err
 	}
 	f, st, err := regular.Open(path)
 	if err != nil {
-		return "", diag.New(imaging.CodeImage, path, "%w", err)
+		return "", diag.New(code.Image, path, "%w", err)
 	}
 	defer f.Close()
 	if st.Size() > imaging.MaxFile {
-		return "", diag.New(imaging.CodeImage, path, "has %d bytes; at most %d are allowed", st.Size(), imaging.MaxFile)
+		return "", diag.New(code.Image, path, "has %d bytes; at most %d are allowed", st.Size(), imaging.MaxFile)
 	}
 	h := sha256.New()
 	asked, err := json.Marshal([]any{s.model.Facts().Identity, s.host.Precision(), j.prompts, j.flags.mask, j.all})
@@ -400,7 +414,7 @@ func (j *manyJob) key(ctx context.Context, s *session, path string) (string, err
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
 	case err != nil:
-		return "", diag.New(imaging.CodeImage, path, "cannot be read: %w", unpath(err))
+		return "", diag.New(code.Image, path, "cannot be read: %w", unpath(err))
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

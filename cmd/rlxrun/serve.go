@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"image"
@@ -9,12 +8,14 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
+	"sync"
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/imaging"
 	"github.com/rlx-go/rlx/internal/segmentpage"
-	"github.com/rlx-go/rlx/task/imaging"
-	"github.com/rlx-go/rlx/task/segment"
+	"github.com/rlx-go/rlx/segment"
+	"github.com/rlx-go/rlx/task"
 )
 
 // serveFlags are the flags of `rlxrun serve`.
@@ -53,12 +54,12 @@ network, and images stay on this machine. A backend that ends is started again. 
 
 // serve serves the page until ctx ends, and returns the reason. A backend that is lost is started again.
 func (s *session) serve(ctx context.Context, f *serveFlags) error {
-	g, ok := s.model.Segmenter()
+	t, ok := s.model.Task().(*task.Segment)
 	if !ok {
-		return cli.Usagef(s.model.Path(), "declares no task %s, which the page needs; it offers the methods %s", segment.Kind, methodNames(s.model))
+		return cli.Usagef(s.model.Path(), "declares no task %s, which the page needs; it offers the methods %s", task.KindSegment, methodNames(s.model))
 	}
 	var methods []*rlx.Method
-	for _, name := range []string{g.Task.ImageMethod, g.Task.PromptMethod} {
+	for _, name := range []string{t.ImageMethod, t.PromptMethod} {
 		m, err := s.model.Method(name)
 		if err != nil {
 			return err
@@ -75,15 +76,15 @@ func (s *session) serve(ctx context.Context, f *serveFlags) error {
 	}
 	defer listener.Close()
 	l := &lasting{s: s, ctx: ctx}
-	o := segmentpage.Options{Model: filepath.Base(s.model.Path()), Best: [2]int{g.Task.BestFirst, g.Task.BestLast}}
+	o := segmentpage.Options{Model: filepath.Base(s.model.Path()), Best: [2]int{t.BestFirst, t.BestLast}}
 	o.Open = func(ctx context.Context, file io.Reader) (segmentpage.Image, error) {
-		return l.servedImage(g, func(lim imaging.Limits) (image.Image, error) { return imaging.Decode("the file", file, lim) })
+		return l.servedImage(func(lim imaging.Limits) (image.Image, error) { return imaging.Decode("the file", file, lim) })
 	}
 	if f.image != "" {
 		if o.FirstName = filepath.Base(f.image); f.image == "-" {
 			o.FirstName = "stdin"
 		}
-		if o.First, err = l.servedImage(g, func(lim imaging.Limits) (image.Image, error) { return readImage(ctx, f.image, s.env.Stdin, lim) }); err != nil {
+		if o.First, err = l.servedImage(func(lim imaging.Limits) (image.Image, error) { return readImage(ctx, f.image, s.env.Stdin, lim) }); err != nil {
 			return err
 		}
 	}
@@ -115,20 +116,32 @@ func (s *session) announce(url string) error {
 // servedImage is an image that the page shows.
 type servedImage struct {
 	*lasting
-	segmenter *rlx.Segmenter
+	segmenter *segment.Segmenter
 	img       image.Image // as the model takes it; nil once it is encoded
 	picture   *image.NRGBA
-	embedding rlx.Tensor
+	encoded   *segment.Image
 	reserved  int64 // bytes of memory
+
+	mu   sync.Mutex // held during Masks
+	last *rlx.Result
+}
+
+// Run runs a method and keeps its result, because the page shows the quality of all masks.
+func (v *servedImage) Run(ctx context.Context, r rlx.Request) (res *rlx.Result, err error) {
+	v.last, err = v.lasting.Run(ctx, r)
+	return v.last, err
 }
 
 // servedImage decodes an image and reserves the memory that it needs while the page shows it.
-func (l *lasting) servedImage(g *rlx.Segmenter, decode func(imaging.Limits) (image.Image, error)) (segmentpage.Image, error) {
-	v := &servedImage{lasting: l, segmenter: g}
+func (l *lasting) servedImage(decode func(imaging.Limits) (image.Image, error)) (segmentpage.Image, error) {
+	v := &servedImage{lasting: l}
 	var err error
+	if v.segmenter, err = segment.New(v); err != nil {
+		return nil, err
+	}
 	if v.img, err = decode(imaging.Limits{Pixels: segmentpage.MaxPixels, Fits: v.need}); err == nil {
 		size := v.img.Bounds().Size()
-		err = v.need(4*int64(size.X)*int64(size.Y) + g.Task.MaskBytes(g.Task.Geometry(size.X, size.Y), segment.MaskBest))
+		err = v.need(4*int64(size.X)*int64(size.Y) + v.segmenter.Memory(size, segment.Best))
 	}
 	if err != nil {
 		v.Close()
@@ -154,33 +167,24 @@ func (v *servedImage) Picture() *image.NRGBA { return v.picture }
 
 // Encode runs the image encoder.
 func (v *servedImage) Encode(ctx context.Context) error {
-	r, err := v.run(ctx, v.segmenter.Encode(v.img))
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	encoded, err := v.segmenter.Encode(ctx, v.img)
 	if err != nil {
 		return inFlags(err)
 	}
-	v.embedding, v.img = r.Outputs[v.segmenter.Task.Embedding], nil
+	v.encoded, v.img = encoded, nil
 	return nil
 }
 
 // Masks runs the decoder.
-func (v *servedImage) Masks(ctx context.Context, p segment.Prompts, which string) (mask segment.Mask, quality []float32, err error) {
-	t, size := &v.segmenter.Task, v.picture.Rect.Size()
-	if err := t.CheckMask(which); err != nil {
-		return mask, nil, err
-	}
-	req, err := v.segmenter.Prompt(p, size)
-	if err != nil {
-		return mask, nil, err
-	}
-	req.Inputs[t.EmbeddingInput] = v.embedding
-	r, err := v.run(ctx, req)
+func (v *servedImage) Masks(ctx context.Context, p segment.Prompts, which segment.Choice) (mask segment.Mask, quality []float32, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	masks, err := v.encoded.Masks(ctx, p, which)
 	if err != nil {
 		return mask, nil, inFlags(err)
 	}
-	masks, err := v.segmenter.Masks(r, size, which)
-	quality, bad := rlx.Values[float32](r.Outputs[t.IoUOutput])
-	if err = cmp.Or(err, bad); err != nil {
-		return mask, nil, err
-	}
-	return masks[0], quality, nil
+	quality, err = rlx.Values[float32](v.last.Outputs[v.s.model.Task().(*task.Segment).IoUOutput])
+	return masks[0], quality, err
 }

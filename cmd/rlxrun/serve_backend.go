@@ -17,9 +17,12 @@ type lasting struct {
 	mu sync.Mutex // held during a run and a start
 }
 
-// run executes a method. The error matches rlx.ErrLost if the backend was lost twice, and rlx.ErrCrashing if it has
+// Model returns the open artifact.
+func (l *lasting) Model() *rlx.Model { return l.s.model }
+
+// Run executes a method. The error matches rlx.ErrLost if the backend was lost twice, and rlx.ErrCrashing if it has
 // crashed too often to be started again now; a later run tries again.
-func (l *lasting) run(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
+func (l *lasting) Run(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	res, err := l.s.host.Run(ctx, r)

@@ -10,6 +10,7 @@ import (
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/text"
 )
 
 // session is an open artifact and a backend. The backend starts while the artifact is opened.
@@ -29,8 +30,8 @@ type session struct {
 	err     error
 
 	files stateFlags
-	state *rlx.State     // state of methods that have one; nil before the first run
-	text  *rlx.Generator // nil unless text is generated
+	state *rlx.State      // state of methods that have one; nil before the first run
+	text  *text.Generator // nil unless text is generated
 
 	bar  *cli.Progress // for work that consists of many runs; these then have no progress bars of their own
 	runs []runRecord
@@ -69,6 +70,7 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, o
 		return nil, err
 	}
 	done()
+	o.Fallbacks = []rlx.Backend{} // only those of reg, which knows --plugin
 	for _, b := range reg.first() {
 		if helps(s.model, s.backend.Name, b.Name) {
 			b.warn(env)
@@ -228,8 +230,11 @@ func (s *session) aboutModel(err error) error {
 	return err
 }
 
-// run executes a method once, with the debug options of the flags.
-func (s *session) run(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
+// Model returns the open artifact. With Run, it makes the session a rlx.Runner.
+func (s *session) Model() *rlx.Model { return s.model }
+
+// Run executes a method once, with the debug options of the flags.
+func (s *session) Run(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
 	s.debug.watch(ctx, &r)
 	var bar *cli.Progress
 	r.Progress = func(done, total int) {

@@ -15,11 +15,12 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
-	"github.com/rlx-go/rlx/task/text"
+	"github.com/rlx-go/rlx/task"
+	"github.com/rlx-go/rlx/text"
 )
 
 var _ = registerTask(taskKind{
-	name: text.Kind, takes: "text", usage: "--prompt, --prompt-file or --ids", example: "--prompt \"Once upon a time\"",
+	name: task.KindText, takes: "text", usage: "--prompt, --prompt-file or --ids", example: "--prompt \"Once upon a time\"",
 	examples: []cli.Example{
 		{About: "continue a text; tokens are printed as they are generated", Line: "rlxrun llama.rlx --prompt \"ROMEO:\""},
 		{About: "a prompt from stdin, sampled at random; the same seed gives the same text", Line: "rlxrun llama.rlx --prompt-file - --temperature 0.8 --top-p 0.95 --seed 7 -n 200"},
@@ -39,7 +40,7 @@ type textFlags struct {
 	chat         bool
 	system       string
 	tokens       int
-	sampling     rlx.Sampling
+	sampling     text.Sampling
 	seed         uint64
 	stop         cli.List
 	ignoreEnd    bool
@@ -54,7 +55,7 @@ var textFlagNames = []string{"prompt", "prompt-file", "prompts-file", "ids", "ch
 
 func (f *textFlags) declare(fs *cli.FlagSet) {
 	f.fs = fs
-	fs.Group("Continuing a text (artifacts that declare the task " + text.Kind + ")")
+	fs.Group("Continuing a text (artifacts that declare the task " + task.KindText + ")")
 	fs.ListVarP(&f.prompt, "prompt", "", "`TEXT` the prompt; - is stdin, as in rlxrun FILE - (repeatable if the model was compiled with rlxc --batch)")
 	fs.ListVarP(&f.file, "prompt-file", "", "`FILE` read the prompt from a UTF-8 file; - is stdin")
 	fs.StringVar(&f.prompts, "prompts-file", "", "`FILE` read one prompt per line from a UTF-8 file; - is stdin")
@@ -117,30 +118,33 @@ func (f *textFlags) given() (out []string) {
 
 // A textJob is one use of the task: it continues a prompt.
 type textJob struct {
-	task    *text.Task
+	task    *task.Text
 	method  *rlx.Method
 	drafts  []*rlx.Method // methods that draft tokens
 	flags   *textFlags
 	ids     []int // token ids of the prompt
-	options rlx.TextOptions
+	options text.Options
 	only    bool // only compute the prompt, for --save-state
 	shared  bool // other results follow the text on standard output
 
-	text *rlx.Text
+	text *text.Result
 }
 
 // job reads the prompt and checks what can be checked without a backend.
 func (f *textFlags) job(ctx context.Context, s *session) (job, error) {
-	t, _ := s.model.TextTask()
+	t := s.model.Task().(*task.Text)
+	facts, err := text.FactsOf(s.model)
+	if err != nil {
+		return nil, err
+	}
 	j := &textJob{task: t, flags: f}
-	var err error
 	if j.method, err = s.model.Method(t.Method); err != nil {
 		return nil, err
 	}
 	if j.drafts, err = f.draft.methods(s.model); err != nil {
 		return nil, err
 	}
-	sampling := t.Sampling
+	sampling := facts.Sampling
 	for name, copy := range map[string]func(){
 		"temperature": func() { sampling.Temperature = f.sampling.Temperature }, "top-k": func() { sampling.TopK = f.sampling.TopK },
 		"top-p": func() { sampling.TopP = f.sampling.TopP }, "min-p": func() { sampling.MinP = f.sampling.MinP },
@@ -150,7 +154,7 @@ func (f *textFlags) job(ctx context.Context, s *session) (job, error) {
 			copy()
 		}
 	}
-	if err := t.CheckSampling(sampling); err != nil {
+	if err := sampling.Check(facts); err != nil {
 		return nil, asFlag(err)
 	}
 	if f.draft.head != "" && (sampling.Temperature != 0 || sampling.RepeatPenalty > 0 && sampling.RepeatPenalty != 1 || f.logits != "") {
@@ -161,13 +165,13 @@ func (f *textFlags) job(ctx context.Context, s *session) (job, error) {
 	case j.only && s.files.to == "":
 		return nil, cli.Usagef("-n", "0 tokens; allowed are 1 and more, and 0 with --save-state")
 	case f.several():
-		return f.batchJob(ctx, s, t, sampling)
+		return f.batchJob(ctx, s, t, facts, &sampling)
 	}
 	if j.ids, err = f.readPrompt(ctx, s); err != nil {
 		return nil, err
 	}
 	if s.files.from == "" { // otherwise the tokens of the saved state come before these
-		if err := t.CheckPrompt(j.ids, 0); err != nil {
+		if err := facts.CheckPrompt(j.ids); err != nil {
 			if f.fs.Changed("ids") {
 				return nil, subject(err, "--ids")
 			}
@@ -175,10 +179,10 @@ func (f *textFlags) job(ctx context.Context, s *session) (job, error) {
 		}
 	}
 	n := f.tokens
-	if room := t.Most() - len(j.ids) + 1; n == 0 && (s.files.from != "" || room > defaultTokens) {
+	if room := facts.Context - len(j.ids) + 1; n == 0 && (s.files.from != "" || room > defaultTokens) {
 		n = defaultTokens
 	}
-	j.options = rlx.TextOptions{Tokens: n, Sampling: sampling, Seed: f.seed, Stop: f.stop.Values, IgnoreEnd: f.ignoreEnd}
+	j.options = text.Options{Tokens: n, Sampling: &sampling, Seed: f.seed, Stop: f.stop.Values, IgnoreEnd: f.ignoreEnd}
 	return j, nil
 }
 
@@ -216,7 +220,7 @@ func (f *textFlags) readPrompt(ctx context.Context, s *session) ([]int, error) {
 	default:
 		prompt = f.prompt.Values[0]
 	}
-	t, err := s.model.Tokenizer()
+	t, err := text.NewTokenizer(s.model)
 	if err != nil {
 		return nil, err
 	}
@@ -229,14 +233,14 @@ func (f *textFlags) readPrompt(ctx context.Context, s *session) ([]int, error) {
 }
 
 // encode converts a prompt to tokens, with --chat in the model's chat template. Errors refer to the prompt as name.
-func (f *textFlags) encode(s *session, t *rlx.Tokenizer, name, prompt string) (ids []int, err error) {
+func (f *textFlags) encode(s *session, t *text.Tokenizer, name, prompt string) (ids []int, err error) {
 	special := s.files.from == ""
 	if f.chat {
-		var messages []rlx.Message
+		var messages []text.Message
 		if f.fs.Changed("system") {
-			messages = append(messages, rlx.Message{Role: "system", Content: f.system})
+			messages = append(messages, text.Message{Role: "system", Content: f.system})
 		}
-		if prompt, err = s.model.ChatPrompt(append(messages, rlx.Message{Role: "user", Content: prompt})); err != nil {
+		if prompt, err = text.ChatPrompt(s.model, append(messages, text.Message{Role: "user", Content: prompt})); err != nil {
 			return nil, err
 		}
 		special = false // the template contains the special tokens
@@ -294,7 +298,7 @@ func (j *textJob) prepare(s *session, sinks []sink) error {
 
 // run generates the text and prints it as it is generated.
 func (j *textJob) run(ctx context.Context, s *session) (map[string]product, error) {
-	g, err := s.host.NewGenerator(ctx)
+	g, err := text.NewGenerator(ctx, s.host)
 	if err != nil {
 		return nil, err
 	}
@@ -319,7 +323,7 @@ func (j *textJob) run(ctx context.Context, s *session) (map[string]product, erro
 	out, terminal := s.env.Exact()
 	printed := 0
 	if !s.env.JSON {
-		j.options.Each = func(t rlx.Token) error {
+		j.options.Each = func(t text.Token) error {
 			printed += len(t.Text)
 			if t.Text == "" {
 				return nil
@@ -329,7 +333,7 @@ func (j *textJob) run(ctx context.Context, s *session) (map[string]product, erro
 		}
 	}
 	if s.debug.any() {
-		j.options.Run = s.run
+		j.options.Runner = s
 	}
 	j.text, err = g.Generate(ctx, j.ids, j.options)
 	if j.text == nil {
@@ -364,13 +368,13 @@ func (j *textJob) run(ctx context.Context, s *session) (map[string]product, erro
 }
 
 // compute runs the prompt and generates no token.
-func (j *textJob) compute(ctx context.Context, s *session, g *rlx.Generator) error {
+func (j *textJob) compute(ctx context.Context, s *session, g *text.Generator) error {
 	start := time.Now()
 	if err := g.Append(ctx, j.ids); err != nil {
 		return err
 	}
 	took := time.Since(start)
-	j.text = &rlx.Text{Stop: rlx.StopLength, Start: start, Prompt: len(j.ids), Prefill: took, Duration: took}
+	j.text = &text.Result{Stop: text.StopLength, Start: start, Prompt: len(j.ids), Prefill: took, Duration: took}
 	s.record(j)
 	return nil
 }
@@ -387,8 +391,8 @@ func (s *session) record(j *textJob) {
 type textSummary struct {
 	*summary
 	textResult
-	Seed     uint64       `json:"seed"`
-	Sampling rlx.Sampling `json:"sampling"`
+	Seed     uint64        `json:"seed"`
+	Sampling text.Sampling `json:"sampling"`
 }
 
 // textResult is a prompt and the text generated for it.
@@ -396,7 +400,7 @@ type textResult struct {
 	PromptIDs []int          `json:"prompt_ids"`
 	IDs       []int          `json:"ids"` // generated tokens
 	Text      string         `json:"text"`
-	Stop      rlx.Stop       `json:"stop"`
+	Stop      text.Stop      `json:"stop"`
 	Tokens    []tokenSummary `json:"tokens"`
 	Timings   textTimings    `json:"timings"`
 }
@@ -419,7 +423,7 @@ type textTimings struct {
 	draftTimings
 }
 
-func timingsOf(t *rlx.Text) textTimings {
+func timingsOf(t *text.Result) textTimings {
 	out := textTimings{PromptTokens: t.Prompt, PromptMS: ms(t.Prefill), Tokens: len(t.Tokens)}
 	if t.Prefill > 0 {
 		out.PromptPerSecond = float64(t.Prompt) / t.Prefill.Seconds()
@@ -436,10 +440,10 @@ func timingsOf(t *rlx.Text) textTimings {
 }
 
 func (j *textJob) json(sum *summary) any {
-	return textSummary{sum, resultOf(j.ids, j.text), j.options.Seed, j.options.Sampling}
+	return textSummary{sum, resultOf(j.ids, j.text), j.options.Seed, *j.options.Sampling}
 }
 
-func resultOf(prompt []int, t *rlx.Text) textResult {
+func resultOf(prompt []int, t *text.Result) textResult {
 	out := textResult{PromptIDs: prompt, IDs: t.IDs(), Text: t.Text, Stop: t.Stop, Tokens: []tokenSummary{}, Timings: timingsOf(t)}
 	for _, t := range t.Tokens {
 		p := jsonNumber(&tensor.Array{DType: dtype.F32, F: []float64{float64(t.LogProb)}}, 0)
@@ -466,7 +470,7 @@ func (j *textJob) note() string {
 
 // help explains the flags for an artifact with this task.
 func (f *textFlags) help(m *rlx.Model) string {
-	t, _ := m.TextTask()
+	t := m.Task().(*task.Text)
 	prompt := "--prompt, --prompt-file or --ids"
 	if t.Tokenizer == "" {
 		prompt = "--ids (it has no tokenizer)"
@@ -477,7 +481,7 @@ func (f *textFlags) help(m *rlx.Model) string {
 		length = fmt.Sprintf("any number of tokens (the model sees the last %d)", t.Slide.Keep+1)
 	}
 	out := fmt.Sprintf("Task %s: %s, %s including the generated ones; ids from 0 to %d.\nSampling unless flags say otherwise: temperature %g, top-k %d, top-p %g, min-p %g, repeat-penalty %g.\nOutputs for -o:\n",
-		text.Kind, prompt, length, t.Vocabulary-1, s.Temperature, s.TopK, s.TopP, s.MinP, s.RepeatPenalty)
+		task.KindText, prompt, length, t.Vocabulary-1, s.Temperature, s.TopK, s.TopP, s.MinP, s.RepeatPenalty)
 	if t.Batch.Method != "" {
 		out = strings.Replace(out, "Outputs for -o", fmt.Sprintf("It continues up to %d texts at a time: --prompts-file, or --prompt several times.\nOutputs for -o", t.Batch.Sequences), 1)
 	}

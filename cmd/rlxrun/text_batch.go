@@ -9,7 +9,8 @@ import (
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/internal/cli"
-	"github.com/rlx-go/rlx/task/text"
+	"github.com/rlx-go/rlx/task"
+	"github.com/rlx-go/rlx/text"
 )
 
 // textBatchJob is the task for several prompts.
@@ -18,14 +19,14 @@ type textBatchJob struct {
 	move    *rlx.Method
 	flags   *textFlags
 	prompts [][]int
-	options rlx.TextOptions
+	options text.Options
 
-	texts []*rlx.Text
+	texts []*text.Result
 	took  time.Duration
 }
 
 // batchJob reads the prompts and checks everything that needs no backend.
-func (f *textFlags) batchJob(ctx context.Context, s *session, t *text.Task, sampling rlx.Sampling) (job, error) {
+func (f *textFlags) batchJob(ctx context.Context, s *session, t *task.Text, facts text.Facts, sampling *text.Sampling) (job, error) {
 	if t.Batch.Method == "" {
 		return nil, cli.Usagef("--prompt", "several prompts are given; %s was compiled for one sequence at a time", s.model.Path()).WithHint("compile it with rlxc --batch N")
 	}
@@ -40,7 +41,7 @@ func (f *textFlags) batchJob(ctx context.Context, s *session, t *text.Task, samp
 	if j.move, err = s.model.Method(t.Batch.Move); err != nil {
 		return nil, err
 	}
-	tok, err := s.model.Tokenizer()
+	tok, err := text.NewTokenizer(s.model)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +60,7 @@ func (f *textFlags) batchJob(ctx context.Context, s *session, t *text.Task, samp
 		if err != nil {
 			return nil, err
 		}
-		if err := t.CheckPrompt(ids, 0); err != nil {
+		if err := facts.CheckPrompt(ids); err != nil {
 			return nil, subject(err, name)
 		}
 		j.prompts, room = append(j.prompts, ids), min(room, t.Context-len(ids)+1)
@@ -68,7 +69,7 @@ func (f *textFlags) batchJob(ctx context.Context, s *session, t *text.Task, samp
 	if n == 0 && room == defaultTokens {
 		n = room
 	}
-	j.options = rlx.TextOptions{Tokens: n, Sampling: sampling, Seed: f.seed, Stop: f.stop.Values, IgnoreEnd: f.ignoreEnd}
+	j.options = text.Options{Tokens: n, Sampling: sampling, Seed: f.seed, Stop: f.stop.Values, IgnoreEnd: f.ignoreEnd}
 	return j, nil
 }
 
@@ -89,11 +90,11 @@ func (j *textBatchJob) inputs() []string {
 // run generates the texts and prints them in the order of their prompts.
 func (j *textBatchJob) run(ctx context.Context, s *session) (map[string]product, error) {
 	if s.debug.any() {
-		j.options.Run = s.run
+		j.options.Runner = s
 	}
 	var err error
 	start := time.Now()
-	j.texts, err = s.host.GenerateBatch(ctx, j.prompts, j.options, nil)
+	j.texts, err = text.GenerateBatch(ctx, s.host, j.prompts, j.options, nil)
 	if j.texts == nil {
 		return nil, err
 	}
@@ -118,10 +119,10 @@ func (j *textBatchJob) run(ctx context.Context, s *session) (map[string]product,
 func (j *textBatchJob) json(sum *summary) any {
 	out := struct {
 		*summary
-		Texts    []textResult `json:"texts"`
-		Seed     uint64       `json:"seed"`
-		Sampling rlx.Sampling `json:"sampling"`
-	}{summary: sum, Seed: j.options.Seed, Sampling: j.options.Sampling}
+		Texts    []textResult  `json:"texts"`
+		Seed     uint64        `json:"seed"`
+		Sampling text.Sampling `json:"sampling"`
+	}{summary: sum, Seed: j.options.Seed, Sampling: *j.options.Sampling}
 	for i, t := range j.texts {
 		out.Texts = append(out.Texts, resultOf(j.prompts[i], t))
 	}

@@ -10,11 +10,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/peakrss"
-	"github.com/rlx-go/rlx/task/text"
+	"github.com/rlx-go/rlx/task"
+	"github.com/rlx-go/rlx/text"
 )
 
 // textMeasured is the result of bench for a text model. Times are medians, from the host's monotonic clock.
@@ -38,9 +39,9 @@ type textMeasured struct {
 
 // benchText measures a prompt of generated tokens and the tokens that follow it.
 func (s *session) benchText(ctx context.Context, f *benchFlags) error {
-	t, ok := s.model.TextTask()
+	t, ok := s.model.Task().(*task.Text)
 	if !ok {
-		return cli.Usagef("--prompt-tokens", "%s declares no task %q", s.model.Path(), text.Kind).WithHint("measure a method with --method")
+		return cli.Usagef("--prompt-tokens", "%s declares no task %q", s.model.Path(), task.KindText).WithHint("measure a method with --method")
 	}
 	switch {
 	case f.prompt < 1:
@@ -48,7 +49,7 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 	case f.tokens < 2:
 		return cli.Usagef("--tokens", "is %d; allowed are 2 and more", f.tokens)
 	case f.prompt+f.tokens-1 > t.Most():
-		return diag.New(text.CodeContext, "--prompt-tokens", "a prompt of %d and %d tokens; the context has %d", f.prompt, f.tokens, t.Most())
+		return diag.New(code.TextContext, "--prompt-tokens", "a prompt of %d and %d tokens; the context has %d", f.prompt, f.tokens, t.Most())
 	}
 	method, err := s.model.Method(t.Method)
 	if err != nil {
@@ -61,7 +62,7 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 	if err := s.ready(ctx, nil, nil, append(drafts, method)...); err != nil {
 		return err
 	}
-	g, err := s.host.NewGenerator(ctx)
+	g, err := text.NewGenerator(ctx, s.host)
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 				return err
 			}
 		}
-		x, err := g.Generate(ctx, ids, rlx.TextOptions{Tokens: f.tokens, IgnoreEnd: true})
+		x, err := g.Generate(ctx, ids, text.Options{Tokens: f.tokens, IgnoreEnd: true, Sampling: &text.Sampling{}})
 		if err != nil {
 			return err
 		}
@@ -114,7 +115,7 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 	for _, x := range method.Symbols {
 		sizes[x.Name] = x.Min
 	}
-	token, logprob := t.Chosen(rlx.Sampling{})
+	token, logprob := t.Chosen(task.Sampling{})
 	weights, state, err := l.Reads(sizes, token, logprob)
 	if err != nil {
 		return err

@@ -6,6 +6,8 @@ import (
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/task"
+	"github.com/rlx-go/rlx/text"
 )
 
 // draftFlags configure speculative decoding.
@@ -30,8 +32,8 @@ func (f *draftFlags) settle() error {
 		return cli.Usagef("--draft", "is %q; want mtp", f.head)
 	case f.fs.Changed("draft-tokens") && f.head == "":
 		return cli.Usagef("--draft-tokens", "requires --draft")
-	case f.head != "" && (f.tokens < 1 || f.tokens > rlx.MaxDrafts):
-		return cli.Usagef("--draft-tokens", "%d tokens; allowed are 1 to %d", f.tokens, rlx.MaxDrafts)
+	case f.head != "" && (f.tokens < 1 || f.tokens > text.MaxDrafts):
+		return cli.Usagef("--draft-tokens", "%d tokens; allowed are 1 to %d", f.tokens, text.MaxDrafts)
 	}
 	return nil
 }
@@ -41,7 +43,7 @@ func (f *draftFlags) methods(m *rlx.Model) (out []*rlx.Method, err error) {
 	if f.head == "" {
 		return nil, nil
 	}
-	t, _ := m.TextTask()
+	t := m.Task().(*task.Text)
 	if t.Draft.Method == "" {
 		return nil, cli.Usagef("--draft", "%s has no head that drafts tokens", m.Path())
 	}
@@ -59,7 +61,7 @@ func (f *draftFlags) methods(m *rlx.Model) (out []*rlx.Method, err error) {
 }
 
 // start makes a generator use drafts.
-func (f *draftFlags) start(ctx context.Context, g *rlx.Generator) error {
+func (f *draftFlags) start(ctx context.Context, g *text.Generator) error {
 	if f.head == "" {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/internal/cli"
-	"github.com/rlx-go/rlx/task/text"
+	"github.com/rlx-go/rlx/task"
 )
 
 // cancelling cancels a context at the first write.
@@ -27,7 +27,7 @@ func (c *cancelling) Write(p []byte) (int, error) {
 // TestTextInterrupted checks that the text so far is printed after a signal, and that the command fails.
 func TestTextInterrupted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "text.rlx")
-	if err := writeTextModel(path, func(*text.Task, *string, *string) {}); err != nil {
+	if err := writeTextModel(path, func(*task.Text, *string, *string) {}); err != nil {
 		t.Fatal(err)
 	}
 	self, err := os.Executable()

@@ -13,7 +13,8 @@ import (
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/internal/regular"
-	"github.com/rlx-go/rlx/task/text/tokenizer"
+	"github.com/rlx-go/rlx/internal/tokenizer"
+	"github.com/rlx-go/rlx/text"
 )
 
 // maxText bounds the text that tokenize reads, in bytes.
@@ -102,9 +103,9 @@ func detokenizeCommand() *cli.Command {
 				}
 				out := t.Decode(ids, *skip)
 				if env.JSON {
-					return env.WriteJSON(map[string]string{"text": string(out)})
+					return env.WriteJSON(map[string]string{"text": out})
 				}
-				_, err = env.Binary().Write(out)
+				_, err = io.WriteString(env.Binary(), out)
 				return err
 			}
 		},
@@ -112,23 +113,23 @@ func detokenizeCommand() *cli.Command {
 }
 
 // openTokenizer opens a tokenizer.json, or the tokenizer of an artifact.
-func openTokenizer(ctx context.Context, path string) (*rlx.Tokenizer, error) {
+func openTokenizer(ctx context.Context, path string) (*text.Tokenizer, error) {
 	if !strings.HasSuffix(path, ".json") {
 		m, err := rlx.Open(ctx, path, rlx.OpenOptions{Lazy: true})
 		if err != nil {
 			return nil, err
 		}
-		return ctxio.Do(ctx, "tokenizer", func() (*rlx.Tokenizer, error) {
+		return ctxio.Do(ctx, "tokenizer", func() (*text.Tokenizer, error) {
 			defer m.Close()
-			return m.Tokenizer()
+			return text.NewTokenizer(m)
 		}, nil)
 	}
-	return ctxio.Do(ctx, "tokenizer", func() (*rlx.Tokenizer, error) {
+	return ctxio.Do(ctx, "tokenizer", func() (*text.Tokenizer, error) {
 		doc, err := regular.ReadFile(path, tokenizer.MaxFile)
 		if err != nil {
 			return nil, diag.New(tokenizer.CodeFile, path, "%w", err)
 		}
-		t, err := tokenizer.Parse(doc)
+		t, err := text.ParseTokenizer(doc)
 		return t, subject(err, path)
 	}, nil)
 }

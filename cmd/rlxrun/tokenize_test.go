@@ -17,7 +17,7 @@ import (
 
 // TestAttachedTokenizer checks that the tokenizer of an artifact is the attachment that its task names.
 func TestAttachedTokenizer(t *testing.T) {
-	doc, err := os.ReadFile("../../task/text/tokenizer/testdata/llama3/tokenizer.json")
+	doc, err := os.ReadFile("../../internal/tokenizer/testdata/llama3/tokenizer.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 	"sync"
 
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/task/segment"
+	"github.com/rlx-go/rlx/segment"
 )
 
 //go:embed static
@@ -40,9 +40,9 @@ const (
 type Image interface {
 	Picture() *image.NRGBA            // the pixels to show, opaque, starting at (0,0)
 	Encode(ctx context.Context) error // called before Masks, and again if it fails
-	// Masks returns the mask of the object at p. which is segment.MaskBest or the number of a mask. quality has the predicted quality of each mask of the
+	// Masks returns the mask of the object at p. which is segment.Best or the number of a mask. quality has the predicted quality of each mask of the
 	// model.
-	Masks(ctx context.Context, p segment.Prompts, which string) (mask segment.Mask, quality []float32, err error)
+	Masks(ctx context.Context, p segment.Prompts, which segment.Choice) (mask segment.Mask, quality []float32, err error)
 	Close() // called when no page shows the image any more
 }
 

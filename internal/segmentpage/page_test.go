@@ -13,14 +13,21 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/task/imaging"
-	"github.com/rlx-go/rlx/task/segment"
+	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/internal/imaging"
+	"github.com/rlx-go/rlx/internal/tinymodel"
+	"github.com/rlx-go/rlx/segment"
 )
 
 // fake is an image whose mask is the rectangle from (0,0) to the first point.
@@ -32,7 +39,37 @@ type fake struct {
 	err               error                     // returned by Masks
 }
 
-var geometry = segment.Geometry{Width: 8, Height: 6, ScaledW: 8, ScaledH: 6, Size: 8}
+// segmenter checks prompts as a model of the task does. It runs nothing.
+var segmenter = sync.OnceValue(func() *segment.Segmenter {
+	dir, err := os.MkdirTemp("", "rlx")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	programs, err := tinymodel.Compile("cpu", tinymodel.Encode, tinymodel.Decode)
+	path := filepath.Join(dir, "m.rlx")
+	if err == nil {
+		_, err = format.Write(context.Background(), path, format.Artifact{Programs: programs, Meta: format.Meta{Model: "tiny", Task: tinymodel.Task()}}, nil)
+	}
+	if err != nil {
+		panic(err)
+	}
+	model, err := rlx.Open(context.Background(), path, rlx.OpenOptions{})
+	if err != nil {
+		panic(err)
+	}
+	s, err := segment.New(still{model})
+	if err != nil {
+		panic(err)
+	}
+	return s
+})
+
+type still struct{ model *rlx.Model }
+
+func (s still) Model() *rlx.Model { return s.model }
+
+func (s still) Run(context.Context, rlx.Request) (*rlx.Result, error) { panic("BUG: nothing runs") }
 
 func newFake() *fake { return &fake{picture: image.NewNRGBA(image.Rect(0, 0, 8, 6))} }
 
@@ -40,7 +77,7 @@ func (f *fake) Picture() *image.NRGBA        { return f.picture }
 func (f *fake) Encode(context.Context) error { f.encodings.Add(1); return nil }
 func (f *fake) Close()                       { f.closed.Add(1) }
 
-func (f *fake) Masks(ctx context.Context, p segment.Prompts, which string) (segment.Mask, []float32, error) {
+func (f *fake) Masks(ctx context.Context, p segment.Prompts, which segment.Choice) (segment.Mask, []float32, error) {
 	if f.running.Add(1) != 1 {
 		return segment.Mask{}, nil, errors.New("two runs at a time")
 	}
@@ -48,14 +85,10 @@ func (f *fake) Masks(ctx context.Context, p segment.Prompts, which string) (segm
 	if f.block != nil {
 		f.block(ctx)
 	}
-	task := segment.New(8, 5)
-	if _, _, err := task.Prompt(p, geometry); err != nil {
-		return segment.Mask{}, nil, err
-	}
 	if err := errors.Join(f.err, ctx.Err()); err != nil {
 		return segment.Mask{}, nil, err
 	}
-	if err := task.CheckMask(which); err != nil {
+	if err := segmenter().Check(p, which, f.picture.Rect.Size()); err != nil {
 		return segment.Mask{}, nil, err
 	}
 	m := image.NewGray(f.picture.Rect)
@@ -239,15 +272,15 @@ func TestRefused(t *testing.T) {
 		{`{"points":[[-1,2]],"mask":"best"}`, "is outside the image", 422},
 		{`{"box":[0,0,9,2],"mask":"best"}`, "box 0,0,9,2: is outside the image", 422},
 		{`{"box":[3,3,3,4],"mask":"best"}`, "is empty", 422},
-		{`{"box":[3,3],"mask":"best"}`, string(segment.CodePrompt), 422},
+		{`{"box":[3,3],"mask":"best"}`, string(code.MaskPrompt), 422},
 		{`{"points":[[1]],"mask":"best"}`, "point 0: is [1]", 422},
 		{`{"points":[[1,2,3]],"mask":"best"}`, "allowed are [x,y]", 422},
 		{`{"points":[[1e999,2]],"mask":"best"}`, "is not JSON", 422},
 		{`{"points":[[1,1],[1,1],[1,1],[1,1],[1,1]],"mask":"best"}`, "the artifact allows 5 together", 422},
 		{`{"mask":"best"}`, "no prompt", 422},
-		{`{"points":[[1,2]],"mask":"4"}`, string(segment.CodeMask), 422},
-		{`{"points":[[1,2]],"mask":"all"}`, string(segment.CodeMask), 422},
-		{`{"points":[[1,2]]}`, string(segment.CodeMask), 422},
+		{`{"points":[[1,2]],"mask":"4"}`, string(code.MaskChoice), 422},
+		{`{"points":[[1,2]],"mask":"all"}`, string(code.MaskChoice), 422},
+		{`{"points":[[1,2]]}`, string(code.MaskChoice), 422},
 		{`{"points":[[1,2]],"mask":"best","save":"all"}`, "save is", 422},
 		{`{"points":[[1,2]],"mask":"best","else":1}`, "unknown field", 422},
 		{`{"points":[[1,2]],"mask":"best"} {}`, "goes on", 422},
@@ -290,7 +323,7 @@ func (e *endless) Read(b []byte) (int, error) { e.read += len(b); return len(b),
 func TestLongFile(t *testing.T) {
 	p := New(Options{Open: func(_ context.Context, r io.Reader) (Image, error) {
 		_, err := io.Copy(io.Discard, r)
-		return nil, diag.New(imaging.CodeImage, "the file", "cannot be read: %w", err)
+		return nil, diag.New(code.Image, "the file", "cannot be read: %w", err)
 	}})
 	file := &endless{}
 	w := ask(p, "POST", "images", "", func(r *http.Request) { r.Body = io.NopCloser(file) })

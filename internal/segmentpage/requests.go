@@ -13,8 +13,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/task/segment"
+	"github.com/rlx-go/rlx/segment"
 )
 
 // about answers the first request of the page: what to show.
@@ -157,12 +158,14 @@ func (q *question) read(body io.Reader) (out segment.Prompts, err error) {
 		return out, badQuestion("tab has %d bytes; allowed are %d", len(q.Tab), maxTab)
 	case q.Save != "" && q.Save != "mask" && q.Save != "cutout":
 		return out, badQuestion("save is %q; allowed are mask and cutout", q.Save)
-	case q.Mask == segment.MaskAll:
-		return out, diag.New(segment.CodeMask, "mask", "is all; the page shows one")
+	case q.Mask == "":
+		return out, diag.New(code.MaskChoice, "mask", "is missing; allowed are best and the number of a mask")
+	case q.Mask == string(segment.All):
+		return out, diag.New(code.MaskChoice, "mask", "is all; the page shows one")
 	}
 	for i, v := range q.Points {
 		if len(v) != 2 && (len(v) != 3 || v[2] != 0 && v[2] != 1) {
-			return out, diag.New(segment.CodePrompt, fmt.Sprintf("point %d", i), "is %v; allowed are [x,y], [x,y,1] and [x,y,0]", v)
+			return out, diag.New(code.MaskPrompt, fmt.Sprintf("point %d", i), "is %v; allowed are [x,y], [x,y,1] and [x,y,0]", v)
 		}
 		out.Points = append(out.Points, segment.Point{X: v[0], Y: v[1], Foreground: len(v) == 2 || v[2] == 1})
 	}
@@ -171,7 +174,7 @@ func (q *question) read(body io.Reader) (out segment.Prompts, err error) {
 	case 4:
 		out.Box = &segment.Box{X0: q.Box[0], Y0: q.Box[1], X1: q.Box[2], Y1: q.Box[3]}
 	default:
-		return out, diag.New(segment.CodePrompt, "box", "is %v; allowed is [x0,y0,x1,y1]", q.Box)
+		return out, diag.New(code.MaskPrompt, "box", "is %v; allowed is [x0,y0,x1,y1]", q.Box)
 	}
 	return out, nil
 }
@@ -193,7 +196,7 @@ func (p *Page) masks(w http.ResponseWriter, r *http.Request) {
 	if q.Save != "" {
 		tab = "" // so that a click does not replace a request to save
 	}
-	mask, quality, err := p.run(s, r, prompts, q.Mask, tab)
+	mask, quality, err := p.run(s, r, prompts, segment.Choice(q.Mask), tab)
 	if err != nil {
 		p.fail(w, r, err)
 		return
@@ -227,7 +230,7 @@ func (p *Page) masks(w http.ResponseWriter, r *http.Request) {
 }
 
 // run waits for the model and finds the mask.
-func (p *Page) run(s *shown, r *http.Request, prompts segment.Prompts, which, tab string) (mask segment.Mask, quality []float32, err error) {
+func (p *Page) run(s *shown, r *http.Request, prompts segment.Prompts, which segment.Choice, tab string) (mask segment.Mask, quality []float32, err error) {
 	if err := p.queue.enter(r.Context(), tab); err != nil {
 		return mask, nil, err
 	}

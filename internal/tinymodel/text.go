@@ -3,7 +3,7 @@ package tinymodel
 import (
 	"strings"
 
-	"github.com/rlx-go/rlx/task/text"
+	"github.com/rlx-go/rlx/task"
 )
 
 // Extend is a model with the task "text" for ids from 0 to 16. Its state has the ids it has seen. With s the sum of id+1 over them, the logit of id j is
@@ -110,8 +110,8 @@ return done=zero
 `
 
 // WithDraft returns Extend, or a graph derived from it, with the outputs that checking drafts needs, and adds Draft and Rewind to the task.
-func WithDraft(about *text.Task, graph string) string {
-	about.Draft = text.Draft{Method: "draft", Rewind: "rewind", Choices: "choices", LogProbs: "logprobs", Hidden: "hidden", Token: "greedy"}
+func WithDraft(about *task.Text, graph string) string {
+	about.Draft = task.TextDraft{Method: "draft", Rewind: "rewind", Choices: "choices", LogProbs: "logprobs", Hidden: "hidden", Token: "greedy"}
 	return strings.Replace(graph, "return ", `before = reduce_sum seen {axes=[0],keep_dims=true} : f32[1]
 more = cumsum r1 {axis=0} : f32[T]
 sums = add more, before : f32[T]
@@ -132,8 +132,8 @@ return choices=choices, logprobs=logprobs, hidden=hidden, `, 1)
 }
 
 // TextTask returns the description of Extend's task, without a tokenizer. Id 16 ends a text.
-func TextTask() *text.Task {
-	t := text.New(17, 24, 5, 6)
+func TextTask() *task.Text {
+	t := task.NewText(17, 24, 5, 6)
 	t.End = []int{16}
 	return t
 }

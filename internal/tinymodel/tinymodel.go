@@ -8,7 +8,7 @@ import (
 	_ "github.com/rlx-go/rlx/core/op" // registers the ops of the graphs
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/sched"
-	"github.com/rlx-go/rlx/task/segment"
+	"github.com/rlx-go/rlx/task"
 )
 
 // Encode and Decode are a model with the task "segment". encode returns the red plane of an 8x8 image. The masks of decode are that plane (mask 0), its negative
@@ -52,7 +52,7 @@ return y=s, z=n
 `
 
 // Task returns the description of the task of Encode and Decode.
-func Task() *segment.Task { return segment.New(8, 5) }
+func Task() *task.Segment { return task.NewSegment(8, 5) }
 
 // Image and Prompt are a minimal model with the task, with other names and numbers of points than Encode and Decode.
 const (
@@ -73,8 +73,8 @@ return masks=m, iou=q
 )
 
 // SmallTask returns the description of the task of Image and Prompt.
-func SmallTask() *segment.Task {
-	s := segment.New(8, 4)
+func SmallTask() *task.Segment {
+	s := task.NewSegment(8, 4)
 	s.ImageMethod, s.PromptMethod, s.ImageInput, s.MasksOutput = "image", "prompt", "pixels", "masks"
 	return s
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/campaign"
 	"github.com/rlx-go/rlx/internal/gguftest"
+	"github.com/rlx-go/rlx/internal/tokenizer"
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/models/gguf"
 	"github.com/rlx-go/rlx/models/weights"
-	"github.com/rlx-go/rlx/task/text/tokenizer"
 )
 
 // FuzzOpen looks for a file on which Open panics or fails without a code, or whose tensors cannot be read.

@@ -23,11 +23,11 @@ import (
 	"github.com/rlx-go/rlx/internal/gguftest"
 	"github.com/rlx-go/rlx/internal/modeltest"
 	"github.com/rlx-go/rlx/internal/tensortest"
+	"github.com/rlx-go/rlx/internal/tokenizer"
 	"github.com/rlx-go/rlx/models/gguf"
 	_ "github.com/rlx-go/rlx/models/llm"
 	"github.com/rlx-go/rlx/models/weights"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
-	"github.com/rlx-go/rlx/task/text/tokenizer"
 )
 
 const demo = "testdata/demo-llama-Q4_0.gguf"

@@ -5,7 +5,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/models/nn"
-	"github.com/rlx-go/rlx/task/text"
+	"github.com/rlx-go/rlx/task"
 )
 
 const maxDrafts = 64 // sequences in one run of mtp
@@ -49,7 +49,7 @@ func draft(c config, root nn.Scope) {
 	g.Return("hidden", x)
 }
 
-// rewind restores the states of recurrent layers. Each input is the new value of the state whose name follows text.StatePrefix.
+// rewind restores the states of recurrent layers. Each input is the new value of the state whose name follows task.StatePrefix.
 // Keys and values need no restoring, because rows after the current position are not read.
 func rewind(c config, root nn.Scope) {
 	d := &decoder{config: c, root: root}
@@ -59,7 +59,7 @@ func rewind(c config, root nn.Scope) {
 			continue
 		}
 		for _, state := range d.carried(root.At("model.layers", i, "linear_attn")) {
-			op.KVAppend(state, op.Input(root.G, text.StatePrefix+state.Name, state.Type), start, 1)
+			op.KVAppend(state, op.Input(root.G, task.StatePrefix+state.Name, state.Type), start, 1)
 		}
 	}
 	root.G.Return("done", start)

@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/tokenizer"
 	"github.com/rlx-go/rlx/models/arch"
-	"github.com/rlx-go/rlx/task/text"
-	"github.com/rlx-go/rlx/task/text/tokenizer"
+	"github.com/rlx-go/rlx/task"
 )
 
 // Files that Transformers stores beside a checkpoint.
@@ -25,18 +25,18 @@ const (
 // describe describes extend as a task, with the files beside the checkpoint: the tokenizer, the chat template, and the recommended
 // sampling parameters.
 func (c config) describe(cfg arch.Config, m *arch.Model) error {
-	t := text.New(int(c.vocab), int(c.context), int(c.extendTokens()), maxRecent)
+	t := task.NewText(int(c.vocab), int(c.context), int(c.extendTokens()), maxRecent)
 	if err := c.sampling(cfg, t); err != nil {
 		return err
 	}
 	if n := int(c.kept()); n > 0 {
-		t.Slide = text.Slide{Method: "slide", First: "first", Dropped: "dropped", Keep: n}
+		t.Slide = task.TextSlide{Method: "slide", First: "first", Dropped: "dropped", Keep: n}
 	}
 	if n := int(c.sequences); n > 1 {
-		t.Batch = text.Batch{Method: "extend_batch", Count: "count", Sequences: n, Move: "move", From: "from", To: "to"}
+		t.Batch = task.TextBatch{Method: "extend_batch", Count: "count", Sequences: n, Move: "move", From: "from", To: "to"}
 	}
 	if c.mtp {
-		t.Draft = text.Draft{Method: "draft", Choices: "choices", LogProbs: "logprobs", Hidden: "hidden", Token: "greedy"}
+		t.Draft = task.TextDraft{Method: "draft", Choices: "choices", LogProbs: "logprobs", Hidden: "hidden", Token: "greedy"}
 		if c.recurrent() {
 			t.Draft.Rewind = "rewind"
 		}
@@ -110,7 +110,7 @@ func (x *ids) UnmarshalJSON(b []byte) error {
 }
 
 // sampling reads generation_config.json. Absent values are off. Without do_sample, the most probable token is chosen.
-func (c config) sampling(cfg arch.Config, t *text.Task) error {
+func (c config) sampling(cfg arch.Config, t *task.Text) error {
 	var g struct {
 		Sample      bool     `json:"do_sample"`
 		Temperature *float64 `json:"temperature"`
@@ -125,7 +125,7 @@ func (c config) sampling(cfg arch.Config, t *text.Task) error {
 	}
 	t.Sampling.RepeatPenalty = g.Penalty
 	if g.Sample {
-		t.Sampling = text.Sampling{Temperature: 1, TopK: min(g.TopK, t.Vocabulary), TopP: g.TopP, MinP: g.MinP, RepeatPenalty: g.Penalty}
+		t.Sampling = task.Sampling{Temperature: 1, TopK: min(g.TopK, t.Vocabulary), TopP: g.TopP, MinP: g.MinP, RepeatPenalty: g.Penalty}
 		if g.Temperature != nil {
 			t.Sampling.Temperature = *g.Temperature
 		}
@@ -143,7 +143,7 @@ func (c config) sampling(cfg arch.Config, t *text.Task) error {
 }
 
 // template reads the chat template, for which newer checkpoints have a separate file, and the texts of its special tokens.
-func (c config) template(cfg arch.Config, t *text.Task) ([]byte, error) {
+func (c config) template(cfg arch.Config, t *task.Text) ([]byte, error) {
 	var k struct {
 		Template json.RawMessage `json:"chat_template"`
 		BOS      special         `json:"bos_token"`

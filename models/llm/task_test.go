@@ -10,9 +10,9 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/internal/modeltest"
 	"github.com/rlx-go/rlx/internal/tinymodel"
+	"github.com/rlx-go/rlx/internal/tokenizer"
 	"github.com/rlx-go/rlx/models/arch"
-	"github.com/rlx-go/rlx/task/text"
-	"github.com/rlx-go/rlx/task/text/tokenizer"
+	"github.com/rlx-go/rlx/task"
 )
 
 // TestTask checks the description made from the files beside a checkpoint.
@@ -21,7 +21,7 @@ func TestTask(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		files      map[string]string
-		sampling   text.Sampling
+		sampling   task.Sampling
 		end        []int
 		template   string
 		bos, wrong string
@@ -30,7 +30,7 @@ func TestTask(t *testing.T) {
 		{name: "nothing", end: []int{2}},
 		{name: "sampling", files: map[string]string{
 			fileGeneration: `{"do_sample": true, "temperature": 0.6, "top_p": 0.9, "top_k": 40, "repetition_penalty": 1.1, "eos_token_id": [9, 2, 9]}`,
-		}, sampling: text.Sampling{Temperature: 0.6, TopP: 0.9, TopK: 40, RepeatPenalty: 1.1}, end: []int{2, 9}},
+		}, sampling: task.Sampling{Temperature: 0.6, TopP: 0.9, TopK: 40, RepeatPenalty: 1.1}, end: []int{2, 9}},
 		{name: "greedy", files: map[string]string{fileGeneration: `{"temperature": 0.6, "eos_token_id": 5}`}, end: []int{5}},
 		{name: "template in the configuration", files: map[string]string{
 			fileTokenizer: tinymodel.Tokenizer, fileTokenizerConfig: `{"chat_template": "{{ a }}", "bos_token": {"content": "<s>"}, "eos_token": null}`,
@@ -74,7 +74,7 @@ func TestTask(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := m.Task.(*text.Task)
+			got := m.Task.(*task.Text)
 			files := map[string]string{}
 			for _, a := range m.Attachments {
 				files[a.Name] = string(a.Data)

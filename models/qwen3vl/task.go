@@ -4,7 +4,6 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/task"
-	"github.com/rlx-go/rlx/task/patches"
 )
 
 // keyMerge is the side, in patches, of the blocks that the language model sees as one token.
@@ -16,7 +15,7 @@ const processor = "preprocessor_config.json"
 // describe returns the task for the patch embedding. Sizes and colours that tensors do not determine come from the file of the
 // image processor, or have the published values. It returns nil if patches are not RGB.
 func describe(channels, frames, patch int64, cfg arch.Config) (task.Task, error) {
-	t := &patches.Task{Method: "patch_embed", PixelsInput: "pixel_values", Embeddings: "embeddings", Patch: int(patch), Frames: int(frames), MaxPatches: maxPatches}
+	t := &task.Patches{Method: "patch_embed", PixelsInput: "pixel_values", Embeddings: "embeddings", Patch: int(patch), Frames: int(frames), MaxPatches: maxPatches}
 	if channels != 3 {
 		return nil, nil
 	}

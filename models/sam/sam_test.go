@@ -18,7 +18,7 @@ import (
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/models/weights"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
-	"github.com/rlx-go/rlx/task/segment"
+	"github.com/rlx-go/rlx/task"
 )
 
 const goldens = "../../testdata/goldens/"
@@ -305,11 +305,11 @@ func TestRefused(t *testing.T) {
 // TestTask checks that the task offers mask prompts if the checkpoint has weights for them.
 func TestTask(t *testing.T) {
 	m, _, _ := open(t, "sam_tiny")
-	if s := m.Task.(*segment.Task); s.MaskInput != "mask" || s.MaskSide != 32 || s.BatchMethod != "decode_batch" {
+	if s := m.Task.(*task.Segment); s.MaskInput != "mask" || s.MaskSide != 32 || s.BatchMethod != "decode_batch" {
 		t.Errorf("%+v", s)
 	}
 	m = modeltest.Build(t, edit(t, func(n string) bool { return !strings.Contains(n, "mask_downscaling") }), "", "mask_decoder_config.num_attention_heads=2")
-	if s := m.Task.(*segment.Task); s.MaskInput != "" || s.MaskSide != 0 {
+	if s := m.Task.(*task.Segment); s.MaskInput != "" || s.MaskSide != 0 {
 		t.Errorf("without weights: %+v", s)
 	}
 	if slices.ContainsFunc(method(t, m, "decode").Inputs(), func(n *ir.Node) bool { return n.Name == "mask" }) {

@@ -1,0 +1,257 @@
+// Package imaging decodes images upright, reads their pixels as RGB, and resizes them for tasks such as segmentation.
+package imaging
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"io"
+	"io/fs"
+
+	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/diag"
+)
+
+// MaxFile is the size of the largest file of an image, in bytes.
+const MaxFile = 1 << 30
+
+const (
+	maxPixels  = 1 << 28
+	maxDecoded = 1 << 30  // bytes of the pixels in memory
+	maxSide    = 1 << 20  // a resize stores a few words for each position along a side
+	maxHeader  = 32 << 20 // bytes before the size of the image, such as colour profiles
+	// maxPixelsPerByte exceeds what any PNG can reach (1 bit a pixel, deflate at 1032:1). A file that claims more pixels cannot
+	// contain them, and is refused before memory is allocated.
+	maxPixelsPerByte = 8 * 1040
+)
+
+// Limits bounds what Decode accepts, in addition to the limits of the package. The zero value adds none.
+type Limits struct {
+	FileSize int64 // size of the file in bytes, if known
+	Pixels   int64 // number of pixels; 0 means 2^28
+	// Fits, if not nil, is called before pixels are allocated, with the peak number of bytes that decoding needs. It is called
+	// again if a PNG must be turned, which only the end of the file may tell, with the additional bytes. Decode returns its error.
+	Fits func(bytes int64) error
+}
+
+// Decode reads a PNG or JPEG of at most 2^28 pixels and 1 GiB of decoded pixels, and turns it upright as its EXIF orientation says.
+// It decodes while it reads, checks the size in the header first, and never holds the whole file in memory. Errors are *diag.Error
+// with code.Image and subject name, or come from Fits.
+func Decode(name string, r io.Reader, lim Limits) (image.Image, error) {
+	in := &source{r: r, left: MaxFile}
+	bad := func(format string, args ...any) (image.Image, error) {
+		if in.err != nil { // the read error is more precise than the decoder's
+			return nil, diag.New(code.Image, name, "%w", in.err)
+		}
+		return nil, diag.New(code.Image, name, format, args...)
+	}
+	var header bytes.Buffer // the bytes up to the size of the image
+	head := io.TeeReader(io.LimitReader(in, maxHeader), &header)
+	sig := make([]byte, 8)
+	n, _ := io.ReadFull(head, sig)
+	var decodeConfig func(io.Reader) (image.Config, error)
+	var decode func(io.Reader) (image.Image, error)
+	jpg := false
+	switch sig = sig[:n]; {
+	case string(sig) == "\x89PNG\r\n\x1a\n":
+		decodeConfig, decode = png.DecodeConfig, png.Decode
+	case bytes.HasPrefix(sig, []byte("\xff\xd8")):
+		decodeConfig, decode, jpg = jpeg.DecodeConfig, jpeg.Decode, true
+	default:
+		return bad("is not an image that can be read; allowed are PNG and JPEG")
+	}
+	cfg, err := decodeConfig(io.MultiReader(bytes.NewReader(sig), head))
+	if err != nil {
+		if header.Len() == maxHeader {
+			return bad("does not say its size within %d bytes", maxHeader)
+		}
+		return bad("%w", unreadable(err))
+	}
+	w, h := int64(cfg.Width), int64(cfg.Height)
+	if w < 1 || h < 1 || w > maxSide || h > maxSide || w*h > maxPixels {
+		return bad("claims %d x %d pixels; the limits are 2^28 pixels and %d a side", w, h, maxSide)
+	}
+	if lim.Pixels > 0 && w*h > lim.Pixels {
+		return bad("has %d x %d pixels; %d are allowed here", w, h, lim.Pixels)
+	}
+	if lim.FileSize > 0 && w*h > lim.FileSize*maxPixelsPerByte {
+		return bad("claims %d x %d pixels in a file of %d bytes; the limit is %d pixels for each byte", w, h, lim.FileSize, maxPixelsPerByte)
+	}
+	pixels, peak := pngBytes(cfg, header.Bytes())
+	orientation := 1
+	if jpg {
+		pixels, peak, orientation = jpegBytes(cfg, header.Bytes())
+	}
+	if pixels > maxDecoded {
+		return bad("claims %d x %d pixels, which take %d bytes in memory; the limit is %d", w, h, pixels, maxDecoded)
+	}
+	fits := func(bytes int64) error {
+		if lim.Fits == nil {
+			return nil
+		}
+		return lim.Fits(bytes)
+	}
+	if err := fits(peak); err != nil {
+		return nil, err
+	}
+	all, chunks := io.MultiReader(&header, in), newPNGOrientation()
+	if !jpg {
+		all = io.TeeReader(all, chunks)
+	}
+	img, err := decode(all)
+	if err != nil {
+		return bad("%w", unreadable(err))
+	}
+	if chunks.value > 1 {
+		orientation = chunks.value
+		if more := pixels + turnBytes*w*h - peak; more > 0 {
+			if err := fits(more); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return orient(img, orientation), nil
+}
+
+// A source reads at most left bytes and keeps the first error other than io.EOF.
+type source struct {
+	r    io.Reader
+	left int64
+	err  error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	if s.left == 0 {
+		s.err = fmt.Errorf("has more than %d bytes", MaxFile)
+		return 0, s.err
+	}
+	n, err := s.r.Read(p[:min(int64(len(p)), s.left)])
+	s.left -= int64(n)
+	if err != nil && err != io.EOF {
+		var pe *fs.PathError
+		if errors.As(err, &pe) {
+			err = pe.Err // the subject has the path already
+		}
+		s.err = fmt.Errorf("cannot be read: %w", err)
+	}
+	return n, err
+}
+
+// unreadable describes why the decoder refused a file: it is damaged, or uses a feature that the decoder lacks, such as 12-bit
+// samples. It replaces the bare "unexpected EOF" of a truncated file.
+func unreadable(err error) error {
+	var p png.UnsupportedError
+	var j jpeg.UnsupportedError
+	if errors.As(err, &p) || errors.As(err, &j) {
+		return fmt.Errorf("has a form that is not supported: %w", err)
+	}
+	return fmt.Errorf("is damaged: %w", whole(err))
+}
+
+func whole(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return errors.New("it is cut short")
+	}
+	return err
+}
+
+// pngBytes returns the number of bytes that image/png allocates for the pixels, and the peak while it decodes. An interlaced image
+// takes twice as much, because it is put together from seven smaller ones.
+func pngBytes(cfg image.Config, header []byte) (pixels, peak int64) {
+	per := int64(4)
+	switch cfg.ColorModel {
+	case color.GrayModel:
+		per = 1
+	case color.Gray16Model:
+		per = 2
+	case color.RGBA64Model, color.NRGBA64Model:
+		per = 8
+	default:
+		if _, ok := cfg.ColorModel.(color.Palette); ok {
+			per = 1
+		}
+	}
+	pixels = per * int64(cfg.Width) * int64(cfg.Height)
+	const interlace = 28 // offset of IHDR's last byte
+	if len(header) > interlace && header[interlace] != 0 {
+		return pixels, 2 * pixels
+	}
+	return pixels, pixels
+}
+
+// RGBRow returns a function that reads row y as interleaved R, G, B from 0 to 255. 16-bit samples keep their fractions.
+// Transparency is dropped, not blended, as by PIL's convert("RGB").
+func RGBRow(img image.Image) func(y int, dst []float32) {
+	b := img.Bounds()
+	switch m := img.(type) {
+	case *image.RGBA: // from a PNG without transparency: alpha is 255 everywhere
+		if m.Opaque() {
+			return func(y int, dst []float32) { rgb8(dst, m.Pix[m.PixOffset(b.Min.X, b.Min.Y+y):]) }
+		}
+	case *image.NRGBA:
+		return func(y int, dst []float32) { rgb8(dst, m.Pix[m.PixOffset(b.Min.X, b.Min.Y+y):]) }
+	case *image.Gray:
+		return func(y int, dst []float32) {
+			for x, v := range m.Pix[m.PixOffset(b.Min.X, b.Min.Y+y):][:b.Dx()] {
+				dst[3*x], dst[3*x+1], dst[3*x+2] = float32(v), float32(v), float32(v)
+			}
+		}
+	case *image.YCbCr:
+		return func(y int, dst []float32) {
+			for x := range b.Dx() {
+				c := m.YCbCrAt(b.Min.X+x, b.Min.Y+y)
+				r, g, bl := color.YCbCrToRGB(c.Y, c.Cb, c.Cr)
+				dst[3*x], dst[3*x+1], dst[3*x+2] = float32(r), float32(g), float32(bl)
+			}
+		}
+	}
+	return func(y int, dst []float32) {
+		for x := range b.Dx() {
+			c := straight(img.At(b.Min.X+x, b.Min.Y+y))
+			dst[3*x], dst[3*x+1], dst[3*x+2] = float32(c.R)/257, float32(c.G)/257, float32(c.B)/257
+		}
+	}
+}
+
+func rgb8(dst []float32, pix []byte) {
+	for i, j := 0, 0; i+2 < len(dst); i, j = i+3, j+4 {
+		p := pix[j : j+4 : j+4]
+		dst[i], dst[i+1], dst[i+2] = float32(p[0]), float32(p[1]), float32(p[2])
+	}
+}
+
+// straight returns c without premultiplied alpha. color.NRGBA64Model would lose the colour of pixels with alpha 0.
+func straight(c color.Color) color.NRGBA64 {
+	switch c := c.(type) {
+	case color.NRGBA:
+		return color.NRGBA64{uint16(c.R) * 257, uint16(c.G) * 257, uint16(c.B) * 257, uint16(c.A) * 257}
+	case color.NRGBA64:
+		return c
+	}
+	return color.NRGBA64Model.Convert(c).(color.NRGBA64)
+}
+
+// NRGBA returns a copy of img as opaque 8-bit RGB with its upper left corner at (0,0).
+func NRGBA(img image.Image) *image.NRGBA {
+	w, h := img.Bounds().Dx(), img.Bounds().Dy()
+	out := image.NewNRGBA(image.Rect(0, 0, w, h))
+	row, buf := RGBRow(img), make([]float32, 3*w)
+	for y := range h {
+		row(y, buf)
+		for x := range w {
+			p := out.Pix[y*out.Stride+4*x:][:4]
+			for c := range 3 {
+				p[c] = uint8(buf[3*x+c] + 0.5)
+			}
+			p[3] = 255
+		}
+	}
+	return out
+}

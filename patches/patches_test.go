@@ -1,0 +1,102 @@
+package patches
+
+import (
+	"errors"
+	"image"
+	"image/color"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/internal/tensortest"
+)
+
+// published returns the description of Qwen3-VL.
+func published() *spec {
+	half := [3]float64{0.5, 0.5, 0.5}
+	return &spec{Method: "patch_embed", PixelsInput: "pixel_values", Embeddings: "embeddings", Patch: 16, Frames: 2, Merge: 2,
+		MinPixels: 1 << 16, MaxPixels: 1 << 24, MaxPatches: 1 << 16, Mean: half, Std: half}
+}
+
+// TestGrid compares grids with smart_resize in Transformers 5.23 (models/qwen2_vl), for images from one pixel to more than the
+// largest area.
+func TestGrid(t *testing.T) {
+	for _, c := range [][4]int{ // width, height, rows, columns
+		{1, 1, 16, 16}, {5, 3, 14, 22}, {15, 15, 16, 16}, {256, 256, 16, 16}, {257, 255, 16, 16}, {384, 303, 18, 24}, {240, 80, 10, 28}, {80, 48, 14, 22},
+		{272, 304, 20, 16}, {48, 1000, 74, 4}, {1920, 1080, 68, 120}, {4000, 3000, 188, 250}, {5000, 5000, 256, 256}, {200, 1, 2, 228}, {12000, 60, 4, 750},
+	} {
+		rows, columns, err := published().grid(c[0], c[1])
+		if err != nil || rows != c[2] || columns != c[3] {
+			t.Errorf("%d x %d: %d x %d patches (%v); want %d x %d", c[0], c[1], rows, columns, err, c[2], c[3])
+		}
+	}
+	few := published()
+	few.MaxPatches = 255
+	for name, c := range map[string]struct {
+		task *spec
+		w, h int
+		text string
+	}{
+		"a strip":    {published(), 1, 201, "image: has 1 x 201 pixels; one side may be 200 times as long as the other"},
+		"many":       {few, 256, 256, "which are 256 patches; the artifact allows 255"},
+		"enlarged":   {few, 3, 3, "image: has 3 x 3 pixels, which are 256 patches"},
+		"wide strip": {published(), 100000, 400, "one side"},
+	} {
+		if _, _, err := c.task.grid(c.w, c.h); !errors.Is(err, ErrShape) || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestRows checks the place of each pixel in the rows: blocks, lines of patches in a block, channels, equal frames, lines of
+// pixels.
+func TestRows(t *testing.T) {
+	task := published()
+	task.Patch, task.Merge, task.Frames, task.MinPixels = 2, 2, 3, 1
+	task.Mean, task.Std = [3]float64{}, [3]float64{1. / 255, 1. / 255, 1. / 255} // values do not change
+	img := image.NewNRGBA(image.Rect(5, 7, 5+12, 7+8))
+	for y := range 8 {
+		for x := range 12 {
+			img.SetNRGBA(5+x, 7+y, color.NRGBA{uint8(x), uint8(y), 200, 0})
+		}
+	}
+	got, rows, columns, err := task.rows(img)
+	if err != nil || rows != 4 || columns != 6 || len(got) != 24*3*3*4 {
+		t.Fatalf("%d x %d patches, %d values (%v); want 4 x 6", rows, columns, len(got), err)
+	}
+	for i, v := range got {
+		dx, dy, c, patch := i%2, i/2%2, i/12%3, i/36
+		block, inside := patch/4, patch%4
+		x, y := (block%3*2+inside%2)*2+dx, (block/3*2+inside/2)*2+dy
+		if want := []float32{float32(x), float32(y), 200}[c]; v < want-1e-3 || v > want+1e-3 {
+			t.Fatalf("value %d is %v; want %v", i, v, want)
+		}
+	}
+}
+
+// TestPublished compares rows with those of the published processor, bit by bit.
+func TestPublished(t *testing.T) {
+	task := published()
+	task.MinPixels, task.MaxPixels = 1024, 65536
+	const golden = "../testdata/goldens/qwen3vl_patch/golden.safetensors:"
+	u8 := tensortest.Golden(t, golden+"image.u8")
+	value := func(i int) uint8 {
+		if u8.DType.IsFloat() {
+			return uint8(u8.F[i])
+		}
+		return uint8(u8.I[i])
+	}
+	img := image.NewNRGBA(image.Rect(0, 0, 96, 64))
+	for i := range 96 * 64 {
+		img.SetNRGBA(i%96, i/96, color.NRGBA{value(i), value(i + 96*64), value(i + 2*96*64), 255})
+	}
+	got, rows, columns, err := task.rows(img)
+	if err != nil || rows != 4 || columns != 6 {
+		t.Fatalf("%d x %d patches (%v); want 4 x 6", rows, columns, err)
+	}
+	want := tensortest.Golden(t, golden+"image.pixel_values")
+	for i, v := range got {
+		if v != float32(want.F[i]) {
+			t.Fatalf("value %d is %v; want %v", i, v, want.F[i])
+		}
+	}
+}

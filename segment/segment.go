@@ -1,0 +1,190 @@
+// Package segment finds objects in images with models that declare the task "segment", such as SAM. A point on an object, or a box
+// around it, selects the object; the model encodes the image once and then finds a mask for each prompt in little time:
+//
+//	session, err := rlx.Load(ctx, "sam.rlx", "cpu")
+//	segmenter, err := segment.New(session)
+//	img, err := segmenter.Encode(ctx, photo)
+//	masks, err := img.Masks(ctx, segment.Prompts{Points: []segment.Point{{X: 320, Y: 200, Foreground: true}}}, segment.Best)
+//
+// Everything finds all objects of an image, without prompts.
+//
+// Errors are those of package rlx, such as rlx.ErrUsage and rlx.ErrLost, and the cases below.
+package segment
+
+import (
+	"context"
+	"image"
+	"io"
+
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/imaging"
+	"github.com/rlx-go/rlx/task"
+)
+
+// Errors for errors.Is.
+var (
+	// ErrPrompt is a case of rlx.ErrUsage: a prompt is outside the image, empty, or more than the model takes, or parameters of
+	// Everything have values that are not allowed.
+	ErrPrompt error = code.MaskPrompt
+	// ErrChoice is a case of rlx.ErrUsage: the model has no such mask.
+	ErrChoice error = code.MaskChoice
+	// ErrNoBest reports that the model predicts no quality for any mask: all are NaN.
+	ErrNoBest error = code.NoBestMask
+	// ErrImage reports a file that is no image, or is damaged or too large.
+	ErrImage error = code.Image
+)
+
+// DecodeImage reads a PNG or JPEG of at most 2^28 pixels and applies its EXIF orientation. It checks the sizes in the header before
+// it allocates pixels. The error matches ErrImage.
+func DecodeImage(r io.Reader) (image.Image, error) {
+	return imaging.Decode("image", r, imaging.Limits{})
+}
+
+// A Segmenter finds objects in images. It may be used concurrently.
+type Segmenter struct {
+	run  rlx.Runner
+	spec *spec
+}
+
+// A spec is the description in the artifact, with the code that turns images and prompts into tensors, and tensors into masks.
+type spec task.Segment
+
+// New returns a Segmenter that runs the methods of a model by r, which is usually a *rlx.Session. The error matches rlx.ErrUsage if
+// the model does not declare the task "segment".
+func New(r rlx.Runner) (*Segmenter, error) {
+	t, ok := r.Model().Task().(*task.Segment)
+	if !ok {
+		return nil, diag.New(diag.Usage, r.Model().Path(), "declares no task %q", task.KindSegment)
+	}
+	return &Segmenter{r, (*spec)(t)}, nil
+}
+
+// Facts tells what a model takes and gives.
+type Facts struct {
+	Size      int // side of the square, in pixels, to which images are scaled and padded
+	MaxPoints int // of a prompt; the corners of a box count, and padding counts as one point if there is no box
+	MaskSide  int // side of Prompts.Mask in logits; 0 if the model takes no masks
+	Masks     int // masks that the model makes for a prompt; a Choice selects among them
+	// Best chooses among masks BestFirst to BestLast.
+	BestFirst, BestLast int
+}
+
+// Facts returns facts about the model.
+func (s *Segmenter) Facts() Facts {
+	t := s.spec
+	return Facts{t.Size, t.MaxPoints, t.MaskSide, t.Tokens, t.BestFirst, t.BestLast}
+}
+
+// An Image is an image that a model has encoded. Finding masks in it is fast. Its methods may be called repeatedly and concurrently.
+type Image struct {
+	Embedding rlx.Tensor // as the model gives it
+
+	s    *Segmenter
+	size image.Point
+}
+
+// Encode encodes an image of any size: scaled, normalised and padded as in training. Errors are those of rlx.Session.Run.
+func (s *Segmenter) Encode(ctx context.Context, img image.Image) (*Image, error) {
+	t := s.spec
+	pixels, _ := t.preprocess(img)
+	in := rlx.Tensor{DType: rlx.F32, Shape: []int{1, 3, t.Size, t.Size}, Data: tensor.Bytes(pixels)}
+	r, err := s.run.Run(ctx, rlx.Request{Method: t.ImageMethod, Inputs: map[string]rlx.Tensor{t.ImageInput: in}})
+	if err != nil {
+		return nil, err
+	}
+	return &Image{r.Outputs[t.Embedding], s, img.Bounds().Size()}, nil
+}
+
+// Masks finds the object of prompts. Errors match ErrPrompt, ErrChoice or ErrNoBest, or are those of rlx.Session.Run.
+func (m *Image) Masks(ctx context.Context, p Prompts, c Choice) ([]Mask, error) {
+	if err := m.s.spec.checkChoice(c); err != nil {
+		return nil, err
+	}
+	req, err := m.s.request(p, m.size)
+	if err != nil {
+		return nil, err
+	}
+	req.Inputs[m.s.spec.EmbeddingInput] = m.Embedding
+	r, err := m.s.run.Run(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return m.s.masks(r, 0, m.size, c)
+}
+
+// Check checks prompts and a choice for an image of the given size, without a run. Masks does the same; call Check to find a mistake
+// before the image is encoded. Errors match ErrPrompt or ErrChoice.
+func (s *Segmenter) Check(p Prompts, c Choice, size image.Point) error {
+	if err := s.spec.checkChoice(c); err != nil {
+		return err
+	}
+	_, err := s.request(p, size)
+	return err
+}
+
+// CheckChoice checks a choice. The error matches ErrChoice.
+func (s *Segmenter) CheckChoice(c Choice) error { return s.spec.checkChoice(c) }
+
+// request returns the run that finds the object of prompts, without the embedding.
+func (s *Segmenter) request(p Prompts, size image.Point) (rlx.Request, error) {
+	t := s.spec
+	points, labels, err := t.prompt(p, t.geometry(size.X, size.Y))
+	if err != nil {
+		return rlx.Request{}, err
+	}
+	r := rlx.Request{Method: t.PromptMethod, Inputs: map[string]rlx.Tensor{
+		t.PointsInput: {DType: rlx.F32, Shape: []int{1, len(labels), 2}, Data: tensor.Bytes(points)},
+		t.LabelsInput: {DType: rlx.I32, Shape: []int{1, len(labels)}, Data: tensor.Bytes(labels)},
+	}}
+	if p.Mask != nil {
+		mask, err := t.maskPrompt(p)
+		if err != nil {
+			return rlx.Request{}, err
+		}
+		r.Inputs[t.MaskInput] = rlx.Tensor{DType: rlx.F32, Shape: []int{1, 1, t.MaskSide, t.MaskSide}, Data: tensor.Bytes(mask)}
+	}
+	return r, nil
+}
+
+// masks returns the masks of prompt i of a run.
+func (s *Segmenter) masks(r *rlx.Result, i int, size image.Point, c Choice) ([]Mask, error) {
+	logits, h, w, quality, err := s.logits(r, i)
+	if err != nil {
+		return nil, err
+	}
+	return s.spec.postprocess(logits, h, w, quality, s.spec.geometry(size.X, size.Y), c)
+}
+
+// logits returns the logits [Tokens,h,w] and the qualities of prompt i of a run.
+func (s *Segmenter) logits(r *rlx.Result, i int) (logits []float32, h, w int, quality []float32, err error) {
+	t := s.spec
+	all, err := rlx.Values[float32](r.Outputs[t.MasksOutput])
+	if err != nil {
+		return nil, 0, 0, nil, err
+	}
+	quality, err = rlx.Values[float32](r.Outputs[t.IoUOutput])
+	if err != nil {
+		return nil, 0, 0, nil, err
+	}
+	shape, n := r.Outputs[t.MasksOutput].Shape, t.Tokens
+	h, w = shape[2], shape[3]
+	return all[i*n*h*w:][:n*h*w], h, w, quality[i*n:][:n], nil
+}
+
+// MaskPrompt turns a picture of a mask into logits for Prompts.Mask. White is inside and black outside, as in the masks of this
+// package. The picture must have the size of the image. The error matches ErrPrompt, also if the model takes no masks.
+func (s *Segmenter) MaskPrompt(mask image.Image, size image.Point) ([]float32, error) {
+	if err := s.spec.takesMasks(); err != nil {
+		return nil, err
+	}
+	return s.spec.maskLogits(mask, s.spec.geometry(size.X, size.Y))
+}
+
+// Memory bounds the memory in bytes that Masks takes for an image of the given size, in addition to tensors, for
+// rlx.Budget.Reserve: the masks, and what scaling one of them takes.
+func (s *Segmenter) Memory(size image.Point, c Choice) int64 {
+	return s.spec.maskBytes(s.spec.geometry(size.X, size.Y), c)
+}

@@ -1,0 +1,319 @@
+package task
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/diag"
+)
+
+// KindText is the kind of a Text in artifacts.
+const KindText = "text"
+
+var _ = Register(KindText, func() Task { return &Text{} })
+
+// A Text describes text generation: a method maps token ids to the next token, and keeps a cache in a state from run to run. Package
+// text runs it.
+//
+// One method appends 1 to Chunk tokens to the tokens in a state, and chooses the token that follows the last of them:
+//
+//	input_ids i64[1,T], position i32[] (tokens seen before), temperature f32[], top_k i32[], top_p f32[], min_p f32[],
+//	repeat_penalty f32[], recent i64[R] (tokens that repeat_penalty applies to), seed u32[2], step u32[2] ->
+//	logits f32[1,Vocabulary] (of the token after the last), token i32[1] (drawn by the sampling parameters),
+//	logprob f32[1] (of token, in log_softmax(logits)), greedy i32[1] (the most probable token, the first of several),
+//	greedy_logprob f32[1] (of greedy)
+//
+// with T from 1 to Chunk and R from 1 to Window. greedy and greedy_logprob are optional.
+type Text struct {
+	Method  string      `json:"method"` // "extend"
+	Inputs  TextInputs  `json:"inputs"`
+	Outputs TextOutputs `json:"outputs"`
+	// Batch describes a method for several sequences at a time. The zero value means that there is none.
+	Batch TextBatch `json:"batch"`
+	// Draft describes a head that drafts tokens, which the model then checks together in one run. The zero value means that there
+	// is none.
+	Draft TextDraft `json:"draft"`
+	// Slide describes how to make room in a full state, for models that attend to a window of the last tokens. The zero value means
+	// that a full state stays full.
+	Slide TextSlide `json:"slide"`
+
+	Vocabulary int `json:"vocabulary"` // ids are less than this
+	Context    int `json:"context"`    // rows of a state: the maximum number of tokens in it
+	Chunk      int `json:"chunk"`      // maximum number of tokens per run
+	Window     int `json:"window"`     // maximum number of tokens that repeat_penalty applies to
+
+	// Tokenizer and ChatTemplate name attachments: a tokenizer.json of the Hugging Face library tokenizers, and a Jinja template
+	// that turns a conversation into a prompt. They are empty if the artifact has none.
+	Tokenizer    string `json:"tokenizer"`
+	ChatTemplate string `json:"chat_template"`
+	// BOS and EOS are the texts of the tokens that templates call bos_token and eos_token.
+	BOS string `json:"bos"`
+	EOS string `json:"eos"`
+	// End lists the ids that end a text.
+	End []int `json:"end"`
+	// Sampling holds the parameters that the authors of the model recommend.
+	Sampling Sampling `json:"sampling"`
+}
+
+// TextInputs holds the names of the inputs of the method.
+type TextInputs struct {
+	IDs           string `json:"input_ids"`
+	MinP          string `json:"min_p"`
+	Position      string `json:"position"`
+	Recent        string `json:"recent"`
+	RepeatPenalty string `json:"repeat_penalty"`
+	Seed          string `json:"seed"`
+	Step          string `json:"step"`
+	Temperature   string `json:"temperature"`
+	TopK          string `json:"top_k"`
+	TopP          string `json:"top_p"`
+}
+
+// TextOutputs holds the names of the outputs of the method. It may have others.
+type TextOutputs struct {
+	// Greedy and GreedyLogProb hold what Token and LogProb would for a temperature of 0 and no penalty, but cost no random numbers and
+	// no penalties. Both are empty in artifacts that were compiled before these outputs existed.
+	Greedy        string `json:"greedy"`
+	GreedyLogProb string `json:"greedy_logprob"`
+	LogProb       string `json:"logprob"`
+	Logits        string `json:"logits"`
+	Token         string `json:"token"`
+}
+
+// TextDraft describes a head that predicts one more token from the last hidden state of the model. It keeps its keys and values in the
+// states of the model.
+//
+//	Method: Hidden f32[1,T,W], input_ids i64[1,T] (the tokens that follow those of Hidden), position i32[] ->
+//	Token i32[1] (the most probable one after the last), Hidden f32[1,1,W] (to go on with)
+//	Text.Method, beside its other outputs -> Choices i32[1,T] (the most probable token after each), LogProbs f32[1,T] (of these), Hidden f32[1,T,W]
+type TextDraft struct {
+	Choices  string `json:"choices"`
+	Hidden   string `json:"hidden"`
+	LogProbs string `json:"logprobs"`
+	Method   string `json:"method"`
+	// Rewind names a method that replaces the states without positions, to undo the changes of a run. An input has the name of its
+	// state after StatePrefix. Empty if there are no such states.
+	Rewind string `json:"rewind"`
+	Token  string `json:"token"`
+}
+
+// TextBatch describes a method like Text.Method for the first B sequences of a state, B from 1 to Sequences, each with its own length.
+// Its inputs are input_ids i64[B,T], position i32[B], recent i64[B,R] and step u32[B,2]; outputs have the axis B likewise. It also
+// takes Count i32[B], the number of valid tokens of each sequence, 1 to T.
+//
+// Move: From i32[], To i32[] (copies one sequence of the state over another)
+type TextBatch struct {
+	Count     string `json:"count"`
+	From      string `json:"from"`
+	Method    string `json:"method"`
+	Move      string `json:"move"`
+	Sequences int    `json:"sequences"`
+	To        string `json:"to"`
+}
+
+// TextSlide describes a method that moves the last Keep rows of a full state to the front.
+//
+//	Method: First i32[] (the first of these rows)
+//
+// Text.Method then takes Dropped i32[] too, the number of rows dropped so far. Position still counts all tokens.
+type TextSlide struct {
+	Dropped string `json:"dropped"`
+	First   string `json:"first"`
+	Keep    int    `json:"keep"` // less than Context; Chunk more tokens fit after these rows
+	Method  string `json:"method"`
+}
+
+// StatePrefix precedes the name of a state in the name of the input of TextDraft.Rewind that replaces it.
+const StatePrefix = "new."
+
+// Sampling holds the parameters for drawing a token. The zero value chooses the most probable one.
+type Sampling struct {
+	Temperature float64 `json:"temperature"` // divides the logits; 0 always chooses the most probable token
+	TopK        int     `json:"top_k"`       // chooses among the TopK most probable tokens; 0 means all
+	TopP        float64 `json:"top_p"`       // chooses among the most probable tokens whose probabilities add up to TopP; 0 and 1 mean all
+	MinP        float64 `json:"min_p"`       // chooses among tokens with at least MinP times the highest probability; 0 means all
+	// RepeatPenalty divides positive logits, and multiplies negative ones, of tokens that are among the last Text.Window of the
+	// context. 0 and 1 switch it off.
+	RepeatPenalty float64 `json:"repeat_penalty"`
+}
+
+// Greedy reports whether s always chooses the token with the largest logit.
+func (s Sampling) Greedy() bool {
+	return s.Temperature == 0 && (s.RepeatPenalty == 0 || s.RepeatPenalty == 1)
+}
+
+// Chosen returns the names of the outputs with the token that s chooses and with its log probability. A run that asks for no others
+// skips the steps that s does not need.
+func (t *Text) Chosen(s Sampling) (token, logprob string) {
+	if out := &t.Outputs; s.Greedy() && out.Greedy != "" {
+		return out.Greedy, out.GreedyLogProb
+	}
+	return t.Outputs.Token, t.Outputs.LogProb
+}
+
+// NewText returns the description of a model whose method extend has the names above.
+func NewText(vocabulary, context, chunk, window int) *Text {
+	return &Text{
+		Method: "extend",
+		Inputs: TextInputs{IDs: "input_ids", Position: "position", Temperature: "temperature", TopK: "top_k", TopP: "top_p", MinP: "min_p",
+			RepeatPenalty: "repeat_penalty", Recent: "recent", Seed: "seed", Step: "step"},
+		Outputs:    TextOutputs{Logits: "logits", Token: "token", LogProb: "logprob", Greedy: "greedy", GreedyLogProb: "greedy_logprob"},
+		Vocabulary: vocabulary, Context: context, Chunk: chunk, Window: window,
+	}
+}
+
+// Kind returns KindText.
+func (t *Text) Kind() string { return KindText }
+
+// maxEnd bounds Text.End.
+const maxEnd = 64
+
+// Fields lists the fields, sorted by key.
+func (t *Text) Fields() []Field {
+	in, out, b, d, s, w := &t.Inputs, &t.Outputs, &t.Batch, &t.Draft, &t.Sampling, &t.Slide
+	return []Field{
+		{Key: "batch", Value: []Field{
+			{Key: "count", Value: &b.Count}, {Key: "from", Value: &b.From}, {Key: "method", Value: &b.Method}, {Key: "move", Value: &b.Move},
+			{Key: "sequences", Value: &b.Sequences}, {Key: "to", Value: &b.To},
+		}},
+		{Key: "bos", Value: &t.BOS}, {Key: "chat_template", Value: &t.ChatTemplate}, {Key: "chunk", Value: &t.Chunk},
+		{Key: "context", Value: &t.Context},
+		{Key: "draft", Value: []Field{
+			{Key: "choices", Value: &d.Choices}, {Key: "hidden", Value: &d.Hidden}, {Key: "logprobs", Value: &d.LogProbs}, {Key: "method", Value: &d.Method},
+			{Key: "rewind", Value: &d.Rewind}, {Key: "token", Value: &d.Token},
+		}},
+		{Key: "end", Value: &t.End, Max: maxEnd}, {Key: "eos", Value: &t.EOS},
+		{Key: "inputs", Value: []Field{
+			{Key: "input_ids", Value: &in.IDs}, {Key: "min_p", Value: &in.MinP}, {Key: "position", Value: &in.Position}, {Key: "recent", Value: &in.Recent},
+			{Key: "repeat_penalty", Value: &in.RepeatPenalty}, {Key: "seed", Value: &in.Seed}, {Key: "step", Value: &in.Step},
+			{Key: "temperature", Value: &in.Temperature}, {Key: "top_k", Value: &in.TopK}, {Key: "top_p", Value: &in.TopP},
+		}},
+		{Key: "method", Value: &t.Method},
+		{Key: "outputs", Value: []Field{
+			{Key: "greedy", Value: &out.Greedy, Added: true}, {Key: "greedy_logprob", Value: &out.GreedyLogProb, Added: true},
+			{Key: "logits", Value: &out.Logits}, {Key: "logprob", Value: &out.LogProb}, {Key: "token", Value: &out.Token},
+		}},
+		{Key: "sampling", Value: []Field{
+			{Key: "min_p", Value: &s.MinP}, {Key: "repeat_penalty", Value: &s.RepeatPenalty}, {Key: "temperature", Value: &s.Temperature},
+			{Key: "top_k", Value: &s.TopK}, {Key: "top_p", Value: &s.TopP},
+		}},
+		{Key: "slide", Value: []Field{
+			{Key: "dropped", Value: &w.Dropped}, {Key: "first", Value: &w.First}, {Key: "keep", Value: &w.Keep}, {Key: "method", Value: &w.Method},
+		}},
+		{Key: "tokenizer", Value: &t.Tokenizer}, {Key: "vocabulary", Value: &t.Vocabulary}, {Key: "window", Value: &t.Window},
+	}
+}
+
+// Attachments returns the names of the attachments that the description refers to.
+func (t *Text) Attachments() []string {
+	return slices.DeleteFunc([]string{t.Tokenizer, t.ChatTemplate}, func(s string) bool { return s == "" })
+}
+
+// String describes the inputs of the
+func (t *Text) String() string {
+	with := "token ids"
+	if t.Tokenizer != "" {
+		with = "text"
+	}
+	if t.Slides() {
+		return fmt.Sprintf("%s of any length, continued; %d tokens are seen", with, t.Slide.Keep+1)
+	}
+	return fmt.Sprintf("%s of up to %d tokens, continued", with, t.Context)
+}
+
+// Slides reports whether a full state makes room for more tokens.
+func (t *Text) Slides() bool { return t.Slide.Method != "" }
+
+// Most returns the maximum number of tokens of a sequence.
+func (t *Text) Most() int {
+	if t.Slides() {
+		return maxContext
+	}
+	return t.Context
+}
+
+// Limits that Validate enforces.
+const (
+	maxVocabulary = 1 << 24
+	maxContext    = 1 << 30
+	maxChunk      = 1 << 16
+	maxWindow     = 1 << 16
+	maxSequences  = 1 << 10
+)
+
+// Validate checks a description that was read from a file. The error is a *diag.Error with CodeSpec.
+func (t *Text) Validate() error {
+	bad := func(format string, args ...any) error { return diag.New(CodeSpec, "task "+KindText, format, args...) }
+	names := func(fields []Field, under string) error {
+		for _, f := range fields {
+			if *f.Value.(*string) == "" && !f.Added {
+				return bad("%s.%s is empty", under, f.Key)
+			}
+		}
+		return nil
+	}
+	for _, f := range t.Fields() {
+		if f.Key == "inputs" || f.Key == "outputs" {
+			if err := names(f.Value.([]Field), f.Key); err != nil {
+				return err
+			}
+		}
+	}
+	if out := &t.Outputs; (out.Greedy == "") != (out.GreedyLogProb == "") {
+		return bad("outputs.greedy is %q and outputs.greedy_logprob %q; want both, or neither", out.Greedy, out.GreedyLogProb)
+	}
+	if d := t.Draft; d != (TextDraft{}) && (d.Method == "" || d.Choices == "" || d.LogProbs == "" || d.Hidden == "" || d.Token == "") {
+		return bad("draft is %+v; want all names but rewind, or none", d)
+	}
+	if b := t.Batch; b != (TextBatch{}) && (b.Method == "" || b.Count == "" || b.Move == "" || b.From == "" || b.To == "" || b.Sequences < 1 || b.Sequences > maxSequences) {
+		return bad("batch is %+v; want all names, and 1 to %d sequences", b, maxSequences)
+	}
+	if w := t.Slide; w != (TextSlide{}) && (w.Method == "" || w.Dropped == "" || w.First == "" || w.Keep < 1 || w.Keep > t.Context-t.Chunk) {
+		return bad("slide is %+v; want all names, and 1 to %d rows to keep", w, t.Context-t.Chunk)
+	}
+	switch {
+	case t.Method == "":
+		return bad("method is empty")
+	case t.Vocabulary < 1 || t.Vocabulary > maxVocabulary:
+		return bad("vocabulary is %d; allowed are 1 to %d", t.Vocabulary, maxVocabulary)
+	case t.Context < 1 || t.Context > maxContext:
+		return bad("context is %d; allowed are 1 to %d", t.Context, maxContext)
+	case t.Chunk < 1 || t.Chunk > min(t.Context, maxChunk):
+		return bad("chunk is %d; allowed are 1 to %d", t.Chunk, min(t.Context, maxChunk))
+	case t.Window < 1 || t.Window > maxWindow:
+		return bad("window is %d; allowed are 1 to %d", t.Window, maxWindow)
+	case t.ChatTemplate != "" && t.Tokenizer == "":
+		return bad("there is a chat template and no tokenizer")
+	}
+	for _, id := range t.End {
+		if id < 0 || id >= t.Vocabulary {
+			return bad("end token %d; the vocabulary has 0 to %d", id, t.Vocabulary-1)
+		}
+	}
+	if err := t.CheckSampling(t.Sampling); err != nil {
+		return bad("sampling: %w", err)
+	}
+	return nil
+}
+
+// CheckSampling checks sampling parameters. The error matches code.TextSampling.
+func (t *Text) CheckSampling(s Sampling) error {
+	bad := func(what, format string, args ...any) error {
+		return diag.New(code.TextSampling, what, format, args...)
+	}
+	switch {
+	case !(s.Temperature >= 0 && s.Temperature <= math.MaxFloat32):
+		return bad("temperature", "is %v; allowed are 0 (the most probable token) and more", s.Temperature)
+	case s.TopK < 0 || s.TopK > t.Vocabulary:
+		return bad("top-k", "is %d; allowed are 0 (off) to %d, the size of the vocabulary", s.TopK, t.Vocabulary)
+	case !(s.TopP >= 0 && s.TopP <= 1):
+		return bad("top-p", "is %v; allowed are 0 to 1 (both are off)", s.TopP)
+	case !(s.MinP >= 0 && s.MinP <= 1):
+		return bad("min-p", "is %v; allowed are 0 (off) to 1", s.MinP)
+	case !(s.RepeatPenalty >= 0 && s.RepeatPenalty <= 1e6):
+		return bad("repeat-penalty", "is %v; allowed are 0 and 1 (off) to 1e6; less than 1 encourages repetition", s.RepeatPenalty)
+	}
+	return nil
+}

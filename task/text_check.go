@@ -1,0 +1,229 @@
+package task
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// Check compares the task with the method that it names.
+func (t *Text) Check(m Methods) error {
+	in := t.Inputs
+	common := []string{in.IDs, in.Position, in.Temperature, in.TopK, in.TopP, in.MinP, in.RepeatPenalty, in.Recent, in.Seed, in.Step}
+	inputs := slices.Clone(common)
+	if t.Slides() {
+		inputs = append(inputs, t.Slide.Dropped)
+	}
+	f, err := m.Taking(t.Method, inputs...)
+	if err != nil {
+		return err
+	}
+	ids, err := t.checkSequences(f, Exactly(1), nil)
+	if err != nil {
+		return err
+	}
+	if b := t.Batch; b.Method != "" {
+		g, err := m.Taking(b.Method, append(common, b.Count)...)
+		if err != nil {
+			return err
+		}
+		n := Sizes{Min: 1, Max: int64(b.Sequences)}
+		if _, err = t.checkSequences(g, n, Shape{n}); err != nil {
+			return err
+		}
+		w, err := m.Taking(b.Move, b.From, b.To)
+		if err != nil {
+			return err
+		}
+		_, err = w.Input(b.From, dtype.I32, Shape{})
+		_, wrong := w.Input(b.To, dtype.I32, Shape{})
+		if err = cmp.Or(err, wrong); err != nil {
+			return err
+		}
+	}
+	if t.Slides() {
+		w, err := m.Taking(t.Slide.Method, t.Slide.First)
+		if err != nil {
+			return err
+		}
+		_, err = w.Input(t.Slide.First, dtype.I32, Shape{})
+		_, wrong := f.Input(t.Slide.Dropped, dtype.I32, Shape{})
+		if err = cmp.Or(err, wrong); err != nil {
+			return err
+		}
+	}
+	if t.Draft.Method == "" {
+		return nil
+	}
+	return t.checkDraft(m, f, ids)
+}
+
+// checkSequences checks the inputs and outputs of a method for n sequences, each with the leading dims in each. It returns the
+// number of tokens per run, which is a dim of the ids.
+func (t *Text) checkSequences(f *Method, n Sizes, each Shape) (tokens ir.Dim, err error) {
+	in, out := t.Inputs, t.Outputs
+	with := func(s ...Sizes) Shape { return slices.Concat(Shape{}, each, s) }
+	pair, scalar := Exactly(2), Shape{}
+	ids, err := f.Input(in.IDs, dtype.I64, Shape{n, AnySize})
+	if err != nil {
+		return ir.Dim{}, err
+	}
+	if lo, hi := f.Syms.Bounds(ids.Shape[0]); !f.TakesEvery(ids.Shape[0], 1, n.Max) {
+		return ir.Dim{}, f.Bad("%s is %v, of %d to %d sequences; the task gives 1 to %d", in.IDs, ids, lo, hi, n.Max)
+	}
+	value := func(find func(string, dtype.DType, Shape) (ir.Type, error), name string, d dtype.DType, shape Shape) ir.Type {
+		got, wrong := find(name, d, shape)
+		if wrong == nil && len(shape) > 0 && shape[0] == n && got.Shape[0] != ids.Shape[0] {
+			wrong = f.Bad("%s is %v and %s %v; want as many sequences", name, got, in.IDs, ids)
+		}
+		err = cmp.Or(err, wrong)
+		return got
+	}
+	recent := value(f.Input, in.Recent, dtype.I64, with(AnySize))
+	value(f.Input, in.Position, dtype.I32, with())
+	value(f.Input, in.Temperature, dtype.F32, scalar)
+	value(f.Input, in.TopK, dtype.I32, scalar)
+	value(f.Input, in.TopP, dtype.F32, scalar)
+	value(f.Input, in.MinP, dtype.F32, scalar)
+	value(f.Input, in.RepeatPenalty, dtype.F32, scalar)
+	value(f.Input, in.Seed, dtype.U32, Shape{pair})
+	value(f.Input, in.Step, dtype.U32, with(pair))
+	if each != nil {
+		value(f.Input, t.Batch.Count, dtype.I32, with())
+	}
+	value(f.Output, out.Logits, dtype.F32, Shape{n, Exactly(t.Vocabulary)})
+	value(f.Output, out.Token, dtype.I32, Shape{n})
+	value(f.Output, out.LogProb, dtype.F32, Shape{n})
+	if out.Greedy != "" {
+		value(f.Output, out.Greedy, dtype.I32, Shape{n})
+		value(f.Output, out.GreedyLogProb, dtype.F32, Shape{n})
+	}
+	if err != nil {
+		return ir.Dim{}, err
+	}
+	tokens = ids.Shape[1]
+	penalised := recent.Shape[len(each):]
+	for _, x := range []struct {
+		name string
+		dim  ir.Dim
+		most int
+	}{{in.IDs, tokens, t.Chunk}, {in.Recent, penalised[0], t.Window}} {
+		if !f.TakesEvery(x.dim, 1, int64(x.most)) {
+			lo, hi := f.Syms.Bounds(x.dim)
+			return tokens, f.Bad("%s takes %d to %d ids; the task gives 1 to %d", x.name, lo, hi, x.most)
+		}
+	}
+	if tokens == penalised[0] && !penalised.IsStatic() {
+		return tokens, f.Bad("%s is %v and %s is %v; want sizes of their own", in.IDs, ids, in.Recent, recent)
+	}
+	return tokens, nil
+}
+
+// checkDraft compares the methods that draft tokens with the  f is the method that checks the drafts; tokens is its number of
+// ids.
+func (t *Text) checkDraft(m Methods, f *Method, tokens ir.Dim) error {
+	d, one := &t.Draft, Exactly(1)
+	rows := Shape{one, AnySize}
+	choices, err := f.Output(d.Choices, dtype.I32, rows)
+	logprobs, wrong := f.Output(d.LogProbs, dtype.F32, rows)
+	hidden, wrong2 := f.Output(d.Hidden, dtype.F32, append(rows, AnySize))
+	if err = cmp.Or(err, wrong, wrong2); err != nil {
+		return err
+	}
+	for name, n := range map[string]ir.Dim{d.Choices: choices.Shape[1], d.LogProbs: logprobs.Shape[1], d.Hidden: hidden.Shape[1]} {
+		if n != tokens {
+			return f.Bad("%s has %v rows; want one for each token, %v", name, n, tokens)
+		}
+	}
+	h, err := m.Taking(d.Method, d.Hidden, t.Inputs.IDs, t.Inputs.Position)
+	if err != nil {
+		return err
+	}
+	if !hidden.Shape[2].IsStatic() {
+		return f.Bad("%s is %v; want a size that is known", d.Hidden, hidden)
+	}
+	width := Exactly(int(hidden.Shape[2].B))
+	ids, err := h.Input(t.Inputs.IDs, dtype.I64, rows)
+	from, wrong := h.Input(d.Hidden, dtype.F32, Shape{one, AnySize, width})
+	_, wrong2 = h.Input(t.Inputs.Position, dtype.I32, Shape{})
+	_, wrong3 := h.Output(d.Token, dtype.I32, Shape{one})
+	_, wrong4 := h.Output(d.Hidden, dtype.F32, Shape{one, one, width})
+	switch err = cmp.Or(err, wrong, wrong2, wrong3, wrong4); {
+	case err != nil:
+		return err
+	case ids.Shape[1] != from.Shape[1] || !h.TakesEvery(ids.Shape[1], 1, int64(t.Chunk)):
+		return h.Bad("%s is %v and %s %v; want 1 to %d tokens of each", t.Inputs.IDs, ids, d.Hidden, from, t.Chunk)
+	case d.Rewind == "":
+		return nil
+	}
+	i := slices.IndexFunc(m, func(m Method) bool { return m.Name == d.Rewind })
+	if i < 0 {
+		return fmt.Errorf("the task uses method %q, which the artifact lacks", d.Rewind)
+	}
+	for _, x := range m[i].Inputs {
+		if !strings.HasPrefix(x.Name, StatePrefix) || !x.Type.Shape.IsStatic() {
+			return m[i].Bad("input %s is %v; want %sNAME for a state NAME, with sizes that are known", x.Name, x.Type, StatePrefix)
+		}
+	}
+	return nil
+}
+
+// CheckInput checks ids against the vocabulary, and the ranges of the other inputs. Otherwise a run could fail after it began to
+// change the state.
+func (t *Text) CheckInput(method, input string, v tensor.Tensor) error {
+	if method != "" && method == t.Batch.Move {
+		if n := int32(binary.NativeEndian.Uint32(v.Data)); n < 0 || int(n) >= t.Batch.Sequences {
+			return fmt.Errorf("is %d; the state has sequences 0 to %d", n, t.Batch.Sequences-1)
+		}
+		return nil
+	}
+	if method == "" || method != t.Method && method != t.Draft.Method && method != t.Batch.Method {
+		return nil
+	}
+	if method == t.Batch.Method && input == t.Batch.Count {
+		for i := range len(v.Data) / 4 {
+			if n := int32(binary.NativeEndian.Uint32(v.Data[4*i:])); n < 1 || int(n) > t.Chunk {
+				return fmt.Errorf("of sequence %d is %d; allowed are 1 to %d", i, n, t.Chunk)
+			}
+		}
+		return nil
+	}
+	switch in := &t.Inputs; input {
+	case in.IDs, in.Recent:
+		for i := range len(v.Data) / 8 {
+			if id := int64(binary.NativeEndian.Uint64(v.Data[8*i:])); id < 0 || id >= int64(t.Vocabulary) {
+				return fmt.Errorf("id %d is %d; the vocabulary has 0 to %d", i, id, t.Vocabulary-1)
+			}
+		}
+	case in.Position:
+		for i := range len(v.Data) / 4 {
+			if n := int32(binary.NativeEndian.Uint32(v.Data[4*i:])); n < 0 || int(n) >= t.Most() {
+				return fmt.Errorf("is %d; the context has 0 to %d", n, t.Most()-1)
+			}
+		}
+	case in.TopK:
+		if n := int32(binary.NativeEndian.Uint32(v.Data)); n < 0 || int(n) > t.Vocabulary {
+			return fmt.Errorf("is %d; allowed are 0 (off) to %d", n, t.Vocabulary)
+		}
+	case in.TopP, in.MinP:
+		if x := math.Float32frombits(binary.NativeEndian.Uint32(v.Data)); !(x >= 0 && x <= 1) {
+			return fmt.Errorf("is %v; allowed are 0 to 1", x)
+		}
+	case in.Temperature:
+		if x := float64(math.Float32frombits(binary.NativeEndian.Uint32(v.Data))); math.IsNaN(x) || math.IsInf(x, 0) {
+			return fmt.Errorf("is %v; want a finite number", x)
+		}
+	case in.RepeatPenalty:
+		if x := float64(math.Float32frombits(binary.NativeEndian.Uint32(v.Data))); !(x > 0) || math.IsInf(x, 0) {
+			return fmt.Errorf("is %v; want a positive number", x)
+		}
+	}
+	return nil
+}
