@@ -17,6 +17,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/task"
 	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/internal/testbin"
 	"github.com/rlx-go/rlx/internal/tinymodel"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
 	"github.com/rlx-go/rlx/plugins/rpc"
@@ -117,7 +118,9 @@ var compiler = sync.OnceValue(func() string {
 	}
 	scratch = dir
 	path := filepath.Join(dir, "rlxc")
-	run("go", "build", "-o", path, "./cmd/rlxc")
+	if err := testbin.Build(path, "cmd/rlxc"); err != nil {
+		panic(err)
+	}
 	return path
 })
 
