@@ -78,6 +78,7 @@ var mayImport = map[string][]string{
 	"internal/installed":  {"core/code", "core/diag", "internal/...", "plugins/rpc"},
 	"internal/tensortest": {"core/...", "internal/...", "models/weights"},
 	"internal/modeltest":  {"core/...", "internal/...", "models/weights", "models/arch"},
+	".ci/crossvet":        {},
 	"bench/ops":           {"core/...", "bench/measure", "plugins/cpu/backend", "plugins/wgpu/backend"},
 	"bench/...":           {"core/...", "bench/measure", "internal/...", "format", "plugins/cpu/kernels"},
 }
