@@ -90,7 +90,9 @@ endif
 
 # RLX_CONFORMANCE=N makes the sample with seed N, as a failure names it. The last line runs the cpu backend's process over RPC.
 conformance: test-deps
-	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -run '^(TestConformance|TestThreads|TestReference|TestLegalizeTypes)$$' ./core/devicetest ./core/pass ./plugins/cpu/backend
+	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -run '^(TestConformance|TestThreads|TestReference|TestOneOp|TestLegalizeTypes)$$' ./core/devicetest ./core/pass ./plugins/cpu/backend
+	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -run '^TestMemory$$' ./core/op
+	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -run '^TestConformance$$' ./sdk/python
 ifneq ($(HAVE_CC),)
 	RLX_CONFORMANCE=all CGO_ENABLED=1 $(GO) test -count=1 -timeout 60m -run '^TestConformance$$' ./plugins/wgpu/backend
 endif
@@ -144,11 +146,12 @@ check-source: generated staticcheck vulncheck
 	$(GO) mod tidy -diff
 	@for m in $$(git ls-files '*/go.mod'); do echo "go mod tidy -diff in $$m"; (cd $$(dirname $$m) && $(GO) mod tidy -diff) || exit 1; done
 	@for d in $(TOOL_MODULES); do (cd $$d && $(GO) vet ./...) || exit 1; done
-	GOOS=linux  GOARCH=arm64 $(GO) vet ./plugins/rpc/internal/sandbox ./internal/faults
-	GOOS=darwin GOARCH=arm64 $(GO) vet ./cmd/... ./plugins/...
+	@mkdir -p bin && cd .ci/crossvet && $(GO) build -o ../../bin/ .
+	bin/crossvet linux/arm64 ./plugins/rpc/internal/sandbox ./internal/faults
+	bin/crossvet darwin/arm64 ./cmd/... ./plugins/...
 	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./plugins/metal
 	GOOS=linux $(GO) vet -tags metal_shim ./plugins/metal
-	GOOS=windows $(GO) vet ./plugins/rpc/...
+	bin/crossvet windows/amd64 ./plugins/rpc/...
 
 # .ci/tools/go.mod pins the tools, so that modules that use rlx do not see what they need. With -n, go tool prints the path of
 # the executable, which is built for this machine whatever the analysed system is. staticcheck remembers what it has seen.

@@ -2,7 +2,10 @@ package rlx_test
 
 import (
 	"os/exec"
+	"path/filepath"
 	"testing"
+
+	"github.com/rlx-go/rlx/internal/testbin"
 )
 
 // TestGoldens builds the commands and runs them as a user would, from checkpoint to artifact to numbers, on the demo model and the
@@ -12,15 +15,14 @@ func TestGoldens(t *testing.T) {
 		t.Skip("compiles and runs a model of 375 MB")
 	}
 	bin := t.TempDir()
-	for _, args := range [][]string{
-		{"go", "build", "-o", bin + "/", "./cmd/rlxc", "./cmd/rlxrun", "./bench/figures"},
-		{"go", "build", "-o", bin + "/rlx-backend-cpu", "./plugins/cpu"},
-		{bin + "/figures", "-bin", bin, "-dir", t.TempDir(), "-only", "demo,accuracy"},
-	} {
-		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
-		t.Logf("%v\n%s", args, out)
-		if err != nil {
+	for name, pkg := range map[string]string{"rlxc": "cmd/rlxc", "rlxrun": "cmd/rlxrun", "rlx-backend-cpu": "plugins/cpu", "figures": "bench/figures"} {
+		if err := testbin.Build(filepath.Join(bin, name), pkg); err != nil {
 			t.Fatal(err)
 		}
+	}
+	out, err := exec.Command(bin+"/figures", "-bin", bin, "-dir", t.TempDir(), "-only", "demo,accuracy").CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -49,7 +49,7 @@ const SoftwareDevice = "software"
 // Timeouts limit the time that a backend may take, whatever the caller's context allows. A backend that exceeds one is stopped, and
 // its session is lost. Zero values mean the defaults.
 type Timeouts struct {
-	Start time.Duration // until the process has sent its description: 10 s
+	Start time.Duration // until the process has sent its description: 30 s
 	Load  time.Duration // to load a method: 2 min
 	Run   time.Duration // a run: 1 h
 	Step  time.Duration // one step of a run: 10 min; negative means no limit

@@ -18,6 +18,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/internal/synth"
+	"github.com/rlx-go/rlx/internal/testbin"
 )
 
 // The scripts run this test binary as rlxc.
@@ -235,7 +236,11 @@ var definition = regexp.MustCompile(`diag\.Define\("(RLX\d{4})"`)
 // TestExplainsEveryCode checks that both rlxc and rlxrun explain every error code of the tree, so that users can look up a code
 // with the command at hand.
 func TestExplainsEveryCode(t *testing.T) {
-	out, err := exec.Command("go", "run", "../rlxrun", "explain", "--format", "json").Output()
+	rlxrun := filepath.Join(t.TempDir(), "rlxrun")
+	if err := testbin.Build(rlxrun, "cmd/rlxrun"); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(rlxrun, "explain", "--format", "json").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/imaging"
+	"github.com/rlx-go/rlx/internal/testbin"
 	"github.com/rlx-go/rlx/internal/tinymodel"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
@@ -37,31 +38,22 @@ import (
 )
 
 // hangGuard ends a test that would otherwise never end. No time is measured with it.
-const hangGuard = 2 * time.Minute
+const hangGuard = 5 * time.Minute
 
 // built returns a folder with rlxrun and the cpu backend as `make build` makes them. Its subfolder "spare" has a backend that
 // rlxrun does not find.
 var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "rlxrun")
 	builtIn = dir
-	for out, pkg := range map[string]string{"rlxrun": ".", "rlx-backend-cpu": "../../plugins/cpu", "spare/rlx-backend-null": "../../plugins/null"} {
+	for out, pkg := range map[string]string{"rlxrun": "cmd/rlxrun", "rlx-backend-cpu": "plugins/cpu", "spare/rlx-backend-null": "plugins/null"} {
 		if err == nil {
-			err = build(filepath.Join(dir, out), pkg)
+			err = testbin.Build(filepath.Join(dir, out), pkg)
 		}
 	}
 	return dir, err
 })
 
 var builtIn string // empty before the first use
-
-func build(out, pkg string) error {
-	cmd := exec.Command("go", "build", "-o", out, pkg)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if msg, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("building %s: %w\n%s", out, err, msg)
-	}
-	return nil
-}
 
 // artifact returns the demo model, compiled once.
 var artifact = sync.OnceValues(func() (string, error) {
@@ -70,7 +62,7 @@ var artifact = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	rlxc, file := filepath.Join(bin, "rlxc"), filepath.Join(bin, "sam.rlx")
-	if err := build(rlxc, "../../cmd/rlxc"); err != nil {
+	if err := testbin.Build(rlxc, "cmd/rlxc"); err != nil {
 		return "", err
 	}
 	if msg, err := exec.Command(rlxc, "../../demo/sam-nano.safetensors", "-o", file).CombinedOutput(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"testing"
 )
 
 // SampleEnv is the environment variable that selects checks of the ops. It is "all", or a number that seeds the choice of a sample.
@@ -35,6 +36,16 @@ func sampleFromEnv() (sample, error) {
 		}
 		return sample{seed: seed}, nil
 	}
+}
+
+// Some chooses n of the numbers from 0 to limit-1, as SampleEnv says, in increasing order. It returns all of them if SampleEnv is "all".
+func Some(t testing.TB, n, limit uint64) []uint64 {
+	t.Helper()
+	chosen, err := sampleFromEnv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chosen.some(min(n, limit), limit)
 }
 
 // String returns the setting of the environment that makes the same choice.

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/internal/synth"
+	"github.com/rlx-go/rlx/internal/testbin"
 )
 
 func TestMain(m *testing.M) {
@@ -203,10 +203,8 @@ func scenes(t *testing.T) []*scene {
 	}
 	binaries = bin
 	for out, pkg := range map[string]string{"rlxc": "cmd/rlxc", "rlxrun": "cmd/rlxrun", "rlx-backend-cpu": "plugins/cpu"} {
-		c := exec.Command("go", "build", "-o", filepath.Join(bin, out), "github.com/rlx-go/rlx/"+pkg)
-		c.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if msg, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, msg)
+		if err := testbin.Build(filepath.Join(bin, out), pkg); err != nil {
+			t.Fatal(err)
 		}
 	}
 	es, err := synth.ReadManifest("../../testdata/goldens/sam_tiny/manifest.json")

@@ -16,6 +16,7 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/internal/testbin"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
 	"github.com/rlx-go/rlx/plugins/rpc/serve"
 	"github.com/rlx-go/rlx/task"
@@ -81,7 +82,9 @@ func Compile(artifact, checkpoint string, flags ...string) {
 // compiler returns the path of rlxc.
 var compiler = sync.OnceValue(func() string {
 	path := filepath.Join(scratch, "rlxc")
-	run("go", "build", "-o", path, "github.com/rlx-go/rlx/cmd/rlxc")
+	if err := testbin.Build(path, "cmd/rlxc"); err != nil {
+		panic(err)
+	}
 	return path
 })
 
@@ -147,12 +150,10 @@ func OnGPU(t *testing.T) rlx.Options {
 		t.Skip("set RLX_REQUIRE_GPU=1 to build and run the wgpu backend")
 	}
 	path := filepath.Join(t.TempDir(), "rlx-backend-wgpu")
-	build := exec.Command("go", "build", "-o", path, "github.com/rlx-go/rlx/plugins/wgpu")
-	build.Env = append(os.Environ(), "CGO_ENABLED=1")
-	out, err := build.CombinedOutput()
+	err := testbin.Build(path, "plugins/wgpu")
 	declaration, err2 := os.ReadFile(filepath.Join(root(), "plugins/wgpu/rlx-backend-wgpu.sandbox"))
 	if err := errors.Join(err, err2, os.WriteFile(path+".sandbox", declaration, 0o644)); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatal(err)
 	}
 	o := rlx.Options{Backend: rlx.Backend{Name: "wgpu", Path: path}}
 	info, err := o.Backend.Describe(t.Context(), rlx.Options{})

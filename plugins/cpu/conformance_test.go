@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/internal/testbin"
 	_ "github.com/rlx-go/rlx/plugins/cpu/backend" // so that a change there invalidates cached test results
 	"github.com/rlx-go/rlx/plugins/rpc/host"
 )
@@ -27,9 +27,7 @@ func TestMain(m *testing.M) {
 		if err == nil {
 			defer os.RemoveAll(dir)
 			plugin = filepath.Join(dir, "rlx-backend-cpu")
-			build := exec.Command("go", "build", "-o", plugin, ".")
-			build.Stderr = os.Stderr
-			err = build.Run()
+			err = testbin.Build(plugin, "plugins/cpu")
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "building the backend:", err)

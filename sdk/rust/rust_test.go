@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/rlx-go/rlx/internal/testbin"
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
@@ -48,7 +49,9 @@ func build(t *testing.T) (bin string) {
 	t.Helper()
 	bin = t.TempDir()
 	for _, name := range []string{"rlxrun", "rlxc"} {
-		run(t, ".", bin, "", "go", "build", "-o", filepath.Join(bin, name), "../../cmd/"+name)
+		if err := testbin.Build(filepath.Join(bin, name), "cmd/"+name); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return bin
 }

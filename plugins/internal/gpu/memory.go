@@ -244,7 +244,7 @@ func (g *gpu) deviceError(err error) error {
 }
 
 // Patience paces a loop that polls. Pause does not sleep at the beginning of the wait, nor around the time when the work is expected to end. Otherwise it
-// sleeps, and longer the longer the wait takes.
+// sleeps, and longer the longer the wait takes: each poll takes processor time, which a software device or other programs need.
 type Patience struct{ since, due time.Time }
 
 // NewPatience returns a Patience for a wait that begins now. due is when the work is expected to end; zero means unknown.
@@ -261,15 +261,17 @@ func (p Patience) Pause() {
 
 // nap returns how long to sleep before the next poll. It may be 0.
 func (p Patience) nap(now time.Time) time.Duration {
-	const eager = time.Millisecond
+	const eager, longest = time.Millisecond, time.Millisecond
 	waited, early := now.Sub(p.since), p.due.Sub(now)
-	switch {
-	case !p.due.IsZero() && early > eager:
-		return min(early-eager, 200*time.Microsecond)
-	case !p.due.IsZero() && early > -eager || waited < 2*eager:
-		return 0
-	case waited < 100*time.Millisecond:
-		return 20 * time.Microsecond
+	late := waited // since the work was expected to end, or the wait began
+	if !p.due.IsZero() {
+		late = -early
 	}
-	return 200 * time.Microsecond
+	switch {
+	case late < -eager:
+		return min(early-eager, longest)
+	case !p.due.IsZero() && late < eager || waited < 2*eager:
+		return 0
+	}
+	return min(max(late/200, 20*time.Microsecond), longest)
 }

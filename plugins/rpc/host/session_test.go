@@ -331,7 +331,12 @@ func TestDeafToCancel(t *testing.T) {
 	opts.Timeouts.Cancel = 300 * time.Millisecond
 	s := start(t, opts)
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(time.Second, cancel)
+	go func() {
+		for started, _ := s.Progress(); started < 3; started, _ = s.Progress() {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
 	_, err := runOnce(ctx, t, s, 1)
 	wantCode(t, err, diag.Interrupted)
 	<-s.released

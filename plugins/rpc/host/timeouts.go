@@ -5,7 +5,7 @@ import "time"
 // Timeouts bound the time that a backend may take. The caller's context can shorten but not extend them. A value of zero selects the
 // default given below.
 type Timeouts struct {
-	Start time.Duration // from process start to the end of the handshake: 10 s
+	Start time.Duration // from process start to the end of the handshake: 30 s
 	Info  time.Duration // 10 s
 	Load  time.Duration // 2 min, because a GPU backend compiles its shaders
 	Run   time.Duration // 1 h
@@ -29,7 +29,7 @@ func (t Timeouts) WithDefaults() Timeouts {
 			*d = def
 		}
 	}
-	set(&t.Start, 10*time.Second)
+	set(&t.Start, 30*time.Second) // a Python program with NumPy and gRPC needs one second, and ten on a busy machine
 	set(&t.Info, 10*time.Second)
 	set(&t.Load, 2*time.Minute)
 	set(&t.Run, time.Hour)

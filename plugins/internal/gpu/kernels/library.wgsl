@@ -288,28 +288,34 @@ fn op_min(a: f32, b: f32) -> f32 {
   return select(b, a, order(a) < order(b) && !is_nan(b));
 }
 fn op_pow(a: f32, b: f32) -> f32 {
-  let denormal = (bitcast<u32>(b) & 0x7f800000u) == 0u && (bitcast<u32>(b) & 0x7fffffffu) != 0u;
-  let integral = !denormal && (abs(b) >= 8388608.0 || floor(b) == b);
+  // A device may take a denormal for 0 in one instruction and not in the next, so signs and zeros are read from the bits.
+  let b_size = bitcast<u32>(b) & 0x7fffffffu;
+  let a_negative = bitcast<u32>(a) > 0x7fffffffu;
+  let b_positive = bitcast<u32>(b) <= 0x7fffffffu;
+  let integral = b_size >= 0x00800000u && (abs(b) >= 8388608.0 || floor(b) == b);
   let odd = integral && abs(b) < 16777216.0 && (i32(b) & 1) == 1;
-  if ((bitcast<u32>(b) & 0x7fffffffu) == 0u || bitcast<u32>(a) == 0x3f800000u) {
+  if (b_size == 0u || bitcast<u32>(a) == 0x3f800000u) {
     return 1.0;
   }
   if (is_nan(a) || is_nan(b)) {
     return not_a_number();
   }
   let m = abs(a);
+  let a_zero = (bitcast<u32>(a) & 0x7fffffffu) == 0u;
   if (abs(b) > 3.0e38) {
     if (m == 1.0) {
       return 1.0;
     }
-    return select(0.0, infinity(), (m > 1.0) == (b > 0.0));
+    return select(0.0, infinity(), (m > 1.0) == b_positive);
   }
-  if (a < 0.0 && !integral && m < 3.3e38) {
+  if (a_negative && !integral && !a_zero && !is_infinite(a)) {
     return not_a_number();
   }
   var y = 0.0;
-  if ((bitcast<u32>(a) & 0x7fffffffu) == 0u || m > 3.39e38) {
-    y = select(0.0, infinity(), (m > 1.0) == (b > 0.0));
+  if (a_zero || is_infinite(a)) {
+    y = select(0.0, infinity(), a_zero != b_positive);
+  } else if (b_size < 0x00800000u) {
+    y = 1.0;
   } else if (integral && abs(b) <= 64.0) {
     var n = u32(abs(b));
     var p = m;
@@ -321,13 +327,13 @@ fn op_pow(a: f32, b: f32) -> f32 {
       p = p * p;
       n = n >> 1u;
     }
-    if (b < 0.0) {
+    if (!b_positive) {
       y = 1.0 / y;
     }
   } else {
     y = op_exp(b * op_log(m));
   }
-  return select(y, -y, odd && bitcast<u32>(a) > 0x7fffffffu);
+  return select(y, -y, odd && a_negative);
 }
 fn nan_either(a: f32, b: f32) -> bool {
   return is_nan(a) || is_nan(b);

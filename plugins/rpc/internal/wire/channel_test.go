@@ -5,6 +5,7 @@ package wire_test
 import (
 	"context"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,15 +33,17 @@ func TestDirectDeadline(t *testing.T) {
 	}
 }
 
-// TestSpin checks that spin returns when a message arrives, when the channel is closed, and when its time has passed, and that it does not consume
-// the message.
+// TestSpin checks that spin returns when a message arrives, when the channel is closed, and when its time has passed, and not before. It does not
+// consume the message.
 func TestSpin(t *testing.T) {
 	for _, end := range []string{"message", "closed", "time"} {
 		host, backend := rpctest.ChannelPair(t)
-		limit, start := rpctest.HangGuard, time.Now()
+		limit, start := 24*time.Hour, time.Now()
+		var sent atomic.Bool
 		switch end {
 		case "message", "closed":
 			time.AfterFunc(10*time.Millisecond, func() {
+				sent.Store(true)
 				if end == "closed" {
 					backend.Close()
 				} else if err := backend.Write(&rlxv1.RunResult{Done: &rlxv1.Done{Generation: 7}}); err != nil {
@@ -51,8 +54,12 @@ func TestSpin(t *testing.T) {
 			limit = 10 * time.Millisecond
 		}
 		host.Spin(limit)
-		if d := time.Since(start); d >= rpctest.HangGuard || d < 9*time.Millisecond && runtime.NumCPU() > 1 {
-			t.Errorf("%s: it took %v", end, d)
+		over := sent.Load()
+		if end == "time" {
+			over = time.Since(start) >= limit
+		}
+		if !over && runtime.NumCPU() > 1 { // with one processor, Spin does nothing
+			t.Errorf("%s: it returned too early", end)
 		}
 		if end == "message" {
 			host.Spin(rpctest.HangGuard) // returns at once, because the message has not been read
