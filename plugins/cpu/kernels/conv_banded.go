@@ -178,24 +178,31 @@ type convPhases convolution
 func (x *convPhases) do(lo, hi, worker int) {
 	g := (*convolution)(x)
 	s, taps, blocks := g.p.isa, volume(g.Kernel), g.blocks()
-	buf := g.p.scratch(worker).floats(s.mr * taps)
+	buf, turned := g.p.scratch(worker).floats(g.blockRows()*taps), g.p.scratch(worker).floats(g.blockRows()/s.mr*taps*s.lanes)
 	for t := lo; t < hi; t++ {
 		first := t % blocks * g.blockRows()
 		rows := min(g.blockRows(), g.og-first)
-		for r, h := 0, 0; r < rows; r += h {
-			h = s.panelHeight(rows - r)
-			for c := range g.cg {
-				w := g.Weight.row(s, g.weightAt(t/blocks*g.og+first+r, c), h*taps, buf)
-				for i := range g.phases {
-					f := &g.phases[i]
-					n, kb := f.end-f.first, plain.kSplit(f.k)
-					block := g.packed[g.packedAt(i, blocks)+t*(g.blockRows()*f.k+spill):]
-					for l := c * n; l < (c+1)*n; l++ {
-						k := l / kb * kb
-						to := block[k*rows+r*min(kb, f.k-k)+(l-k)*h:][:h]
-						from := w[g.taps[f.first+l-c*n].place:]
-						for j := range to {
-							to[j] = from[j*taps]
+		for c := range g.cg {
+			w := g.Weight.row(s, g.weightAt(t/blocks*g.og+first, c), rows*taps, buf)
+			for r, h, at := 0, 0, 0; r < rows; r, at = r+h, at+taps*s.lanes {
+				h = s.panelHeight(rows - r)
+				turnRows(s, turned[at:], w[r*taps:], h, taps)
+			}
+			for i := range g.phases {
+				f := &g.phases[i]
+				block := g.packed[g.packedAt(i, blocks)+t*(g.blockRows()*f.k+spill):]
+				n, kb := f.end-f.first, plain.kSplit(f.k)
+				k := c * n / kb * kb
+				for l := c * n; l < (c+1)*n; l++ {
+					if l == k+kb {
+						k = l
+					}
+					at, size := g.taps[f.first+l-c*n].place*s.lanes, min(kb, f.k-k)
+					for r, h := 0, 0; r < rows; r, at = r+h, at+taps*s.lanes {
+						h = s.panelHeight(rows - r)
+						to, from := block[k*rows+r*size+(l-k)*h:][:h], turned[at:][:h]
+						for j, x := range from {
+							to[j] = x
 						}
 					}
 				}
@@ -203,6 +210,17 @@ func (x *convPhases) do(lo, hi, worker int) {
 		}
 		for i := range g.phases {
 			g.check(g.packed[g.packedAt(i, blocks)+t*(g.blockRows()*g.phases[i].k+spill):][:rows*g.phases[i].k])
+		}
+	}
+}
+
+// turnRows is dst[j*lanes+i] = src[i*cols+j], i < rows <= lanes, j < cols.
+func turnRows(s *isa, dst, src []float32, rows, cols int) {
+	whole := cols / s.lanes * s.lanes
+	s.transpose(dst, s.lanes, src, cols, rows, whole)
+	for j := whole; j < cols; j++ {
+		for i := range rows {
+			dst[j*s.lanes+i] = src[i*cols+j]
 		}
 	}
 }

@@ -17,6 +17,8 @@ type integerProduct struct {
 	// is not packed: a holds mr rows of k units, and up to mr rows of c are written.
 	tiles    bool
 	multiply func(rows, k int, a, b []float32, c []int32, ldc, panels int, tmp []float32)
+	// pairBytes is dst[2*i] = a[i], dst[2*i+1] = b[i], for units of 2; nil: a loop in Go.
+	pairBytes func(dst []int16, a, b []uint8, signed bool)
 }
 
 // integerOperand is the type of an operand and its zero point, the integer that stands for 0.
@@ -136,6 +138,10 @@ func (q *integerProduct) putPlanes(dst []float32, src []uint8, n int, o integerO
 	}
 	if q.unit == 2 {
 		to := elementsOf[int16](to)
+		if n == 2 && q.pairBytes != nil {
+			q.pairBytes(to, src[:plane], src[plane:2*plane], o.signed)
+			return
+		}
 		for c := range n {
 			for i, v := range src[c*plane:][:plane] {
 				to[2*i+c] = int16(o.value(v))

@@ -38,6 +38,11 @@ func halves6x16AVX2(k int, a *float32, b *float32, c *float32, ldc int)
 //go:noescape
 func requantizeAVX2(dst *uint8, acc *int32, add *int32, mult *float32, blocks int, base int32, lo float32, hi float32, zero int32)
 
+// pairBytes sets dst[2*i] = a[i], dst[2*i+1] = b[i] for i < 16*blocks, unsigned if high is 0, signed if it is 0x00800080. blocks > 0.
+//
+//go:noescape
+func pairBytes(dst *int16, a *uint8, b *uint8, blocks int, high uint32)
+
 // halves1x32AVX512 is the kernel for panels of A with 1 rows, see genGemm in _asm/gemm.go.
 //
 //go:noescape

@@ -578,6 +578,36 @@ loop:
 	VZEROUPPER
 	RET
 
+// func pairBytes(dst *int16, a *uint8, b *uint8, blocks int, high uint32)
+// Requires: AVX, AVX2
+TEXT ·pairBytes(SB), NOSPLIT, $0-36
+	MOVQ         dst+0(FP), AX
+	MOVQ         blocks+24(FP), CX
+	MOVQ         a+8(FP), DX
+	MOVQ         b+16(FP), BX
+	VBROADCASTSS high+32(FP), Y0
+
+loop:
+	VPMOVZXBW  (DX), Y1
+	VPXOR      Y0, Y1, Y1
+	VPSUBW     Y0, Y1, Y1
+	ADDQ       $0x10, DX
+	VPMOVZXBW  (BX), Y2
+	VPXOR      Y0, Y2, Y2
+	VPSUBW     Y0, Y2, Y2
+	ADDQ       $0x10, BX
+	VPUNPCKLWD Y2, Y1, Y3
+	VPUNPCKHWD Y2, Y1, Y1
+	VPERM2I128 $0x20, Y1, Y3, Y2
+	VMOVDQU    Y2, (AX)
+	VPERM2I128 $0x31, Y1, Y3, Y2
+	VMOVDQU    Y2, 32(AX)
+	ADDQ       $0x40, AX
+	DECQ       CX
+	JNE        loop
+	VZEROUPPER
+	RET
+
 // func halves1x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·halves1x32AVX512(SB), NOSPLIT, $0-40

@@ -18,6 +18,19 @@ func quadsOf(kernels []quadsAsm, nr int) func(rows, k int, a, b []float32, c []i
 	}
 }
 
+// pairBytesOf is integerProduct.pairBytes.
+func pairBytesOf(dst []int16, a, b []uint8, signed bool) {
+	dst, b = dst[:2*len(a)], b[:len(a)]
+	done := len(a) / 16 * 16
+	if done > 0 {
+		pairBytes(&dst[0], &a[0], &b[0], done/16, 0x00800080*uint32(bit(signed)))
+	}
+	o := integerOperand{signed: signed}
+	for i := done; i < len(a); i++ {
+		dst[2*i], dst[2*i+1] = int16(o.value(a[i])), int16(o.value(b[i]))
+	}
+}
+
 type quadTilesAsm = func(config *byte, steps int, a *float32, lda int, b *float32, bStep int, c *float32, ldc, panels int)
 
 // quadTilesOf adapts a routine for 16 rows and one for 32 rows.
@@ -49,7 +62,7 @@ func (s *isa) setQuadTiles() {
 // setHalves makes a set multiply 8-bit integers as integers of 16 bits.
 func (s *isa) setHalves(kernels []quadsAsm,
 	requantize func(dst *uint8, acc, add *int32, mult *float32, blocks int, base int32, lo, hi float32, zero int32)) *isa {
-	q := integerProduct{unit: 2, mr: s.mr, deep: 1, multiply: quadsOf(kernels, s.nr)}
+	q := integerProduct{unit: 2, mr: s.mr, deep: 1, multiply: quadsOf(kernels, s.nr), pairBytes: pairBytesOf}
 	s.quads = [2]integerProduct{q, q}
 	lanes := s.lanes
 	s.requantize = func(dst []uint8, acc, add []int32, mult []float32, to *requantizing) {

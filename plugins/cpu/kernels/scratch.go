@@ -126,7 +126,7 @@ func (g *ConvArgs) ScratchSize(p *Pool) ScratchSize {
 		blocks := (c.og + c.blockRows() - 1) / c.blockRows()
 		r.Shared += floats(g.Groups * blocks * (c.blockRows()*c.k + spill*taps))
 		columns := min(panelsMost, (volume(c.out)+s.nr-1)/s.nr) * s.nr
-		r.Worker = max(floats(min(max(s.nr*c.k, columnsRoom), columns*c.k)+spill, s.mr*s.nr, taps, c.blockRows()*s.nr, c.blockSize()), c.productScratch(), floats(s.mr*taps))
+		r.Worker = max(floats(min(max(s.nr*c.k, columnsRoom), columns*c.k)+spill, s.mr*s.nr, taps, c.blockRows()*s.nr, c.blockSize()), c.productScratch(), floats(c.blockRows()*taps, c.blockRows()/s.mr*taps*s.lanes))
 	}
 	if g.Transposed { // see convolution.disjoint
 		one := GemmArgs{M: g.In[2], N: g.Kernel[2] * g.Cout, K: g.Cin, Batch: g.In[1]}

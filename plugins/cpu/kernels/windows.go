@@ -210,14 +210,17 @@ func (g *windowLines) do(lo, hi, worker int) {
 				}
 			}
 		}
+		padded := sum
 		switch {
 		case only == nil:
 			fillWith(inside, start)
+		case fresh && g.lineSize() == line:
+			padded = only
 		case fresh:
 			copy(inside, only)
 		}
 		dst := g.dst[t*made : (t+1)*made]
-		g.across(s, sc, fold, dst, sum, column)
+		g.across(s, sc, fold, dst, padded, column)
 		if g.Op == Mean {
 			lines := float32(g.Kernel[0] * g.Kernel[1])
 			if g.Adaptive {

@@ -40,6 +40,41 @@ func genQuads(v vec) {
 		}
 	}
 	requantize(v)
+	if !v.wide() {
+		pairBytes()
+	}
+}
+
+// pairBytes writes the routine that widens 8-bit integers of two arrays and interleaves them. Both sets use it.
+func pairBytes() {
+	const block = 16 // elements
+	TEXT("pairBytes", NOSPLIT, "func(dst *int16, a, b *uint8, blocks int, high uint32)")
+	Doc("pairBytes sets dst[2*i] = a[i], dst[2*i+1] = b[i] for i < 16*blocks, unsigned if high is 0, signed if it is 0x00800080. blocks > 0.")
+	Pragma("noescape")
+	dst, blocks := Load(Param("dst"), GP64()), Load(Param("blocks"), GP64())
+	src := []Register{Load(Param("a"), GP64()), Load(Param("b"), GP64())}
+	high := YMM()
+	VBROADCASTSS(arg("high"), high)
+	Label("loop")
+	x := []VecVirtual{YMM(), YMM()}
+	for i := range x {
+		VPMOVZXBW(Mem{Base: src[i]}, x[i])
+		VPXOR(high, x[i], x[i])
+		VPSUBW(high, x[i], x[i])
+		ADDQ(Imm(block), src[i])
+	}
+	lo, hi, y := YMM(), YMM(), YMM()
+	VPUNPCKLWD(x[1], x[0], lo)
+	VPUNPCKHWD(x[1], x[0], hi)
+	VPERM2I128(Imm(0x20), hi, lo, y)
+	VMOVDQU(y, Mem{Base: dst})
+	VPERM2I128(Imm(0x31), hi, lo, y)
+	VMOVDQU(y, Mem{Base: dst, Disp: 32})
+	ADDQ(Imm(4*block), dst)
+	DECQ(blocks)
+	JNE(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
 }
 
 // quadTiles writes the product of a block of rows, which are not packed, and panels of 32 columns, in tiles.
