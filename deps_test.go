@@ -81,8 +81,9 @@ var mayImport = map[string][]string{
 	"models/nn":      {"models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype"},
 	"models/...":     {"models/nn", "models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype", "internal/tokenizer", "task"}, // the families
 
-	"cmd/rlxc":   {"core/...", "task", "format", "models/...", "internal/..."},
+	"cmd/rlxc":   {"compile", "core/...", "task", "format", "models/weights", "internal/..."},
 	"cmd/rlxrun": {".", "segment", "patches", "text", "core/code", "core/device", "core/devicetest", "core/diag", "core/dtype", "core/interp", "core/ir", "core/program", "task", "core/tensor", "format", "plugins/rpc/host", "plugins/rpc/protocoltest", "internal/..."},
+	"compile":    {"core/...", "format", "models/...", "internal/budget", "internal/ctxio", "internal/regular", "internal/release"},
 
 	"internal/...":         {"core/...", "task", "internal/..."},
 	"internal/peakrss":     {},
@@ -184,11 +185,11 @@ var forPrograms = []string{".", "./patches", "./segment", "./text"}
 // neverLinks lists, for a program or package, what it must not depend on, even through others: a backend not the side of the host, the
 // side of the host no backend, and the compiler neither.
 var neverLinks = map[string][]string{
-	"plugins/cpu":  {"plugins/rpc/host", "plugins/rpc/internal/sandbox", "plugins/rpc/protocoltest", "core/compile"},
-	"plugins/null": {"plugins/rpc/host", "plugins/rpc/internal/sandbox", "plugins/rpc/protocoltest", "core/compile"},
-	"cmd/rlxrun":   {"plugins/rpc/serve", "plugins/rpc/internal/server", "plugins/cpu", "plugins/null", "core/compile", "models"},
-	"cmd/rlxc":     {"plugins"},
-	".": {"plugins/rpc/serve", "plugins/rpc/internal/server", "plugins/rpc/protocoltest", "plugins/cpu", "plugins/wgpu", "plugins/null", "core/compile",
+	"plugins/cpu":  {"plugins/rpc/host", "plugins/rpc/internal/sandbox", "plugins/rpc/protocoltest", "compile", "core/compile"},
+	"plugins/null": {"plugins/rpc/host", "plugins/rpc/internal/sandbox", "plugins/rpc/protocoltest", "compile", "core/compile"},
+	"cmd/rlxrun":   {"plugins/rpc/serve", "plugins/rpc/internal/server", "plugins/cpu", "plugins/null", "compile", "core/compile", "models"},
+	"cmd/rlxc":     {"compile", "core/...", "task", "format", "models/weights", "internal/..."},
+	".": {"plugins/rpc/serve", "plugins/rpc/internal/server", "plugins/rpc/protocoltest", "plugins/cpu", "plugins/wgpu", "plugins/null", "compile", "core/compile",
 		"core/pass", "core/rewrite", "core/hir", "core/plan", "core/sched", "models", "cmd", "internal/cli"},
 }
 

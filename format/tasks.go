@@ -125,38 +125,43 @@ func decodeFields(d *decoder, fields []task.Field) {
 			d.fail("field %.40q; want %q", key, f.Key)
 		}
 		read = false
-		limit := cmp.Or(f.Max, MaxName)
-		integer := func() int { return int(d.integer(math.MinInt32, math.MaxInt32, f.Key)) }
-		switch v := f.Value.(type) {
-		case *bool:
-			*v = d.boolean(f.Key)
-		case *int:
-			*v = integer()
-		case *int32:
-			*v = int32(integer())
-		case *float64:
-			*v = d.float(f.Key)
-		case *string:
-			*v = d.str(limit, f.Key)
-		case *[]byte:
-			*v = bytes.Clone(d.bytes(limit, f.Key))
-		case *[]int:
-			*v = decodeList(d, limit, 1, f.Key, integer)
-		case *[]string:
-			*v = decodeList(d, limit, 1, f.Key, func() string { return d.str(MaxName, f.Key) })
-		case []float64:
-			d.tuple(len(v), f.Key)
-			for i := range v {
-				v[i] = d.float(f.Key)
-			}
-		case []task.Field:
-			decodeFields(d, v)
-		default:
-			panic("BUG: field " + f.Key + " has a type that tasks do not have")
-		}
+		decodeField(d, f)
 		if d.err == nil && leftOut(f) {
 			d.fail("field %q is present but has no value; leave it out", f.Key)
 		}
+	}
+}
+
+// decodeField reads the value of a field.
+func decodeField(d *decoder, f task.Field) {
+	limit := cmp.Or(f.Max, MaxName)
+	integer := func() int { return int(d.integer(math.MinInt32, math.MaxInt32, f.Key)) }
+	switch v := f.Value.(type) {
+	case *bool:
+		*v = d.boolean(f.Key)
+	case *int:
+		*v = integer()
+	case *int32:
+		*v = int32(integer())
+	case *float64:
+		*v = d.float(f.Key)
+	case *string:
+		*v = d.str(limit, f.Key)
+	case *[]byte:
+		*v = bytes.Clone(d.bytes(limit, f.Key))
+	case *[]int:
+		*v = decodeList(d, limit, 1, f.Key, integer)
+	case *[]string:
+		*v = decodeList(d, limit, 1, f.Key, func() string { return d.str(MaxName, f.Key) })
+	case []float64:
+		d.tuple(len(v), f.Key)
+		for i := range v {
+			v[i] = d.float(f.Key)
+		}
+	case []task.Field:
+		decodeFields(d, v)
+	default:
+		panic("BUG: field " + f.Key + " has a type that tasks do not have")
 	}
 }
 

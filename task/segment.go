@@ -142,30 +142,42 @@ func (s *Segment) Validate() error {
 			return bad("%s is empty", field)
 		}
 	}
-	switch {
-	case s.Size < 1 || s.Size > maxSide:
-		return bad("size is %d; allowed are 1 to %d", s.Size, maxSide)
-	case s.Resize != ResizeLongestSide:
-		return bad("resize is %q; known is %q", s.Resize, ResizeLongestSide)
-	case s.Pad != PadBottomRight:
-		return bad("pad is %q; known is %q", s.Pad, PadBottomRight)
-	case s.MaxPoints < 2 || s.MaxPoints > maxPoints:
-		return bad("max_points is %d; allowed are 2 (one point and padding, or one box) to %d", s.MaxPoints, maxPoints)
-	case s.MaskInput == "" && s.MaskSide != 0 || s.MaskInput != "" && (s.MaskSide < 1 || s.MaskSide > maxSide):
-		return bad("mask_side is %d with mask_input %q; allowed are 1 to %d, and 0 without a mask", s.MaskSide, s.MaskInput, maxSide)
-	case s.BatchMethod == "" && s.MaxPrompts != 0 || s.BatchMethod != "" && (s.MaxPrompts < 1 || s.MaxPrompts > maxPrompts):
-		return bad("max_prompts is %d with batch_method %q; allowed are 1 to %d, and 0 without a method", s.MaxPrompts, s.BatchMethod, maxPrompts)
-	case s.Tokens < 1 || s.Tokens > maxTokens:
-		return bad("tokens is %d; allowed are 1 to %d", s.Tokens, maxTokens)
-	case s.BestFirst < 0 || s.BestLast < s.BestFirst || s.BestLast >= s.Tokens:
-		return bad("best is chosen among masks %d to %d of %d", s.BestFirst, s.BestLast, s.Tokens)
-	case math.IsNaN(s.Threshold) || math.IsInf(s.Threshold, 0):
-		return bad("threshold is %v", s.Threshold)
+	if err := s.checkSizes(); err != nil {
+		return bad("%w", err)
 	}
 	for c := range 3 {
 		if !(math.Abs(s.Mean[c]) <= 1e6) || !(s.Std[c] >= 1e-6 && s.Std[c] <= 1e6) {
 			return bad("mean %v and std %v of channel %d are out of range", s.Mean[c], s.Std[c], c)
 		}
+	}
+	return nil
+}
+
+func (s *Segment) checkSizes() error {
+	within := func(n, least, most int) bool { return n >= least && n <= most }
+	// optional reports whether n is 0 if what it counts is absent, and otherwise 1 to most.
+	optional := func(name string, n, most int) bool { return name == "" && n == 0 || name != "" && within(n, 1, most) }
+	switch {
+	case !within(s.Size, 1, maxSide):
+		return fmt.Errorf("size is %d; allowed are 1 to %d", s.Size, maxSide)
+	case s.Resize != ResizeLongestSide:
+		return fmt.Errorf("resize is %q; known is %q", s.Resize, ResizeLongestSide)
+	case s.Pad != PadBottomRight:
+		return fmt.Errorf("pad is %q; known is %q", s.Pad, PadBottomRight)
+	case !within(s.MaxPoints, 2, maxPoints):
+		return fmt.Errorf("max_points is %d; allowed are 2 (one point and padding, or one box) to %d", s.MaxPoints, maxPoints)
+	case !optional(s.MaskInput, s.MaskSide, maxSide):
+		return fmt.Errorf("mask_side is %d with mask_input %q; allowed are 1 to %d, and 0 without a mask",
+			s.MaskSide, s.MaskInput, maxSide)
+	case !optional(s.BatchMethod, s.MaxPrompts, maxPrompts):
+		return fmt.Errorf("max_prompts is %d with batch_method %q; allowed are 1 to %d, and 0 without a method",
+			s.MaxPrompts, s.BatchMethod, maxPrompts)
+	case !within(s.Tokens, 1, maxTokens):
+		return fmt.Errorf("tokens is %d; allowed are 1 to %d", s.Tokens, maxTokens)
+	case s.BestFirst < 0 || s.BestLast < s.BestFirst || s.BestLast >= s.Tokens:
+		return fmt.Errorf("best is chosen among masks %d to %d of %d", s.BestFirst, s.BestLast, s.Tokens)
+	case math.IsNaN(s.Threshold) || math.IsInf(s.Threshold, 0):
+		return fmt.Errorf("threshold is %v", s.Threshold)
 	}
 	return nil
 }

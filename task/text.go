@@ -1,6 +1,7 @@
 package task
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -245,55 +246,82 @@ const (
 
 // Validate checks a description that was read from a file. The error is a *diag.Error with CodeSpec.
 func (t *Text) Validate() error {
-	bad := func(format string, args ...any) error { return diag.New(CodeSpec, "task "+KindText, format, args...) }
-	names := func(fields []Field, under string) error {
-		for _, f := range fields {
+	for _, check := range []func() error{t.checkNames, t.checkParts, t.checkSizes, t.checkTokens} {
+		if err := check(); err != nil {
+			return diag.New(CodeSpec, "task "+KindText, "%w", err)
+		}
+	}
+	return nil
+}
+
+// checkNames checks that the inputs and outputs that every file has are named.
+func (t *Text) checkNames() error {
+	for _, group := range t.Fields() {
+		if group.Key != "inputs" && group.Key != "outputs" {
+			continue
+		}
+		for _, f := range group.Value.([]Field) {
 			if *f.Value.(*string) == "" && !f.Added {
-				return bad("%s.%s is empty", under, f.Key)
-			}
-		}
-		return nil
-	}
-	for _, f := range t.Fields() {
-		if f.Key == "inputs" || f.Key == "outputs" {
-			if err := names(f.Value.([]Field), f.Key); err != nil {
-				return err
+				return fmt.Errorf("%s.%s is empty", group.Key, f.Key)
 			}
 		}
 	}
+	return nil
+}
+
+// checkParts checks the parts of a description that a model may lack: each must be complete or absent.
+func (t *Text) checkParts() error {
 	if out := &t.Outputs; (out.Greedy == "") != (out.GreedyLogProb == "") {
-		return bad("outputs.greedy is %q and outputs.greedy_logprob %q; want both, or neither", out.Greedy, out.GreedyLogProb)
+		return fmt.Errorf("outputs.greedy is %q and outputs.greedy_logprob %q; want both, or neither", out.Greedy, out.GreedyLogProb)
 	}
-	if d := t.Draft; d != (TextDraft{}) && (d.Method == "" || d.Choices == "" || d.LogProbs == "" || d.Hidden == "" || d.Token == "") {
-		return bad("draft is %+v; want all names but rewind, or none", d)
+	if d := t.Draft; d != (TextDraft{}) && slices.Contains([]string{d.Method, d.Choices, d.LogProbs, d.Hidden, d.Token}, "") {
+		return fmt.Errorf("draft is %+v; want all names but rewind, or none", d)
 	}
-	if b := t.Batch; b != (TextBatch{}) && (b.Method == "" || b.Count == "" || b.Move == "" || b.From == "" || b.To == "" || b.Sequences < 1 || b.Sequences > maxSequences) {
-		return bad("batch is %+v; want all names, and 1 to %d sequences", b, maxSequences)
+	b := t.Batch
+	named := !slices.Contains([]string{b.Method, b.Count, b.Move, b.From, b.To}, "")
+	if b != (TextBatch{}) && (!named || b.Sequences < 1 || b.Sequences > maxSequences) {
+		return fmt.Errorf("batch is %+v; want all names, and 1 to %d sequences", b, maxSequences)
 	}
-	if w := t.Slide; w != (TextSlide{}) && (w.Method == "" || w.Dropped == "" || w.First == "" || w.Keep < 1 || w.Keep > t.Context-t.Chunk) {
-		return bad("slide is %+v; want all names, and 1 to %d rows to keep", w, t.Context-t.Chunk)
+	w := t.Slide
+	named = !slices.Contains([]string{w.Method, w.Dropped, w.First}, "")
+	if w != (TextSlide{}) && (!named || w.Keep < 1 || w.Keep > t.Context-t.Chunk) {
+		return fmt.Errorf("slide is %+v; want all names, and 1 to %d rows to keep", w, t.Context-t.Chunk)
 	}
-	switch {
-	case t.Method == "":
-		return bad("method is empty")
-	case t.Vocabulary < 1 || t.Vocabulary > maxVocabulary:
-		return bad("vocabulary is %d; allowed are 1 to %d", t.Vocabulary, maxVocabulary)
-	case t.Context < 1 || t.Context > maxContext:
-		return bad("context is %d; allowed are 1 to %d", t.Context, maxContext)
-	case t.Chunk < 1 || t.Chunk > min(t.Context, maxChunk):
-		return bad("chunk is %d; allowed are 1 to %d", t.Chunk, min(t.Context, maxChunk))
-	case t.Window < 1 || t.Window > maxWindow:
-		return bad("window is %d; allowed are 1 to %d", t.Window, maxWindow)
-	case t.ChatTemplate != "" && t.Tokenizer == "":
-		return bad("there is a chat template and no tokenizer")
+	return nil
+}
+
+func (t *Text) checkSizes() error {
+	if t.Method == "" {
+		return errors.New("method is empty")
+	}
+	for _, x := range []struct {
+		name        string
+		value, most int
+	}{
+		{"vocabulary", t.Vocabulary, maxVocabulary},
+		{"context", t.Context, maxContext},
+		{"chunk", t.Chunk, min(t.Context, maxChunk)},
+		{"window", t.Window, maxWindow},
+	} {
+		if x.value < 1 || x.value > x.most {
+			return fmt.Errorf("%s is %d; allowed are 1 to %d", x.name, x.value, x.most)
+		}
+	}
+	return nil
+}
+
+// checkTokens checks what ends a text, how tokens are chosen, and that a chat template has a tokenizer.
+func (t *Text) checkTokens() error {
+	if t.ChatTemplate != "" && t.Tokenizer == "" {
+		return errors.New("there is a chat template and no tokenizer")
 	}
 	for _, id := range t.End {
 		if id < 0 || id >= t.Vocabulary {
-			return bad("end token %d; the vocabulary has 0 to %d", id, t.Vocabulary-1)
+			return fmt.Errorf("end token %d; the vocabulary has 0 to %d", id, t.Vocabulary-1)
 		}
 	}
 	if err := t.CheckSampling(t.Sampling); err != nil {
-		return bad("sampling: %w", err)
+		return fmt.Errorf("sampling: %w", err)
 	}
 	return nil
 }

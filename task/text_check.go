@@ -175,26 +175,32 @@ func (t *Text) checkDraft(m Methods, f *Method, tokens ir.Dim) error {
 	return nil
 }
 
-// CheckInput checks ids against the vocabulary, and the ranges of the other inputs. Otherwise a run could fail after it began to
-// change the state.
+// CheckInput checks ids against the vocabulary, and the ranges of the other inputs. Otherwise a run could fail after it
+// began to change the state.
 func (t *Text) CheckInput(method, input string, v tensor.Tensor) error {
-	if method != "" && method == t.Batch.Move {
-		if n := int32(binary.NativeEndian.Uint32(v.Data)); n < 0 || int(n) >= t.Batch.Sequences {
+	switch {
+	case method == "":
+		return nil
+	case method == t.Batch.Move:
+		if n := int32At(v, 0); n < 0 || n >= t.Batch.Sequences {
 			return fmt.Errorf("is %d; the state has sequences 0 to %d", n, t.Batch.Sequences-1)
 		}
 		return nil
-	}
-	if method == "" || method != t.Method && method != t.Draft.Method && method != t.Batch.Method {
-		return nil
-	}
-	if method == t.Batch.Method && input == t.Batch.Count {
+	case method == t.Batch.Method && input == t.Batch.Count:
 		for i := range len(v.Data) / 4 {
-			if n := int32(binary.NativeEndian.Uint32(v.Data[4*i:])); n < 1 || int(n) > t.Chunk {
+			if n := int32At(v, i); n < 1 || n > t.Chunk {
 				return fmt.Errorf("of sequence %d is %d; allowed are 1 to %d", i, n, t.Chunk)
 			}
 		}
 		return nil
+	case method == t.Method, method == t.Draft.Method, method == t.Batch.Method:
+		return t.checkChoosing(input, v)
 	}
+	return nil
+}
+
+// checkChoosing checks an input of a method that chooses tokens.
+func (t *Text) checkChoosing(input string, v tensor.Tensor) error {
 	switch in := &t.Inputs; input {
 	case in.IDs, in.Recent:
 		for i := range len(v.Data) / 8 {
@@ -204,26 +210,34 @@ func (t *Text) CheckInput(method, input string, v tensor.Tensor) error {
 		}
 	case in.Position:
 		for i := range len(v.Data) / 4 {
-			if n := int32(binary.NativeEndian.Uint32(v.Data[4*i:])); n < 0 || int(n) >= t.Most() {
+			if n := int32At(v, i); n < 0 || n >= t.Most() {
 				return fmt.Errorf("is %d; the context has 0 to %d", n, t.Most()-1)
 			}
 		}
 	case in.TopK:
-		if n := int32(binary.NativeEndian.Uint32(v.Data)); n < 0 || int(n) > t.Vocabulary {
+		if n := int32At(v, 0); n < 0 || n > t.Vocabulary {
 			return fmt.Errorf("is %d; allowed are 0 (off) to %d", n, t.Vocabulary)
 		}
 	case in.TopP, in.MinP:
-		if x := math.Float32frombits(binary.NativeEndian.Uint32(v.Data)); !(x >= 0 && x <= 1) {
+		if x := float32Of(v); !(x >= 0 && x <= 1) {
 			return fmt.Errorf("is %v; allowed are 0 to 1", x)
 		}
 	case in.Temperature:
-		if x := float64(math.Float32frombits(binary.NativeEndian.Uint32(v.Data))); math.IsNaN(x) || math.IsInf(x, 0) {
+		if x := float64(float32Of(v)); math.IsNaN(x) || math.IsInf(x, 0) {
 			return fmt.Errorf("is %v; want a finite number", x)
 		}
 	case in.RepeatPenalty:
-		if x := float64(math.Float32frombits(binary.NativeEndian.Uint32(v.Data))); !(x > 0) || math.IsInf(x, 0) {
+		if x := float64(float32Of(v)); !(x > 0) || math.IsInf(x, 0) {
 			return fmt.Errorf("is %v; want a positive number", x)
 		}
 	}
 	return nil
+}
+
+// int32At returns element i of an i32 tensor.
+func int32At(v tensor.Tensor, i int) int { return int(int32(binary.NativeEndian.Uint32(v.Data[4*i:]))) }
+
+// float32Of returns the only element of an f32 tensor.
+func float32Of(v tensor.Tensor) float32 {
+	return math.Float32frombits(binary.NativeEndian.Uint32(v.Data))
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rlx-go/rlx/core/compile"
+	driver "github.com/rlx-go/rlx/core/compile"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/pass"
 	"github.com/rlx-go/rlx/internal/atomicfile"
@@ -80,7 +80,7 @@ func writeText(ctx context.Context, env *cli.Env, path, text string) error {
 }
 
 // writeReport lists every fusion that was made or missed.
-func writeReport(ctx context.Context, env *cli.Env, path string, reports []compile.Report) error {
+func writeReport(ctx context.Context, env *cli.Env, path string, reports []driver.Report) error {
 	var b strings.Builder
 	for _, r := range reports {
 		for k, x := range r.Segments {
@@ -116,7 +116,7 @@ func writeReport(ctx context.Context, env *cli.Env, path string, reports []compi
 }
 
 // segmentText names a segment in a report. It is empty for a method that is not divided.
-func segmentText(r compile.Report, k int) string {
+func segmentText(r driver.Report, k int) string {
 	if len(r.Segments) == 1 && r.Segments[0].Target == r.Target {
 		return ""
 	}

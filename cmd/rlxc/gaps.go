@@ -8,8 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlx-go/rlx/compile"
 	"github.com/rlx-go/rlx/core/code"
-	"github.com/rlx-go/rlx/core/compile"
+	driver "github.com/rlx-go/rlx/core/compile"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/target"
@@ -18,10 +19,9 @@ import (
 
 // reportGaps prints what each target lacks to run the model. It returns an error with code.Untaken if a target lacks
 // anything.
-func (j *job) reportGaps(ctx context.Context, env *cli.Env, f compileFlags) error {
-	o := compile.Options{Targets: j.targets, Params: j.values, Activations: f.activations.Value}
-	all, err := compile.Gaps(ctx, j.model.Methods, o)
-	if err = withCode(ctx, err, j.blame); err != nil {
+func reportGaps(ctx context.Context, env *cli.Env, m *compile.Model) error {
+	all, err := m.Gaps(ctx)
+	if err != nil {
 		return err
 	}
 	if env.JSON {
@@ -29,7 +29,7 @@ func (j *job) reportGaps(ctx context.Context, env *cli.Env, f compileFlags) erro
 		for _, g := range all {
 			list = append(list, gapsJSON(g))
 		}
-		err = env.WriteJSON(map[string]any{"architecture": j.model.Arch, "targets": list})
+		err = env.WriteJSON(map[string]any{"architecture": m.Arch, "targets": list})
 	} else {
 		for i, g := range all {
 			if i > 0 {
@@ -56,7 +56,7 @@ func (j *job) reportGaps(ctx context.Context, env *cli.Env, f compileFlags) erro
 	return nil
 }
 
-func writeGaps(w io.Writer, g compile.TargetGaps) error {
+func writeGaps(w io.Writer, g driver.TargetGaps) error {
 	var b strings.Builder
 	if g.Empty() {
 		fmt.Fprintf(&b, "%s lacks nothing\n", g.Target)
@@ -110,7 +110,7 @@ func writeGaps(w io.Writer, g compile.TargetGaps) error {
 }
 
 // rewriteLines are the lines that a description needs for a rewrite.
-func rewriteLines(r compile.Rewrite) (lines []string) {
+func rewriteLines(r driver.Rewrite) (lines []string) {
 	for _, t := range r.Types {
 		lines = append(lines, fmt.Sprintf("%v among its types", t))
 	}
@@ -125,7 +125,7 @@ func ruleTexts(rules []target.Rule) []string {
 	return lines
 }
 
-func countsOfType(t compile.TypeGap) string {
+func countsOfType(t driver.TypeGap) string {
 	var out []string
 	for _, c := range []struct {
 		n         int
@@ -142,14 +142,14 @@ func countsOfType(t compile.TypeGap) string {
 }
 
 // typeAdvice says how to do without an element type, or returns "".
-func typeAdvice(t compile.TypeGap) string {
+func typeAdvice(t driver.TypeGap) string {
 	if t.Weights > 0 && (t.Type.IsFloat() || t.Type.IsPacked()) && t.Type != dtype.F32 {
 		return "--dtype f32 stores the weights of a checkpoint as f32 instead"
 	}
 	return ""
 }
 
-func gapsJSON(g compile.TargetGaps) map[string]any {
+func gapsJSON(g driver.TargetGaps) map[string]any {
 	types, ops := []any{}, []any{}
 	for _, t := range g.Types {
 		types = append(types, map[string]any{"type": t.Type.String(), "inputs": t.Inputs, "weights": t.Weights,

@@ -6,10 +6,6 @@ import (
 
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
-	_ "github.com/rlx-go/rlx/models/llm" // model families that rlxc recognises
-	_ "github.com/rlx-go/rlx/models/qwen3vl"
-	_ "github.com/rlx-go/rlx/models/sam"
-	_ "github.com/rlx-go/rlx/models/sam3"
 )
 
 func main() { cli.Main(commandLine()) }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/rlx-go/rlx/internal/atomicfile"
 	"github.com/rlx-go/rlx/internal/cli"
-	"github.com/rlx-go/rlx/models/weights"
 )
 
 // output is a file that a flag names.
@@ -17,7 +16,7 @@ type output struct{ flag, path string }
 const artifactFlag = "--output"
 
 // outputsOf lists the files that compile will write, without standard output (-).
-func outputsOf(f compileFlags, d *dumpSet) []output {
+func outputsOf(f *compileFlags, d *dumpSet) []output {
 	var out []output
 	if f.stopAfter == "" && !f.gaps {
 		out = append(out, output{artifactFlag, f.output})
@@ -79,16 +78,4 @@ func sameFile(a, b string) bool {
 	x, xerr := os.Stat(a)
 	y, yerr := os.Stat(b)
 	return xerr == nil && yerr == nil && os.SameFile(x, y)
-}
-
-// sourcePaths lists the files of a checkpoint, including its index.
-func sourcePaths(c *weights.Checkpoint) []string {
-	dir, out := c.Path(), []string(nil)
-	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
-		dir, out = filepath.Dir(dir), append(out, dir)
-	}
-	for _, f := range c.Files() {
-		out = append(out, filepath.Join(dir, f.Name))
-	}
-	return out
 }

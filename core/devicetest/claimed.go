@@ -55,44 +55,57 @@ func claimedRecipe(to *target.Description, w want) (best *recipe, why string) {
 	if r := negAbs(); w.of(op.NegDef) && r.claimed(to) && w.suit(r) {
 		return r, ""
 	}
-	var names []string
-	var defs []*ir.OpDef
-	for _, d := range ir.Defs() {
-		if d.Eval == nil || d.Block || d.Updates || d == ir.ResultDef || d == ir.StateDef || !claims(to, d.Name) || !w.of(d) {
-			continue
-		}
-		defs = append(defs, d)
-		names = append(names, d.Name)
-	}
+	defs := claimedOps(to, w)
 	if defs == nil {
 		return nil, to.Name + " claims no " + w.kind
 	}
-	for _, more := range []bool{false, true} { // first the cases as they are, then variants of them
-		if more && w.kind != anyRecipe.kind {
-			return nil, to.Name + " claims no " + w.kind
+	if best := bestRecipe(to, w, defs, false); best != nil {
+		return best, ""
+	}
+	if w.kind != anyRecipe.kind {
+		return nil, to.Name + " claims no " + w.kind
+	}
+	if best := bestRecipe(to, w, defs, true); best != nil {
+		return best, ""
+	}
+	var names []string
+	for _, d := range defs {
+		names = append(names, d.Name)
+	}
+	return nil, fmt.Sprintf("no case that fits is known of what %s claims: %s", to.Name, strings.Join(names, ", "))
+}
+
+// claimedOps returns the ops that a target claims and w allows.
+func claimedOps(to *target.Description, w want) (defs []*ir.OpDef) {
+	for _, d := range ir.Defs() {
+		computes := d.Eval != nil && !d.Block && !d.Updates && d != ir.ResultDef && d != ir.StateDef
+		if computes && claims(to, d.Name) && w.of(d) {
+			defs = append(defs, d)
 		}
-		score, tries := -1, 0
-		for _, d := range defs {
-			for _, sub := range candidates(to, d, more) {
-				for _, r := range sub.recipes() {
-					s := r.score()
-					if s <= score {
-						continue
-					}
-					if tries++; r.claimed(to) && w.suit(r) {
-						best, score, tries = r, s, 0
-					}
-					if best != nil && (score == topScore || tries > furtherTries) {
-						return best, ""
-					}
+	}
+	return defs
+}
+
+// bestRecipe returns the best recipe of the ops that it finds, or nil: of their cases or, with more, of variants of them.
+func bestRecipe(to *target.Description, w want, defs []*ir.OpDef, more bool) (best *recipe) {
+	score, tries := -1, 0
+	for _, d := range defs {
+		for _, sub := range candidates(to, d, more) {
+			for _, r := range sub.recipes() {
+				s := r.score()
+				if s <= score {
+					continue
+				}
+				if tries++; r.claimed(to) && w.suit(r) {
+					best, score, tries = r, s, 0
+				}
+				if best != nil && (score == topScore || tries > furtherTries) {
+					return best
 				}
 			}
 		}
-		if best != nil {
-			return best, ""
-		}
 	}
-	return nil, fmt.Sprintf("no case that fits is known of what %s claims: %s", to.Name, strings.Join(names, ", "))
+	return best
 }
 
 // claims reports whether a target has a rule for an op.

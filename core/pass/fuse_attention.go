@@ -88,43 +88,23 @@ func (c *context) attentionAt(n *ir.Node, uses []int) (a attentionForm, ok bool,
 func (a *attentionForm) fits(n *ir.Node) bool {
 	r := n.Type.Rank()
 	q := a.q.Type
-	if r < 3 || r > 5 || !q.Equal(n.Type) || q.Rank() != r || a.k.Type.Rank() != r || a.v.Type.Rank() != r || !a.mm.Type.Equal(n.In[0].Type) {
+	ranks := r >= 3 && r <= 5 && q.Rank() == r && a.k.Type.Rank() == r && a.v.Type.Rank() == r
+	if !ranks || !q.Equal(n.Type) || !a.mm.Type.Equal(n.In[0].Type) {
 		return false
 	}
+	s := attentionSizes{b: q.Shape[0], sq: q.Shape[r-2], sk: a.mm.Type.Shape[r-1], h: 1, hkv: 1}
 	// With rank 5 the heads are [Hkv,group], and the group of k and v is 1.
 	heads := q.Shape[1 : r-2]
-	if !heads.IsStatic() || !q.Shape[r-1].IsStatic() || q.Shape[r-1].B < 1 {
-		return false
+	for _, d := range append(slices.Clone(heads), q.Shape[r-1]) {
+		if !d.IsStatic() || d.B < 1 {
+			return false
+		}
 	}
-	s := attentionSizes{b: q.Shape[0], sq: q.Shape[r-2], sk: a.mm.Type.Shape[r-1], h: 1, hkv: 1, d: q.Shape[r-1].B}
 	for _, d := range heads {
-		if s.h *= d.B; d.B < 1 {
-			return false
-		}
+		s.h *= d.B
 	}
-	if !a.kTrans && r == 4 {
-		k, kh := unrepeated(a.k)
-		if v, vh := unrepeated(a.v); k != nil && v != nil && kh == vh {
-			a.k, a.v = k, v
-		}
-	}
-	kShape := slices.Clone(a.k.Type.Shape)
-	r = len(kShape) // 5 if the repeated value is [B,Hkv,1,S,D]
-	if a.kTrans {
-		kShape[r-1], kShape[r-2] = kShape[r-2], kShape[r-1]
-	}
-	if !kShape.Equal(a.v.Type.Shape) || q.DType != a.v.Type.DType || kShape[0] != s.b {
-		return false
-	}
-	switch r {
-	case 4:
-		s.hkv = kShape[1].B
-	case 5:
-		if s.hkv = kShape[1].B; !kShape[2].Is(1) {
-			return false
-		}
-	}
-	if !kShape[1:r-2].IsStatic() || s.hkv < 1 || s.h%s.hkv != 0 || len(heads) == 2 && !heads[0].Is(s.hkv) {
+	s.d = q.Shape[r-1].B
+	if !a.keysFit(&s, heads) {
 		return false
 	}
 	a.sizes = s
@@ -141,6 +121,32 @@ func (a *attentionForm) fits(n *ir.Node) bool {
 		return a.maskShape(a.keep) != nil
 	}
 	return true
+}
+
+// keysFit checks the shapes of the keys and values, and sets the number of their heads. If both are repeated for groups of query heads, it
+// replaces them by what is repeated. heads are the axes of the queries' heads.
+func (a *attentionForm) keysFit(s *attentionSizes, heads ir.Shape) bool {
+	if !a.kTrans && a.k.Type.Rank() == 4 {
+		k, kh := unrepeated(a.k)
+		if v, vh := unrepeated(a.v); k != nil && v != nil && kh == vh {
+			a.k, a.v = k, v
+		}
+	}
+	shape := slices.Clone(a.k.Type.Shape)
+	r := len(shape) // 5 if the repeated value is [B,Hkv,1,S,D]
+	if a.kTrans {
+		shape[r-1], shape[r-2] = shape[r-2], shape[r-1]
+	}
+	if !shape.Equal(a.v.Type.Shape) || a.q.Type.DType != a.v.Type.DType || shape[0] != s.b || !shape[1:r-2].IsStatic() {
+		return false
+	}
+	if r > 3 {
+		s.hkv = shape[1].B
+	}
+	if r == 5 && !shape[2].Is(1) || s.hkv < 1 || s.h%s.hkv != 0 {
+		return false
+	}
+	return len(heads) != 2 || heads[0].Is(s.hkv)
 }
 
 // unrepeated returns the value that x repeats for each head of a group, and how often. The pattern is repeat_kv of Transformers:

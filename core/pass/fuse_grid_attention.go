@@ -49,18 +49,10 @@ type gridForm struct {
 
 // gridAt recognises the pattern at the transpose that moves the heads back inside.
 func gridAt(n *ir.Node, uses []int) (f gridForm, ok bool, miss string) {
-	if !n.Is(op.TransposeDef) || !headsInside(n) || !n.Type.Shape.IsStatic() {
+	pv, weights := gridWeights(n)
+	if weights == nil {
 		return f, false, ""
 	}
-	pv := strip(n.In[0])
-	if !pv.Is(op.MatMulDef) || pv.Attrs.(op.MatMulAttrs) != (op.MatMulAttrs{}) {
-		return f, false, ""
-	}
-	weights := strip(pv.In[0])
-	if !weights.Is(op.SoftmaxDef) || weights.Attrs.(op.SoftmaxAttrs).Axis != weights.Type.Rank()-1 {
-		return f, false, ""
-	}
-	v, okV := packedOf(pv.In[1])
 	terms, once := addends(weights.In[0], uses)
 	positional := len(terms) == 3
 	if !positional && len(terms) != 1 {
@@ -70,28 +62,60 @@ func gridAt(n *ir.Node, uses []int) (f gridForm, ok bool, miss string) {
 	if !ok {
 		return f, positional, missScores
 	}
-	q, okQ := packedOf(prod.q)
-	k, okK := packedOf(prod.k)
-	if !okQ || !okK || !okV || q.which != 0 || k.which != 1 || v.which != 2 || !q.sameSource(k) || !q.sameSource(v) {
+	if f.q, ok = packedParts(prod.q, prod.k, pv.In[1]); !ok {
 		return f, positional, missPacked
 	}
-	f.q, f.scale = q, prod.scale
-	shape := q.qkv.Type.Shape
+	f.scale = prod.scale
 	if !positional { // the tensor must have a grid; otherwise this is plain attention
-		if len(shape) != 4 || !shape[0].Is(q.w) {
+		shape := f.q.qkv.Type.Shape
+		if len(shape) != 4 || !shape[0].Is(f.q.w) {
 			return f, false, ""
 		}
 		f.wh, f.ww = shape[1].B, shape[2].B
 	}
-	// Every reshape in between assumes these sizes.
-	if f.wh*f.ww != q.s || !shape[len(shape)-1].Is(3*q.h*q.d) || !isScores(weights.Type.Shape, q) || !isScores(prod.mm.Type.Shape, q) ||
-		!endsWith(pv.Type.Shape, q.s, q.d) || elems(pv.Type.Shape) != q.w*q.h*q.s*q.d || !backInside(n, q) || !f.positions(q, prod.q) {
+	if !f.sizesFit(n, pv, weights, prod) || !f.positions(f.q, prod.q) {
 		return f, positional, missLayout
 	}
 	if !once || uses[weights.ID] != 1 || uses[pv.ID] != 1 || !usedOnce(s, prod.mm, uses) {
 		return f, true, rw.MultiConsumer
 	}
 	return f, true, ""
+}
+
+// gridWeights returns the product of the weights with the values, below the transpose n, and the softmax that gives the weights. They are
+// nil if n is not the end of an attention.
+func gridWeights(n *ir.Node) (pv, weights *ir.Node) {
+	if !n.Is(op.TransposeDef) || !headsInside(n) || !n.Type.Shape.IsStatic() {
+		return nil, nil
+	}
+	pv = strip(n.In[0])
+	if !pv.Is(op.MatMulDef) || pv.Attrs.(op.MatMulAttrs) != (op.MatMulAttrs{}) {
+		return nil, nil
+	}
+	weights = strip(pv.In[0])
+	if !weights.Is(op.SoftmaxDef) || weights.Attrs.(op.SoftmaxAttrs).Axis != weights.Type.Rank()-1 {
+		return nil, nil
+	}
+	return pv, weights
+}
+
+// packedParts checks that the nodes are the queries, keys and values of one tensor, and returns the first.
+func packedParts(query, key, value *ir.Node) (packedPart, bool) {
+	q, okQ := packedOf(query)
+	k, okK := packedOf(key)
+	v, okV := packedOf(value)
+	if !okQ || !okK || !okV || q.which != 0 || k.which != 1 || v.which != 2 {
+		return q, false
+	}
+	return q, q.sameSource(k) && q.sameSource(v)
+}
+
+// sizesFit checks the sizes that every reshape in between assumes.
+func (f *gridForm) sizesFit(n, pv, weights *ir.Node, prod product) bool {
+	q, shape := f.q, f.q.qkv.Type.Shape
+	return f.wh*f.ww == q.s && shape[len(shape)-1].Is(3*q.h*q.d) &&
+		isScores(weights.Type.Shape, q) && isScores(prod.mm.Type.Shape, q) &&
+		endsWith(pv.Type.Shape, q.s, q.d) && elems(pv.Type.Shape) == q.w*q.h*q.s*q.d && backInside(n, q)
 }
 
 // addends returns the terms of a sum, through reshapes. once is false if a partial sum has other uses.

@@ -58,43 +58,16 @@ func (s *Split) Check(sig Signature) error {
 	if len(s.Segments) == 0 {
 		return fmt.Errorf("there are no segments")
 	}
-	typeOf := func(from Source, before int) (ir.Type, error) {
-		switch {
-		case from.Segment == FromInput && from.Index >= 0 && from.Index < len(sig.Inputs):
-			return sig.Inputs[from.Index], nil
-		case from.Segment >= 0 && from.Segment < before && from.Index >= 0 && from.Index < len(s.Segments[from.Segment].Graph.Outputs):
-			return s.Segments[from.Segment].Graph.Outputs[from.Index].Node.Type, nil
-		}
-		return ir.Type{}, fmt.Errorf("comes from value %d of segment %d; want an input of the method (segment %d) or an output of a segment before %d",
-			from.Index, from.Segment, FromInput, before)
-	}
-	for k, x := range s.Segments {
-		in := x.Graph.Inputs()
-		switch {
-		case x.Method != s.Method:
-			return fmt.Errorf("segment %d is one of method %.80q; want %.80q", k, x.Method, s.Method)
-		case !slices.Equal(x.Graph.Syms, sig.Syms):
-			return fmt.Errorf("segment %d has the symbols %v; the method has %v", k, x.Graph.Syms, sig.Syms)
-		case len(x.Inputs) != len(in):
-			return fmt.Errorf("segment %d has %d inputs, and sources of %d", k, len(in), len(x.Inputs))
-		case x.StateSize > 0 && x.Target != s.Target:
-			return fmt.Errorf("segment %d keeps a state and is for %.80q; states stay with %.80q", k, x.Target, s.Target)
-		}
-		for i, from := range x.Inputs {
-			t, err := typeOf(from, k)
-			if err == nil && !t.Equal(in[i].Type) {
-				err = fmt.Errorf("is %v, and comes from a value of type %v", in[i].Type, t)
-			}
-			if err != nil {
-				return fmt.Errorf("segment %d, input %.80q: %w", k, in[i].Name, err)
-			}
+	for k := range s.Segments {
+		if err := s.checkSegment(k, sig); err != nil {
+			return err
 		}
 	}
 	if len(s.Outputs) != len(sig.Outputs) {
 		return fmt.Errorf("%d outputs; the method has %d", len(s.Outputs), len(sig.Outputs))
 	}
 	for i, from := range s.Outputs {
-		t, err := typeOf(from, len(s.Segments))
+		t, err := s.typeOf(from, len(s.Segments), sig)
 		if err == nil && from.Segment == FromInput {
 			err = fmt.Errorf("is an input of the method; want an output of a segment")
 		}
@@ -106,6 +79,46 @@ func (s *Split) Check(sig Signature) error {
 		}
 	}
 	return nil
+}
+
+// checkSegment checks that segment k is one of the method, and what its inputs come from.
+func (s *Split) checkSegment(k int, sig Signature) error {
+	x := s.Segments[k]
+	in := x.Graph.Inputs()
+	switch {
+	case x.Method != s.Method:
+		return fmt.Errorf("segment %d is one of method %.80q; want %.80q", k, x.Method, s.Method)
+	case !slices.Equal(x.Graph.Syms, sig.Syms):
+		return fmt.Errorf("segment %d has the symbols %v; the method has %v", k, x.Graph.Syms, sig.Syms)
+	case len(x.Inputs) != len(in):
+		return fmt.Errorf("segment %d has %d inputs, and sources of %d", k, len(in), len(x.Inputs))
+	case x.StateSize > 0 && x.Target != s.Target:
+		return fmt.Errorf("segment %d keeps a state and is for %.80q; states stay with %.80q", k, x.Target, s.Target)
+	}
+	for i, from := range x.Inputs {
+		t, err := s.typeOf(from, k, sig)
+		if err == nil && !t.Equal(in[i].Type) {
+			err = fmt.Errorf("is %v, and comes from a value of type %v", in[i].Type, t)
+		}
+		if err != nil {
+			return fmt.Errorf("segment %d, input %.80q: %w", k, in[i].Name, err)
+		}
+	}
+	return nil
+}
+
+// typeOf returns the type of a value that a segment before the given one makes, or the caller of the method.
+func (s *Split) typeOf(from Source, before int, sig Signature) (ir.Type, error) {
+	if from.Segment == FromInput && from.Index >= 0 && from.Index < len(sig.Inputs) {
+		return sig.Inputs[from.Index], nil
+	}
+	if from.Segment >= 0 && from.Segment < before {
+		if outs := s.Segments[from.Segment].Graph.Outputs; from.Index >= 0 && from.Index < len(outs) {
+			return outs[from.Index].Node.Type, nil
+		}
+	}
+	return ir.Type{}, fmt.Errorf("comes from value %d of segment %d; want an input of the method (segment %d) or an output of a segment before %d",
+		from.Index, from.Segment, FromInput, before)
 }
 
 // InPieces reports whether the method needs a backend other than that of Target, or more than one segment.

@@ -193,57 +193,66 @@ func (p *Program) Exec(ctx context.Context, args []string, stdin io.Reader, stdo
 // split finds the command that args name and returns the remaining arguments. If the first word is not a command but looks like a file (it exists, or
 // contains a dot or a slash), or args begin with a flag, the default command gets all of them. --format, --json and --quiet may precede the name.
 func (p *Program) split(args []string) (name string, rest []string, err error) {
-	lead := 0
-	for lead < len(args) {
-		a := args[lead]
-		switch {
-		case a == "--format" && lead+1 < len(args):
-			lead += 2
-			continue
-		case strings.HasPrefix(a, "--format=") || a == "--json" || a == "--quiet" || a == "-q":
-			lead++
-			continue
-		}
-		break
-	}
+	lead := leading(args)
 	if lead >= len(args) {
 		return "", nil, nil
 	}
 	word, tail := args[lead], args[lead+1:]
 	with := func(tail []string) []string { return append(slices.Clone(args[:lead]), tail...) }
-	switch word {
-	case "--help", "-h", "help":
+	switch {
+	case word == "--help" || word == "-h" || word == "help":
 		return "help", tail, nil
-	case "--version":
+	case word == "--version":
 		return "version", with(tail), nil
-	}
-	if strings.HasPrefix(word, "-") && len(word) > 1 {
+	case strings.HasPrefix(word, "-") && len(word) > 1:
 		return p.Default, args, nil
-	}
-	if len(tail) > 0 && p.find(word+" "+tail[0]) != nil {
+	case len(tail) > 0 && p.find(word+" "+tail[0]) != nil:
 		return word + " " + tail[0], with(tail[1:]), nil
-	}
-	if p.find(word) != nil {
+	case p.find(word) != nil:
 		return word, with(tail), nil
 	}
 	if group := p.group(word); len(group) > 0 {
-		if len(tail) > 0 && (tail[0] == "--help" || tail[0] == "-h") {
-			if len(group) == 1 {
-				return group[0], with(tail), nil
-			}
-			return "help", []string{word}, nil
+		if len(tail) == 0 || tail[0] != "--help" && tail[0] != "-h" {
+			return "", nil, secondWord(word, tail, group)
 		}
-		e := Usagef(word, "a second word is missing or unknown; allowed are %s", strings.Join(group, ", "))
-		if len(tail) > 0 {
-			if near := Nearest(word+" "+tail[0], group); near != "" {
-				e.WithHint("did you mean %q?", near)
-			}
+		if len(group) == 1 {
+			return group[0], with(tail), nil
 		}
-		return "", nil, e
+		return "help", []string{word}, nil
 	}
 	if _, err := os.Stat(word); err == nil || strings.ContainsAny(word, "./") {
 		return p.Default, args, nil
 	}
+	return "", nil, p.unknown(word, tail)
+}
+
+// leading returns the number of arguments that may precede the name of a command.
+func leading(args []string) int {
+	for i := 0; i < len(args); i++ {
+		switch a := args[i]; {
+		case a == "--format" && i+1 < len(args):
+			i++ // its value
+		case strings.HasPrefix(a, "--format=") || a == "--json" || a == "--quiet" || a == "-q":
+		default:
+			return i
+		}
+	}
+	return len(args)
+}
+
+// secondWord returns the error for a command of two words, of which the second is missing or unknown.
+func secondWord(word string, tail, group []string) error {
+	e := Usagef(word, "a second word is missing or unknown; allowed are %s", strings.Join(group, ", "))
+	if len(tail) > 0 {
+		if near := Nearest(word+" "+tail[0], group); near != "" {
+			e.WithHint("did you mean %q?", near)
+		}
+	}
+	return e
+}
+
+// unknown returns the error for a word that is neither a command nor a file.
+func (p *Program) unknown(word string, tail []string) error {
 	e := Usagef("", "unknown command %q, and no such file; commands are %s", word, strings.Join(p.names(), ", "))
 	near := Nearest(word, p.names())
 	if near == "" && len(tail) > 0 {
@@ -252,7 +261,7 @@ func (p *Program) split(args []string) (name string, rest []string, err error) {
 	if near != "" {
 		e.WithHint("did you mean %q?", near)
 	}
-	return "", nil, e
+	return e
 }
 
 // asksForJSON reports whether a command line that could not be parsed contains --json or --format json.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/release"
 )
 
 // explainCommand explains error codes.
@@ -67,10 +68,6 @@ func explain(env *Env, args []string) error {
 	return env.Table(rows)
 }
 
-// Release is the version of both commands. Artifacts contain it. It must change whenever the compiler's output changes, so that equal versions write
-// equal bytes.
-const Release = "0.1.0"
-
 // versionCommand prints the versions of this executable.
 func versionCommand(p *Program) *Command {
 	return &Command{
@@ -87,7 +84,7 @@ func versionCommand(p *Program) *Command {
 }
 
 func (p *Program) printVersion(env *Env) error {
-	version, commit := Release, ""
+	version, commit := release.Version, ""
 	if bi, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range bi.Settings {
 			if s.Key == "vcs.revision" {

@@ -66,46 +66,52 @@ func CheckPaths(t *testing.T, p cli.Program, dir string, list []Path) {
 			if x.Output && kind == "large" || x.Folder && kind == "folder" {
 				continue
 			}
-			t.Run(strings.ReplaceAll(x.Flag+" "+kind, "/", "-"), func(t *testing.T) {
-				path := filepath.Join(t.TempDir(), kind)
-				for _, arg := range strings.Fields(x.Args) { // some files are recognised by their extension
-					if _, ext, ok := strings.Cut(arg, "PATH."); ok {
-						path += "." + ext
-					}
-				}
-				var err error
-				switch kind {
-				case "pipe":
-					err = syscall.Mkfifo(path, 0o700)
-				case "zero":
-					err = os.Symlink("/dev/zero", path)
-				case "folder":
-					err = os.Mkdir(path, 0o700)
-				case "large":
-					err = errors.Join(os.WriteFile(path, []byte("\x00"), 0o700), os.Truncate(path, 1<<42))
-				}
-				if err != nil {
-					t.Skip(err)
-				}
-				// A command may wait for the other end of a pipe. It must stop when it is told to, whether it has begun to wait or not.
-				ctx, cancel := context.WithCancelCause(t.Context())
-				defer cancel(nil)
-				if kind == "pipe" {
-					stop := time.AfterFunc(200*time.Millisecond, func() { cancel(told) })
-					defer stop.Stop()
-				}
-				args := strings.Fields(x.Args)
-				for i := range args {
-					args[i] = strings.ReplaceAll(args[i], "PATH"+filepath.Ext(path), path)
-					args[i] = strings.ReplaceAll(args[i], "PATH", path)
-				}
-				status, text := run(t, ctx, p, args)
-				if written := x.Output && kind == "zero" && status == 0; status == 70 || !written && !strings.Contains(text, "RLX") {
-					t.Errorf("%s: status %d\n%s", x.Args, status, text)
-				}
-			})
+			t.Run(strings.ReplaceAll(x.Flag+" "+kind, "/", "-"), func(t *testing.T) { tryPath(t, p, x, kind) })
 		}
 	}
+}
+
+// tryPath runs the command with a path of a kind.
+func tryPath(t *testing.T, p cli.Program, x Path, kind string) {
+	path := filepath.Join(t.TempDir(), kind)
+	for _, arg := range strings.Fields(x.Args) { // some files are recognised by their extension
+		if _, ext, ok := strings.Cut(arg, "PATH."); ok {
+			path += "." + ext
+		}
+	}
+	if err := makePath(path, kind); err != nil {
+		t.Skip(err)
+	}
+	// A command may wait for the other end of a pipe. It must stop when it is told to, whether it has begun to wait or not.
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	if kind == "pipe" {
+		stop := time.AfterFunc(200*time.Millisecond, func() { cancel(told) })
+		defer stop.Stop()
+	}
+	args := strings.Fields(x.Args)
+	for i := range args {
+		args[i] = strings.ReplaceAll(args[i], "PATH"+filepath.Ext(path), path)
+		args[i] = strings.ReplaceAll(args[i], "PATH", path)
+	}
+	status, text := run(t, ctx, p, args)
+	written := x.Output && kind == "zero" && status == 0
+	if status == 70 || !written && !strings.Contains(text, "RLX") {
+		t.Errorf("%s: status %d\n%s", x.Args, status, text)
+	}
+}
+
+// makePath makes a named pipe, a link to /dev/zero, a folder, or a file that is too large.
+func makePath(path, kind string) error {
+	switch kind {
+	case "pipe":
+		return syscall.Mkfifo(path, 0o700)
+	case "zero":
+		return os.Symlink("/dev/zero", path)
+	case "folder":
+		return os.Mkdir(path, 0o700)
+	}
+	return errors.Join(os.WriteFile(path, []byte("\x00"), 0o700), os.Truncate(path, 1<<42))
 }
 
 // run runs a command line and returns its status and what it printed. Standard input is empty.

@@ -222,52 +222,10 @@ func (c *config) read(factors []float64) error {
 			return err
 		}
 	}
-	c.heads, c.kvHeads, c.headDim = sizes["attention.head_count"], sizes["attention.head_count_kv"], sizes["attention.key_length"]
-	if c.heads == 0 || sizes["embedding_length"] == 0 || sizes["context_length"] == 0 || sizes["block_count"] == 0 {
-		return fmt.Errorf("lacks %[1]s.attention.head_count, %[1]s.embedding_length, %[1]s.context_length or %[1]s.block_count", c.arch)
-	}
-	if c.kvHeads == 0 {
-		c.kvHeads = c.heads
-	}
-	if c.headDim == 0 {
-		c.headDim = sizes["embedding_length"] / c.heads
-	}
-	mixed := c.arch == "qwen3moe"
-	if mixed {
-		for from, to := range map[string]string{"expert_used_count": "num_experts_per_tok", "expert_feed_forward_length": "moe_intermediate_size"} {
-			if n, err := c.integer(from, to, 1); err != nil || n == 0 {
-				return cmp.Or(err, fmt.Errorf("lacks %s.%s", c.arch, from))
-			}
-		}
-		c.out["norm_topk_prob"] = true // in all published models; llama.cpp knows no others
-	}
-	rotated := sizes["rope.dimension_count"]
-	if rotated == 0 {
-		rotated = c.headDim
-	}
-	if rotated < c.headDim && c.arch != "llama" { // llama's rows of q and k have another order
-		part := float64(rotated) / float64(c.headDim)
-		if int(part*float64(c.headDim)) < rotated { // readers truncate the product
-			part = math.Nextafter(part, 1)
-		}
-		c.out["partial_rotary_factor"] = json.Number(number(part))
-		rotated = c.headDim
-	}
-	switch {
-	case sizes["expert_count"] != 0 && !mixed:
-		return unsupported("holds a mixture of %d experts, which is not supported", sizes["expert_count"])
-	case sizes["attention.value_length"] != 0 && sizes["attention.value_length"] != c.headDim:
-		return unsupported("has heads of %d for keys and %d for values, which is not supported", c.headDim, sizes["attention.value_length"])
-	case rotated != c.headDim:
-		return unsupported("rotates %d of the %d elements of a head, which is not supported", rotated, c.headDim)
-	case c.gemma():
-		if err := c.readGemma(sizes["block_count"], sizes["embedding_length"]); err != nil {
+	for _, read := range []func(sizes map[string]int) error{c.readHeads, c.readExperts, c.readRotation, c.readWindows} {
+		if err := read(sizes); err != nil {
 			return err
 		}
-	case sizes["attention.sliding_window"] != 0 && c.arch == "llama":
-		c.out["model_type"] = "mistral" // the family whose layers all have a window, and equal to llama otherwise
-	case sizes["attention.sliding_window"] != 0:
-		c.out["use_sliding_window"], c.out["max_window_layers"] = true, 0
 	}
 	if causal, err := get(c.meta, c.key("attention.causal"), true); err != nil {
 		return err
@@ -278,6 +236,71 @@ func (c *config) read(factors []float64) error {
 		return err
 	}
 	return c.unknown()
+}
+
+func (c *config) readHeads(sizes map[string]int) error {
+	width := sizes["embedding_length"]
+	c.heads, c.kvHeads, c.headDim = sizes["attention.head_count"], sizes["attention.head_count_kv"], sizes["attention.key_length"]
+	if c.heads == 0 || width == 0 || sizes["context_length"] == 0 || sizes["block_count"] == 0 {
+		return fmt.Errorf("lacks %[1]s.attention.head_count, %[1]s.embedding_length, %[1]s.context_length or %[1]s.block_count", c.arch)
+	}
+	if c.kvHeads == 0 {
+		c.kvHeads = c.heads
+	}
+	if c.headDim == 0 {
+		c.headDim = width / c.heads
+	}
+	return nil
+}
+
+func (c *config) readExperts(sizes map[string]int) error {
+	if c.arch != "qwen3moe" {
+		if n := sizes["expert_count"]; n != 0 {
+			return unsupported("holds a mixture of %d experts, which is not supported", n)
+		}
+		return nil
+	}
+	for from, to := range map[string]string{"expert_used_count": "num_experts_per_tok", "expert_feed_forward_length": "moe_intermediate_size"} {
+		if n, err := c.integer(from, to, 1); err != nil || n == 0 {
+			return cmp.Or(err, fmt.Errorf("lacks %s.%s", c.arch, from))
+		}
+	}
+	c.out["norm_topk_prob"] = true // in all published models; llama.cpp knows no others
+	return nil
+}
+
+// readRotation reads how many elements of a head are rotated.
+func (c *config) readRotation(sizes map[string]int) error {
+	if v := sizes["attention.value_length"]; v != 0 && v != c.headDim {
+		return unsupported("has heads of %d for keys and %d for values, which is not supported", c.headDim, v)
+	}
+	rotated := cmp.Or(sizes["rope.dimension_count"], c.headDim)
+	switch {
+	case rotated == c.headDim:
+		return nil
+	case rotated > c.headDim || c.arch == "llama": // llama's rows of q and k have another order
+		return unsupported("rotates %d of the %d elements of a head, which is not supported", rotated, c.headDim)
+	}
+	part := float64(rotated) / float64(c.headDim)
+	if int(part*float64(c.headDim)) < rotated { // readers truncate the product
+		part = math.Nextafter(part, 1)
+	}
+	c.out["partial_rotary_factor"] = json.Number(number(part))
+	return nil
+}
+
+// readWindows reads which layers see a window of the text only.
+func (c *config) readWindows(sizes map[string]int) error {
+	window := sizes["attention.sliding_window"]
+	switch {
+	case c.gemma():
+		return c.readGemma(sizes["block_count"], sizes["embedding_length"])
+	case window != 0 && c.arch == "llama":
+		c.out["model_type"] = "mistral" // the family whose layers all have a window, and equal to llama otherwise
+	case window != 0:
+		c.out["use_sliding_window"], c.out["max_window_layers"] = true, 0
+	}
+	return nil
 }
 
 // readGemma reads settings of Gemma. Files do not state the divisor of attention scores. As in llama.cpp, it is the square root of

@@ -153,6 +153,25 @@ func (c config) readScales(cfg arch.Config) error {
 
 // readTrunk reads the sizes of the trunk.
 func (c *config) readTrunk(w *nn.Weights, cfg arch.Config) error {
+	if err := c.readPositions(w, cfg); err != nil {
+		return err
+	}
+	if err := c.readConstants(cfg); err != nil {
+		return err
+	}
+	if err := c.readWindows(w, cfg); err != nil {
+		return err
+	}
+	mlp, err := dims(w, "trunk.blocks.0.mlp.fc1.weight", "[hidden, width]", 2)
+	if err != nil {
+		return err
+	}
+	c.hidden = mlp[0]
+	return nil
+}
+
+// readPositions reads the size of the square of positions that the trunk was pretrained with.
+func (c *config) readPositions(w *nn.Weights, cfg arch.Config) error {
 	pos, err := dims(w, "trunk.pos_embed", "[1, side*side, width], or one row more for a class token", 3)
 	if err != nil {
 		return err
@@ -160,40 +179,52 @@ func (c *config) readTrunk(w *nn.Weights, cfg arch.Config) error {
 	c.positions = pos[1]
 	c.pretrained = int64(math.Sqrt(float64(pos[1])))
 	if n := c.pretrained * c.pretrained; c.pretrained < 1 || n != pos[1] && n+1 != pos[1] {
-		return diag.New(arch.ErrTensor, w.Source("trunk.pos_embed"), "tensor is %v; expected [1, side*side, %d], or one row more for a class token", ir.ShapeOf(pos...), c.width)
+		return diag.New(arch.ErrTensor, w.Source("trunk.pos_embed"),
+			"tensor is %v; expected [1, side*side, %d], or one row more for a class token", ir.ShapeOf(pos...), c.width)
 	}
 	if c.width%(4*c.heads) != 0 {
-		return diag.New(arch.ErrConfig, cfg.Origin(keyHeads), "%s is %d; heads of the width %d must be multiples of 4, because x and y each rotate pairs of half a head", keyHeads, c.heads, c.width)
+		return diag.New(arch.ErrConfig, cfg.Origin(keyHeads),
+			"%s is %d; heads of the width %d must be multiples of 4, because x and y each rotate pairs of half a head",
+			keyHeads, c.heads, c.width)
 	}
+	return nil
+}
+
+// readConstants reads the constants of rotary embedding and normalization, and the activation.
+func (c *config) readConstants(cfg arch.Config) error {
 	for _, k := range []struct {
 		key string
 		to  *float64
 	}{{keyTheta, &c.theta}, {keyThetas, &c.theta}, {keyEps, &c.eps}} {
-		key, v := k.key, k.to
-		x, ok, err := cfg.Float(key)
+		x, ok, err := cfg.Float(k.key)
 		if err == nil && ok && !(x >= 0 && x <= math.MaxFloat32) {
-			err = diag.New(arch.ErrConfig, cfg.Origin(key), "%s is %v; want a positive number", key, x)
+			err = diag.New(arch.ErrConfig, cfg.Origin(k.key), "%s is %v; want a positive number", k.key, x)
 		}
 		if err != nil {
 			return err
 		}
 		if ok {
-			*v = x
+			*k.to = x
 		}
 	}
 	if c.theta < 1 {
 		return diag.New(arch.ErrConfig, cfg.Origin(keyTheta), "rope_theta is %v; want 1 or more", c.theta)
 	}
-	if act, ok, err := cfg.String(keyAct); err != nil {
+	act, ok, err := cfg.String(keyAct)
+	if err != nil || !ok {
 		return err
-	} else if ok {
-		if act == "" || !op.IsActivation(act) {
-			return diag.New(arch.ErrConfig, cfg.Origin(keyAct), "%s is %q; want one of %s", keyAct, act, strings.Join(op.Activations(), ", "))
-		}
-		c.act = act
 	}
-	global := []int{7, 15, 23, 31}
-	if cfg.Given(keyGlobal) {
+	if act == "" || !op.IsActivation(act) {
+		return diag.New(arch.ErrConfig, cfg.Origin(keyAct), "%s is %q; want one of %s", keyAct, act, strings.Join(op.Activations(), ", "))
+	}
+	c.act = act
+	return nil
+}
+
+// readWindows reads the number of blocks, and which of them attend within windows.
+func (c *config) readWindows(w *nn.Weights, cfg arch.Config) (err error) {
+	global, given := []int{7, 15, 23, 31}, cfg.Given(keyGlobal)
+	if given {
 		if global, err = cfg.Ints(keyGlobal, 0, maxSide); err != nil {
 			return err
 		}
@@ -209,15 +240,10 @@ func (c *config) readTrunk(w *nn.Weights, cfg arch.Config) error {
 		c.windows = append(c.windows, window)
 	}
 	for _, i := range global {
-		if cfg.Given(keyGlobal) && (i < 0 || i >= len(c.windows)) {
+		if given && (i < 0 || i >= len(c.windows)) {
 			return diag.New(arch.ErrConfig, cfg.Origin(keyGlobal), "%s names block %d; there are 0 to %d", keyGlobal, i, len(c.windows)-1)
 		}
 	}
-	mlp, err := dims(w, "trunk.blocks.0.mlp.fc1.weight", "[hidden, width]", 2)
-	if err != nil {
-		return err
-	}
-	c.hidden = mlp[0]
 	return nil
 }
 

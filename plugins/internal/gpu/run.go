@@ -89,71 +89,86 @@ func (c *recording) steps() error {
 
 // dispatchAll records the steps that the run needs. If each must be submitted by itself, it also runs them.
 func (c *recording) dispatchAll() error {
-	x, next := c.x, 0
 	if err := c.mark(0); err != nil {
 		return err
 	}
 	single := c.single()
 	if single {
-		if err := c.submit(); err != nil {
-			return err
-		}
-		if err := x.g.wait(time.Time{}); err != nil {
+		if err := c.submitAndWait(); err != nil {
 			return err
 		}
 	}
-	grouped := c.grouped()
-	for i := range x.p.Steps {
-		if c.needed != nil && !c.needed[i] {
-			for next < len(x.dispatches) && x.dispatches[next].step == i {
-				next++
-			}
-			c.flow.next = i + 1
-			if err := c.begin(); err != nil {
-				return err
-			}
-			if err := c.mark(i + 1); err != nil {
-				return err
-			}
-			continue
+	next, grouped := 0, c.grouped()
+	for i := range c.x.p.Steps {
+		first := next
+		for next < len(c.x.dispatches) && c.x.dispatches[next].step == i {
+			next++
 		}
-		if c.r.Progress != nil && single && i > 0 { // step 0 has been reported already
-			c.r.Progress(i)
-		}
-		if c.ctx.Err() != nil {
-			return context.Cause(c.ctx)
-		}
-		begin := time.Since(c.start)
-		if err := c.begin(); err != nil {
-			return err
-		}
-		for ; next < len(x.dispatches) && x.dispatches[next].step == i; next++ {
-			if d := &x.dispatches[next]; d.group < 0 || grouped[d.group] == (d.steps != nil) {
-				c.dispatch(d)
-			}
-		}
-		c.flow.next = i + 1
-		if err := c.mark(i + 1); err != nil {
-			return err
-		}
-		switch {
+		var err error
+		switch of := c.x.dispatches[first:next]; {
+		case c.needed != nil && !c.needed[i]:
+			err = c.skip(i)
 		case single:
-			if err := c.submit(); err != nil {
-				return err
+			err = c.runStep(i, of, grouped)
+		default:
+			err = c.record(i, of, grouped)
+			if err == nil && c.flow.full() && i+1 < len(c.x.p.Steps) {
+				err = c.endSubmission()
 			}
-			if err := x.g.wait(time.Time{}); err != nil {
-				return err
-			}
-			if err := c.examine(i, begin); err != nil {
-				return err
-			}
-		case c.flow.full() && i+1 < len(x.p.Steps):
-			if err := c.endSubmission(); err != nil {
-				return err
-			}
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return c.begin()
+}
+
+// skip passes over step i, which the run does not need.
+func (c *recording) skip(i int) error {
+	c.flow.next = i + 1
+	if err := c.begin(); err != nil {
+		return err
+	}
+	return c.mark(i + 1)
+}
+
+// record records the dispatches of step i.
+func (c *recording) record(i int, of []dispatch, grouped []bool) error {
+	if c.ctx.Err() != nil {
+		return context.Cause(c.ctx)
+	}
+	if err := c.begin(); err != nil {
+		return err
+	}
+	for k := range of {
+		if d := &of[k]; d.group < 0 || grouped[d.group] == (d.steps != nil) {
+			c.dispatch(d)
+		}
+	}
+	c.flow.next = i + 1
+	return c.mark(i + 1)
+}
+
+// runStep records step i, runs it by itself, and examines its results.
+func (c *recording) runStep(i int, of []dispatch, grouped []bool) error {
+	if c.r.Progress != nil && i > 0 { // step 0 has been reported already
+		c.r.Progress(i)
+	}
+	begin := time.Since(c.start)
+	if err := c.record(i, of, grouped); err != nil {
+		return err
+	}
+	if err := c.submitAndWait(); err != nil {
+		return err
+	}
+	return c.examine(i, begin)
+}
+
+func (c *recording) submitAndWait() error {
+	if err := c.submit(); err != nil {
+		return err
+	}
+	return c.x.g.wait(time.Time{})
 }
 
 // grouped reports for each group whether its shader runs instead of the shaders of its steps. It does if the run needs all of these steps and examines no

@@ -146,76 +146,93 @@ func elementType(d dtype.DType) string {
 // Bools with Vec 4 have only NAME4(i), a vec4<bool>.
 func (bind Binding) declare(first int, v View) string {
 	var b strings.Builder
-	name, unit, typ := bind.Name, int64(4), "u32"
-	narrow := bind.DType == dtype.F16 || bind.DType == dtype.BF16
-	switch {
-	case bind.Vec == 4 && narrow:
-		unit, typ = 8, "vec2<u32>"
-	case bind.Vec == 4 && bind.DType == dtype.U32:
-		unit, typ = 16, "vec4<u32>"
-	case bind.Vec == 4 && bind.DType == dtype.Bool:
-	case bind.Vec == 4:
-		unit, typ = 16, "vec4<f32>"
-	}
+	unit, typ := bind.unit()
 	for i := range v.Windows {
-		fmt.Fprintf(&b, "@group(0) @binding(%d) var<storage, read_write> %s_w%d: array<%s>;\n", first+i, name, i, typ)
+		fmt.Fprintf(&b, "@group(0) @binding(%d) var<storage, read_write> %s_w%d: array<%s>;\n", first+i, bind.Name, i, typ)
 	}
 	read, write := bind.access(v, unit)
 	if bind.Vec == 4 {
-		skip := ""
-		if v.Skip != 0 {
-			skip = fmt.Sprintf(" + %du", v.Skip/4)
-		}
-		fmt.Fprintf(&b, "fn %s_unit(i: u32) -> %s {\n%s}\n", name, typ, read)
-		switch bind.DType {
-		case dtype.Bool:
-			fmt.Fprintf(&b, "fn %s4(i: u32) -> vec4<bool> {\n  let w = %s_unit(i%s);\n"+
-				"  return vec4<bool>((w & 0xffu) != 0u, (w & 0xff00u) != 0u, (w & 0xff0000u) != 0u, (w & 0xff000000u) != 0u);\n}\n", name, name, skip)
-		case dtype.F16:
-			fmt.Fprintf(&b, "fn %s4(i: u32) -> vec4<f32> {\n  let u = %s_unit(i%s);\n  return vec4<f32>(unpack2x16float(u.x), unpack2x16float(u.y));\n}\n", name, name, skip)
-			fmt.Fprintf(&b, "fn %s4_bits(i: u32) -> vec2<u32> { return %s_unit(i%s); }\n", name, name, skip)
-		case dtype.BF16:
-			fmt.Fprintf(&b, "fn %s4(i: u32) -> vec4<f32> {\n  let u = %s_unit(i%s);\n  return bitcast<vec4<f32>>(vec4<u32>(u.x << 16u, u.x & 0xffff0000u, u.y << 16u, u.y & 0xffff0000u));\n}\n", name, name, skip)
-		default:
-			fmt.Fprintf(&b, "fn %s4(i: u32) -> %s { return %s_unit(i%s); }\n", name, typ, name, skip)
-			if bind.writes() {
-				fmt.Fprintf(&b, "fn %s4_put(i: u32, v: %s) {\n%s}\n", name, typ, write)
-			}
-		}
-		if narrow && bind.writes() {
-			round := map[dtype.DType]string{dtype.F16: "f16_from_f32", dtype.BF16: "bf16_from_f32"}[bind.DType]
-			fmt.Fprintf(&b, "fn %s_unit_put(i: u32, v: vec2<u32>) {\n%s}\n", name, write)
-			fmt.Fprintf(&b, "fn %[1]s4_put(i: u32, v: vec4<f32>) {\n  %[1]s_unit_put(i, vec2<u32>(%[2]s(v.x) | (%[2]s(v.y) << 16u), %[2]s(v.z) | (%[2]s(v.w) << 16u)));\n}\n", name, round)
-		}
-		return b.String()
+		bind.declareFour(&b, v, typ, read, write)
+	} else {
+		bind.declareOne(&b, v, read, write)
 	}
-	fmt.Fprintf(&b, "fn %s_word(i: u32) -> u32 {\n%s}\n", name, read)
+	return b.String()
+}
+
+// unit returns what the binding is an array of: its size in bytes and its type.
+func (bind Binding) unit() (bytes int64, typ string) {
+	switch {
+	case bind.Vec != 4 || bind.DType == dtype.Bool:
+		return 4, "u32"
+	case bind.narrow():
+		return 8, "vec2<u32>"
+	case bind.DType == dtype.U32:
+		return 16, "vec4<u32>"
+	}
+	return 16, "vec4<f32>"
+}
+
+// narrow reports whether two elements share a word.
+func (bind Binding) narrow() bool { return bind.DType == dtype.F16 || bind.DType == dtype.BF16 }
+
+// declareFour writes the accessors of four elements at a time.
+func (bind Binding) declareFour(b *strings.Builder, v View, typ, read, write string) {
+	name, skip := bind.Name, ""
+	if v.Skip != 0 {
+		skip = fmt.Sprintf(" + %du", v.Skip/4)
+	}
+	fmt.Fprintf(b, "fn %s_unit(i: u32) -> %s {\n%s}\n", name, typ, read)
+	switch bind.DType {
+	case dtype.Bool:
+		fmt.Fprintf(b, "fn %s4(i: u32) -> vec4<bool> {\n  let w = %s_unit(i%s);\n"+
+			"  return vec4<bool>((w & 0xffu) != 0u, (w & 0xff00u) != 0u, (w & 0xff0000u) != 0u, (w & 0xff000000u) != 0u);\n}\n", name, name, skip)
+	case dtype.F16:
+		fmt.Fprintf(b, "fn %s4(i: u32) -> vec4<f32> {\n  let u = %s_unit(i%s);\n  return vec4<f32>(unpack2x16float(u.x), unpack2x16float(u.y));\n}\n", name, name, skip)
+		fmt.Fprintf(b, "fn %s4_bits(i: u32) -> vec2<u32> { return %s_unit(i%s); }\n", name, name, skip)
+	case dtype.BF16:
+		fmt.Fprintf(b, "fn %s4(i: u32) -> vec4<f32> {\n  let u = %s_unit(i%s);\n  return bitcast<vec4<f32>>(vec4<u32>(u.x << 16u, u.x & 0xffff0000u, u.y << 16u, u.y & 0xffff0000u));\n}\n", name, name, skip)
+	default:
+		fmt.Fprintf(b, "fn %s4(i: u32) -> %s { return %s_unit(i%s); }\n", name, typ, name, skip)
+		if bind.writes() {
+			fmt.Fprintf(b, "fn %s4_put(i: u32, v: %s) {\n%s}\n", name, typ, write)
+		}
+	}
+	if bind.narrow() && bind.writes() {
+		round := map[dtype.DType]string{dtype.F16: "f16_from_f32", dtype.BF16: "bf16_from_f32"}[bind.DType]
+		fmt.Fprintf(b, "fn %s_unit_put(i: u32, v: vec2<u32>) {\n%s}\n", name, write)
+		fmt.Fprintf(b, "fn %[1]s4_put(i: u32, v: vec4<f32>) {\n  %[1]s_unit_put(i, vec2<u32>(%[2]s(v.x) | (%[2]s(v.y) << 16u), %[2]s(v.z) | (%[2]s(v.w) << 16u)));\n}\n", name, round)
+	}
+}
+
+// declareOne writes the accessors of single elements.
+func (bind Binding) declareOne(b *strings.Builder, v View, read, write string) {
+	name, skip := bind.Name, ""
+	fmt.Fprintf(b, "fn %s_word(i: u32) -> u32 {\n%s}\n", name, read)
 	if bind.writes() {
-		fmt.Fprintf(&b, "fn %s_put(i: u32, v: u32) {\n%s}\n", name, write)
+		fmt.Fprintf(b, "fn %s_put(i: u32, v: u32) {\n%s}\n", name, write)
 	}
-	skip := ""
 	if v.Skip != 0 {
 		skip = fmt.Sprintf(" + %du", v.Skip)
 	}
 	switch bind.DType.Size() {
 	case 4:
-		fmt.Fprintf(&b, "fn %s_bits(i: u32) -> u32 { return %s_word(i%s); }\n", name, name, skip)
+		fmt.Fprintf(b, "fn %s_bits(i: u32) -> u32 { return %s_word(i%s); }\n", name, name, skip)
 	case 2:
-		fmt.Fprintf(&b, "fn %s_bits(i: u32) -> u32 {\n  let k = i%s;\n  return (%s_word(k >> 1u) >> ((k & 1u) * 16u)) & 0xffffu;\n}\n", name, skip, name)
+		fmt.Fprintf(b, "fn %s_bits(i: u32) -> u32 {\n  let k = i%s;\n  return (%s_word(k >> 1u) >> ((k & 1u) * 16u)) & 0xffffu;\n}\n", name, skip, name)
 	case 1:
-		fmt.Fprintf(&b, "fn %s_bits(i: u32) -> u32 {\n  let k = i%s;\n  return (%s_word(k >> 2u) >> ((k & 3u) * 8u)) & 0xffu;\n}\n", name, skip, name)
+		fmt.Fprintf(b, "fn %s_bits(i: u32) -> u32 {\n  let k = i%s;\n  return (%s_word(k >> 2u) >> ((k & 3u) * 8u)) & 0xffu;\n}\n", name, skip, name)
 	}
 	if bind.DType == dtype.U8 {
 		if bind.Packed != 0 {
-			bind.declarePacked(&b, v.Skip)
+			bind.declarePacked(b, v.Skip)
 		}
-		return b.String()
+		return
 	}
 	if bind.DType == dtype.I64 {
-		fmt.Fprintf(&b, "fn %[1]s_bits(i: u32) -> u32 { return %[1]s_word(2u * (i%[2]s)); }\n", name, skip)
-		fmt.Fprintf(&b, "fn %[1]s(i: u32) -> i32 {\n  let k = 2u * (i%[2]s);\n  let low = bitcast<i32>(%[1]s_word(k));\n  let high = bitcast<i32>(%[1]s_word(k + 1u));\n"+
+		fmt.Fprintf(b, "fn %[1]s_bits(i: u32) -> u32 { return %[1]s_word(2u * (i%[2]s)); }\n", name, skip)
+		fmt.Fprintf(b, "fn %[1]s(i: u32) -> i32 {\n  let k = 2u * (i%[2]s);\n  let low = bitcast<i32>(%[1]s_word(k));\n  let high = bitcast<i32>(%[1]s_word(k + 1u));\n"+
 			"  return select(select(2147483647, -2147483647 - 1, high < 0), low, high == low >> 31u);\n}\n", name, skip)
-		return b.String()
+		return
 	}
 	decode, encode := map[dtype.DType]string{
 		dtype.F32: "bitcast<f32>(%s)", dtype.F16: "f32_from_f16(%s)", dtype.BF16: "bitcast<f32>(%s << 16u)",
@@ -225,9 +242,8 @@ func (bind Binding) declare(first int, v View) string {
 		dtype.I32: "bitcast<u32>(v)", dtype.U32: "v", dtype.Bool: "select(0u, 1u, v)",
 	}[bind.DType]
 	t := elementType(bind.DType)
-	fmt.Fprintf(&b, "fn %s(i: u32) -> %s { return %s; }\n", name, t, fmt.Sprintf(decode, name+"_bits(i)"))
-	fmt.Fprintf(&b, "fn %s_encode(v: %s) -> u32 { return %s; }\n", name, t, encode)
-	return b.String()
+	fmt.Fprintf(b, "fn %s(i: u32) -> %s { return %s; }\n", name, t, fmt.Sprintf(decode, name+"_bits(i)"))
+	fmt.Fprintf(b, "fn %s_encode(v: %s) -> u32 { return %s; }\n", name, t, encode)
 }
 
 // declarePacked writes the reader of packed weights that begin skip bytes into the binding.

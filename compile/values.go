@@ -1,24 +1,23 @@
-package main
+package compile
 
 import (
 	"bytes"
 	"io"
 	"sync"
 
-	"github.com/rlx-go/rlx/core/compile"
+	driver "github.com/rlx-go/rlx/core/compile"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
-	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/models/weights"
 )
 
 // values reads the params of the model from the checkpoint.
 type values struct {
-	stored weights.Stored
-	source map[string]string        // param -> tensor of the checkpoint
-	made   map[string]tensor.Tensor // params that are in memory, by name
-	madeUp *madeUp                  // generates params; may be nil
-	bar    *cli.Progress            // counts bytes of weights written
+	stored   weights.Stored
+	source   map[string]string        // param -> tensor of the checkpoint
+	made     map[string]tensor.Tensor // params that are in memory, by name
+	madeUp   *madeUp                  // generates params; may be nil
+	progress func(written int64)      // called with the bytes of weights written; may be nil
 
 	mu       sync.Mutex
 	written  int64
@@ -59,7 +58,7 @@ func (v *values) copy(to io.Writer, name string) error {
 	return err
 }
 
-// counting advances the progress bar by the bytes written.
+// counting reports the bytes written.
 type counting struct {
 	io.Writer
 	v *values
@@ -69,13 +68,14 @@ func (c counting) Write(p []byte) (int, error) {
 	n, err := c.Writer.Write(p)
 	c.v.mu.Lock()
 	defer c.v.mu.Unlock()
-	c.v.written += int64(n)
-	c.v.bar.Set(c.v.written)
+	if c.v.written += int64(n); c.v.progress != nil {
+		c.v.progress(c.v.written)
+	}
 	return n, err
 }
 
 // weightWriter lists the weights for the artifact. Their values are streamed from the checkpoint.
-func weightWriter(ws []compile.Weight, v *values) []format.Weight {
+func weightWriter(ws []driver.Weight, v *values) []format.Weight {
 	out := make([]format.Weight, len(ws))
 	for i, w := range ws {
 		out[i] = format.Weight{Name: w.Name, Type: w.Type, Write: func(to io.Writer) error {
@@ -91,7 +91,7 @@ func weightWriter(ws []compile.Weight, v *values) []format.Weight {
 }
 
 // layout sets the offsets of weights as the file format requires.
-func layout(ws []compile.Weight) (int64, error) {
+func layout(ws []driver.Weight) (int64, error) {
 	dir, err := format.Layout(weightWriter(ws, nil))
 	if err != nil {
 		return 0, err

@@ -1,4 +1,4 @@
-package main
+package compile
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rlx-go/rlx/core/compile"
+	driver "github.com/rlx-go/rlx/core/compile"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -29,7 +29,7 @@ func (s shapes) Type(name string) (ir.Type, bool) {
 }
 
 func tinyShapes(t testing.TB) shapes {
-	es, err := synth.ReadManifest(manifest)
+	es, err := synth.ReadManifest("../testdata/goldens/sam_tiny/manifest.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,8 +46,9 @@ func tinyShapes(t testing.TB) shapes {
 
 var expected = regexp.MustCompile(`expected (\[[0-9,]*\])$`)
 
-// buildRepaired builds the model. As long as an error says which shape a tensor should have, it gives the tensor that shape and tries again. So one
-// changed size spreads to all tensors that depend on it, and the builder gets past its first check.
+// buildRepaired builds the model. As long as an error says which shape a tensor should have, it gives the tensor that
+// shape and tries again. So one changed size spreads to all tensors that depend on it, and the builder gets past its
+// first check.
 func buildRepaired(s shapes, heads int64) (*arch.Model, error) {
 	family, err := arch.Find("sam", s, "test")
 	if err != nil {
@@ -79,12 +80,12 @@ func buildRepaired(s shapes, heads int64) (*arch.Model, error) {
 
 // compileShapes compiles a model without constant folding, because there are no values.
 func compileShapes(m *arch.Model) error {
-	_, err := compile.Compile(context.Background(), m.Methods, compile.Options{Targets: compile.Defaults(), Layout: layout})
-	return withCode(context.Background(), err, func(err error) error { return badSizes("test", err) })
+	_, err := driver.Compile(context.Background(), m.Methods, driver.Options{Targets: driver.Defaults(), Layout: layout})
+	return (&Model{path: "test", blame: badSizes("test")}).withCode(context.Background(), err)
 }
 
-// TestRlxcPanic checks that the error has a code if the tensors agree on sizes that the compiler cannot represent.
-func TestRlxcPanic(t *testing.T) {
+// TestBadSizes checks that the error has a code if the tensors agree on sizes that the compiler cannot represent.
+func TestBadSizes(t *testing.T) {
 	s := tinyShapes(t)
 	for i := range 4 { // with four heads; with two, the scores of a window are just within the limits
 		for _, axis := range []string{"h", "w"} {
@@ -114,9 +115,9 @@ func (a asked) Type(name string) (ir.Type, bool) {
 	return a.shapes.Type(name)
 }
 
-// TestRlxcCubic checks that a builder stops at the first missing tensor, even if the names promise many more layers. It once built
-// them all, in time that grew with the cube of their number.
-func TestRlxcCubic(t *testing.T) {
+// TestCubic checks that a builder stops at the first missing tensor, even if the names promise many more layers. It
+// once built them all, in time that grew with the cube of their number.
+func TestCubic(t *testing.T) {
 	family, err := arch.Find("sam", nil, "test")
 	if err != nil {
 		t.Fatal(err)

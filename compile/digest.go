@@ -1,4 +1,4 @@
-package main
+package compile
 
 import (
 	"context"
@@ -27,7 +27,8 @@ func startDigests(ctx context.Context, c *weights.Checkpoint) *digests {
 	return d
 }
 
-// wait returns the files with their digests. Call it after everything has been read from them. It fails if a file was written to meanwhile.
+// wait returns the files with their digests. Call it after everything has been read from them. It fails if a file was
+// written to meanwhile.
 func (d *digests) wait(ctx context.Context) ([]format.Source, error) {
 	<-d.done
 	if d.err != nil {

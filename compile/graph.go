@@ -1,4 +1,4 @@
-package main
+package compile
 
 import (
 	"bytes"
@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
@@ -16,7 +15,6 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
-	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/internal/regular"
 	"github.com/rlx-go/rlx/models/arch"
@@ -26,77 +24,57 @@ import (
 // maxGraphText bounds the size of a graph in text form, in bytes.
 const maxGraphText = 64 << 20
 
-// isGraph reports whether src is named like a file with graphs in text form.
-func isGraph(src string) bool {
-	ext := filepath.Ext(src)
-	return ext == ".txt" || ext == ".rlxg"
-}
-
-// compileGraphs compiles graphs in text form, each a method. Their params come from a safetensors file or are generated.
-func compileGraphs(ctx context.Context, env *cli.Env, src string, f compileFlags) error {
-	start := time.Now()
-	chosen, err := f.choose()
+// loadGraphs reads graphs in text form, each a method. Their params come from a safetensors file or are generated.
+func (m *Model) loadGraphs(ctx context.Context) error {
+	m.Files = append(m.Files, m.path)
+	if m.options.Weights != "" {
+		m.Files = append(m.Files, m.options.Weights)
+	}
+	m.Name = strings.TrimSuffix(filepath.Base(m.path), filepath.Ext(m.path))
+	m.blame = func(err error) error { return diag.New(code.GraphText, m.path, "%w", err) }
+	text, err := regular.ReadFile(m.path, maxGraphText)
 	if err != nil {
-		return err
+		return diag.New(code.GraphText, m.path, "cannot be read: %w", err)
 	}
-	if f.output == "" {
-		f.output = strings.TrimSuffix(filepath.Base(src), filepath.Ext(src)) + ".rlx"
+	if err := m.memory.Reserve("graphs", parseBytes*int64(len(text))); err != nil {
+		return aboutSource(m.path, err)
 	}
-	inputs := append(targetFiles(slices.Concat(f.targets, f.fallbacks)), src)
-	if f.weights != "" {
-		inputs = append(inputs, f.weights)
-	}
-	if err := checkOutputs(ctx, outputsOf(f, chosen.dumps), inputs); err != nil {
-		return err
-	}
-	text, err := regular.ReadFile(src, maxGraphText)
-	if err != nil {
-		return diag.New(code.GraphText, src, "cannot be read: %w", err)
-	}
-	memory, err := newMemory(f.memory)
-	if err != nil {
-		return err
-	}
-	if err := memory.Reserve("graphs", parseBytes*int64(len(text))); err != nil {
-		return aboutSource(src, err)
-	}
-	graphs, err := ctxio.Do(ctx, "parse", func() ([]*ir.Graph, error) { return ir.ParseAll(string(text), textLimits) }, nil)
+	graphs, err := ctxio.Do(ctx, "parse", func() ([]*ir.Graph, error) {
+		return ir.ParseAll(string(text), textLimits)
+	}, nil)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		return diag.New(code.GraphText, src, "%w", err).WithHint("rlxc MODEL --dump in=- prints graphs in this form")
+		return diag.New(code.GraphText, m.path, "%w", err).WithHint("rlxc MODEL --dump in=- prints graphs in this form")
 	}
-	model := &arch.Model{Arch: "graph", Methods: graphs}
-	vals := &values{infinite: map[string]int64{}}
-	digest := format.Source{Name: filepath.Base(src), Size: int64(len(text)), SHA256: sha256.Sum256(text)}
-	if f.weights != "" {
-		vals.made, err = ctxio.Do(ctx, "params", func() (map[string]tensor.Tensor, error) { return readParams(f.weights, graphs, memory) }, nil)
-		model.Facts = []arch.Fact{{Name: "weights", Value: f.weights}}
-	} else {
-		var params []*ir.Node
-		params, err = paramsOf(graphs)
-		vals.madeUp = newMadeUp(params, f.seed)
-		model.Facts = []arch.Fact{{Name: "weights", Value: fmt.Sprintf("generated from seed %d", f.seed)}}
-	}
-	if err != nil {
+	m.built = &arch.Model{Arch: "graph", Methods: graphs}
+	m.source = format.Source{Name: filepath.Base(m.path), Size: int64(len(text)), SHA256: sha256.Sum256(text)}
+	return m.loadParams(ctx)
+}
+
+// loadParams reads or generates the params of graphs in text form.
+func (m *Model) loadParams(ctx context.Context) (err error) {
+	m.values = &values{infinite: map[string]int64{}}
+	graphs, from := m.built.Methods, m.options.Weights
+	if from == "" {
+		params, err := paramsOf(graphs)
+		m.values.madeUp = newMadeUp(params, m.options.Seed)
+		m.built.Facts = []arch.Fact{{Name: "weights", Value: fmt.Sprintf("generated from seed %d", m.options.Seed)}}
 		return err
 	}
-	j := job{src: src, memory: memory, compiled: compiled{start: start, model: model}, choices: chosen, values: vals,
-		meta:  format.Meta{Model: strings.TrimSuffix(digest.Name, filepath.Ext(digest.Name)), Sources: []format.Source{digest}},
-		blame: func(err error) error { return diag.New(code.GraphText, src, "%w", err) }}
-	err = j.compile(ctx, env, f)
-	if err != nil || f.stopAfter != "" || f.gaps {
-		return err
-	}
-	return reportCompiled(env, j.compiled)
+	m.values.made, err = ctxio.Do(ctx, "params", func() (map[string]tensor.Tensor, error) {
+		return readParams(from, graphs, m.memory)
+	}, nil)
+	m.built.Facts = []arch.Fact{{Name: "weights", Value: from}}
+	return err
 }
 
 // textLimits are those of the file format, so that a graph that cannot be written is refused before it is compiled.
 var textLimits = ir.Limits{Graphs: format.MaxMethods, Nodes: format.MaxNodes, Signature: format.MaxSignature, Operands: format.MaxOperands, AllOperands: format.MaxAllOperands}
 
-// parseBytes is the memory that parsing a graph takes, in bytes per byte of text. The shortest line of a node, such as "a=neg b:f32[]",
-// has 16 bytes, and a node takes at most 512.
+// parseBytes is the memory that parsing a graph takes, in bytes per byte of text. The shortest line of a node, such as
+// "a=neg b:f32[]", has 16 bytes, and a node takes at most 512.
 const parseBytes = 32
 
 // paramsOf returns the params of graphs. If several graphs have a param of one name, its types must be equal.
@@ -117,8 +95,8 @@ func paramsOf(graphs []*ir.Graph) (list []*ir.Node, err error) {
 	return list, nil
 }
 
-// readParams reads the params from a checkpoint, by their names and in their types. Params of packed types are U8 there, with the bytes of
-// the blocks along the last axis: q4_0[64,2] is U8 of shape [64,36].
+// readParams reads the params from a checkpoint, by their names and in their types. Params of packed types are U8
+// there, with the bytes of the blocks along the last axis: q4_0[64,2] is U8 of shape [64,36].
 func readParams(path string, graphs []*ir.Graph, memory memory) (map[string]tensor.Tensor, error) {
 	params, err := paramsOf(graphs)
 	if err != nil {

@@ -1,4 +1,4 @@
-package main
+package compile
 
 import (
 	"errors"
@@ -7,24 +7,13 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/budget"
-	"github.com/rlx-go/rlx/internal/cli"
-	"github.com/rlx-go/rlx/internal/units"
 )
 
 // memory is the budget of a compilation.
 type memory struct{ *budget.Budget }
 
-// newMemory returns the budget for the value of --memory; empty means the memory that is free.
-func newMemory(size string) (memory, error) {
-	limit := int64(0)
-	if size != "" {
-		var ok bool
-		if limit, ok = units.ParseBytes(size); !ok {
-			return memory{}, cli.Usagef("--memory "+size, "is not a size such as 300M, 1.5G or 2Gi")
-		}
-	}
-	return memory{budget.New(limit)}, nil
-}
+// newMemory returns a budget of limit bytes, or of the memory that is free if it is 0.
+func newMemory(limit int64) memory { return memory{budget.New(limit)} }
 
 // Reserve implements pass.Memory. Its errors name the flag.
 func (m memory) Reserve(what string, bytes int64) error {

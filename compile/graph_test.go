@@ -1,4 +1,4 @@
-package main
+package compile
 
 import (
 	"bytes"
@@ -35,11 +35,7 @@ func readX(t *testing.T, path string, typ ir.Type) ([]byte, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	memory, err := newMemory("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	params, err := readParams(path, graphs, memory)
+	params, err := readParams(path, graphs, newMemory(0))
 	if err == nil && (params["x"].DType != typ.DType || len(params["x"].Data) != int(typ.Bytes(nil))) {
 		t.Errorf("%v became %v of %d bytes", typ, params["x"].DType, len(params["x"].Data))
 	}

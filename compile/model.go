@@ -1,0 +1,312 @@
+package compile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/code"
+	driver "github.com/rlx-go/rlx/core/compile"
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/pass"
+	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/internal/ctxio"
+	"github.com/rlx-go/rlx/models/arch"
+	"github.com/rlx-go/rlx/models/gguf"
+	"github.com/rlx-go/rlx/models/weights"
+)
+
+// Model is a model that is ready to compile. Close it after the last Write. It is for one goroutine at a time, with its
+// Results.
+type Model struct {
+	Name  string // in the artifact: that of the file or, for model.safetensors and for folders, of the folder
+	Arch  string // the model family; "graph" for graphs in text form
+	Facts []Fact // sizes and choices, for people; the artifact has them, too
+	// Unused lists the tensors of the checkpoint that no method needs.
+	Unused []Unused
+	// Note says why a config.json beside the checkpoint is not used. It is usually empty.
+	Note string
+	// Files lists the files that are read: of the checkpoint, target descriptions, and the places of config.json,
+	// whether they exist or not.
+	Files []string
+
+	options    Options
+	path       string
+	built      *arch.Model
+	targets    []driver.Target
+	fallbacks  []driver.Target
+	precisions []string
+	memory     memory
+	values     *values
+	packings   packings
+	checkpoint *weights.Checkpoint // nil for graphs in text form
+	source     format.Source       // of graphs in text form
+	blame      func(error) error   // gives an error of the compiler without a code that of the source
+	close      func()
+}
+
+// A Fact is a line about a model, such as "image_size: 1024 (config.json)".
+type Fact struct{ Name, Value string }
+
+// An Unused is a tensor of a checkpoint that no method needs, and the reason.
+type Unused struct{ Tensor, Reason string }
+
+// IsGraph reports whether Load takes path for a file with graphs in text form: whether it ends in .txt or .rlxg.
+func IsGraph(path string) bool {
+	ext := filepath.Ext(path)
+	return ext == ".txt" || ext == ".rlxg"
+}
+
+// Load opens a checkpoint and builds its methods; see Checkpoint. It reads the headers and the configuration, but no
+// tensors.
+func Load(ctx context.Context, path string, o Options) (*Model, error) {
+	m := &Model{options: o, path: path, memory: newMemory(o.Memory)}
+	m.Files = targetFiles(slices.Concat(o.Targets, o.Fallbacks))
+	if err := m.choose(); err != nil {
+		return nil, err
+	}
+	load := m.loadCheckpoint
+	if IsGraph(path) {
+		load = m.loadGraphs
+	}
+	if err := load(ctx); err != nil {
+		m.Close()
+		return nil, err
+	}
+	m.Arch = m.built.Arch
+	for _, f := range m.built.Facts {
+		m.Facts = append(m.Facts, Fact(f))
+	}
+	for _, u := range m.built.Skipped {
+		m.Unused = append(m.Unused, Unused(u))
+	}
+	if len(o.Targets) == 0 {
+		m.targets = takePacked(m.targets, m.built.Methods)
+	}
+	return m, nil
+}
+
+// Close closes the checkpoint.
+func (m *Model) Close() {
+	if m.close != nil {
+		m.close()
+	}
+}
+
+// choose checks the options that apply to any model.
+func (m *Model) choose() (err error) {
+	o := &m.options
+	if err := o.check(m.path); err != nil {
+		return err
+	}
+	if m.targets, err = chooseTargets(o.Targets); err != nil {
+		return err
+	}
+	for _, name := range o.Fallbacks {
+		t, err := chooseTarget(name)
+		if err != nil {
+			return err
+		}
+		m.fallbacks = append(m.fallbacks, t)
+	}
+	m.precisions, err = choosePrecisions(o.Precisions)
+	return err
+}
+
+// check checks the values of options that are one of a few, and that no option is given that does not apply to path.
+func (o *Options) check(path string) error {
+	for _, x := range []struct {
+		flag, value string
+		allowed     []string
+	}{
+		{"dtype", o.DType, []string{"keep", "f32", "f16", "bf16"}},
+		{"quantize", o.Quantize, append([]string{"none"}, weights.Quantizations()...)},
+		{"activations", o.Activations, []string{op.ActivationsF32, op.ActivationsQ8}},
+		{"stop-after", o.StopAfter, pass.Names()},
+	} {
+		if x.value != "" && !slices.Contains(x.allowed, x.value) {
+			return usage("--"+x.flag, "%q is unknown; allowed are %s", x.value, strings.Join(x.allowed, ", "))
+		}
+	}
+	graph := IsGraph(path)
+	for _, x := range []struct {
+		flag  string
+		given bool
+	}{
+		{"arch", o.Arch != ""}, {"model-config", o.Config != ""}, {"batch", o.Batch != 0}, {"context", o.Context != 0},
+		{"set", len(o.Set) > 0}, {"dtype", o.DType != ""}, {"quantize", o.Quantize != ""},
+	} {
+		if graph && x.given {
+			return usage("--"+x.flag, "applies to checkpoints only; %s is a graph in text form", path)
+		}
+	}
+	if !graph && o.Weights != "" {
+		return usage("--weights", "applies to graphs in text form only (.txt or .rlxg); %s is a checkpoint", path)
+	}
+	return nil
+}
+
+func usage(subject, msg string, args ...any) *diag.Error {
+	return diag.New(diag.Usage, subject, msg, args...)
+}
+
+// choosePrecisions checks the precisions that runs may choose. The first is the default.
+func choosePrecisions(names []string) ([]string, error) {
+	all := device.Precisions()
+	if len(names) == 0 {
+		return all, nil
+	}
+	var out []string
+	for _, n := range names {
+		if !slices.Contains(all, n) {
+			return nil, usage("--precision", "%q is unknown; allowed are %s", n, strings.Join(all, ", "))
+		}
+		if !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out, nil
+}
+
+func (m *Model) loadCheckpoint(ctx context.Context) error {
+	open := weights.Open
+	if gguf.Is(m.path) {
+		open = gguf.Open
+	}
+	ckpt, err := ctxio.Do(ctx, "open", func() (*weights.Checkpoint, error) { return open(m.path) },
+		func(c *weights.Checkpoint) { c.Close() })
+	if err != nil {
+		return err
+	}
+	m.checkpoint, m.close = ckpt, func() { ckpt.Close() }
+	m.Name = modelName(m.path)
+	m.Files = append(append(sourcePaths(ckpt), configBeside(m.path)), m.Files...)
+	if m.options.Config != "" {
+		m.Files = append(m.Files, m.options.Config)
+	}
+	m.blame = badSizes(m.path)
+
+	stored := weights.Stored{Checkpoint: ckpt}
+	stored.DType, _ = dtype.Parse(m.options.DType)
+	if m.options.quantizes() {
+		stored.Packed, stored.Packings = weights.Quantize(ckpt, m.options.Quantize), m.packings.add
+		if len(stored.Packed) == 0 {
+			return usage("--quantize "+m.options.Quantize, "the checkpoint has no matrices whose rows are whole blocks").
+				WithHint("leave the flag out")
+		}
+	}
+	m.built, err = ctxio.Do(ctx, "build", func() (*arch.Model, error) { return m.build(stored) }, nil)
+	if err != nil {
+		return err
+	}
+	m.values = &values{stored: stored, source: map[string]string{}, infinite: map[string]int64{}}
+	for _, p := range m.built.Params {
+		m.values.source[p.Name] = p.Source
+	}
+	return nil
+}
+
+// badSizes returns a function that converts an error of the compiler without a code to one about the checkpoint: its
+// tensors determine a size that exceeds a limit of the IR or of the file format.
+func badSizes(path string) func(error) error {
+	return func(err error) error {
+		return diag.New(code.ModelTensor, path, "the sizes of its tensors cannot be compiled: %w", err)
+	}
+}
+
+func (o *Options) quantizes() bool { return o.Quantize != "" && o.Quantize != "none" }
+
+// build recognises the architecture and builds its graphs.
+func (m *Model) build(stored weights.Stored) (*arch.Model, error) {
+	family, err := arch.Find(cmp.Or(m.options.Arch, "auto"), stored, m.path)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := m.config(family, stored)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range m.options.Set {
+		if err := cfg.Set(s, family.Keys); err != nil {
+			return nil, err
+		}
+	}
+	if m.options.quantizes() && family.Keys["context"] == "" {
+		return nil, usage("--quantize "+m.options.Quantize, "architecture %s is not a language model", family.Name).
+			WithHint("leave the flag out")
+	}
+	for _, k := range []struct {
+		key   string
+		value int
+	}{{"batch", m.options.Batch}, {"context", m.options.Context}} {
+		switch {
+		case k.value == 0:
+		case k.value < 0:
+			return nil, usage("--"+k.key, "is %d; allowed are 1 and more", k.value)
+		case !cfg.SetFlag(k.key, k.value, family.Keys):
+			return nil, usage("--"+k.key, "architecture %s has no %s", family.Name, k.key)
+		}
+	}
+	cfg.Files = filesBeside(stored, m.path)
+	return family.Build(stored, cfg)
+}
+
+// config returns the configuration: Options.Config, or what the checkpoint itself says, or config.json beside it if it
+// describes a model of the family.
+func (m *Model) config(family arch.Architecture, stored weights.Stored) (cfg arch.Config, err error) {
+	if given := m.options.Config; given != "" {
+		kind, ok, err := loadConfig(&cfg, given)
+		if err == nil && ok && !family.Builds(kind) {
+			err = diag.New(code.ModelConfig, given, "describes a %q; the checkpoint is recognised as %q", kind, family.Name).
+				WithHint("give the configuration that belongs to the checkpoint, or choose the family with --arch")
+		}
+		return cfg, err
+	}
+	if stored.OwnsFiles() {
+		text, _ := stored.Own("config.json")
+		return cfg, cfg.Decode(text, m.path)
+	}
+	beside := configBeside(m.path)
+	if _, err := os.Stat(beside); errors.Is(err, fs.ErrNotExist) {
+		return cfg, nil
+	}
+	kind, ok, err := loadConfig(&cfg, beside)
+	switch {
+	case err != nil || !ok || family.Builds(kind):
+		return cfg, err
+	case len(family.Types) > 0: // the family needs a configuration
+		return cfg, diag.New(code.ModelConfig, beside,
+			"model_type is %q, which is not supported; architecture %s is built for %s",
+			kind, family.Name, strings.Join(family.Types, ", ")).
+			WithHint("if the arithmetic is that of one of these, make a configuration that says so " +
+				"and give it with --model-config")
+	}
+	m.Note = fmt.Sprintf("%s describes a %q and is not used", beside, kind)
+	return arch.Config{}, nil
+}
+
+// loadConfig reads a config.json and returns its model_type. ok is false if it has none.
+func loadConfig(cfg *arch.Config, path string) (kind string, ok bool, err error) {
+	if err := cfg.Load(path); err != nil {
+		return "", false, err
+	}
+	return cfg.String("model_type")
+}
+
+// attachments returns the model's attachments as weights.
+func attachments(m *arch.Model) (out []driver.Weight) {
+	for _, a := range m.Attachments {
+		out = append(out, driver.Weight{Name: a.Name, Type: ir.TypeOf(dtype.U8, int64(len(a.Data))), Data: a.Data})
+	}
+	return out
+}
