@@ -142,8 +142,8 @@ func TestBadTask(t *testing.T) {
 		code     error
 		text     string
 	}{
-		"an unknown kind":              {kind: "mirror", from: late, to: "\xa4kind\xa6mirroR", code: CodeOf(15), text: `task "mirroR"; this version knows "echo", "mirror", "segment", "text"`},
-		"an unknown kind before kind":  {kind: "echo", from: "\xa4echo\x8a", to: "\xa4echO\x8a", code: CodeOf(15), text: `task "echO"; this version knows "echo", "mirror", "segment", "text"`},
+		"an unknown kind":              {kind: "mirror", from: late, to: "\xa4kind\xa6mirroR", code: CodeOf(15), text: `task "mirroR"; this version knows "echo", "mirror", "patches", "segment", "text"`},
+		"an unknown kind before kind":  {kind: "echo", from: "\xa4echo\x8a", to: "\xa4echO\x8a", code: CodeOf(15), text: `task "echO"; this version knows "echo", "mirror", "patches", "segment", "text"`},
 		"fields under another name":    {kind: "mirror", from: "\xa6mirror\x8a", to: "\xa6mirroR\x8a", code: CodeOf(15), text: `field "mirroR"; want "mirror"`},
 		"another kind than its fields": {kind: "echo", from: early, to: "\xa4kind\xa4echO", code: CodeOf(15), text: `kind "echO" of a task "echo"`},
 		"fields of another kind":       {kind: "mirror", from: late + "\xa6mirror", to: "\xa4kind\xa7segment\xa7segment", code: CodeOf(15), text: "task has 10 fields"},

@@ -4,6 +4,7 @@ import (
 	"image"
 	"os"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/rlx-go/rlx"
@@ -91,5 +92,17 @@ func TestEverythingDemo(t *testing.T) {
 		if r.Label != i+1 || r.Area != area[r.Label] || r.Visible != visible[r.Label] {
 			t.Errorf("region %d is %+v; its mask has %d pixels, the label image %d", i+1, r, area[r.Label], visible[r.Label])
 		}
+	}
+	// The logits of a mask are a first guess for the same object.
+	p := segment.Prompts{Points: []segment.Point{found.Regions[0].Point}}
+	first, err := e.Masks(t.Context(), p, segment.Best)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Mask = first[0].Logits
+	side := segmenter.Facts().MaskSide
+	refined, err := e.Masks(t.Context(), p, segment.Best)
+	if err != nil || len(p.Mask) != side*side || slices.Equal(refined[0].Logits, p.Mask) {
+		t.Errorf("a guess of %d logits: %v; want a mask that it changes", len(p.Mask), err)
 	}
 }

@@ -28,6 +28,7 @@ import (
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/internal/tokenizer"
 )
 
 // Errors for errors.Is.
@@ -37,6 +38,8 @@ var (
 	ErrPrompt error = code.TextPrompt
 	// ErrContext is a case of rlx.ErrUsage: a text has more tokens than the model can see.
 	ErrContext error = code.TextContext
+	// ErrText reports a text that cannot be tokenized, for example because it is not valid UTF-8.
+	ErrText error = tokenizer.CodeText
 	// ErrSampling is a case of rlx.ErrUsage: a parameter of Sampling has a value that is not allowed.
 	ErrSampling error = code.TextSampling
 )
@@ -173,7 +176,7 @@ func (g *Generator) Reset(ctx context.Context) error {
 }
 
 // Encode turns text into tokens. It adds special tokens that begin a text if the sequence is empty. The error matches ErrPrompt if
-// the artifact has no tokenizer, or rlx.ErrInput if the text cannot be tokenized, for example because it is not valid UTF-8.
+// the artifact has no tokenizer, or ErrText if the text cannot be tokenized, for example because it is not valid UTF-8.
 func (g *Generator) Encode(text string) ([]int, error) {
 	t, err := NewTokenizer(g.session.Model())
 	if err != nil {

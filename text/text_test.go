@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/rlx-go/rlx"
-	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/format"
@@ -427,7 +426,7 @@ func TestBadText(t *testing.T) {
 		rlxtest.WantError(t, what, f(), rlx.ErrUsage)
 	}
 	_, err := g.Encode("fé\xffn")
-	rlxtest.WantError(t, "invalid UTF-8", err, diag.Class(3))
+	rlxtest.WantError(t, "invalid UTF-8", err, text.ErrText)
 	if !strings.Contains(err.Error(), "byte 3") {
 		t.Errorf("%v; want the place of the byte", err)
 	}

@@ -59,7 +59,7 @@ func tokenizerOf(m *rlx.Model, t *spec) (*Tokenizer, error) {
 }
 
 // Encode returns the ids of a text. With special it adds the tokens that belong around a text, such as a begin token. Special tokens
-// that occur in the text are always converted to their ids. It is an error (RLX3082) if the text cannot be tokenized, for example
+// that occur in the text are always converted to their ids. The error matches ErrText if the text cannot be tokenized, for example
 // because it is not valid UTF-8.
 func (t *Tokenizer) Encode(text string, special bool) ([]int, error) {
 	return t.t.Encode(text, special)
@@ -74,11 +74,5 @@ func (t *Tokenizer) Decode(ids []int, skipSpecial bool) string {
 // Token returns the token with an id, as it is written in the vocabulary. ok is false if there is none.
 func (t *Tokenizer) Token(id int) (token string, ok bool) { return t.t.Token(id) }
 
-// ID returns the id of a token as it is written in the vocabulary, such as "</s>". ok is false if there is none.
-func (t *Tokenizer) ID(token string) (id int, ok bool) { return t.t.ID(token) }
-
 // Size returns the largest id plus one.
 func (t *Tokenizer) Size() int { return t.t.Size() }
-
-// Special reports whether an id belongs to a special token, such as an end token.
-func (t *Tokenizer) Special(id int) bool { return t.t.Special(id) }

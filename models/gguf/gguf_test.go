@@ -240,12 +240,12 @@ func checkTokenizer(t *testing.T, c *weights.Checkpoint, path string) {
 
 // TestByteLevelTokenizer compares ids with those of the Hugging Face library and the tokenizer from which the file was made.
 func TestByteLevelTokenizer(t *testing.T) {
-	checkTokenizer(t, open(t, demo), "../../task/text/tokenizer/testdata/llama3/cases.json")
+	checkTokenizer(t, open(t, demo), "../../internal/tokenizer/testdata/llama3/cases.json")
 }
 
 // TestSentencePiece writes a vocabulary in the style of Llama 2 as SentencePiece does, with scores in place of merges.
 func TestSentencePiece(t *testing.T) {
-	const folder = "../../task/text/tokenizer/testdata/llama2-prepend/"
+	const folder = "../../internal/tokenizer/testdata/llama2-prepend/"
 	b, err := os.ReadFile(folder + "tokenizer.json")
 	if err != nil {
 		t.Fatal(err)
