@@ -21,6 +21,8 @@ type Options struct {
 	// Missing, if not nil, is called for each kernel that is not in the cache, instead of the compiler. Loading then fails.
 	Missing func(*msl.Kernel) error
 
+	Flush bool // the device takes denormals for 0; only on amd64
+
 	MaxGroups int // threadgroups per dimension; 0 for the limit of an Apple GPU
 
 	NoMatrices        bool                       // the device has no simdgroup matrices, like GPUs before family Apple 7
@@ -65,7 +67,7 @@ func (a adapter) Open() (gpu.Device, error) {
 	c, err := a.cache()
 	if err == nil {
 		var d *opened
-		if d, err = open(c, a.opts.Missing); err == nil {
+		if d, err = open(c, a.opts); err == nil {
 			return d, nil
 		}
 	}

@@ -64,7 +64,7 @@ type (
 func (commands) Release() {}
 
 // open starts the process.
-func open(c cache, missing func(*msl.Kernel) error) (*opened, error) {
+func open(c cache, opts Options) (*opened, error) {
 	program, err := c.program(context.Background())
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func open(c cache, missing func(*msl.Kernel) error) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &opened{cache: c, missing: missing, file: os.NewFile(uintptr(fd), "memory"), free: []span{{0, memoryBytes}}, work: make(chan commands, 16)}
+	d := &opened{cache: c, missing: opts.Missing, file: os.NewFile(uintptr(fd), "memory"), free: []span{{0, memoryBytes}}, work: make(chan commands, 16)}
 	if err = d.file.Truncate(memoryBytes); err == nil {
 		d.memory, err = unix.Mmap(fd, 0, memoryBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
 	}
@@ -81,6 +81,9 @@ func open(c cache, missing func(*msl.Kernel) error) (*opened, error) {
 		return nil, errors.Join(err, d.file.Close())
 	}
 	d.process = exec.Command(program, strconv.FormatInt(memoryBytes, 10))
+	if opts.Flush {
+		d.process.Args = append(d.process.Args, "flush")
+	}
 	d.process.Stderr, d.process.ExtraFiles = os.Stderr, []*os.File{d.file}
 	d.in, err = d.process.StdinPipe()
 	if err == nil {

@@ -1,4 +1,5 @@
 // This program runs kernels that were compiled with this folder's metal_stdlib. File descriptor 3 is the memory of all buffers, and argument 1 its size.
+// With the second argument "flush", the processor takes denormals for 0.
 // The program reads commands from standard input, one per line:
 //
 //	kernel PATH NAME                         loads a kernel from a library; kernels are numbered from 0
@@ -16,6 +17,9 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <vector>
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
 
 namespace {
 
@@ -180,7 +184,14 @@ const rlx_lane* rlx_simdgroup(const rlx_lane& mine, uint& number) {
 }
 
 int main(int argc, char** argv) {
-  if (argc != 2) return 2;
+  if (argc != 2 && (argc != 3 || strcmp(argv[2], "flush"))) return 2;
+  if (argc == 3) {
+#ifdef __SSE__
+    _mm_setcsr(_mm_getcsr() | 0x8040);  // flush to zero, denormals are zero
+#else
+    return 2;
+#endif
+  }
   memory_size = strtoull(argv[1], 0, 10);
   memory = (char*)mmap(0, memory_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, 3, 0);
   stacks = (char*)mmap(0, most_threads * stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
