@@ -97,7 +97,7 @@ var mayImport = map[string][]string{
 	"internal/imaging":     {"core/code", "core/diag"},
 	"internal/tokenizer":   {"core/diag", "internal/strictjson"},
 	"internal/segmentpage": {"segment", "core/code", "core/diag", "internal/..."},
-	"internal/rlxtest":     {".", "core/device", "core/program", "format", "plugins/cpu/backend", "plugins/rpc/serve", "task"},
+	"internal/rlxtest":     {".", "internal/testbin", "core/device", "core/program", "format", "plugins/cpu/backend", "plugins/rpc/serve", "task"},
 	".ci/crossvet":         {},
 }
 
@@ -188,7 +188,7 @@ var neverLinks = map[string][]string{
 	"plugins/cpu":  {"plugins/rpc/host", "plugins/rpc/internal/sandbox", "plugins/rpc/protocoltest", "compile", "core/compile"},
 	"plugins/null": {"plugins/rpc/host", "plugins/rpc/internal/sandbox", "plugins/rpc/protocoltest", "compile", "core/compile"},
 	"cmd/rlxrun":   {"plugins/rpc/serve", "plugins/rpc/internal/server", "plugins/cpu", "plugins/null", "compile", "core/compile", "models"},
-	"cmd/rlxc":     {"compile", "core/...", "task", "format", "models/weights", "internal/..."},
+	"cmd/rlxc":     {"plugins"},
 	".": {"plugins/rpc/serve", "plugins/rpc/internal/server", "plugins/rpc/protocoltest", "plugins/cpu", "plugins/wgpu", "plugins/null", "compile", "core/compile",
 		"core/pass", "core/rewrite", "core/hir", "core/plan", "core/sched", "models", "cmd", "internal/cli"},
 }
