@@ -22,6 +22,7 @@ parser.add_argument("--best", action="store_true", help="take the fastest runs r
 parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--rounds", type=int, default=5)
 parser.add_argument("--ms", type=int, default=30, help="milliseconds per side and round")
+parser.add_argument("--warm", type=int, default=10, help="milliseconds that each side runs before it is timed")
 parser.add_argument("--backend", default="cpu", choices=("cpu", "wgpu"), help="wgpu: time the entries of large.py, beside PyTorch on CUDA; no page is written")
 parser.add_argument("--ours", default="out/ops", help="the program built from bench/ops")
 parser.add_argument("--page", default="docs/ops-speed.md")
@@ -36,7 +37,7 @@ import peer  # noqa: E402
 import report  # noqa: E402
 
 if opts.quick:
-    opts.rounds, opts.ms = 1, 5
+    opts.rounds, opts.ms, opts.warm = 1, 5, 0
 
 
 class Ours:
@@ -141,7 +142,11 @@ def measure(ours, c):
     pick = min if opts.best else statistics.median
     for _ in range(opts.rounds):
         time.sleep(0.01)  # because the peer's threads still spin for a while
+        if opts.warm:  # a processor that was idle is slow at first, and the peer begins on one that was not
+            ours.ask({"do": "run", "ms": opts.warm})
         mine.append(pick(ours.ask({"do": "run", "ms": opts.ms})["ns"]))
+        if opts.warm:
+            times(c.call, opts.warm)
         theirs.append(pick(times(c.call, opts.ms)))
         ratios.append(theirs[-1] / mine[-1])
     ratio = min(theirs) / min(mine) if opts.best else statistics.median(ratios)
