@@ -100,7 +100,8 @@ type Outputs struct {
 //
 //	Method: Hidden f32[1,T,W], input_ids i64[1,T] (the tokens that follow those of Hidden), position i32[] ->
 //	Token i32[1] (the most probable one after the last), Hidden f32[1,1,W] (to go on with)
-//	Task.Method, beside its other outputs -> Choices i32[1,T] (the most probable token after each), LogProbs f32[1,T] (of these), Hidden f32[1,T,W]
+//	Task.Method, beside its other outputs
+//	  -> Choices i32[1,T] (the most probable token after each), LogProbs f32[1,T] (of these), Hidden f32[1,T,W]
 type Draft struct {
 	Choices  string `json:"choices"`
 	Hidden   string `json:"hidden"`
