@@ -234,7 +234,8 @@ func chooseDevice(info device.Info, backend, id string) (device.Device, error) {
 	}
 	if id == "" {
 		return device.Device{}, diag.New(device.ErrSoftware, "backend "+backend, "has no device on this machine but %s, %s, which the processor emulates slowly",
-			ids[0], info.Devices[0].Name).WithHint("use backend cpu, or give %s as Options.Device to use it all the same", SoftwareDevice)
+			ids[0], info.Devices[0].Name).WithHint(
+			"use backend cpu, or give %s as Options.Device to use it all the same", SoftwareDevice)
 	}
 	return device.Device{}, diag.New(device.ErrUnavailable, "device "+backend+":"+id, "is not there; allowed are %s", strings.Join(ids, ", "))
 }

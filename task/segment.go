@@ -17,7 +17,8 @@ var _ = Register(KindSegment, func() Task { return &Segment{} })
 // One method turns the square image into an embedding, another turns the embedding and the prompts into masks:
 //
 //	image f32 [1,3,Size,Size]                                        -> Embedding
-//	Embedding, points f32 [1,N,2], labels i32 [1,N], 1<=N<=MaxPoints -> masks f32 [1,Tokens,h,w] (logits), iou f32 [1,Tokens]
+//	Embedding, points f32 [1,N,2], labels i32 [1,N], 1<=N<=MaxPoints
+//	  -> masks f32 [1,Tokens,h,w] (logits), iou f32 [1,Tokens]
 //
 // PromptMethod may also take a mask f32 [1,1,MaskSide,MaskSide] of logits. NaN throughout means no mask, and a run may leave the
 // input out. A third method may take P prompts for one image, 1<=P<=MaxPrompts, each with the same number of points and without a

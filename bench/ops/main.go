@@ -1,7 +1,8 @@
 // Command ops runs single ops on a backend for run.py, which compares their times with PyTorch's. It reads requests from stdin, one line of
 // JSON each, and answers each with one line:
 //
-//	{"do": "load", "line": "softmax x {axis=1}", "inputs": [{"name": "x", "type": "f32[4,8]", "bytes": 128}], "results": ["f32[4,8]"]}
+//	{"do": "load", "line": "softmax x {axis=1}", "inputs": [{"name": "x", "type": "f32[4,8]", "bytes": 128}],
+//	 "results": ["f32[4,8]"]}
 //
 // "load" compiles the op for the backend and loads it; the bytes of the inputs follow the line. "run" runs the loaded op for "ms" milliseconds and
 // answers with the time of each run in nanoseconds. "get" answers with the results of the last run, whose bytes follow the answer. "peaks" measures

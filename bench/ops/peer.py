@@ -20,7 +20,8 @@ def op(*names):
 
 class Case:
     def __init__(self, line, call, peer, weights, tol, same, moved, inputs):
-        self.line, self.call, self.peer, self.weights, self.tol, self.same, self.moved, self.inputs = line, call, peer, weights, tol, same, moved, inputs
+        self.line, self.call, self.peer, self.weights = line, call, peer, weights
+        self.tol, self.same, self.moved, self.inputs = tol, same, moved, inputs
 
     @property
     def op(self):

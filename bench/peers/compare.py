@@ -1,6 +1,7 @@
 """Times the encoder on every implementation in turn and prints a table.
 
-    compare.py --files DIR --bin DIR [--backend cpu|wgpu] [--model sam_vit_b|sam_vit_h|sam_tiny|sam3|sam3_LAYERS] [--peers NAME,...] [--rounds 5]
+    compare.py --files DIR --bin DIR [--backend cpu|wgpu]
+        [--model sam_vit_b|sam_vit_h|sam_tiny|sam3|sam3_LAYERS] [--peers NAME,...] [--rounds 5]
                [-n 2] [--precision f32] [--markdown FILE] [--json FILE]
 
 On cpu, a round measures the machine's peak, then each implementation in its own process. On a GPU, the peers' processes stay alive,

@@ -1,6 +1,7 @@
 """Runs one peer. compare.py starts it and sends it requests.
 
-    peer.py openvino|onnxruntime|torch|torch-compile --files DIR --golden DIR [--model NAME] [--threads 2] [--precision f32|bf16]
+    peer.py openvino|onnxruntime|torch|torch-compile --files DIR --golden DIR
+        [--model NAME] [--threads 2] [--precision f32|bf16]
             [--device cpu|cuda]
 
 It loads the model, runs once, checks the result and prints a line of JSON. Each line on standard input is a number of runs to time,

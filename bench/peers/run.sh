@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Times SAM's image encoder on OpenVINO, ONNX Runtime, PyTorch and RLX, in turn, and prints a table.
 #
-#   bench/peers/run.sh [FLAGS OF compare.py]      such as --rounds 5 -n 3 --threads 2 --precision bf16 --peers openvino,rlx
+#   bench/peers/run.sh [FLAGS OF compare.py]
+#   such as --rounds 5 -n 3 --threads 2 --precision bf16 --peers openvino,rlx
 #   bench/peers/run.sh --backend wgpu --model sam_vit_h       on a GPU, beside PyTorch
 #
 # Works in $RLX_PEERS_DIR (default out/peers), which takes about 8 GB, most of it Python packages. Existing files are reused, except for the

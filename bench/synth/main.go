@@ -1,7 +1,8 @@
 // Command synth writes deterministic tensors: a checkpoint from a manifest, or one input as an npy file.
 //
 //	go run ./bench/synth -manifest testdata/goldens/sam_tiny/manifest.json -o model.safetensors [-dtype F32|F16|BF16]
-//	go run ./bench/synth -manifest testdata/goldens/sam_vit_b/manifest.json -encoder sam_vit_h -o sam_vit_h.safetensors
+//	go run ./bench/synth -manifest testdata/goldens/sam_vit_b/manifest.json \
+//	    -encoder sam_vit_h -o sam_vit_h.safetensors
 //	go run ./bench/synth -name sam_tiny.image -shape 1,3,128,128 -scale 2 -o image.npy
 package main
 

@@ -4,7 +4,8 @@ import scipy.spatial
 import torch
 import torch.nn.functional as F
 from transformers import __version__ as transformers_version
-from transformers.models.qwen3_next.modeling_qwen3_next import torch_chunk_gated_delta_rule, torch_recurrent_gated_delta_rule
+from transformers.models.qwen3_next.modeling_qwen3_next import (
+    torch_chunk_gated_delta_rule, torch_recurrent_gated_delta_rule)
 
 import write
 from write import EXACT, F32, NUMPY, SCIPY, among, case, inf, nan, rand

@@ -9,7 +9,8 @@ import (
 // roundActivations lets products with packed weights round their activations to 8 bits, if Options.Activations asks for it. Processors multiply
 // bytes several times as fast as floats. Products stay exact if the target has no kernel for rounded activations.
 //
-//	y = dequant_matmul x, w {scheme="packed", activations="f32"}   ->   y = dequant_matmul x, w {scheme="packed", activations="q8"}
+//	y = dequant_matmul x, w {scheme="packed", activations="f32"}
+//	  -> y = dequant_matmul x, w {scheme="packed", activations="q8"}
 func roundActivations(c *context, g *ir.Graph) (*ir.Graph, error) {
 	if c.activations != op.ActivationsQ8 {
 		return g, nil

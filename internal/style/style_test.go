@@ -16,7 +16,8 @@ var update = flag.Bool("update", false, "write the list of generated files in .g
 
 const root = "../.."
 
-// eachFile calls f with every file of the repository. The test is skipped where there is no repository, as in a module's zip.
+// eachFile calls f with every file of the repository. The test is skipped where there is no repository, as in a
+// module's zip.
 func eachFile(t *testing.T, f func(name string, text []byte)) {
 	t.Helper()
 	names, err := tracked(root)
@@ -36,7 +37,8 @@ func eachFile(t *testing.T, f func(name string, text []byte)) {
 	}
 }
 
-// TestGenerated checks that .gitattributes marks the generated files, and no others, so that reviews hide their differences.
+// TestGenerated checks that .gitattributes marks the generated files, and no others, so that reviews hide their
+// differences.
 func TestGenerated(t *testing.T) {
 	const mark = " linguist-generated\n"
 	var want strings.Builder
@@ -73,7 +75,8 @@ func TestGenerated(t *testing.T) {
 // subjectsSince is the commit after which subjects are checked. Earlier ones are as they are.
 const subjectsSince = "d75681cc39b7ac2e4117be7155066fc5e12b4da8"
 
-// TestSubjects checks that the subjects of commits fit 72 columns, which is what git log and mail programs show of them.
+// TestSubjects checks that the subjects of commits fit 72 columns, which is what git log and mail programs show of
+// them.
 func TestSubjects(t *testing.T) {
 	cmd := exec.Command("git", "log", "--format=%h %s", subjectsSince+"..HEAD")
 	cmd.Dir = root

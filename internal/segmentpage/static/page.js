@@ -50,7 +50,10 @@ async function open(file, there = null) {
   busy("Reading the image…");
   say("Reading the image…");
   try {
-    if (file.size > about.max_file) throw new server.Failure(`The file has ${Math.ceil(file.size / 2 ** 20)} MB; allowed are ${about.max_file / 2 ** 20}.`);
+    if (file.size > about.max_file) {
+      const [has, may] = [file.size, about.max_file].map((bytes) => Math.ceil(bytes / 2 ** 20));
+      throw new server.Failure(`The file has ${has} MB; allowed are ${may}.`);
+    }
     const next = there ?? (await server.open(file, signal));
     const image = await createImageBitmap(await server.pixels(next, signal));
     if (signal.aborted) return;

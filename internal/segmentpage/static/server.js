@@ -48,7 +48,9 @@ export const close = ({ number }) => ask(`images/${number}`, { method: "DELETE" 
 
 // find returns {mask, quality, pixels, runs, seconds} for prompts {points, box} and the mask "best" or a number. A newer call replaces one that waits, which then
 // throws a Failure with status 409.
-export const find = async ({ number }, prompts, mask) => (await post(`images/${number}/masks`, JSON.stringify({ tab, ...prompts, mask }))).json();
+export const find = async ({ number }, prompts, mask) =>
+  (await post(`images/${number}/masks`, JSON.stringify({ tab, ...prompts, mask }))).json();
 
 // file returns the mask or the cut-out as a PNG file.
-export const file = async ({ number }, prompts, mask, save) => (await post(`images/${number}/masks`, JSON.stringify({ tab, ...prompts, mask, save }))).blob();
+export const file = async ({ number }, prompts, mask, save) =>
+  (await post(`images/${number}/masks`, JSON.stringify({ tab, ...prompts, mask, save }))).blob();

@@ -40,7 +40,8 @@ export class View {
     const narrow = matchMedia("(max-width: 760px)").matches; // then the height of the stage follows the image
     const room = {
       x: this.#stage.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight),
-      y: narrow ? 0.6 * innerHeight : this.#stage.clientHeight - parseFloat(style.paddingTop) - parseFloat(style.paddingBottom),
+      y: narrow ? 0.6 * innerHeight : this.#stage.clientHeight - parseFloat(style.paddingTop) -
+        parseFloat(style.paddingBottom),
     };
     const scale = Math.min(room.x / width, room.y / height, MOST), canvas = this.#canvas;
     canvas.style.width = `${width * scale}px`;

@@ -145,7 +145,10 @@ fn probe(wire: &[u8], weights: usize) {
 
 proptest! {
     #[test]
-    fn hostile_bytes(edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4), which in any::<prop::sample::Index>()) {
+    fn hostile_bytes(
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        which in any::<prop::sample::Index>(),
+    ) {
         let (list, weights) = programs(&artifacts().remove(which.index(2)).1);
         let mut wire = list[which.index(list.len())].clone();
         for (at, b) in edits {

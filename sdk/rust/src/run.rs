@@ -253,7 +253,8 @@ impl Executable {
         let updated = match operands {
             [x, rest @ ..] if kernel.updates => {
                 operands = rest;
-                (place(x) != results[0]).then_some(*x) // None: operand and result share a place, so the value is already there
+                // None: operand and result share a place, so the value is already there
+                (place(x) != results[0]).then_some(*x)
             }
             _ => None,
         };

@@ -25,8 +25,9 @@ pub struct Session {
     artifact: Option<File>,
     loaded: Mutex<(u64, HashMap<u64, Arc<Executable>>)>, // and the newest number
     turn: Mutex<Turn>,
-    io_size: Mutex<Option<usize>>, // size of the shared region, once it is mapped; separate from turn, because a program may be loaded during a run
-    cancelled: AtomicI64,          // the newest cancelled generation
+    // Size of the shared region, once it is mapped; separate from turn, because a program may be loaded during a run.
+    io_size: Mutex<Option<usize>>,
+    cancelled: AtomicI64, // the newest cancelled generation
 }
 
 /// What one run, or one call for a state, uses exclusively.
@@ -152,7 +153,8 @@ impl Session {
         let have = match *mapped {
             Some(have) => have,
             None => {
-                let have = lock(&self.turn).io.insert(region.map(size)?).size(); // nobody holds the turn for long, because no program is loaded yet
+                // Nobody holds the turn for long, because no program is loaded yet.
+                let have = lock(&self.turn).io.insert(region.map(size)?).size();
                 *mapped.insert(have)
             }
         };

@@ -23,7 +23,8 @@ type Limits struct {
 	// Matrices means that the device has matrices of 8x8 that 32 invocations share, and that shaders are translated: WGSL has no such type. It is
 	// rlx_matrix8x8, of f32. A variable of it is zero at first, and these functions take its address. All 32 invocations call them with the same arguments:
 	//
-	//	rlx_matrix_load(&m, &memory, at, stride, across)   m's rows, or its columns if across is true, begin every stride words at word at
+	//	rlx_matrix_load(&m, &memory, at, stride, across)   m's rows, or its columns if across is true,
+	//	                                                   begin every stride words at word at
 	//	rlx_matrix_store(&m, &memory, at, stride)          likewise
 	//	rlx_matrix_multiply_add(&m, &a, &b)                m = m + a b
 	//

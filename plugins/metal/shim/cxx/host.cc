@@ -3,10 +3,12 @@
 // The program reads commands from standard input, one per line:
 //
 //	kernel PATH NAME                         loads a kernel from a library; kernels are numbered from 0
-//	run KERNEL GX GY COUNT (OFFSET SIZE)...  runs a kernel on a grid of GX x GY threadgroups, with COUNT buffers at these offsets
+//	run KERNEL GX GY COUNT (OFFSET SIZE)...  runs a kernel on a grid of GX x GY threadgroups, with COUNT buffers
+//	                                         at these offsets
 //	copy TO FROM SIZE
 //	clear OFFSET SIZE
-//	done                                     prints "ok", or the first error since the last done; commands after an error are skipped
+//	done                                     prints "ok", or the first error since the last done; commands after an
+//	                                         error are skipped
 #include "host.h"
 
 #include <dlfcn.h>
@@ -53,7 +55,8 @@ struct fiber {
 fiber fibers[most_threads];
 jmp_buf scheduler;
 uint current; // the fiber that runs
-rlx_lane lanes[2][most_threads];  // arguments of the threads' even and odd calls of simdgroup functions: a thread can be one call ahead of others
+// Arguments of the threads' even and odd calls of simdgroup functions: a thread can be one call ahead of others.
+rlx_lane lanes[2][most_threads];
 uint3 group, groups;
 const rlx_kernel_entry* entry;
 rlx_any* buffers;
@@ -90,8 +93,10 @@ bool meet(uint first) {
     if (fibers[i].waits != for_simdgroup) return false;
   const rlx_lane* of = &lanes[fibers[first].calls % 2][first];
   for (uint i = 0; i < 32; i++) {
-    if (strcmp(of[i].function, of->function) || of[i].memory != of->memory || of[i].stride != of->stride || of[i].transposed != of->transposed)
-      return fail("the threads of a simdgroup call %s and %s, or with different arguments", of->function, of[i].function);
+    if (strcmp(of[i].function, of->function) || of[i].memory != of->memory || of[i].stride != of->stride ||
+        of[i].transposed != of->transposed)
+      return fail("the threads of a simdgroup call %s and %s, or with different arguments",
+                  of->function, of[i].function);
   }
   for (uint i = first; i < first + 32; i++) fibers[i].waits = nothing;
   return true;
@@ -194,14 +199,16 @@ int main(int argc, char** argv) {
   }
   memory_size = strtoull(argv[1], 0, 10);
   memory = (char*)mmap(0, memory_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, 3, 0);
-  stacks = (char*)mmap(0, most_threads * stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  stacks = (char*)mmap(0, most_threads * stack_bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED || stacks == MAP_FAILED) return 3;
   char command[16];
   while (scanf("%15s", command) == 1) {
     size_t to, from, size;
     if (!strcmp(command, "run")) {
       run();
-    } else if (!strcmp(command, "copy") && scanf("%zu %zu %zu", &to, &from, &size) == 3 && to + size <= memory_size && from + size <= memory_size) {
+    } else if (!strcmp(command, "copy") && scanf("%zu %zu %zu", &to, &from, &size) == 3 &&
+               to + size <= memory_size && from + size <= memory_size) {
       if (!wrong[0]) memmove(memory + to, memory + from, size);
     } else if (!strcmp(command, "clear") && scanf("%zu %zu", &to, &size) == 2 && to + size <= memory_size) {
       if (!wrong[0]) memset(memory + to, 0, size);
