@@ -47,9 +47,10 @@ func extendBatch(c config, root nn.Scope) {
 	count := op.Input(g, "count", ir.Type{DType: dtype.I32, Shape: ir.Shape{n}})
 	d := newDecoder(c, root, "T", in.position)
 	d.cached, d.row = true, in.position
-	x := d.decode(d.embed(in.ids))
-	last := op.Reshape(op.Sub(count, op.Const(g, 1, ir.TypeOf(dtype.I32))), ir.Shape{n, ir.Static(1)})
-	in.choose(d, op.GatherBatched(x, last, 1))
+	last := op.Sub(count, op.Const(g, 1, ir.TypeOf(dtype.I32)))
+	index := op.Reshape(last, ir.Shape{n, ir.Static(1)})
+	_, x := d.decode(d.embed(in.ids), &token{last, func(x *ir.Node) *ir.Node { return op.GatherBatched(x, index, 1) }})
+	in.choose(d, x)
 }
 
 // move copies the caches of sequence from i32[] to sequence to i32[]. Callers use it to keep the active sequences in front.

@@ -34,6 +34,12 @@ func newDecoder(c config, root nn.Scope, tokens string, position *ir.Node) *deco
 	return d
 }
 
+// lastToken returns the last token of a run with one sequence.
+func lastToken(g *ir.Graph, symbol string) *token {
+	index := last(g, symbol)
+	return &token{index, func(x *ir.Node) *ir.Node { return op.DynamicSlice(x, index, 1, 1) }}
+}
+
 // last returns a symbol minus one, as i32[].
 func last(g *ir.Graph, symbol string) *ir.Node {
 	return op.ReduceMax(op.Iota(g, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{ir.Named(symbol)}}), false, 0)
@@ -52,22 +58,46 @@ func (d *decoder) embed(ids *ir.Node) *ir.Node {
 	return x.Named(s.Path())
 }
 
-// decode applies the layers to x [B,T,width], without the final norm.
-func (d *decoder) decode(x *ir.Node) *ir.Node {
+// decode applies the layers to x [B,T,width], without the final norm. If t is not nil, one is their result for that token of each
+// sequence, [B,1,width], and all is for outputs that a run may not ask for.
+func (d *decoder) decode(x *ir.Node, t *token) (all, one *ir.Node) {
 	for i, l := range d.layers {
 		s := d.root.At("model.layers", i)
-		x = d.layer(s, l, x)
+		if i < len(d.layers)-1 {
+			x, _ = d.layer(s, l, x, nil)
+		} else {
+			all, one = d.layer(s, l, x, t)
+		}
 	}
-	return x
+	return all, one
 }
 
-func (d *decoder) layer(s nn.Scope, l layer, x *ir.Node) *ir.Node {
-	h := d.norm(s.At("input_layernorm"), x)
+// A token is a token of each sequence, usually its last one.
+type token struct {
+	index *ir.Node                  // among the tokens of the run: i32[], or i32[B]
+	of    func(x *ir.Node) *ir.Node // takes [B,T,width], returns [B,1,width]
+}
+
+// layer applies a layer to x [B,T,width]. If t is not nil, it also applies it to that token alone. The next token depends on nothing
+// else that the last layer computes, except its keys and values.
+func (d *decoder) layer(s nn.Scope, l layer, x *ir.Node, t *token) (all, one *ir.Node) {
+	h, last := d.norm(s.At("input_layernorm"), x), s.Suffixed(".last")
+	var hs *ir.Node // h of the token
 	if l.linear {
-		h = d.deltaNet(s.At("linear_attn"), h)
+		if h = d.deltaNet(s.At("linear_attn"), h); t != nil {
+			hs = t.of(h)
+		}
 	} else {
-		h = d.attention(s.At("self_attn"), l, h)
+		h, hs = d.attention(s.At("self_attn"), l, h, t)
 	}
+	if t != nil {
+		one = d.feed(last, l, t.of(x), hs)
+	}
+	return d.feed(s, l, x, h), one
+}
+
+// feed applies the part of a layer after attention. x is the input of the layer, h the result of attention.
+func (d *decoder) feed(s nn.Scope, l layer, x, h *ir.Node) *ir.Node {
 	before := "post_attention_layernorm" // norm before the feed-forward block
 	if d.gemma {
 		h, before = d.norm(s.At("post_attention_layernorm"), h), "pre_feedforward_layernorm"
@@ -88,30 +118,52 @@ func (d *decoder) layer(s nn.Scope, l layer, x *ir.Node) *ir.Node {
 // norm applies a norm whose gains are stored minus gainOffset.
 func (d *decoder) norm(s nn.Scope, x *ir.Node) *ir.Node { return s.RmsNorm(x, d.eps, d.gainOffset) }
 
-func (d *decoder) attention(s nn.Scope, l layer, x *ir.Node) *ir.Node {
-	var gate *ir.Node
-	q := s.At("q_proj").LinearIf(d.qkvBias, x, d.heads*d.headDim*d.queryParts())
-	if d.gated { // each head of q is followed by its gate
-		t, n := q.Type.Shape, int(d.headDim)
-		pairs := op.Reshape(q, ir.Shape{t[0], t[1], ir.Static(d.heads), ir.Static(2 * d.headDim)})
-		flat := ir.Shape{t[0], t[1], ir.Static(d.heads * d.headDim)}
-		q, gate = op.Reshape(op.Narrow(pairs, 3, 0, n), flat), op.Sigmoid(op.Reshape(op.Narrow(pairs, 3, n, n), flat))
-	}
+// attention applies attention to x [B,T,width] and, if t is not nil, for the query of that token alone.
+func (d *decoder) attention(s nn.Scope, l layer, x *ir.Node, t *token) (all, one *ir.Node) {
+	q, gate := d.queries(s, x)
 	k := s.At("k_proj").LinearIf(d.qkvBias, x, d.kvHeads*d.headDim)
 	v := s.At("v_proj").LinearIf(d.qkvBias, x, d.kvHeads*d.headDim)
 	if d.headNorms {
 		q, k = d.headNorm(s.At("q_norm"), q), d.headNorm(s.At("k_norm"), k)
 	}
 	q, k = d.rotate(l, q).Named(s.Path()+".q_rope"), d.rotate(l, k).Named(s.Path()+".k_rope")
+	if d.cached {
+		k, v = d.cache(s, "keys", k), d.cache(s, "values", v)
+	}
+	all = d.attend(s, l, q, k, v, gate)
+	if t == nil {
+		return all, nil
+	}
+	at := *d
+	at.position, at.row = op.Add(d.position, t.index), op.Add(d.row, t.index)
+	s = s.Suffixed(".last")
+	if q, gate = at.queries(s, t.of(x)); d.headNorms {
+		q = at.headNorm(s.At("q_norm"), q)
+	}
+	return all, at.attend(s, l, at.rotate(l, q).Named(s.Path()+".q_rope"), k, v, gate)
+}
+
+// queries returns the projection of x to queries, and the gate of the result or nil.
+func (d *decoder) queries(s nn.Scope, x *ir.Node) (q, gate *ir.Node) {
+	q = s.At("q_proj").LinearIf(d.qkvBias, x, d.heads*d.headDim*d.queryParts())
+	if !d.gated {
+		return q, nil
+	}
+	// Each head of q is followed by its gate.
+	t, n := q.Type.Shape, int(d.headDim)
+	pairs := op.Reshape(q, ir.Shape{t[0], t[1], ir.Static(d.heads), ir.Static(2 * d.headDim)})
+	flat := ir.Shape{t[0], t[1], ir.Static(d.heads * d.headDim)}
+	return op.Reshape(op.Narrow(pairs, 3, 0, n), flat), op.Sigmoid(op.Reshape(op.Narrow(pairs, 3, n, n), flat))
+}
+
+// attend applies attention to queries, keys and values, the gate if it is not nil, and the projection of the result.
+func (d *decoder) attend(s nn.Scope, l layer, q, k, v, gate *ir.Node) *ir.Node {
 	a := op.AttentionAttrs{Heads: int(d.heads), KVHeads: int(d.kvHeads), Layout: op.BSE, Mask: op.MaskCausal, Scale: d.scale, Softcap: d.softcap}
 	if l.window > 0 {
 		a.Mask, a.Window = op.MaskSliding, int(l.window-1) // the op counts only keys before that of the query
 	}
-	if d.cached {
-		k, v = d.cache(s, "keys", k), d.cache(s, "values", v)
-	}
 	o := op.Attention(q, k, v, d.row, a).Named(s.Path())
-	if d.gated {
+	if gate != nil {
 		o = op.Mul(o, gate)
 	}
 	return s.At("o_proj").LinearIf(d.oBias, o, d.width)

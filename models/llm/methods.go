@@ -36,8 +36,8 @@ func (c config) extendSyms() ir.Syms {
 func forward(c config, root nn.Scope) {
 	ids := op.Input(root.G, "input_ids", ir.Type{DType: dtype.I64, Shape: ir.Shape{ir.Named("B"), ir.Named("T")}})
 	d := newDecoder(c, root, "T", nil)
-	x := d.finalNorm(d.decode(d.embed(ids)))
-	root.G.Return("logits", d.logits(x, d.head(), "lm_head"))
+	x, _ := d.decode(d.embed(ids), nil)
+	root.G.Return("logits", d.logits(d.finalNorm(x), d.head(), "lm_head"))
 }
 
 // extend appends input_ids i64[1,T] to the sequence in the states. Input position is the number of tokens before them; dropped is
@@ -49,9 +49,9 @@ func extend(c config, root nn.Scope) {
 	if d.cached, d.row = true, in.position; c.kept() > 0 {
 		d.row = op.Sub(in.position, op.Input(g, "dropped", ir.TypeOf(dtype.I32)))
 	}
-	x := d.decode(d.embed(in.ids))
 	// Only the last token needs logits. Those of the others would cost as much as several layers.
-	in.choose(d, op.DynamicSlice(x, last(g, "T"), 1, 1))
+	x, one := d.decode(d.embed(in.ids), lastToken(g, "T"))
+	in.choose(d, one)
 	all := d.finalNorm(x).Named("hidden")
 	choices, logprobs := d.choices(all)
 	g.Return("choices", choices)

@@ -28,7 +28,8 @@ func mtp(c config, root nn.Scope) {
 	position := op.Input(root.G, "position", ir.Type{DType: dtype.I64, Shape: ir.Shape{batch}})
 	row := op.Input(root.G, "last", ir.Type{DType: dtype.I64, Shape: ir.Shape{batch}})
 	d := newDecoder(c, root, "S", op.Cast(position, dtype.I32))
-	x := op.GatherBatched(d.predict(hidden, ids), op.Reshape(row, ir.Shape{batch, ir.Static(1)}), 1)
+	x, _ := d.predict(hidden, ids, nil)
+	x = op.GatherBatched(x, op.Reshape(row, ir.Shape{batch, ir.Static(1)}), 1)
 	x = d.norm(root.At("mtp.norm"), x)
 	root.G.Return("logits", d.logits(x, d.head(), "lm_head"))
 	root.G.Return("hidden", x)
@@ -42,7 +43,8 @@ func draft(c config, root nn.Scope) {
 	hidden, ids := c.mtpInputs(g, ir.Static(1), ir.Named("T"))
 	d := newDecoder(c, root, "T", op.Input(g, "position", ir.TypeOf(dtype.I32)))
 	d.cached, d.row = true, d.position
-	x := d.norm(root.At("mtp.norm"), op.DynamicSlice(d.predict(hidden, ids), last(g, "T"), 1, 1))
+	_, x := d.predict(hidden, ids, lastToken(g, "T"))
+	x = d.norm(root.At("mtp.norm"), x)
 	logits := op.Reshape(d.logits(x, d.head(), "lm_head"), ir.ShapeOf(1, c.vocab))
 	g.Return("logits", logits)
 	g.Return("greedy", op.ArgMax(logits, 1, false))
@@ -70,11 +72,11 @@ func (c config) mtpInputs(g *ir.Graph, batch, tokens ir.Dim) (hidden, ids *ir.No
 	return hidden, op.Input(g, "input_ids", ir.Type{DType: dtype.I64, Shape: ir.Shape{batch, tokens}})
 }
 
-// predict applies the head up to its final norm.
-func (d *decoder) predict(hidden, ids *ir.Node) *ir.Node {
+// predict applies the head up to its final norm. The results are those of layer.
+func (d *decoder) predict(hidden, ids *ir.Node, t *token) (all, one *ir.Node) {
 	s := d.root.At("mtp")
 	e := d.norm(s.At("pre_fc_norm_embedding"), d.embed(ids))
 	h := d.norm(s.At("pre_fc_norm_hidden"), hidden)
 	x := s.At("fc").LinearIf(false, op.Concat(2, e, h), d.width)
-	return d.layer(s.At("layers", 0), layer{sparse: s.At("layers", 0, "mlp", "gate").Has("weight")}, x)
+	return d.layer(s.At("layers", 0), layer{sparse: s.At("layers", 0, "mlp", "gate").Has("weight")}, x, t)
 }

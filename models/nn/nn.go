@@ -188,6 +188,7 @@ type Scope struct {
 	w      *Weights
 	params map[string]*ir.Node // of G, by name
 	prefix string
+	suffix string // of Path
 }
 
 // At returns the scope below path. At("blocks", 2, "attn") is blocks.2.attn, so builders read like the names in the checkpoint.
@@ -198,9 +199,16 @@ func (s Scope) At(path ...any) Scope {
 	return s
 }
 
+// Suffixed returns the scope at the same position whose Path, and that of scopes below, ends in suffix. It is for a layer that is
+// applied more than once.
+func (s Scope) Suffixed(suffix string) Scope {
+	s.suffix = suffix
+	return s
+}
+
 // Path returns the position in the tree of names. Layers name their results by it, so that dumps, profiles and errors name the
 // layer and not a number.
-func (s Scope) Path() string { return strings.TrimSuffix(s.prefix, ".") }
+func (s Scope) Path() string { return strings.TrimSuffix(s.prefix, ".") + s.suffix }
 
 // Param returns the tensor called name as it is stored. Calls for the same tensor return the same node.
 func (s Scope) Param(name string, shape ...int64) *ir.Node {

@@ -56,6 +56,8 @@ func Gemm(p *Pool, args *GemmArgs) {
 	case g.splitsPacked(p.isa, batch) && gemmSplit(p, g):
 	case g.dots():
 		gemv(p, g, batch)
+	case batch == 1 && g.byRows(p):
+		gemmRows(p, g)
 	case batch == 1 && g.inStrips(p):
 		gemmStrips(p, g)
 	default:

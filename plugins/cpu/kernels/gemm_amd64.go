@@ -62,6 +62,16 @@ func gemm5x8AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate 
 //go:noescape
 func gemm6x8AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
+// gemmRows6x16AVX2 is the kernel for 6 rows of A as they are stored, see rowsProduct in _asm/gemm_rows.go. k, panels > 0.
+//
+//go:noescape
+func gemmRows6x16AVX2(k int, a *float32, lda int, b *float32, c *float32, ldc int, panels int, accumulate int, ahead uintptr, aheadStep int, aheadRow int)
+
+// gemmRows6x8AVX2 is the kernel for 6 rows of A as they are stored, see rowsProduct in _asm/gemm_rows.go. k, panels > 0.
+//
+//go:noescape
+func gemmRows6x8AVX2(k int, a *float32, lda int, b *float32, c *float32, ldc int, panels int, accumulate int, ahead uintptr, aheadStep int, aheadRow int)
+
 // fmaLoopAVX2 does 12*n vector multiply-adds on registers; n > 0.
 func fmaLoopAVX2(n int)
 

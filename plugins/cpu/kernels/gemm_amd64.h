@@ -11,6 +11,16 @@
 	VFMADD231PS  b0, x, sum0; \
 	VFMADD231PS  b1, x, sum1
 
+// The same for an element at any place. The factors are in the other order, so that of two NaNs the same one is the result.
+#define FMA_ROW1(at, x, b0, sum0) \
+	VBROADCASTSS at, x; \
+	VFMADD231PS  x, b0, sum0
+
+#define FMA_ROW2(at, x, b0, b1, sum0, sum1) \
+	VBROADCASTSS at, x; \
+	VFMADD231PS  x, b0, sum0; \
+	VFMADD231PS  x, b1, sum1
+
 // The same for pairs of bfloat16. VDPBF16PS takes registers by number, hence one macro for each register of x, and B in Z31 and Z30.
 #define PAIRS1_Z29(disp, sum0) \
 	VBROADCASTSS disp(CX), Z29; \

@@ -21,6 +21,11 @@ type panel struct {
 	// the old C if accumulate is set, bias[nr], residual[rows, nr]. nil means none.
 	gemm func(rows, k int, a, b, c []float32, ldc int, accumulate bool, bias, residual []float32, ldr int)
 
+	// rowsProduct is C[mr, nr*panels] = A·B for rows of A as they are stored, lda floats apart, and packed panels of B, which lie one after the
+	// other. It adds the old C if accumulate is set, and prefetches rows of the A that comes next, one for each panel. nil if the set has no such
+	// routine.
+	rowsProduct func(k int, a []float32, lda int, b, c []float32, ldc, panels int, accumulate bool, ahead rowsAhead)
+
 	// pairs is gemm for pairs of bfloat16 in place of floats; nil if the set has no such instruction.
 	pairs func(rows, k int, a, b, c []float32, ldc int, accumulate bool, bias, residual []float32, ldr int)
 

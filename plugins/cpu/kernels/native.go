@@ -34,6 +34,20 @@ func gemmOf(kernels []gemmAsm, nr int) func(rows, k int, a, b, c []float32, ldc 
 	}
 }
 
+// rowsProductAsm is the signature of the generated kernels for rows as they are stored.
+type rowsProductAsm = func(k int, a *float32, lda int, b, c *float32, ldc, panels, accumulate int, ahead uintptr, aheadStep, aheadRow int)
+
+func rowsProductOf(mr, nr int, f rowsProductAsm) func(k int, a []float32, lda int, b, c []float32, ldc, panels int, accumulate bool, ahead rowsAhead) {
+	return func(k int, a []float32, lda int, b, c []float32, ldc, panels int, accumulate bool, ahead rowsAhead) {
+		_, _, _ = a[(mr-1)*lda+k-1], b[panels*nr*k-1], c[(mr-1)*ldc+panels*nr-1]
+		acc := 0
+		if accumulate {
+			acc = 1
+		}
+		f(k, &a[0], lda, &b[0], &c[0], ldc, panels, acc, ahead.at, ahead.step, ahead.row)
+	}
+}
+
 // head returns the address of the first element, nil if there is none.
 func head(s []float32) *float32 {
 	if len(s) == 0 {

@@ -87,7 +87,7 @@ func packColsTrans(s *isa, nr int, dst []float32, b Weights, ldb, cols, k int, b
 				src = b.f32[h*ldb+from:]
 			} else {
 				src, lds = buf, n
-				b.rows(s, h*ldb+from, ldb, rows, n, buf)
+				b.rows(s, h*ldb+from, ldb, rows, n, buf, n)
 			}
 			s.transpose(to, nr, src, lds, rows, whole)
 			for l := whole; l < n; l++ {

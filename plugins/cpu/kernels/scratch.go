@@ -81,13 +81,13 @@ func (g *GemmArgs) ScratchSize(p *Pool, fixed bool) (r ScratchSize) {
 		return int64(blocks) * floats(rows*kb)
 	}
 	pack := floats(s.lanes*kb + way.buffer(s.nr, kb))
-	r.Worker = max(floats(way.rows(high)*depth+spill, way.buffer(s.mr, kb))+transposed(high)+end+pack, g.stripWorker(s)+end+pack, floats(g.K, gemvRun))
+	r.Worker = max(floats(way.rows(high)*depth+spill, way.buffer(s.mr, kb))+transposed(high)+end+pack, g.stripWorker(s)+end+pack, g.rowsWorker(s), floats(g.K, gemvRun))
 	own := ownSize + s.nr*(depth+g.K)
 	if g.Batch >= ownProducts*len(p.workers) && way != tiled {
 		r.Worker = max(r.Worker, floats(min(matrix, own), high*depth+spill)+max(pack, floats(way.buffer(s.mr, kb))+end))
 	}
 	packed := max(s.nr*depth, min(p.packedLimit, max(1, g.Batch)*min(matrix, p.packedLimit)))
-	r.Shared = max(floats(packed+spill), g.stripShared(s))
+	r.Shared = max(floats(packed+spill), g.stripShared(s), g.rowsShared(s))
 	if few := min(g.M, packedDotRows); g.B.kind.IsPacked() {
 		r.Shared = max(r.Shared, floats(few*g.K/32, few*g.K)) // sums and arranged activations
 	}

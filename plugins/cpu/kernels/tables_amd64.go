@@ -14,15 +14,17 @@ func avx2() *isa {
 	return (&isa{
 		name: "avx2", lanes: lanes, mr: 6,
 		panel: panel{
-			nr:       2 * lanes,
-			gemm:     gemmOf([]gemmAsm{gemm1x16AVX2, gemm2x16AVX2, gemm3x16AVX2, gemm4x16AVX2, gemm5x16AVX2, gemm6x16AVX2}, 2*lanes),
-			scoreMax: scoreMaxOf(2*lanes, scoreMaxAVX2), scoreBiasMax: scoreBiasMaxOf(2*lanes, scoreBiasMaxAVX2),
+			nr:          2 * lanes,
+			gemm:        gemmOf([]gemmAsm{gemm1x16AVX2, gemm2x16AVX2, gemm3x16AVX2, gemm4x16AVX2, gemm5x16AVX2, gemm6x16AVX2}, 2*lanes),
+			rowsProduct: rowsProductOf(6, 2*lanes, gemmRows6x16AVX2),
+			scoreMax:    scoreMaxOf(2*lanes, scoreMaxAVX2), scoreBiasMax: scoreBiasMaxOf(2*lanes, scoreBiasMaxAVX2),
 			expSum: expSumOf(2*lanes, expSumAVX2), scaleRows: scaleRowsOf(2*lanes, scaleRowsAVX2),
 		},
 		narrow: panel{
-			nr:       lanes,
-			gemm:     gemmOf([]gemmAsm{gemm1x8AVX2, gemm2x8AVX2, gemm3x8AVX2, gemm4x8AVX2, gemm5x8AVX2, gemm6x8AVX2}, lanes),
-			scoreMax: scoreMaxOf(lanes, scoreMaxNarrowAVX2), scoreBiasMax: scoreBiasMaxOf(lanes, scoreBiasMaxNarrowAVX2),
+			nr:          lanes,
+			gemm:        gemmOf([]gemmAsm{gemm1x8AVX2, gemm2x8AVX2, gemm3x8AVX2, gemm4x8AVX2, gemm5x8AVX2, gemm6x8AVX2}, lanes),
+			rowsProduct: rowsProductOf(6, lanes, gemmRows6x8AVX2),
+			scoreMax:    scoreMaxOf(lanes, scoreMaxNarrowAVX2), scoreBiasMax: scoreBiasMaxOf(lanes, scoreBiasMaxNarrowAVX2),
 			expSum: expSumOf(lanes, expSumNarrowAVX2), scaleRows: scaleRowsOf(lanes, scaleRowsNarrowAVX2),
 		},
 		transpose: transposeOf(lanes, transposeAVX2),

@@ -77,19 +77,23 @@ func (w Weights) row(s *isa, i, n int, buf []float32) []float32 {
 	return buf[:n]
 }
 
-// rows widens rows of n elements, which begin at element i and are ld elements apart: dst is [rows, n].
-func (w Weights) rows(s *isa, i, ld, rows, n int, dst []float32) {
+// rows widens rows of n elements, which begin at element i and are ld elements apart. The rows of dst are ldd floats apart.
+func (w Weights) rows(s *isa, i, ld, rows, n int, dst []float32, ldd int) {
 	values := max(1, w.kind.Values())
 	decode := s.packed[w.kind].decode
 	if decode == nil || n == 0 || (w.start+i)%values+ld%values+n%values != 0 {
 		for r := range rows {
-			w.row(s, i+r*ld, n, dst[r*n:])
+			if d := dst[r*ldd:]; w.kind == dtype.F32 {
+				copy(d, w.f32[i+r*ld:][:n])
+			} else {
+				w.row(s, i+r*ld, n, d)
+			}
 		}
 		return
 	}
 	at, stride, size := (w.start+i)/values*w.kind.Size(), ld/values*w.kind.Size(), n/values*w.kind.Size()
 	for r := range rows {
-		decode(dst[r*n:][:n], w.byte[at+r*stride:][:size])
+		decode(dst[r*ldd:][:n], w.byte[at+r*stride:][:size])
 	}
 }
 

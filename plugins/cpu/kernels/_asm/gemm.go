@@ -22,6 +22,10 @@ func genGemm(v vec) {
 				"func(k int, a, b, c *float32, ldc int, accumulate int, bias, residual *float32, ldr int)", fmaRow)
 		}
 	}
+	if !v.wide() {
+		rowsProduct(v, maxRows, 2)
+		rowsProduct(v, maxRows, 1)
+	}
 	fmaLoop(v)
 }
 

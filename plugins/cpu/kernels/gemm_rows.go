@@ -1,0 +1,198 @@
+package kernels
+
+import "github.com/rlx-go/rlx/core/dtype"
+
+// Products of many rows and a B stored as [N, K], such as the weights of a linear layer. Here the kernel multiplies elements of B by vectors with
+// one element each of nr rows of A, so that rows of B are only widened. Other products transpose B, which takes longer than widening it. The
+// kernel computes C transposed. A strip of that stays in the second-level cache until its sums are complete.
+
+const (
+	rowGroups = 8   // groups of mr rows of B in a strip
+	rowsBlock = 128 // rows of A in a block: a block of k of them fills half of a second-level cache of 512 KB
+	rowsGap   = 16  // floats between widened rows, so that they do not share cache sets
+)
+
+// byRows reports whether gemmRows computes a single product. It does not if more than half of the last vector would be empty, because that costs
+// more than it saves, or if there are so few columns that the workers would not end together. The bits are those of other products.
+func (g *GemmArgs) byRows(p *Pool) bool {
+	s := p.isa
+	return s.rowsProduct != nil && g.TransB && g.Packed == nil && s.packing(g.Precision) == plain && g.K > 0 &&
+		g.M > s.mr && g.M <= 2*stripRows && s.paddedRows(g.M)-g.M <= s.lanes/2 && g.N >= 4*s.mr*len(p.workers)
+}
+
+func gemmRows(p *Pool, g *GemmArgs) {
+	s := p.isa
+	for m := 0; m < g.M; m += stripRows {
+		p.shared.reset()
+		x := rowProduct{p: p, g: g, m: m, rows: min(stripRows, g.M-m), kb: plain.kSplit(g.K)}
+		x.wide = s.paddedRows(x.rows)
+		x.a = p.shared.floats(x.wide*g.K + spill)
+		split(p, ceilDiv(x.rows, s.nr)*ceilDiv(g.K, x.kb), 1, rowPacking{x})
+		split(p, ceilDiv(g.N, s.mr), 1, x)
+	}
+}
+
+// paddedRows returns the width of all panels for so many rows of A. The last panel may be narrow.
+func (s *isa) paddedRows(rows int) int { return ceilDiv(rows, s.lanes) * s.lanes }
+
+// rowProduct computes rows [m, m+rows) of C.
+type rowProduct struct {
+	p                 *Pool
+	g                 *GemmArgs
+	a                 []float32 // blocks of k of panels of nr rows of A
+	m, rows, wide, kb int       // wide: paddedRows(rows)
+}
+
+// rowPacking packs panels of A, for each block of k.
+type rowPacking struct{ rowProduct }
+
+func (x *rowPacking) do(lo, hi, _ int) {
+	s, g := x.p.isa, x.g
+	panels := ceilDiv(x.rows, s.nr)
+	for t := lo; t < hi; t++ {
+		k, r := t/panels*x.kb, t%panels*s.nr
+		n, rows := min(x.kb, g.K-k), min(s.nr, x.rows-r)
+		nr := min(s.nr, x.wide-r)
+		dst := x.a[k*x.wide+r*n:]
+		if g.TransA {
+			packCols(s, nr, dst, F32(g.A[k*g.LDA+x.m+r:]), g.LDA, rows, n)
+		} else {
+			packColsTrans(s, nr, dst, F32(g.A[(x.m+r)*g.LDA+k:]), g.LDA, rows, n, nil)
+		}
+	}
+}
+
+// do computes the columns of C from lo*mr up to hi*mr.
+func (x *rowProduct) do(lo, hi, w int) {
+	sc := x.p.scratch(w)
+	used, need := sc.used, sc.need
+	for groups := 0; lo < hi; lo += groups {
+		groups = ceilDiv(hi-lo, ceilDiv(hi-lo, rowGroups))
+		x.strip(sc, lo*x.p.isa.mr, groups)
+		sc.giveBack(used, need)
+	}
+}
+
+// strip computes the columns of C from j on, in so many groups of mr.
+func (x *rowProduct) strip(sc *scratch, j, groups int) {
+	s, g := x.p.isa, x.g
+	mr, cols := s.mr, min(groups*s.mr, g.N-j)
+	first := g.residualFirst()
+	sums := sc.floats(groups * mr * x.wide)
+	if first {
+		packColsTrans(s, x.wide, sums, F32(g.Residual[x.m*g.LDR+j:]), g.LDR, x.rows, cols, nil)
+	}
+	ld := min(x.kb, g.K) + rowsGap
+	blocks := ceilDiv(x.rows, rowsBlock)
+	high := ceilDiv(ceilDiv(x.rows, s.nr), blocks) * s.nr
+	kept := 1 // groups of widened rows
+	if blocks > 1 {
+		kept = groups
+	}
+	wide := sc.floats(kept * mr * ld)
+	for k := 0; k < g.K; k += x.kb {
+		n := min(x.kb, g.K-k)
+		for r := 0; r < x.rows; r += high {
+			h := min(high, x.wide-r)
+			a := x.a[k*x.wide+r*n:]
+			for t := range groups {
+				b, ldb := wide[t%kept*mr*ld:], ld
+				rows := min(mr, cols-t*mr)
+				if at := (j+t*mr)*g.LDB + k; g.B.kind == dtype.F32 && rows == mr {
+					b, ldb = g.B.f32[at:], g.LDB
+				} else if r == 0 {
+					g.B.rows(s, at, g.LDB, rows, n, b, ld)
+				}
+				whole := h / s.nr
+				var ahead rowsAhead
+				if r == 0 {
+					ahead = x.ahead(j, groups, t+1, k, whole)
+				}
+				c, add := sums[t*mr*x.wide+r:], k > 0 || first
+				if whole > 0 {
+					s.rowsProduct(n, b, ldb, a, c, x.wide, whole, add, ahead)
+				}
+				if h%s.nr > 0 {
+					s.narrow.rowsProduct(n, b, ldb, a[whole*s.nr*n:], c[whole*s.nr:], x.wide, 1, add, rowsAhead{})
+				}
+			}
+		}
+	}
+	x.finish(sc, sums, j, cols)
+}
+
+// rowsAhead is where the next rows of B lie in memory: the address of the first, the bytes of 32 elements, and those from row to row.
+type rowsAhead struct {
+	at        uintptr
+	step, row int
+}
+
+// ahead returns the rows of group t of a strip, or of what is multiplied after it if t is the number of groups. A product prefetches one of
+// them for each panel; ahead prefetches the others.
+func (x *rowProduct) ahead(j, groups, t, k, panels int) rowsAhead {
+	s, g := x.p.isa, x.g
+	if t == groups {
+		t, k = 0, k+x.kb
+	}
+	if k >= g.K {
+		j, k = j+groups*s.mr, 0
+	}
+	if j += t * s.mr; j >= g.N {
+		return rowsAhead{}
+	}
+	bytes := func(n int) int { return n * g.B.kind.Size() / g.B.kind.Values() }
+	next := rowsAhead{g.B.address() + uintptr(bytes(j*g.LDB+k)), bytes(32), bytes(g.LDB)}
+	for i := panels; i < min(s.mr, g.N-j); i++ {
+		s.prefetchRows(next.at+uintptr(i*next.row), 64, ceilDiv(bytes(min(x.kb, g.K-k)), 64))
+	}
+	return next
+}
+
+// residualFirst reports whether the residual is added before the second block of k, as in GemmArgs.multiplyPanel, and not last.
+func (g *GemmArgs) residualFirst() bool {
+	return g.Residual != nil && g.Act == Identity && g.K > plain.kSplit(g.K)
+}
+
+// finish transposes the sums of a strip, and adds and applies what follows the product.
+func (x *rowProduct) finish(sc *scratch, sums []float32, j, cols int) {
+	s, g := x.p.isa, x.g
+	const vectors = 2
+	ld := s.paddedRows(cols)
+	c := sc.floats(vectors*s.lanes*ld + spill)
+	for r := 0; r < x.rows; r += vectors * s.lanes {
+		n := min(vectors*s.lanes, x.wide-r)
+		for q := 0; q < cols; q += s.lanes {
+			s.transpose(c[q:], ld, sums[q*x.wide+r:], x.wide, min(s.lanes, cols-q), n)
+		}
+		for i := range min(n, x.rows-r) {
+			row := c[i*ld:][:cols]
+			if g.Bias != nil {
+				s.binary[Add](row, row, g.Bias[j:][:cols])
+			}
+			if g.Act != Identity {
+				s.apply(g.Act, row, row)
+			}
+			if g.Residual != nil && !g.residualFirst() {
+				s.binary[Add](row, row, g.Residual[(x.m+r+i)*g.LDR+j:][:cols])
+			}
+			copy(g.C[(x.m+r+i)*g.LDC+j:], row)
+		}
+	}
+}
+
+// rowsShared returns the memory that gemmRows needs for up to M rows of A, in bytes.
+func (g *GemmArgs) rowsShared(s *isa) int64 {
+	if s.rowsProduct == nil {
+		return 0
+	}
+	return floats(s.paddedRows(min(g.M, stripRows))*g.K + spill)
+}
+
+// rowsWorker returns the memory that each worker needs for it.
+func (g *GemmArgs) rowsWorker(s *isa) int64 {
+	if s.rowsProduct == nil {
+		return 0
+	}
+	cols := rowGroups * s.mr
+	return floats(cols*s.paddedRows(min(g.M, stripRows)), cols*(plain.kSplit(g.K)+rowsGap), 2*s.lanes*s.paddedRows(cols)+spill)
+}

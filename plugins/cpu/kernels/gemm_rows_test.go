@@ -1,0 +1,55 @@
+package kernels
+
+import (
+	"math"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/quant"
+)
+
+// TestGemmRows checks that products by rows have the bits of the other ways to compute them, which the number of threads chooses between. It
+// tries all kinds of weights, numbers of rows that leave part of a vector empty, several blocks of rows and of k, and all epilogues.
+func TestGemmRows(t *testing.T) {
+	kinds := []dtype.DType{dtype.F32, dtype.F16, dtype.BF16, dtype.Q8_0, dtype.Q4_0, dtype.Q4_K, dtype.Q5_K, dtype.Q6_K, dtype.Q3_K, dtype.IQ4_NL}
+	for _, name := range sets(t) {
+		p, other := newPool(t, 3, name), newPool(t, 3, name)
+		if p.isa.rowsProduct == nil {
+			continue
+		}
+		without := *other.isa
+		without.rowsProduct, other.isa = nil, &without
+		s, r := p.isa, rng(12)
+		rows := []int{s.lanes, s.nr, 2 * s.nr, 3*s.nr + s.lanes, rowsBlock, rowsBlock + s.lanes, stripRows, stripRows + s.nr}
+		depths := []int{1, 31, 256, kBlock, kBlock + 256, 2*kBlock + 3}
+		for i := range some(4 * len(kinds)) {
+			m := rows[i%len(rows)] - r.IntN(s.lanes/2+1)
+			n := 4*s.mr*len(p.workers) + r.IntN(3*rowGroups*s.mr)
+			g := randomGemm(r, max(m, s.mr+1), n, depths[r.IntN(len(depths))], 1)
+			g.TransB, g.Precision = true, Float32
+			d := kinds[i%len(kinds)]
+			if d.IsPacked() {
+				g.K = ceilDiv(g.K, d.Values()) * d.Values()
+			}
+			g.LDA, g.LDB = max(g.K, g.M)+r.IntN(3), g.K
+			g.A, g.B = randoms(r, max(g.M, g.K)*g.LDA), randomWeights(r, d, n*g.K)
+			if d.IsPacked() {
+				w := make([]byte, n*g.K/d.Values()*d.Size())
+				quant.Random(w, d, r.Uint32)
+				g.B = Packed(d, w)
+			} else if i%3 == 0 {
+				g.A[r.IntN(len(g.A))] = float32(math.Inf(1))
+			}
+			what := name + ": " + describe(g)
+			if !g.byRows(p) || g.byRows(other) {
+				t.Fatalf("%s: by rows: %v, and without the kernel %v", what, g.byRows(p), g.byRows(other))
+			}
+			got, want := runGemm(t, p, g, what), runGemm(t, other, g, what)
+			for i := range want {
+				if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+					t.Fatalf("%s: element %d is %v by rows, %v otherwise", what, i, got[i], want[i])
+				}
+			}
+		}
+	}
+}
