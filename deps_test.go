@@ -29,7 +29,7 @@ var mayImport = map[string][]string{
 	"core/program":    {"core/ir", "core/dtype", "core/tensor"},
 	"task":            {"core/diag", "core/dtype", "core/ir", "core/tensor"},
 	"core/target":     {"core/ir", "core/dtype"},
-	"core/device":     {"core/target", "core/program", "core/diag", "core/ir", "core/dtype", "core/tensor"},
+	"core/device":     {"core/code", "core/target", "core/program", "core/diag", "core/ir", "core/dtype", "core/tensor"},
 	"core/devicetest": {"core/code", "core/device", "core/target", "core/diag", "core/dtype", "core/interp", "core/ir", "core/op", "core/plan", "core/program", "core/sched", "core/tensor"},
 	"core/interp":     {"core/ir", "core/op", "core/program", "core/quant", "core/tensor", "core/dtype"},
 	"core/plan":       {"core/program", "core/ir"},
@@ -39,14 +39,14 @@ var mayImport = map[string][]string{
 	"core/pass":       {"core/target", "core/code", "core/rewrite", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 	"core/compile":    {"core/code", "core/interp", "core/pass", "core/target", "core/plan", "core/sched", "core/split", "core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 
-	"task/imaging":        {"core/diag"},
+	"task/imaging":        {"core/code", "core/diag"},
 	"task/tasktest":       {"task"},
 	"task/text/chat":      {"core/code", "core/diag"},
-	"task/text/tokenizer": {"core/diag", "internal/strictjson"},
-	"task/...":            {"task", "task/imaging", "core/diag", "core/dtype", "core/ir", "core/tensor"}, // the kinds
+	"task/text/tokenizer": {"core/code", "core/diag", "internal/strictjson"},
+	"task/...":            {"core/code", "task", "task/imaging", "core/diag", "core/dtype", "core/ir", "core/tensor"}, // the kinds
 
 	".":      {"core/code", "core/device", "core/diag", "core/dtype", "core/interp", "core/ir", "core/program", "task/...", "core/tensor", "format", "internal/budget", "internal/ctxio", "internal/owned", "internal/regular", "internal/safetensors", "internal/units", "plugins/rpc/host"},
-	"format": {"core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag", "task", "internal/atomicfile", "internal/ctxio", "internal/owned", "internal/regular"},
+	"format": {"core/code", "core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag", "task", "internal/atomicfile", "internal/ctxio", "internal/owned", "internal/regular"},
 
 	"plugins/rpc/rlxv1":            {},
 	"plugins/rpc/internal/sandbox": {},
@@ -60,14 +60,14 @@ var mayImport = map[string][]string{
 	"plugins/null":                 {"plugins/rpc/serve", "core/device", "core/target", "core/dtype", "core/diag", "format"},
 	"plugins/cpu":                  {"plugins/cpu/kernels", "plugins/cpu/backend", "plugins/rpc/serve", "core/device", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag", "format"},
 	"plugins/cpu/backend":          {"plugins/cpu/kernels", "core/device", "core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
-	"plugins/cpu/kernels":          {"core/dtype", "core/quant", "core/random", "core/diag"},
+	"plugins/cpu/kernels":          {"core/code", "core/dtype", "core/quant", "core/random", "core/diag"},
 	"plugins/metal":                {"plugins/metal/driver", "plugins/metal/shim", "plugins/rpc/serve", "format"},
 	"plugins/metal/driver":         {"plugins/metal/msl", "plugins/internal/gpu", "plugins/internal/gpu/kernels", "core/device", "core/diag", "core/tensor", "internal/owned"},
 	"plugins/metal/msl":            {},
 	"plugins/metal/shim":           {"plugins/metal/msl", "plugins/internal/gpu", "plugins/internal/gpu/kernels", "core/device", "core/diag"},
 	"plugins/wgpu":                 {"plugins/wgpu/backend", "plugins/rpc/serve", "format"},
 	"plugins/internal/gpu":         {"plugins/internal/gpu/kernels", "core/device", "core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
-	"plugins/wgpu/backend":         {"plugins/internal/gpu", "plugins/internal/gpu/kernels", "core/device", "core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
+	"plugins/wgpu/backend":         {"core/code", "plugins/internal/gpu", "plugins/internal/gpu/kernels", "core/device", "core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 	"plugins/internal/gpu/kernels": {"core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 
 	"models/gguf":    {"models/weights", "core/code", "core/diag", "core/dtype", "internal/gguf", "internal/regular"},

@@ -4,8 +4,6 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/format"
-	"github.com/rlx-go/rlx/task/text"
 )
 
 // Error is the type of the errors of this package, except for plain context errors. Code is stable (RLX4012). Subject is the file,
@@ -25,7 +23,7 @@ var (
 	// file does not exist, the error matches fs.ErrNotExist.
 	ErrArtifact error = diag.Class(4)
 	// ErrChanged is a case of ErrArtifact: the file was written to after it was verified. Open it again.
-	ErrChanged error = format.CodeChanged
+	ErrChanged error = code.ArtifactChanged
 	// ErrNoBackend reports that no backend of that name was found.
 	ErrNoBackend error = code.Backend
 	// ErrLost reports that the backend could not be started, or that its process ended, stopped answering or broke the protocol.
@@ -51,7 +49,7 @@ var (
 	// ErrNaN reports that Request.CheckNaN found a NaN, or that the logits of a text contain one.
 	ErrNaN error = device.ErrNaN
 	// ErrContext is a case of ErrUsage: a text has more tokens than the model can see.
-	ErrContext error = text.CodeContext
+	ErrContext error = code.Context
 	// ErrCheck reports that Request.Check found a step that differs from the reference.
 	ErrCheck error = code.Check
 )

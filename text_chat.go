@@ -3,8 +3,8 @@ package rlx
 import (
 	"slices"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/task/text"
 	"github.com/rlx-go/rlx/task/text/chat"
 )
 
@@ -19,7 +19,7 @@ type Message = chat.Message
 func (m *Model) ChatPrompt(messages []Message) (string, error) {
 	t, ok := m.TextTask()
 	if !ok || t.ChatTemplate == "" {
-		return "", diag.New(text.CodePrompt, m.path, "has no chat template").WithHint("give a prompt that has the model's own marks in it")
+		return "", diag.New(code.TextPrompt, m.path, "has no chat template").WithHint("give a prompt that has the model's own marks in it")
 	}
 	source, err := m.attachment(t.ChatTemplate, chat.MaxSource)
 	if err != nil {
@@ -50,7 +50,7 @@ func (g *Generator) EncodeChat(messages []Message) ([]int, error) {
 	}
 	seen := g.IDs()
 	if len(seen) > len(ids) || !slices.Equal(seen, ids[:len(seen)]) {
-		return nil, diag.New(text.CodePrompt, "conversation", "does not begin with the %d tokens of the sequence", len(seen)).WithHint("begin anew with Reset")
+		return nil, diag.New(code.TextPrompt, "conversation", "does not begin with the %d tokens of the sequence", len(seen)).WithHint("begin anew with Reset")
 	}
 	return ids[len(seen):], nil
 }

@@ -24,7 +24,7 @@ type Tokenizer = tokenizer.Tokenizer
 func (m *Model) Tokenizer() (*Tokenizer, error) {
 	t, ok := m.TextTask()
 	if !ok || t.Tokenizer == "" {
-		return nil, diag.New(text.CodePrompt, m.path, "has no tokenizer, so it takes no text").WithHint("give token ids")
+		return nil, diag.New(code.TextPrompt, m.path, "has no tokenizer, so it takes no text").WithHint("give token ids")
 	}
 	m.parsing.Lock()
 	defer m.parsing.Unlock()

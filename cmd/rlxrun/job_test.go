@@ -15,13 +15,13 @@ import (
 	"time"
 
 	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/npy"
 	"github.com/rlx-go/rlx/internal/tinymodel"
-	"github.com/rlx-go/rlx/task/imaging"
 	"github.com/rlx-go/rlx/task/segment"
 )
 
@@ -115,12 +115,12 @@ func TestSegmentJobRefuses(t *testing.T) {
 	}{
 		{"", "1,1", "", "best", diag.Usage, "--image photo.jpg"},
 		{path, "", "", "best", diag.Usage, "no point or box is given"},
-		{path, "33,1", "", "best", segment.CodePrompt, "outside the image, which has 32 x 16 pixels"},
-		{path, "a,1", "", "best", segment.CodePrompt, "X,Y"},
-		{path, "", "5,5,5,9", "best", segment.CodePrompt, "is empty"},
-		{path, "1,1", "", "4", segment.CodeMask, "0 to 3"},
-		{notImage, "1,1", "", "best", imaging.CodeImage, "allowed are PNG and JPEG"},
-		{path + "x", "1,1", "", "best", imaging.CodeImage, "no such file"},
+		{path, "33,1", "", "best", code.SegmentPrompt, "outside the image, which has 32 x 16 pixels"},
+		{path, "a,1", "", "best", code.SegmentPrompt, "X,Y"},
+		{path, "", "5,5,5,9", "best", code.SegmentPrompt, "is empty"},
+		{path, "1,1", "", "4", code.Mask, "0 to 3"},
+		{notImage, "1,1", "", "best", code.Image, "allowed are PNG and JPEG"},
+		{path + "x", "1,1", "", "best", code.Image, "no such file"},
 	} {
 		f := withDefaults(segmentFlags{image: c.image, mask: c.mask})
 		for _, v := range []struct {

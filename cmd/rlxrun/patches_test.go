@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/tinymodel"
@@ -77,7 +78,7 @@ func TestPatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = newJob(t.Context(), s, run(strip))
-	wantError(t, "a strip", err, patches.CodeImage, strip+": has 201 x 1 pixels")
+	wantError(t, "a strip", err, code.Patches, strip+": has 201 x 1 pixels")
 	_, err = newJob(t.Context(), s, run(""))
 	wantError(t, "nothing", err, diag.Usage, "give --image, or --method")
 }

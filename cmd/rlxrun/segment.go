@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/tensor"
@@ -211,7 +212,7 @@ func readMaskPrompt(ctx context.Context, s *session, path string, t *segment.Tas
 			ones = ones && d == 1
 		}
 		if d != dtype.F32 || n < 2 || !ones || shape[n-1] != t.MaskSide || shape[n-2] != t.MaskSide {
-			return diag.New(segment.CodePrompt, path, "is %s%s; the model takes f32[1,1,%d,%d]", d, brackets(shape), t.MaskSide, t.MaskSide)
+			return diag.New(code.SegmentPrompt, path, "is %s%s; the model takes f32[1,1,%d,%d]", d, brackets(shape), t.MaskSide, t.MaskSide)
 		}
 		return s.need("mask prompt", int64(4*t.MaskSide*t.MaskSide))
 	})
@@ -236,7 +237,7 @@ func readImage(ctx context.Context, path string, stdin io.Reader, lim imaging.Li
 	}
 	f, err := ctxio.Open(ctx, path)
 	if err != nil {
-		return nil, diag.New(imaging.CodeImage, path, "cannot be opened: %w", unpath(err))
+		return nil, diag.New(code.Image, path, "cannot be opened: %w", unpath(err))
 	}
 	defer f.Close()
 	if st, err := f.Stat(); err == nil && st.Mode().IsRegular() {

@@ -150,7 +150,7 @@ func imagesOf(arg string) ([]string, error) {
 		return err == nil && st.IsDir() || like && ext != ".png" && ext != ".jpg" && ext != ".jpeg"
 	})
 	if len(all) == 0 {
-		return nil, diag.New(imaging.CodeImage, arg, "no images: nothing there is called .png, .jpg or .jpeg")
+		return nil, diag.New(code.Image, arg, "no images: nothing there is called .png, .jpg or .jpeg")
 	}
 	seen := map[string]string{}
 	for _, p := range all {
@@ -168,11 +168,11 @@ const maxPrompts = 16 << 20
 // readPrompts reads a --points-file: a list of {"points": [[x,y], [x,y,0]], "box": [x0,y0,x1,y1]}.
 func readPrompts(path string) (out []rlx.Prompts, err error) {
 	bad := func(format string, args ...any) ([]rlx.Prompts, error) {
-		return nil, diag.New(segment.CodePrompt, path, format, args...).WithHint(`a file is [{"points": [[120,80], [30,40,0]]}, {"box": [60,40,200,160]}]`)
+		return nil, diag.New(code.SegmentPrompt, path, format, args...).WithHint(`a file is [{"points": [[120,80], [30,40,0]]}, {"box": [60,40,200,160]}]`)
 	}
 	raw, err := regular.ReadFile(path, maxPrompts)
 	if err != nil {
-		return nil, diag.New(segment.CodePrompt, path, "%w", err)
+		return nil, diag.New(code.SegmentPrompt, path, "%w", err)
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
@@ -275,7 +275,7 @@ func (j *manyJob) run(ctx context.Context, s *session) (map[string]product, erro
 
 // ofImage reports whether an error concerns only one image.
 func ofImage(err error) bool {
-	for _, c := range []diag.Code{imaging.CodeImage, segment.CodePrompt, segment.CodeNoBest} {
+	for _, c := range []diag.Code{code.Image, code.SegmentPrompt, code.NoBestMask} {
 		if errors.Is(err, c) {
 			return true
 		}
@@ -384,11 +384,11 @@ func (j *manyJob) key(ctx context.Context, s *session, path string) (string, err
 	}
 	f, st, err := regular.Open(path)
 	if err != nil {
-		return "", diag.New(imaging.CodeImage, path, "%w", err)
+		return "", diag.New(code.Image, path, "%w", err)
 	}
 	defer f.Close()
 	if st.Size() > imaging.MaxFile {
-		return "", diag.New(imaging.CodeImage, path, "has %d bytes; at most %d are allowed", st.Size(), imaging.MaxFile)
+		return "", diag.New(code.Image, path, "has %d bytes; at most %d are allowed", st.Size(), imaging.MaxFile)
 	}
 	h := sha256.New()
 	asked, err := json.Marshal([]any{s.model.Facts().Identity, s.host.Precision(), j.prompts, j.flags.mask, j.all})
@@ -400,7 +400,7 @@ func (j *manyJob) key(ctx context.Context, s *session, path string) (string, err
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
 	case err != nil:
-		return "", diag.New(imaging.CodeImage, path, "cannot be read: %w", unpath(err))
+		return "", diag.New(code.Image, path, "cannot be read: %w", unpath(err))
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

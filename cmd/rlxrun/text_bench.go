@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/peakrss"
@@ -48,7 +49,7 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 	case f.tokens < 2:
 		return cli.Usagef("--tokens", "is %d; allowed are 2 and more", f.tokens)
 	case f.prompt+f.tokens-1 > t.Most():
-		return diag.New(text.CodeContext, "--prompt-tokens", "a prompt of %d and %d tokens; the context has %d", f.prompt, f.tokens, t.Most())
+		return diag.New(code.Context, "--prompt-tokens", "a prompt of %d and %d tokens; the context has %d", f.prompt, f.tokens, t.Most())
 	}
 	method, err := s.model.Method(t.Method)
 	if err != nil {

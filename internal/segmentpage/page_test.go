@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/task/imaging"
 	"github.com/rlx-go/rlx/task/segment"
@@ -239,15 +240,15 @@ func TestRefused(t *testing.T) {
 		{`{"points":[[-1,2]],"mask":"best"}`, "is outside the image", 422},
 		{`{"box":[0,0,9,2],"mask":"best"}`, "box 0,0,9,2: is outside the image", 422},
 		{`{"box":[3,3,3,4],"mask":"best"}`, "is empty", 422},
-		{`{"box":[3,3],"mask":"best"}`, string(segment.CodePrompt), 422},
+		{`{"box":[3,3],"mask":"best"}`, string(code.SegmentPrompt), 422},
 		{`{"points":[[1]],"mask":"best"}`, "point 0: is [1]", 422},
 		{`{"points":[[1,2,3]],"mask":"best"}`, "allowed are [x,y]", 422},
 		{`{"points":[[1e999,2]],"mask":"best"}`, "is not JSON", 422},
 		{`{"points":[[1,1],[1,1],[1,1],[1,1],[1,1]],"mask":"best"}`, "the artifact allows 5 together", 422},
 		{`{"mask":"best"}`, "no prompt", 422},
-		{`{"points":[[1,2]],"mask":"4"}`, string(segment.CodeMask), 422},
-		{`{"points":[[1,2]],"mask":"all"}`, string(segment.CodeMask), 422},
-		{`{"points":[[1,2]]}`, string(segment.CodeMask), 422},
+		{`{"points":[[1,2]],"mask":"4"}`, string(code.Mask), 422},
+		{`{"points":[[1,2]],"mask":"all"}`, string(code.Mask), 422},
+		{`{"points":[[1,2]]}`, string(code.Mask), 422},
 		{`{"points":[[1,2]],"mask":"best","save":"all"}`, "save is", 422},
 		{`{"points":[[1,2]],"mask":"best","else":1}`, "unknown field", 422},
 		{`{"points":[[1,2]],"mask":"best"} {}`, "goes on", 422},
@@ -290,7 +291,7 @@ func (e *endless) Read(b []byte) (int, error) { e.read += len(b); return len(b),
 func TestLongFile(t *testing.T) {
 	p := New(Options{Open: func(_ context.Context, r io.Reader) (Image, error) {
 		_, err := io.Copy(io.Discard, r)
-		return nil, diag.New(imaging.CodeImage, "the file", "cannot be read: %w", err)
+		return nil, diag.New(code.Image, "the file", "cannot be read: %w", err)
 	}})
 	file := &endless{}
 	w := ask(p, "POST", "images", "", func(r *http.Request) { r.Body = io.NopCloser(file) })

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/task/segment"
 )
@@ -158,11 +159,11 @@ func (q *question) read(body io.Reader) (out segment.Prompts, err error) {
 	case q.Save != "" && q.Save != "mask" && q.Save != "cutout":
 		return out, badQuestion("save is %q; allowed are mask and cutout", q.Save)
 	case q.Mask == segment.MaskAll:
-		return out, diag.New(segment.CodeMask, "mask", "is all; the page shows one")
+		return out, diag.New(code.Mask, "mask", "is all; the page shows one")
 	}
 	for i, v := range q.Points {
 		if len(v) != 2 && (len(v) != 3 || v[2] != 0 && v[2] != 1) {
-			return out, diag.New(segment.CodePrompt, fmt.Sprintf("point %d", i), "is %v; allowed are [x,y], [x,y,1] and [x,y,0]", v)
+			return out, diag.New(code.SegmentPrompt, fmt.Sprintf("point %d", i), "is %v; allowed are [x,y], [x,y,1] and [x,y,0]", v)
 		}
 		out.Points = append(out.Points, segment.Point{X: v[0], Y: v[1], Foreground: len(v) == 2 || v[2] == 1})
 	}
@@ -171,7 +172,7 @@ func (q *question) read(body io.Reader) (out segment.Prompts, err error) {
 	case 4:
 		out.Box = &segment.Box{X0: q.Box[0], Y0: q.Box[1], X1: q.Box[2], Y1: q.Box[3]}
 	default:
-		return out, diag.New(segment.CodePrompt, "box", "is %v; allowed is [x0,y0,x1,y1]", q.Box)
+		return out, diag.New(code.SegmentPrompt, "box", "is %v; allowed is [x0,y0,x1,y1]", q.Box)
 	}
 	return out, nil
 }

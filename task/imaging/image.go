@@ -12,13 +12,9 @@ import (
 	"io"
 	"io/fs"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 )
-
-// CodeImage is reported for an image that cannot be used.
-var CodeImage = diag.Define("RLX3030", "not a usable image", `
-The image is neither PNG nor JPEG, is damaged, or is too large. Limits are 2^28 pixels, 2^20 pixels on a side, 1 GiB of decoded pixels,
-and 1 GiB for the file. Convert it to PNG or JPEG, or make it smaller.`)
 
 // MaxFile is the size of the largest file of an image, in bytes.
 const MaxFile = 1 << 30
@@ -44,14 +40,14 @@ type Limits struct {
 
 // Decode reads a PNG or JPEG of at most 2^28 pixels and 1 GiB of decoded pixels, and turns it upright as its EXIF orientation says.
 // It decodes while it reads, checks the size in the header first, and never holds the whole file in memory. Errors are *diag.Error
-// with CodeImage and subject name, or come from Fits.
+// with code.Image and subject name, or come from Fits.
 func Decode(name string, r io.Reader, lim Limits) (image.Image, error) {
 	in := &source{r: r, left: MaxFile}
 	bad := func(format string, args ...any) (image.Image, error) {
 		if in.err != nil { // the read error is more precise than the decoder's
-			return nil, diag.New(CodeImage, name, "%w", in.err)
+			return nil, diag.New(code.Image, name, "%w", in.err)
 		}
-		return nil, diag.New(CodeImage, name, format, args...)
+		return nil, diag.New(code.Image, name, format, args...)
 	}
 	var header bytes.Buffer // the bytes up to the size of the image
 	head := io.TeeReader(io.LimitReader(in, maxHeader), &header)

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/task/imaging"
 )
@@ -201,7 +202,7 @@ func TestTurned(t *testing.T) {
 		}
 	}
 	turned[bytes.Index(turned, []byte("eXIf"))+9] ^= 1
-	if _, err := imaging.Decode("x.png", bytes.NewReader(turned), imaging.Limits{}); !errors.Is(err, imaging.CodeImage) || !strings.Contains(err.Error(), "damaged") {
+	if _, err := imaging.Decode("x.png", bytes.NewReader(turned), imaging.Limits{}); !errors.Is(err, code.Image) || !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("a chunk with a wrong check sum: %v", err)
 	}
 }
@@ -255,7 +256,7 @@ func TestCMYK(t *testing.T) {
 		t.Fatal("no Adobe segment")
 	}
 	jpg[at] = 'a'
-	if _, err := imaging.Decode("x.jpg", bytes.NewReader(jpg), imaging.Limits{}); !errors.Is(err, imaging.CodeImage) || !strings.Contains(err.Error(), "x.jpg: has a form that is not supported") {
+	if _, err := imaging.Decode("x.jpg", bytes.NewReader(jpg), imaging.Limits{}); !errors.Is(err, code.Image) || !strings.Contains(err.Error(), "x.jpg: has a form that is not supported") {
 		t.Errorf("without the Adobe segment: %v", err)
 	}
 }
@@ -332,11 +333,11 @@ func TestImageRefused(t *testing.T) {
 		for w := range strings.SplitSeq(tc.want, "|") {
 			said = said || err != nil && strings.Contains(err.Error(), w)
 		}
-		if !errors.Is(err, imaging.CodeImage) || !said || diag.ExitCode(err) != 3 || !strings.HasPrefix(err.Error(), "x.png: ") {
+		if !errors.Is(err, code.Image) || !said || diag.ExitCode(err) != 3 || !strings.HasPrefix(err.Error(), "x.png: ") {
 			t.Errorf("%s: error %v, want one saying %q", name, err, tc.want)
 		}
 	}
-	if _, err := imaging.Decode("x", bytes.NewReader(claim(3, 1)), imaging.Limits{}); !errors.Is(err, imaging.CodeImage) || strings.Contains(err.Error(), "claims") {
+	if _, err := imaging.Decode("x", bytes.NewReader(claim(3, 1)), imaging.Limits{}); !errors.Is(err, code.Image) || strings.Contains(err.Error(), "claims") {
 		t.Errorf("a small claim is refused for its size: %v", err)
 	}
 }
@@ -353,7 +354,7 @@ func (z *zeros) Read(p []byte) (int, error) {
 // TestEndlessImage checks that an endless source is refused early if it is no image, and at the limit if it looks like one.
 func TestEndlessImage(t *testing.T) {
 	z := &zeros{}
-	if _, err := imaging.Decode("/dev/zero", z, imaging.Limits{}); !errors.Is(err, imaging.CodeImage) || z.given > 1<<16 {
+	if _, err := imaging.Decode("/dev/zero", z, imaging.Limits{}); !errors.Is(err, code.Image) || z.given > 1<<16 {
 		t.Errorf("%v after %d bytes", err, z.given)
 	}
 	segments := func() io.Reader { // comments, never the size
@@ -364,7 +365,7 @@ func TestEndlessImage(t *testing.T) {
 		}
 		return io.MultiReader(parts...)
 	}
-	if _, err := imaging.Decode("x.jpg", segments(), imaging.Limits{}); !errors.Is(err, imaging.CodeImage) || !strings.Contains(err.Error(), "does not say its size") {
+	if _, err := imaging.Decode("x.jpg", segments(), imaging.Limits{}); !errors.Is(err, code.Image) || !strings.Contains(err.Error(), "does not say its size") {
 		t.Errorf("a JPEG of comments: %v", err)
 	}
 	broken := errors.New("broken")
@@ -374,7 +375,7 @@ func TestEndlessImage(t *testing.T) {
 	}
 	for _, n := range []int{0, 4, 20, len(scene) / 2} {
 		_, err := imaging.Decode("x.png", io.MultiReader(bytes.NewReader(scene[:n]), iotest.ErrReader(broken)), imaging.Limits{})
-		if !errors.Is(err, broken) || !errors.Is(err, imaging.CodeImage) || !strings.Contains(err.Error(), "cannot be read") {
+		if !errors.Is(err, broken) || !errors.Is(err, code.Image) || !strings.Contains(err.Error(), "cannot be read") {
 			t.Errorf("a fault after %d bytes: %v", n, err)
 		}
 	}
@@ -441,7 +442,7 @@ func TestImageMemory(t *testing.T) {
 			}
 		})
 	}
-	if _, err := imaging.Decode("x.png", bytes.NewReader(interlacedHeader(t)), imaging.Limits{}); !errors.Is(err, imaging.CodeImage) || !strings.Contains(err.Error(), "take 2147483648 bytes in memory") {
+	if _, err := imaging.Decode("x.png", bytes.NewReader(interlacedHeader(t)), imaging.Limits{}); !errors.Is(err, code.Image) || !strings.Contains(err.Error(), "take 2147483648 bytes in memory") {
 		t.Errorf("2 GiB of pixels: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/ir"
 	_ "github.com/rlx-go/rlx/core/op" // registers the ops of the methods
 	"github.com/rlx-go/rlx/task"
@@ -48,7 +49,7 @@ func TestGrid(t *testing.T) {
 		"enlarged":   {few, 3, 3, "image: has 3 x 3 pixels, which are 256 patches"},
 		"wide strip": {published(), 100000, 400, "one side"},
 	} {
-		if _, _, err := c.task.Grid(c.w, c.h); !errors.Is(err, patches.CodeImage) || !strings.Contains(err.Error(), c.text) {
+		if _, _, err := c.task.Grid(c.w, c.h); !errors.Is(err, code.Patches) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -134,7 +135,7 @@ func TestValidate(t *testing.T) {
 	} {
 		x := published()
 		change(x)
-		if err := x.Validate(); !errors.Is(err, task.CodeSpec) || !strings.Contains(err.Error(), name) {
+		if err := x.Validate(); !errors.Is(err, code.TaskSpec) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"image"
 	"math"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/task/imaging"
 )
@@ -12,11 +13,11 @@ import (
 const maxRatio = 200
 
 // Grid returns the number of rows and columns of patches of a resized image of w x h pixels. Resizing rounds the sides to multiples
-// of a block and brings the area between MinPixels and MaxPixels. The error is a *diag.Error with CodeImage.
+// of a block and brings the area between MinPixels and MaxPixels. The error is a *diag.Error with code.Patches.
 func (t *Task) Grid(w, h int) (rows, columns int, err error) {
 	width, height, block := float64(w), float64(h), float64(t.Patch*t.Merge)
 	if max(width, height) > maxRatio*min(width, height) {
-		return 0, 0, diag.New(CodeImage, "image", "has %d x %d pixels; one side may be %d times as long as the other", w, h, maxRatio)
+		return 0, 0, diag.New(code.Patches, "image", "has %d x %d pixels; one side may be %d times as long as the other", w, h, maxRatio)
 	}
 	down, across := math.RoundToEven(height/block), math.RoundToEven(width/block) // in blocks; ties round to even, as in Python
 	switch area := down * across * block * block; {
@@ -28,7 +29,7 @@ func (t *Task) Grid(w, h int) (rows, columns int, err error) {
 		down, across = math.Ceil(height*grow/block), math.Ceil(width*grow/block)
 	}
 	if n := down * across * float64(t.Merge*t.Merge); n > float64(t.MaxPatches) {
-		return 0, 0, diag.New(CodeImage, "image", "has %d x %d pixels, which are %.0f patches; the artifact allows %d", w, h, n, t.MaxPatches)
+		return 0, 0, diag.New(code.Patches, "image", "has %d x %d pixels, which are %.0f patches; the artifact allows %d", w, h, n, t.MaxPatches)
 	}
 	return int(down) * t.Merge, int(across) * t.Merge, nil
 }

@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/task"
 )
-
-// CodeImage is reported for an image that cannot be divided into patches.
-var CodeImage = diag.Define("RLX3032", "the image cannot be divided into patches", `
-One side of the image is more than 200 times as long as the other, or the image has more patches than the model was compiled for. Crop it or make it smaller.`)
 
 // Kind is the name of the task in artifacts.
 const Kind = "patches"
@@ -69,9 +66,9 @@ const (
 )
 
 // Validate checks a description that was read from a file. It excludes division by zero, indexes out of range and unbounded
-// allocation. The error is a *diag.Error with task.CodeSpec.
+// allocation. The error is a *diag.Error with code.TaskSpec.
 func (t *Task) Validate() error {
-	bad := func(format string, args ...any) error { return diag.New(task.CodeSpec, "task "+Kind, format, args...) }
+	bad := func(format string, args ...any) error { return diag.New(code.TaskSpec, "task "+Kind, format, args...) }
 	for field, name := range map[string]string{"method": t.Method, "pixels_input": t.PixelsInput, "embeddings": t.Embeddings} {
 		if name == "" {
 			return bad("%s is empty", field)

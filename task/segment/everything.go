@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 )
 
@@ -23,18 +24,18 @@ type Everything struct {
 // EverythingDefault holds the values that the authors of the model use.
 var EverythingDefault = Everything{32, 0.88, 0.95, 0.7}
 
-// Validate checks the values. The error is a *diag.Error with CodePrompt.
+// Validate checks the values. The error is a *diag.Error with code.SegmentPrompt.
 func (o Everything) Validate() error {
 	for _, b := range []struct {
 		name string
 		v    float64
 	}{{"quality", o.MinIoU}, {"stability", o.MinStability}, {"overlap of masks", o.MaxOverlap}} {
 		if !(b.v >= 0 && b.v <= 1) {
-			return diag.New(CodePrompt, "everything", "the bound of %s is %v; allowed are 0 to 1", b.name, b.v)
+			return diag.New(code.SegmentPrompt, "everything", "the bound of %s is %v; allowed are 0 to 1", b.name, b.v)
 		}
 	}
 	if o.Side < 1 || o.Side > 128 {
-		return diag.New(CodePrompt, "everything", "the grid has %d points in each direction; allowed are 1 to 128", o.Side)
+		return diag.New(code.SegmentPrompt, "everything", "the grid has %d points in each direction; allowed are 1 to 128", o.Side)
 	}
 	return nil
 }

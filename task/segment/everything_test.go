@@ -6,6 +6,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/task/segment"
 )
 
@@ -127,7 +128,7 @@ func TestEverything(t *testing.T) {
 		t.Errorf("%v, %d points: %v to %v", err, len(p), p[0], p[1023])
 	}
 	for _, bad := range []segment.Everything{{}, {Side: 129}, {Side: 2, MinIoU: 1.1}, {Side: 2, MinStability: -1}, {Side: 2, MaxOverlap: math.NaN()}} {
-		if err := bad.Validate(); !errors.Is(err, segment.CodePrompt) {
+		if err := bad.Validate(); !errors.Is(err, code.SegmentPrompt) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}

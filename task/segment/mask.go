@@ -5,6 +5,7 @@ import (
 	"image"
 	"strconv"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/task/imaging"
 )
@@ -24,7 +25,7 @@ const (
 
 // Postprocess turns the logits [Tokens,h,w] and the predicted qualities iou [Tokens] into masks. which is MaskBest, MaskAll or the
 // number of a mask. The logits are resized to the square bilinearly (half-pixel centres, no antialiasing), cropped to the image
-// inside it, resized in the same way to the image, and compared with Threshold. Errors are *diag.Error with CodeMask or CodeNoBest.
+// inside it, resized in the same way to the image, and compared with Threshold. Errors are *diag.Error with code.Mask or code.NoBestMask.
 func (s *Task) Postprocess(logits []float32, h, w int, iou []float32, g Geometry, which string) ([]Mask, error) {
 	if len(logits) != s.Tokens*h*w || len(iou) != s.Tokens || h < 1 || w < 1 {
 		panic(fmt.Sprintf("BUG: %d logits of %d x %d and %d qualities for %d masks", len(logits), h, w, len(iou), s.Tokens))
@@ -58,7 +59,7 @@ func (s *Task) CheckMask(which string) error {
 	if t, err := strconv.Atoi(which); err == nil && t >= 0 && t < s.Tokens && strconv.Itoa(t) == which {
 		return nil
 	}
-	return diag.New(CodeMask, "mask "+strconv.Quote(which), "is not one of the model's; allowed are %s, %s and 0 to %d", MaskBest, MaskAll, s.Tokens-1)
+	return diag.New(code.Mask, "mask "+strconv.Quote(which), "is not one of the model's; allowed are %s, %s and 0 to %d", MaskBest, MaskAll, s.Tokens-1)
 }
 
 func (s *Task) choose(which string, iou []float32) ([]int, error) {
@@ -80,7 +81,7 @@ func (s *Task) choose(which string, iou []float32) ([]int, error) {
 			}
 		}
 		if best < 0 {
-			return nil, diag.New(CodeNoBest, "masks", "every predicted IoU of masks %d to %d is NaN", s.BestFirst, s.BestLast)
+			return nil, diag.New(code.NoBestMask, "masks", "every predicted IoU of masks %d to %d is NaN", s.BestFirst, s.BestLast)
 		}
 		return []int{best}, nil
 	}

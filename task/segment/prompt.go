@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/task/imaging"
 )
@@ -29,20 +30,20 @@ type Prompts struct {
 	Mask []float32
 }
 
-// ParsePoint parses "X,Y" or "X,Y,0|1"; 1, the default, means foreground. Errors are *diag.Error with CodePrompt.
+// ParsePoint parses "X,Y" or "X,Y,0|1"; 1, the default, means foreground. Errors are *diag.Error with code.SegmentPrompt.
 func ParsePoint(s string) (Point, error) {
 	v, ok := numbers(s)
 	if !ok || len(v) != 2 && (len(v) != 3 || v[2] != 0 && v[2] != 1) {
-		return Point{}, diag.New(CodePrompt, "point "+strconv.Quote(s), "is not X,Y or X,Y,0 (background) or X,Y,1 (foreground)")
+		return Point{}, diag.New(code.SegmentPrompt, "point "+strconv.Quote(s), "is not X,Y or X,Y,0 (background) or X,Y,1 (foreground)")
 	}
 	return Point{v[0], v[1], len(v) == 2 || v[2] == 1}, nil
 }
 
-// ParseBox parses "X0,Y0,X1,Y1". Errors are *diag.Error with CodePrompt.
+// ParseBox parses "X0,Y0,X1,Y1". Errors are *diag.Error with code.SegmentPrompt.
 func ParseBox(s string) (Box, error) {
 	v, ok := numbers(s)
 	if !ok || len(v) != 4 {
-		return Box{}, diag.New(CodePrompt, "box "+strconv.Quote(s), "is not X0,Y0,X1,Y1")
+		return Box{}, diag.New(code.SegmentPrompt, "box "+strconv.Quote(s), "is not X0,Y0,X1,Y1")
 	}
 	return Box{v[0], v[1], v[2], v[3]}, nil
 }
@@ -64,14 +65,14 @@ func numbers(s string) ([]float64, bool) {
 // is outside the image, the box is empty, or there are more than MaxPoints. Prompt ignores the mask; see MaskPrompt.
 func (s *Task) Prompt(p Prompts, g Geometry) (points []float32, labels []int32, err error) {
 	if len(p.Points) == 0 && p.Box == nil {
-		return nil, nil, diag.New(CodePrompt, "", "no prompt").WithHint("give at least one point or a box")
+		return nil, nil, diag.New(code.SegmentPrompt, "", "no prompt").WithHint("give at least one point or a box")
 	}
 	extra, what := 1, "one padding point"
 	if p.Box != nil {
 		extra, what = 2, "two corners of the box"
 	}
 	if n := len(p.Points) + extra; n > s.MaxPoints {
-		return nil, nil, diag.New(CodePrompt, "", "%d points and %s; the artifact allows %d together", len(p.Points), what, s.MaxPoints)
+		return nil, nil, diag.New(code.SegmentPrompt, "", "%d points and %s; the artifact allows %d together", len(p.Points), what, s.MaxPoints)
 	}
 	add := func(x, y float64, label int32) {
 		points = append(points, float32(x*float64(g.ScaledW)/float64(g.Width)), float32(y*float64(g.ScaledH)/float64(g.Height)))
@@ -80,7 +81,7 @@ func (s *Task) Prompt(p Prompts, g Geometry) (points []float32, labels []int32, 
 	for _, pt := range p.Points {
 		name := fmt.Sprintf("point %g,%g", pt.X, pt.Y)
 		if !(pt.X >= 0 && pt.X < float64(g.Width) && pt.Y >= 0 && pt.Y < float64(g.Height)) { // also rejects NaN
-			return nil, nil, diag.New(CodePrompt, name, "is outside the image, which has %d x %d pixels; the last is %d,%d", g.Width, g.Height, g.Width-1, g.Height-1)
+			return nil, nil, diag.New(code.SegmentPrompt, name, "is outside the image, which has %d x %d pixels; the last is %d,%d", g.Width, g.Height, g.Width-1, g.Height-1)
 		}
 		label := s.Labels.Background
 		if pt.Foreground {
@@ -91,12 +92,12 @@ func (s *Task) Prompt(p Prompts, g Geometry) (points []float32, labels []int32, 
 	if b := p.Box; b != nil {
 		name := fmt.Sprintf("box %g,%g,%g,%g", b.X0, b.Y0, b.X1, b.Y1)
 		if !(b.X0 < b.X1 && b.Y0 < b.Y1) {
-			return nil, nil, diag.New(CodePrompt, name, "is empty; allowed is X0,Y0,X1,Y1 with X0 < X1 and Y0 < Y1")
+			return nil, nil, diag.New(code.SegmentPrompt, name, "is empty; allowed is X0,Y0,X1,Y1 with X0 < X1 and Y0 < Y1")
 		}
 		for _, corner := range [][2]float64{{b.X0, b.Y0}, {b.X1, b.Y1}} {
 			x, y := corner[0], corner[1]
 			if !(x >= 0 && x <= float64(g.Width) && y >= 0 && y <= float64(g.Height)) {
-				return nil, nil, diag.New(CodePrompt, name, "is outside the image, which has %d x %d pixels; allowed are x from 0 to %d and y from 0 to %d",
+				return nil, nil, diag.New(code.SegmentPrompt, name, "is outside the image, which has %d x %d pixels; allowed are x from 0 to %d and y from 0 to %d",
 					g.Width, g.Height, g.Width, g.Height)
 			}
 		}
@@ -112,14 +113,14 @@ func (s *Task) Prompt(p Prompts, g Geometry) (points []float32, labels []int32, 
 // masks, or masks of another size, or a logit is not finite.
 func (s *Task) MaskPrompt(p Prompts) ([]float32, error) {
 	if s.MaskInput == "" {
-		return nil, diag.New(CodePrompt, "mask", "the model takes points and boxes only: its checkpoint has no weights for masks")
+		return nil, diag.New(code.SegmentPrompt, "mask", "the model takes points and boxes only: its checkpoint has no weights for masks")
 	}
 	if len(p.Mask) != s.MaskSide*s.MaskSide {
-		return nil, diag.New(CodePrompt, "mask", "has %d logits; the model takes %d x %d", len(p.Mask), s.MaskSide, s.MaskSide)
+		return nil, diag.New(code.SegmentPrompt, "mask", "has %d logits; the model takes %d x %d", len(p.Mask), s.MaskSide, s.MaskSide)
 	}
 	for i, v := range p.Mask {
 		if x := float64(v); math.IsNaN(x) || math.IsInf(x, 0) {
-			return nil, diag.New(CodePrompt, "mask", "logit %d is %v; want finite numbers", i, v)
+			return nil, diag.New(code.SegmentPrompt, "mask", "logit %d is %v; want finite numbers", i, v)
 		}
 	}
 	return p.Mask, nil
@@ -130,10 +131,10 @@ func (s *Task) MaskPrompt(p Prompts) ([]float32, error) {
 const certain = 10
 
 // MaskLogits turns a picture of a mask into a mask prompt. White is inside and black outside, as in the masks of Postprocess. It is
-// scaled as the image is. The error is a *diag.Error with CodePrompt if the sizes of mask and image differ.
+// scaled as the image is. The error is a *diag.Error with code.SegmentPrompt if the sizes of mask and image differ.
 func (s *Task) MaskLogits(mask image.Image, g Geometry) ([]float32, error) {
 	if b := mask.Bounds(); b.Dx() != g.Width || b.Dy() != g.Height {
-		return nil, diag.New(CodePrompt, "mask", "has %d x %d pixels, and the image %d x %d; they must be equal", b.Dx(), b.Dy(), g.Width, g.Height)
+		return nil, diag.New(code.SegmentPrompt, "mask", "has %d x %d pixels, and the image %d x %d; they must be equal", b.Dx(), b.Dy(), g.Width, g.Height)
 	}
 	w, h := max(1, g.ScaledW*s.MaskSide/s.Size), max(1, g.ScaledH*s.MaskSide/s.Size)
 	rgb := imaging.Resize(g.Width, g.Height, 3, imaging.Bilinear(g.Width, w, true), imaging.Bilinear(g.Height, h, true), false, imaging.RGBRow(mask))

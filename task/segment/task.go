@@ -5,22 +5,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/task"
-)
-
-// Codes of this package.
-var (
-	CodePrompt = diag.Define("RLX2030", "bad prompt", `
-A point or box is outside the image, a box is empty, or there are more prompts than the model was compiled for. Coordinates are
-pixels of the displayed image: x from 0 at the left edge to the width at the right edge, y from 0 at the top edge to the height at the
-bottom edge. A point must be less than width and height; the corners of a box may lie on the edge. A box is X0,Y0,X1,Y1 with X0 < X1
-and Y0 < Y1.`)
-	CodeMask = diag.Define("RLX2031", "no such mask", `
---mask must be best, all, or the number of one of the model's masks.`)
-	CodeNoBest = diag.Define("RLX1030", "no best mask", `
-Every predicted IoU is NaN, so no mask is the best. --mask N selects a mask by number; --check-nan finds the first step that
-produced a NaN.`)
 )
 
 // Kind is the name of the task in artifacts.
@@ -144,9 +131,9 @@ const (
 )
 
 // Validate checks a description that was read from a file. It excludes division by zero, indexes out of range and unbounded
-// allocation. The error is a *diag.Error with task.CodeSpec.
+// allocation. The error is a *diag.Error with code.TaskSpec.
 func (s *Task) Validate() error {
-	bad := func(format string, args ...any) error { return diag.New(task.CodeSpec, "task "+Kind, format, args...) }
+	bad := func(format string, args ...any) error { return diag.New(code.TaskSpec, "task "+Kind, format, args...) }
 	for field, name := range map[string]string{
 		"image_method": s.ImageMethod, "image_input": s.ImageInput, "embedding": s.Embedding, "prompt_method": s.PromptMethod,
 		"embedding_input": s.EmbeddingInput, "points_input": s.PointsInput, "labels_input": s.LabelsInput,

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/task"
 	"github.com/rlx-go/rlx/task/segment"
 	"github.com/rlx-go/rlx/task/tasktest"
 )
@@ -60,7 +60,7 @@ func TestPrompt(t *testing.T) {
 		"too many points": {segment.Prompts{Points: []segment.Point{fg, fg, fg, fg}}, "4 points and one padding point; the artifact allows 4"},
 		"too many":        {segment.Prompts{Points: []segment.Point{fg, fg, fg}, Box: box}, "two corners"},
 	} {
-		if _, _, err := s.Prompt(tc.p, g); !errors.Is(err, segment.CodePrompt) || !strings.Contains(err.Error(), tc.want) || diag.ExitCode(err) != 2 {
+		if _, _, err := s.Prompt(tc.p, g); !errors.Is(err, code.SegmentPrompt) || !strings.Contains(err.Error(), tc.want) || diag.ExitCode(err) != 2 {
 			t.Errorf("%s: error %v, want one saying %q", name, err, tc.want)
 		}
 	}
@@ -76,12 +76,12 @@ func TestParse(t *testing.T) {
 		t.Errorf("box: %v, %v", got, err)
 	}
 	for _, s := range []string{"", "1", "1,", "1,2,3", "1,2,0,0", "a,b", "NaN,1", "1,Inf", "1;2"} {
-		if _, err := segment.ParsePoint(s); !errors.Is(err, segment.CodePrompt) {
+		if _, err := segment.ParsePoint(s); !errors.Is(err, code.SegmentPrompt) {
 			t.Errorf("point %q: %v", s, err)
 		}
 	}
 	for _, s := range []string{"", "1,2,3", "1,2,3,4,5", "1,2,3,x"} {
-		if _, err := segment.ParseBox(s); !errors.Is(err, segment.CodePrompt) {
+		if _, err := segment.ParseBox(s); !errors.Is(err, code.SegmentPrompt) {
 			t.Errorf("box %q: %v", s, err)
 		}
 	}
@@ -122,11 +122,11 @@ func TestChoose(t *testing.T) {
 		}
 	}
 	for _, which := range []string{"", "4", "-1", "worst", "01", "+1", "1 "} {
-		if _, err := s.Postprocess(logits, 1, 1, make([]float32, 4), g, which); !errors.Is(err, segment.CodeMask) || diag.ExitCode(err) != 2 {
+		if _, err := s.Postprocess(logits, 1, 1, make([]float32, 4), g, which); !errors.Is(err, code.Mask) || diag.ExitCode(err) != 2 {
 			t.Errorf("mask %q: %v", which, err)
 		}
 	}
-	if _, err := s.Postprocess(logits, 1, 1, []float32{1, nan, nan, nan}, g, "best"); !errors.Is(err, segment.CodeNoBest) || diag.ExitCode(err) != 1 {
+	if _, err := s.Postprocess(logits, 1, 1, []float32{1, nan, nan, nan}, g, "best"); !errors.Is(err, code.NoBestMask) || diag.ExitCode(err) != 1 {
 		t.Errorf("no best: %v", err)
 	}
 }
@@ -204,7 +204,7 @@ func TestValidate(t *testing.T) {
 	} {
 		s := *good
 		spoil(&s)
-		if err := s.Validate(); !errors.Is(err, task.CodeSpec) {
+		if err := s.Validate(); !errors.Is(err, code.TaskSpec) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -238,7 +238,7 @@ func TestMaskLogits(t *testing.T) {
 			t.Fatalf("logit %d,%d is %v; want %v", i%16, i/16, v, want)
 		}
 	}
-	if _, err := s.MaskLogits(img, s.Geometry(16, 32)); !errors.Is(err, segment.CodePrompt) {
+	if _, err := s.MaskLogits(img, s.Geometry(16, 32)); !errors.Is(err, code.SegmentPrompt) {
 		t.Errorf("a picture of another size: %v", err)
 	}
 	if back, err := s.MaskPrompt(segment.Prompts{Mask: got}); err != nil || len(back) != 256 {
@@ -246,14 +246,14 @@ func TestMaskLogits(t *testing.T) {
 	}
 	for _, bad := range []float64{math.NaN(), math.Inf(-1)} {
 		mask := append([]float32{float32(bad)}, got[1:]...)
-		if _, err := s.MaskPrompt(segment.Prompts{Mask: mask}); !errors.Is(err, segment.CodePrompt) {
+		if _, err := s.MaskPrompt(segment.Prompts{Mask: mask}); !errors.Is(err, code.SegmentPrompt) {
 			t.Errorf("a mask with %v: %v", bad, err)
 		}
 	}
-	if _, err := s.MaskPrompt(segment.Prompts{Mask: got[1:]}); !errors.Is(err, segment.CodePrompt) {
+	if _, err := s.MaskPrompt(segment.Prompts{Mask: got[1:]}); !errors.Is(err, code.SegmentPrompt) {
 		t.Errorf("a logit too few: %v", err)
 	}
-	if _, err := segment.New(64, 4).MaskPrompt(segment.Prompts{Mask: got}); !errors.Is(err, segment.CodePrompt) {
+	if _, err := segment.New(64, 4).MaskPrompt(segment.Prompts{Mask: got}); !errors.Is(err, code.SegmentPrompt) {
 		t.Errorf("a model without masks: %v", err)
 	}
 }

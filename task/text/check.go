@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -177,19 +178,19 @@ func (t *Task) checkDraft(m task.Methods, f *task.Method, tokens ir.Dim) error {
 	return nil
 }
 
-// CheckPrompt checks tokens that follow seen others against the vocabulary and the context. The error matches CodePrompt or
-// CodeContext.
+// CheckPrompt checks tokens that follow seen others against the vocabulary and the context. The error matches code.TextPrompt or
+// code.Context.
 func (t *Task) CheckPrompt(ids []int, seen int) error {
 	for i, id := range ids {
 		if id < 0 || id >= t.Vocabulary {
-			return diag.New(CodePrompt, "prompt", "id %d is %d; the vocabulary has 0 to %d", i, id, t.Vocabulary-1)
+			return diag.New(code.TextPrompt, "prompt", "id %d is %d; the vocabulary has 0 to %d", i, id, t.Vocabulary-1)
 		}
 	}
 	switch n := len(ids); {
 	case n+seen == 0:
-		return diag.New(CodePrompt, "prompt", "has no tokens; want one or more")
+		return diag.New(code.TextPrompt, "prompt", "has no tokens; want one or more")
 	case n+seen > t.Most() && seen > 0:
-		return diag.New(CodeContext, "prompt", "has %d tokens after %d; the context has %d", n, seen, t.Context).WithHint(goOn)
+		return diag.New(code.Context, "prompt", "has %d tokens after %d; the context has %d", n, seen, t.Context).WithHint(goOn)
 	case n+seen > t.Most():
 		return t.TooLong(n)
 	}
@@ -198,12 +199,12 @@ func (t *Task) CheckPrompt(ids []int, seen int) error {
 
 // TooLong returns the error for a prompt of n tokens that exceeds the context.
 func (t *Task) TooLong(n int) error {
-	return diag.New(CodeContext, "prompt", "has %d tokens; the context has %d", n, t.Context).WithHint(goOn)
+	return diag.New(code.Context, "prompt", "has %d tokens; the context has %d", n, t.Context).WithHint(goOn)
 }
 
 // Full returns the error for a context that was full after done of n tokens were generated.
 func (t *Task) Full(done, n int) error {
-	return diag.New(CodeContext, "context", "its %d tokens are full after %d of %d generated ones", t.Context, done, n).WithHint(goOn)
+	return diag.New(code.Context, "context", "its %d tokens are full after %d of %d generated ones", t.Context, done, n).WithHint(goOn)
 }
 
 const goOn = "give a shorter prompt, generate less, or compile the model with a larger context (rlxc --context N)"

@@ -6,21 +6,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/task"
-)
-
-// Codes of this package.
-var (
-	CodePrompt = diag.Define("RLX2032", "bad prompt", `
-The prompt has no tokens, is not valid UTF-8, has an id outside the vocabulary, or is text although the model has no tokenizer.
-Use --ids to give token ids instead of text.`)
-	CodeContext = diag.Define("RLX2033", "the context is full", `
-Prompt and generated text together must fit the model's context. Give a shorter prompt, generate less (-n), start without --state, or
-compile the model with a larger context (rlxc --context N).`)
-	CodeSampling = diag.Define("RLX2034", "bad sampling parameter", `
-Allowed are: --temperature 0 (always the most probable token) or more; --top-k 0 (off) to the size of the vocabulary; --top-p 0 to 1
-(0 and 1 are off); --min-p 0 (off) to 1; --repeat-penalty 0 or more (0 and 1 are off).`)
 )
 
 // Kind is the name of the task in artifacts.
@@ -256,9 +244,9 @@ const (
 	maxSequences  = 1 << 10
 )
 
-// Validate checks a description that was read from a file. The error is a *diag.Error with task.CodeSpec.
+// Validate checks a description that was read from a file. The error is a *diag.Error with code.TaskSpec.
 func (t *Task) Validate() error {
-	bad := func(format string, args ...any) error { return diag.New(task.CodeSpec, "task "+Kind, format, args...) }
+	bad := func(format string, args ...any) error { return diag.New(code.TaskSpec, "task "+Kind, format, args...) }
 	names := func(fields []task.Field, under string) error {
 		for _, f := range fields {
 			if *f.Value.(*string) == "" && !f.Added {
@@ -311,9 +299,9 @@ func (t *Task) Validate() error {
 	return nil
 }
 
-// CheckSampling checks sampling parameters. The error matches CodeSampling.
+// CheckSampling checks sampling parameters. The error matches code.Sampling.
 func (t *Task) CheckSampling(s Sampling) error {
-	bad := func(what, format string, args ...any) error { return diag.New(CodeSampling, what, format, args...) }
+	bad := func(what, format string, args ...any) error { return diag.New(code.Sampling, what, format, args...) }
 	switch {
 	case !(s.Temperature >= 0 && s.Temperature <= math.MaxFloat32):
 		return bad("temperature", "is %v; allowed are 0 (the most probable token) and more", s.Temperature)

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/tinymodel"
-	"github.com/rlx-go/rlx/task"
 	"github.com/rlx-go/rlx/task/tasktest"
 	"github.com/rlx-go/rlx/task/text"
 )
@@ -56,7 +56,7 @@ func TestValidate(t *testing.T) {
 	} {
 		s := tinymodel.TextTask()
 		spoil(s)
-		if err := s.Validate(); !errors.Is(err, task.CodeSpec) {
+		if err := s.Validate(); !errors.Is(err, code.TaskSpec) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 )
 
@@ -279,7 +280,7 @@ func gather[T any, I Index](p *Pool, op string, rows int, g gathering[T, I]) err
 	p.bad.Store(0)
 	split(p, rows, 1+elementGrain/max(1, g.inner), g)
 	if b := p.bad.Load(); b > 0 {
-		return diag.New(diag.IndexOutOfRange, op, "index %d is %v; want 0 to %d", b-1, g.index[b-1], g.extent-1)
+		return diag.New(code.Index, op, "index %d is %v; want 0 to %d", b-1, g.index[b-1], g.extent-1)
 	}
 	return nil
 }

@@ -15,17 +15,14 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
-	_ "github.com/rlx-go/rlx/format"              // registers codes that a backend must not use
-	_ "github.com/rlx-go/rlx/plugins/cpu/kernels" // registers the codes that kernels report
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
-	"github.com/rlx-go/rlx/task/segment"
 )
 
 // hostsOwn lists codes that a backend may not send although others of their class may be sent. A new code must either be in this list or
 // reach the host unchanged.
 var hostsOwn = []diag.Code{
 	diag.Usage, device.ErrLost, code.NotPlugin, code.Exited, code.Handshake, code.Start, code.Version, code.Crashed, code.Stopped, code.Protocol,
-	code.Digest, code.Closed, code.Quarantined, code.Platform, code.Host, code.Busy, code.Sandbox, segment.CodeNoBest, diag.Timeout,
+	code.Digest, code.Closed, code.Quarantined, code.Platform, code.Host, code.Busy, code.Sandbox, code.NoBestMask, diag.Timeout, code.Machine,
 }
 
 // TestEveryCode checks that every code of core and of the kernels reaches the host unchanged. ToStatus replaces codes that backends may not
