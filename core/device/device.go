@@ -7,12 +7,14 @@ package device
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/target"
 )
@@ -156,6 +158,16 @@ type Step struct {
 	Node  int           // in the program's graph
 	Start time.Duration // since the start of the run
 	Time  time.Duration
+}
+
+// StepError returns the error of a step that refuses the values of its operands, or fails otherwise. It names the op, by its subject, and
+// only there: err is an error of a kernel, which does not name it, or of ir.OpDef.Eval, whose name for it is dropped.
+func StepError(code diag.Code, n *ir.Node, err error) *diag.Error {
+	var reference *ir.EvalError
+	if errors.As(err, &reference) && reference.Op == n.Op.Name {
+		err = reference.Err
+	}
+	return diag.New(code, n.Op.Name+" "+n.Label(), "%w", err)
 }
 
 // Error codes that backends report and that callers may act on. Messages add the backend, the step and the op.

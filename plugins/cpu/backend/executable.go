@@ -272,5 +272,5 @@ func (x *executable) step(i int, alone bool, needed []bool) (done int, err error
 	if errors.As(err, &coded) && coded.Code.Exit() != code.Exit() {
 		code = coded.Code // more precise codes for bad input stay wrapped, since callers and the protocol test for device.ErrInput
 	}
-	return 0, diag.New(code, c.node.Label(), "%s: %w", c.node.Op.Name, err)
+	return 0, device.StepError(code, c.node, err)
 }
