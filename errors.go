@@ -4,7 +4,6 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/format"
 )
 
 // Error is the type of the errors of this package and of those for tasks, except for plain context errors. Its fields are:
@@ -30,7 +29,7 @@ var (
 	// file does not exist, the error matches fs.ErrNotExist.
 	ErrArtifact error = diag.Class(4)
 	// ErrChanged is a case of ErrArtifact: the file was written to after it was verified. Open it again.
-	ErrChanged error = format.CodeChanged
+	ErrChanged error = code.ArtifactChanged
 	// ErrNoBackend reports that no backend of that name was found.
 	ErrNoBackend error = code.Backend
 	// ErrLost reports that the backend could not be started, or that its process ended, stopped answering or broke the protocol.

@@ -67,7 +67,7 @@ func hintCompile(path string, err error) {
 		return
 	}
 	st, failed := os.Stat(path)
-	if folder := failed == nil && st.IsDir(); folder && errors.Is(err, format.CodeOf(1)) || slices.Contains(checkpoints, filepath.Ext(path)) && errors.Is(err, format.CodeOf(2)) {
+	if folder := failed == nil && st.IsDir(); folder && errors.Is(err, code.Verifier(1)) || slices.Contains(checkpoints, filepath.Ext(path)) && errors.Is(err, code.Verifier(2)) {
 		e.WithHint("a checkpoint is compiled first: rlxc %s -o model.rlx", path)
 	}
 }
@@ -81,7 +81,7 @@ func Open(ctx context.Context, path string, o OpenOptions) (*Model, error) {
 	v, err := ctxio.Do(ctx, "open", func() (*format.Verified, error) {
 		return format.Open(path, format.Policy{Weights: format.Lazy, MaxStructure: o.Memory.largest()})
 	}, func(v *format.Verified) { v.Close() })
-	if errors.Is(err, format.CodeOf(38)) {
+	if errors.Is(err, code.Verifier(38)) {
 		if e, ok := errors.AsType[*diag.Error](err); ok { // with path only once
 			return nil, &diag.Error{Code: device.ErrMemory, Subject: path, Msg: e.Msg, Hint: e.Hint, Err: err}
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/ir"
 )
@@ -264,7 +265,7 @@ func TestDims(t *testing.T) {
 			p.places = append(p.places, rawPlace{space: 1, parent: -1})
 		}
 		_, err := verifyBytes(f.file())
-		if c.check == 0 && err != nil || c.check != 0 && !errors.Is(err, CodeOf(c.check)) {
+		if c.check == 0 && err != nil || c.check != 0 && !errors.Is(err, code.Verifier(c.check)) {
 			t.Errorf("%d %s dims: %v", c.dims, c.name, err)
 		}
 	}
@@ -277,7 +278,7 @@ func TestOperands(t *testing.T) {
 	}
 	b := bulky()["operands"](7 * MaxAllOperands).file()
 	got := allocated(t, func() error {
-		if _, err := verifyBytes(b); !errors.Is(err, CodeOf(15)) {
+		if _, err := verifyBytes(b); !errors.Is(err, code.Verifier(15)) {
 			t.Errorf("7 * 2^20 operands: %v", err)
 		}
 		return nil
@@ -301,7 +302,7 @@ func TestStructurePolicy(t *testing.T) {
 		t.Error(err)
 	}
 	reads = 0
-	if _, err := Verify(r, int64(len(b)), Policy{MaxStructure: need - 1}); !errors.Is(err, CodeOf(38)) {
+	if _, err := Verify(r, int64(len(b)), Policy{MaxStructure: need - 1}); !errors.Is(err, code.Verifier(38)) {
 		t.Errorf("a byte less: %v", err)
 	}
 	if most := 2 + len(v.Sections()); reads > most { // header, table, and the padding before each section

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 )
 
@@ -28,7 +29,7 @@ func testBadFiles(t *testing.T, list []badFile) {
 		f := forge(t)
 		c.forge(f)
 		_, err := verifyBytes(f.file())
-		if !errors.Is(err, CodeOf(c.check)) {
+		if !errors.Is(err, code.Verifier(c.check)) {
 			code, _ := diag.CodeOf(err)
 			t.Errorf("check %d, %s: %v %v", c.check, c.name, code, err)
 		}
@@ -202,10 +203,10 @@ func TestOpenRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %s", name, err, code)
 		}
 	}
-	want("directory", dir, Policy{}, CodeOf(1))
-	want("device", os.DevNull, Policy{}, CodeOf(1))
-	want("missing", filepath.Join(dir, "b.rlx"), Policy{}, CodeMissing)
-	want("another digest", path, Policy{Root: new([32]byte)}, CodeOf(7))
+	want("directory", dir, Policy{}, code.Verifier(1))
+	want("device", os.DevNull, Policy{}, code.Verifier(1))
+	want("missing", filepath.Join(dir, "b.rlx"), Policy{}, code.ArtifactMissing)
+	want("another digest", path, Policy{Root: new([32]byte)}, code.Verifier(7))
 	if v, err := Open(path, Policy{Unshared: true}); err != nil {
 		t.Error(err)
 	} else {
@@ -222,7 +223,7 @@ func TestOpenRefuses(t *testing.T) {
 		if err := os.Chmod(c.name, c.mode); err != nil {
 			t.Fatal(err)
 		}
-		want("writable by others", path, Policy{Unshared: true}, CodeOf(1))
+		want("writable by others", path, Policy{Unshared: true}, code.Verifier(1))
 		if err := os.Chmod(c.name, st.Mode()); err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +233,7 @@ func TestOpenRefuses(t *testing.T) {
 // TestFileSizeLimit checks that check 1 refuses a file that is too large, before it looks at the contents.
 func TestFileSizeLimit(t *testing.T) {
 	for size, want := range map[int64]int{MaxFileSize: 2, MaxFileSize + 1: 1, math.MaxInt64: 1} {
-		if _, err := Verify(holes{}, size, Policy{}); !errors.Is(err, CodeOf(want)) {
+		if _, err := Verify(holes{}, size, Policy{}); !errors.Is(err, code.Verifier(want)) {
 			t.Errorf("%d bytes: %v, want check %d", size, err, want)
 		}
 	}

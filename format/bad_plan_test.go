@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 )
@@ -197,7 +198,7 @@ func TestSignatureOverlaps(t *testing.T) {
 			raw.places = append(raw.places, rawPlace{space: 2, offset: at, size: 512, parent: -1})
 		}
 		err := checkPlan(&program.Program{Graph: g}, &raw, nil)
-		if c.ok && err != nil || !c.ok && !errors.Is(err, CodeOf(37)) {
+		if c.ok && err != nil || !c.ok && !errors.Is(err, code.Verifier(37)) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
@@ -225,7 +226,7 @@ func TestPolicy(t *testing.T) {
 		{"work less 1", Policy{MaxWork: flops - 1}, false},
 	} {
 		_, err := Verify(bytes.NewReader(b), int64(len(b)), c.p)
-		if c.ok && err != nil || !c.ok && !errors.Is(err, CodeOf(38)) {
+		if c.ok && err != nil || !c.ok && !errors.Is(err, code.Verifier(38)) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -269,7 +270,7 @@ func TestAliasChain(t *testing.T) {
 			}
 		}
 		_, err := verifyBytes(f.file())
-		if c.ok && err != nil || !c.ok && !errors.Is(err, CodeOf(31)) {
+		if c.ok && err != nil || !c.ok && !errors.Is(err, code.Verifier(31)) {
 			t.Errorf("%d views: %v", c.views, err)
 		}
 	}

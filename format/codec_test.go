@@ -10,9 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/campaign"
-	"github.com/vmihailenco/msgpack/v5"
 )
 
 // canonical reads one value with the msgpack library and writes it in the only form that the profile allows. It shares no code with walk:
@@ -267,7 +269,7 @@ func fuzzDecode(t *testing.F, kind Kind) {
 			}
 			return
 		}
-		if code, _ := diag.CodeOf(err); code < CodeOf(13) || code > CodeOf(16) {
+		if c, _ := diag.CodeOf(err); c < code.Verifier(13) || c > code.Verifier(16) {
 			t.Fatal(err)
 		}
 	})

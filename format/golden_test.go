@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 )
@@ -197,7 +198,7 @@ func TestSpecListsChecks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for k := 1; k <= 46; k++ {
-		if want := fmt.Sprintf("| %d | RLX%d | ", k, 4000+k); string(CodeOf(k)) != fmt.Sprintf("RLX%d", 4000+k) || !strings.Contains(string(text), want) {
+		if want := fmt.Sprintf("| %d | RLX%d | ", k, 4000+k); string(code.Verifier(k)) != fmt.Sprintf("RLX%d", 4000+k) || !strings.Contains(string(text), want) {
 			t.Errorf("spec/format.md has no row %q", want)
 		}
 	}

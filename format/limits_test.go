@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 )
@@ -83,7 +84,7 @@ func TestLimits(t *testing.T) {
 			f := forge(t)
 			c.forge(f, n)
 			_, err := verifyBytes(f.file())
-			if errors.Is(err, CodeOf(c.check)) != bad {
+			if errors.Is(err, code.Verifier(c.check)) != bad {
 				t.Errorf("%s: %d: %v", c.name, n, err)
 			}
 		}
@@ -99,7 +100,7 @@ func TestHugeFile(t *testing.T) {
 	if err := os.Truncate(path, 1<<40); err != nil {
 		t.Skipf("no files with holes here: %v", err)
 	}
-	if v, err := Open(path, Policy{}); !errors.Is(err, CodeOf(4)) {
+	if v, err := Open(path, Policy{}); !errors.Is(err, code.Verifier(4)) {
 		t.Errorf("%v %v", v, err)
 	}
 }
@@ -126,7 +127,7 @@ func TestSectionsTogether(t *testing.T) {
 			off += size
 		}
 		_, err := Verify(holes(append(appendHeader(off, table), table...)), off, Policy{})
-		if !errors.Is(err, CodeOf(want)) {
+		if !errors.Is(err, code.Verifier(want)) {
 			t.Errorf("%d bytes beyond the limit: %v, want check %d", excess, err, want)
 		}
 	}
@@ -144,7 +145,7 @@ func TestWorkDoesNotWrap(t *testing.T) {
 	}
 	p := &program.Program{Method: "f", Target: "cpu", Graph: g}
 	for _, limit := range []int64{1, 1 << 61, math.MaxInt64 - 1} {
-		if err := checkWork(p, &rawGraph{}, Policy{MaxWork: limit}); !errors.Is(err, CodeOf(38)) {
+		if err := checkWork(p, &rawGraph{}, Policy{MaxWork: limit}); !errors.Is(err, code.Verifier(38)) {
 			t.Errorf("limit %d: %v", limit, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 )
 
@@ -58,7 +59,7 @@ func TestSources(t *testing.T) {
 	if string(got) != string(want) {
 		t.Error("late digests give other bytes")
 	}
-	if _, err := write("failed", func() ([]Source, error) { return nil, diag.New(CodeMissing, "x", "gone") }); !errors.Is(err, CodeMissing) {
+	if _, err := write("failed", func() ([]Source, error) { return nil, diag.New(code.ArtifactMissing, "x", "gone") }); !errors.Is(err, code.ArtifactMissing) {
 		t.Errorf("a failed digest: %v", err)
 	}
 	if _, err := write("changed", func() ([]Source, error) { return append(full, full...), nil }); err == nil || !strings.Contains(err.Error(), "changed") {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -56,7 +57,7 @@ func (x *echo) Fields() []task.Field {
 
 func (x *echo) Validate() error {
 	if x.Limit < 1 {
-		return diag.New(task.CodeSpec, "task "+x.kind, "limit is %d", x.Limit)
+		return diag.New(code.TaskSpec, "task "+x.kind, "limit is %d", x.Limit)
 	}
 	return nil
 }
@@ -142,20 +143,20 @@ func TestBadTask(t *testing.T) {
 		code     error
 		text     string
 	}{
-		"an unknown kind":              {kind: "mirror", from: late, to: "\xa4kind\xa6mirroR", code: CodeOf(15), text: `task "mirroR"; this version knows "echo", "mirror", "patches", "segment", "text"`},
-		"an unknown kind before kind":  {kind: "echo", from: "\xa4echo\x8a", to: "\xa4echO\x8a", code: CodeOf(15), text: `task "echO"; this version knows "echo", "mirror", "patches", "segment", "text"`},
-		"fields under another name":    {kind: "mirror", from: "\xa6mirror\x8a", to: "\xa6mirroR\x8a", code: CodeOf(15), text: `field "mirroR"; want "mirror"`},
-		"another kind than its fields": {kind: "echo", from: early, to: "\xa4kind\xa4echO", code: CodeOf(15), text: `kind "echO" of a task "echo"`},
-		"fields of another kind":       {kind: "mirror", from: late + "\xa6mirror", to: "\xa4kind\xa7segment\xa7segment", code: CodeOf(15), text: "task has 10 fields"},
-		"a kind without a name":        {kind: "mirror", from: late, to: "\xa4kind\xa0", code: CodeOf(15), text: `task ""`},
-		"a field of another type":      {kind: "echo", from: "\xa4loud\xc3", to: "\xa4loud\x01", code: CodeOf(15), text: "loud is an integer"},
-		"a list that is too long":      {kind: "echo", change: func(x *echo) { x.Stops = make([]int, 4) }, code: CodeOf(15), text: "stops has 4 items; at most 3"},
-		"a table that is too long":     {kind: "echo", change: func(x *echo) { x.Table = make([]byte, 1<<16+1) }, code: CodeOf(15), text: "table has 65537 bytes"},
-		"a word that is too long":      {kind: "echo", change: func(x *echo) { x.Words[1] = strings.Repeat("x", 513) }, code: CodeOf(15), text: "words has 513 bytes"},
-		"a number beyond 32 bits":      {kind: "echo", change: func(x *echo) { x.Limit = 1 << 31 }, code: CodeOf(15), text: "limit is 2147483648"},
-		"a number without sense":       {kind: "echo", change: func(x *echo) { x.Limit = 0 }, code: task.CodeSpec, text: "limit is 0"},
-		"no such method":               {kind: "echo", change: func(x *echo) { x.Method = "see" }, code: CodeOf(27), text: `META: the task uses method "see", which the artifact lacks`},
-		"a method that does not fit":   {kind: "echo", change: func(x *echo) { x.Method, x.Input = "blend", "x" }, code: CodeOf(27), text: "META: the task does not fit method blend: "},
+		"an unknown kind":              {kind: "mirror", from: late, to: "\xa4kind\xa6mirroR", code: code.Verifier(15), text: `task "mirroR"; this version knows "echo", "mirror", "patches", "segment", "text"`},
+		"an unknown kind before kind":  {kind: "echo", from: "\xa4echo\x8a", to: "\xa4echO\x8a", code: code.Verifier(15), text: `task "echO"; this version knows "echo", "mirror", "patches", "segment", "text"`},
+		"fields under another name":    {kind: "mirror", from: "\xa6mirror\x8a", to: "\xa6mirroR\x8a", code: code.Verifier(15), text: `field "mirroR"; want "mirror"`},
+		"another kind than its fields": {kind: "echo", from: early, to: "\xa4kind\xa4echO", code: code.Verifier(15), text: `kind "echO" of a task "echo"`},
+		"fields of another kind":       {kind: "mirror", from: late + "\xa6mirror", to: "\xa4kind\xa7segment\xa7segment", code: code.Verifier(15), text: "task has 10 fields"},
+		"a kind without a name":        {kind: "mirror", from: late, to: "\xa4kind\xa0", code: code.Verifier(15), text: `task ""`},
+		"a field of another type":      {kind: "echo", from: "\xa4loud\xc3", to: "\xa4loud\x01", code: code.Verifier(15), text: "loud is an integer"},
+		"a list that is too long":      {kind: "echo", change: func(x *echo) { x.Stops = make([]int, 4) }, code: code.Verifier(15), text: "stops has 4 items; at most 3"},
+		"a table that is too long":     {kind: "echo", change: func(x *echo) { x.Table = make([]byte, 1<<16+1) }, code: code.Verifier(15), text: "table has 65537 bytes"},
+		"a word that is too long":      {kind: "echo", change: func(x *echo) { x.Words[1] = strings.Repeat("x", 513) }, code: code.Verifier(15), text: "words has 513 bytes"},
+		"a number beyond 32 bits":      {kind: "echo", change: func(x *echo) { x.Limit = 1 << 31 }, code: code.Verifier(15), text: "limit is 2147483648"},
+		"a number without sense":       {kind: "echo", change: func(x *echo) { x.Limit = 0 }, code: code.TaskSpec, text: "limit is 0"},
+		"no such method":               {kind: "echo", change: func(x *echo) { x.Method = "see" }, code: code.Verifier(27), text: `META: the task uses method "see", which the artifact lacks`},
+		"a method that does not fit":   {kind: "echo", change: func(x *echo) { x.Method, x.Input = "blend", "x" }, code: code.Verifier(27), text: "META: the task does not fit method blend: "},
 	} {
 		f := forge(t)
 		x := anEcho(t, c.kind)
@@ -176,8 +177,8 @@ func TestBadTask(t *testing.T) {
 		}
 	}
 	for want, change := range map[error]func(*task.Segment){
-		task.CodeSpec: func(s *task.Segment) { s.Size = 0 },
-		CodeOf(27):    func(s *task.Segment) { s.Size = 9 },
+		code.TaskSpec: func(s *task.Segment) { s.Size = 0 },
+		code.Verifier(27):    func(s *task.Segment) { s.Size = 9 },
 	} {
 		f := forge(t)
 		change(f.c.meta.Task.(*task.Segment))

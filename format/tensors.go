@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -36,11 +37,11 @@ type Directory struct {
 }
 
 // Layout assigns offsets to weights in the given order: each at the next multiple of 256 bytes, or of 16 KiB for weights of 1 MiB or more.
-// Errors are *diag.Error with CodeSource.
+// Errors are *diag.Error with code.ArtifactSource.
 func Layout(weights []Weight) (*Directory, error) {
 	d := &Directory{byName: map[string]int{}}
 	if len(weights) > MaxWeights {
-		return nil, diag.New(CodeSource, "", "%d weights; at most %d", len(weights), MaxWeights)
+		return nil, diag.New(code.ArtifactSource, "", "%d weights; at most %d", len(weights), MaxWeights)
 	}
 	for _, w := range weights {
 		size, err := tensorBytes(w.Type)
@@ -48,14 +49,14 @@ func Layout(weights []Weight) (*Directory, error) {
 			err = ir.CheckName(w.Name)
 		}
 		if err != nil {
-			return nil, diag.New(CodeSource, w.Name, "%w", err)
+			return nil, diag.New(code.ArtifactSource, w.Name, "%w", err)
 		}
 		if _, dup := d.byName[w.Name]; dup {
-			return nil, diag.New(CodeSource, w.Name, "two weights have this name")
+			return nil, diag.New(code.ArtifactSource, w.Name, "two weights have this name")
 		}
 		d.add(Tensor{w.Name, w.Type, nextOffset(d.size, size), size})
 		if d.size > MaxFileSize {
-			return nil, diag.New(CodeSource, w.Name, "the weights up to this one have %d bytes; at most %d", d.size, int64(MaxFileSize))
+			return nil, diag.New(code.ArtifactSource, w.Name, "the weights up to this one have %d bytes; at most %d", d.size, int64(MaxFileSize))
 		}
 	}
 	return d, nil

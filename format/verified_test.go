@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
 )
@@ -42,7 +43,7 @@ func TestVerifiedWithoutFile(t *testing.T) {
 	if err := v.VerifyWeights(0, 0); err != nil {
 		t.Error(err)
 	}
-	if err := v.VerifyWeights(0, 1); !errors.Is(err, CodeOf(20)) {
+	if err := v.VerifyWeights(0, 1); !errors.Is(err, code.Verifier(20)) {
 		t.Error(err)
 	}
 	if err := v.Close(); err != nil {
@@ -82,7 +83,7 @@ func TestUnchanged(t *testing.T) {
 	}
 	b[len(b)-1] ^= 1
 	write(b)
-	if err := v.Unchanged(); !errors.Is(err, CodeChanged) {
+	if err := v.Unchanged(); !errors.Is(err, code.ArtifactChanged) {
 		t.Errorf("other bytes: %v", err)
 	}
 }
@@ -107,7 +108,7 @@ func TestBadWire(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := DecodeProgram(b); !errors.Is(err, CodeOf(30)) && !errors.Is(err, CodeOf(31)) {
+				if _, err := DecodeProgram(b); !errors.Is(err, code.Verifier(30)) && !errors.Is(err, code.Verifier(31)) {
 					t.Errorf("%s, node %d at %+v: %v", p.Method, i, q.Places[i], err)
 				}
 				tried++

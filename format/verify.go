@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/internal/owned"
@@ -55,7 +56,7 @@ type Verified struct {
 }
 
 // Open verifies the artifact at path (checks 1 to 38). The file stays open until Close. Use File rather than opening path again, which may
-// be another file by then. Errors are *diag.Error with codes RLX4001 to RLX4038, or RLX4050 for the task; CodeOf(k) is the code of check k.
+// be another file by then. Errors are *diag.Error with codes RLX4001 to RLX4038, or RLX4050 for the task; code.Verifier(k) is the code of check k.
 func Open(path string, p Policy) (*Verified, error) {
 	f, err := openRegular(path, p)
 	if err != nil {
@@ -64,7 +65,7 @@ func Open(path string, p Policy) (*Verified, error) {
 	stamp, err := regular.StampOf(f)
 	if err != nil {
 		f.Close()
-		return nil, diag.New(CodeMissing, path, "cannot be examined: %w", err)
+		return nil, diag.New(code.ArtifactMissing, path, "cannot be examined: %w", err)
 	}
 	v, err := Verify(f, stamp.Size(), p)
 	if err != nil {
@@ -82,7 +83,7 @@ func openRegular(path string, p Policy) (*os.File, error) {
 		return nil, fail(1, "file", -1, "not a regular file but %s", kind.Kind)
 	}
 	if err != nil {
-		return nil, diag.New(CodeMissing, "", "%w", err)
+		return nil, diag.New(code.ArtifactMissing, "", "%w", err)
 	}
 	if p.Unshared {
 		if who := owned.Private(path); who != nil {
@@ -92,10 +93,6 @@ func openRegular(path string, p Policy) (*os.File, error) {
 	}
 	return f, nil
 }
-
-// CodeMissing is reported by Open.
-var CodeMissing = diag.Define("RLX3041", "artifact cannot be opened", `
-The artifact does not exist, or you may not read it.`)
 
 func withSubject(err error, path string) error {
 	var e *diag.Error
@@ -274,11 +271,6 @@ func (v *Verified) Stamp() regular.Stamp {
 	return v.stamp
 }
 
-// CodeChanged is reported by Unchanged.
-var CodeChanged = diag.Define("RLX4051", "artifact changed while it was used", `
-Something wrote to or truncated the file after it was verified, so the results are discarded. To replace an artifact that may be in
-use, write the new one beside it and rename it, as rlxc does: runs that have begun keep the old one.`)
-
 // Unchanged checks that the file has not been written to since Open began to verify it. Backends map the weights, so such writes change them. Call
 // it after the weights were used. It detects what regular.Stamp detects.
 func (v *Verified) Unchanged() error {
@@ -286,17 +278,17 @@ func (v *Verified) Unchanged() error {
 	defer v.mu.Unlock()
 	now, err := regular.StampOf(v.file)
 	if err != nil {
-		return diag.New(CodeChanged, v.path, "cannot be examined: %w", err)
+		return diag.New(code.ArtifactChanged, v.path, "cannot be examined: %w", err)
 	}
 	switch v.stamp.Compare(now) {
 	case regular.Touched: // most likely another file has replaced it; the digests decide
 		root := v.Root()
 		if _, err := Verify(v.file, v.c.size, Policy{Root: &root}); err != nil {
-			return diag.New(CodeChanged, v.path, "changed after it was verified: %w", err)
+			return diag.New(code.ArtifactChanged, v.path, "changed after it was verified: %w", err)
 		}
 		v.stamp = now
 	case regular.Changed:
-		return diag.New(CodeChanged, v.path, "was written to after it was verified").WithHint("replace it with a rename instead, as rlxc does")
+		return diag.New(code.ArtifactChanged, v.path, "was written to after it was verified").WithHint("replace it with a rename instead, as rlxc does")
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/internal/atomicfile"
@@ -35,7 +36,7 @@ type Info struct {
 // arguments give the same bytes.
 //
 // Weights are written in the given order, at the offsets of Layout. They are streamed, so memory does not grow with them. Errors are *diag.Error:
-// CodeSource if the artifact would not be valid, atomicfile.CodeWrite if the file cannot be written, diag.Interrupted if ctx ended, and errors of
+// code.ArtifactSource if the artifact would not be valid, code.Output if the file cannot be written, diag.Interrupted if ctx ended, and errors of
 // Weight.Write.
 func Write(ctx context.Context, path string, a Artifact, weights []Weight) (Info, error) {
 	dir, err := Layout(weights)
@@ -47,7 +48,7 @@ func Write(ctx context.Context, path string, a Artifact, weights []Weight) (Info
 		return Info{}, writeError(ctx, path, err)
 	}
 	if err != nil {
-		return Info{}, diag.New(CodeSource, path, "%w", err)
+		return Info{}, diag.New(code.ArtifactSource, path, "%w", err)
 	}
 	if err := atomicfile.Fits(path, w.size); err != nil {
 		return Info{}, err
@@ -73,7 +74,7 @@ func Write(ctx context.Context, path string, a Artifact, weights []Weight) (Info
 		return Info{}, writeError(ctx, path, err)
 	}
 	if pe, ok := errors.AsType[*os.PathError](err); ok { // an error of the operating system, not of the contents
-		return Info{}, diag.New(atomicfile.CodeWrite, path, "what was written cannot be read back: %w", pe.Err)
+		return Info{}, diag.New(code.Output, path, "what was written cannot be read back: %w", pe.Err)
 	}
 	if err != nil {
 		return Info{}, diag.New(diag.Internal, path, "what was written does not verify: %w", err)
@@ -105,7 +106,7 @@ func writeError(ctx context.Context, path string, err error) error {
 	if errors.As(err, &pe) {
 		err = pe.Err // its path is the temporary one
 	}
-	return diag.New(atomicfile.CodeWrite, path, "cannot be written: %w", err)
+	return diag.New(code.Output, path, "cannot be written: %w", err)
 }
 
 // writer knows the offset of everything in the file.
@@ -224,7 +225,7 @@ func (w *writer) setSources() error {
 		}
 		b := k.bytes(w.contents)
 		if len(b) != len(w.bodies[i]) {
-			return diag.New(CodeSource, "", "the sources changed while the artifact was written")
+			return diag.New(code.ArtifactSource, "", "the sources changed while the artifact was written")
 		}
 		w.bodies[i], w.sections[i].SHA256 = b, sha256.Sum256(b)
 	}
@@ -240,7 +241,7 @@ func (w *writer) writeWeights(ctx context.Context, f io.WriterAt, base int64, we
 		return nil, finishErr
 	}
 	if _, coded := diag.CodeOf(err); err != nil && !coded {
-		err = diag.New(CodeSource, "", "a weight cannot be read: %w", err)
+		err = diag.New(code.ArtifactSource, "", "a weight cannot be read: %w", err)
 	}
 	w.crcs = cw.crcs
 	return cw.digests, err
@@ -255,7 +256,7 @@ func (w *writer) fill(cw *chunkWriter, weights []Weight) error {
 		err := weights[i].Write(lim)
 		switch {
 		case lim.excess || err == nil && lim.left != 0:
-			return diag.New(CodeSource, t.Name, "the weight gave %d bytes or more; %v has %d", t.Size-lim.left, t.Type, t.Size)
+			return diag.New(code.ArtifactSource, t.Name, "the weight gave %d bytes or more; %v has %d", t.Size-lim.left, t.Type, t.Size)
 		case err != nil:
 			return err
 		}

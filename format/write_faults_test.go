@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/internal/atomicfile"
 )
 
 // leftovers fails the test if the folder of path contains anything except path with its old contents.
@@ -37,7 +37,7 @@ func leftovers(t *testing.T, path string, old []byte) {
 // TestWriteFails checks that the old file is unchanged and no other file appears if Write fails for any reason.
 func TestWriteFails(t *testing.T) {
 	broken := errors.New("the source broke")
-	coded := diag.New(atomicfile.CodeWrite, "x", "a source with a code of its own")
+	coded := diag.New(code.Output, "x", "a source with a code of its own")
 	ctx, cancel := context.WithCancel(context.Background())
 	big := patterned("big", 3*ChunkSize/2, 0) // 6 chunks
 	change := func(f func(io.Writer) error) Weight {
@@ -51,34 +51,34 @@ func TestWriteFails(t *testing.T) {
 		w    Weight
 		want error
 	}{
-		{"too few bytes", context.Background(), change(func(w io.Writer) error { _, err := w.Write(make([]byte, 5)); return err }), CodeSource},
-		{"no bytes", context.Background(), change(func(io.Writer) error { return nil }), CodeSource},
+		{"too few bytes", context.Background(), change(func(w io.Writer) error { _, err := w.Write(make([]byte, 5)); return err }), code.ArtifactSource},
+		{"no bytes", context.Background(), change(func(io.Writer) error { return nil }), code.ArtifactSource},
 		{"too many bytes", context.Background(), change(func(w io.Writer) error {
 			if err := big.Write(w); err != nil {
 				return err
 			}
 			_, err := w.Write([]byte{0})
 			return err
-		}), CodeSource},
+		}), code.ArtifactSource},
 		{"too many bytes, unnoticed", context.Background(), change(func(w io.Writer) error {
 			if err := big.Write(w); err != nil {
 				return err
 			}
 			_, _ = w.Write([]byte{0})
 			return nil
-		}), CodeSource},
+		}), code.ArtifactSource},
 		{"source error", context.Background(), change(func(w io.Writer) error { _, _ = w.Write(make([]byte, 9<<20)); return broken }), broken},
-		{"source error with a code", context.Background(), change(func(io.Writer) error { return coded }), atomicfile.CodeWrite},
+		{"source error with a code", context.Background(), change(func(io.Writer) error { return coded }), code.Output},
 		{"cancelled", ctx, change(func(w io.Writer) error {
 			_, _ = w.Write(make([]byte, 5<<20))
 			cancel()
 			return big.Write(w)
 		}), diag.Interrupted},
-		{"name", context.Background(), Weight{"a b", big.Type, big.Write}, CodeSource},
-		{"name twice", context.Background(), Weight{"w", big.Type, big.Write}, CodeSource},
-		{"symbolic type", context.Background(), Weight{"s", ir.MustType("f32[N]"), big.Write}, CodeSource},
-		{"no elements", context.Background(), Weight{"s", ir.MustType("f32[0]"), big.Write}, CodeSource},
-		{"too large", context.Background(), Weight{"s", ir.MustType("f32[1099511627776,2]"), big.Write}, CodeSource},
+		{"name", context.Background(), Weight{"a b", big.Type, big.Write}, code.ArtifactSource},
+		{"name twice", context.Background(), Weight{"w", big.Type, big.Write}, code.ArtifactSource},
+		{"symbolic type", context.Background(), Weight{"s", ir.MustType("f32[N]"), big.Write}, code.ArtifactSource},
+		{"no elements", context.Background(), Weight{"s", ir.MustType("f32[0]"), big.Write}, code.ArtifactSource},
+		{"too large", context.Background(), Weight{"s", ir.MustType("f32[1099511627776,2]"), big.Write}, code.ArtifactSource},
 	} {
 		for _, old := range [][]byte{nil, []byte("the old file")} {
 			path := filepath.Join(t.TempDir(), "a.rlx")
@@ -97,7 +97,7 @@ func TestWriteFails(t *testing.T) {
 	a, weights := testArtifact(t)
 	a.Programs[0].Places[3].Offset++
 	path := filepath.Join(t.TempDir(), "a.rlx")
-	if _, err := Write(context.Background(), path, a, weights); !errors.Is(err, CodeSource) || !strings.Contains(err.Error(), "multiple of 256") {
+	if _, err := Write(context.Background(), path, a, weights); !errors.Is(err, code.ArtifactSource) || !strings.Contains(err.Error(), "multiple of 256") {
 		t.Errorf("bad plan: %v", err)
 	}
 	leftovers(t, path, nil)
@@ -149,7 +149,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		if err != nil {
 			err = writeError(context.Background(), "a.rlx", err)
-			if !errors.Is(err, atomicfile.CodeWrite) || strings.Contains(err.Error(), "temporary") {
+			if !errors.Is(err, code.Output) || strings.Contains(err.Error(), "temporary") {
 				t.Errorf("%d writes: %v", n, err)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -138,7 +139,7 @@ func TestChunks(t *testing.T) {
 		// A flipped bit in each chunk is detected by Open in mode Full, when the chunk is requested in mode Lazy, and never in mode None.
 		for at := int64(ChunkSize - 1); at < size; at += ChunkSize {
 			section[at] ^= 4
-			if _, err := verifyBytes(b); !errors.Is(err, CodeOf(12)) {
+			if _, err := verifyBytes(b); !errors.Is(err, code.Verifier(12)) {
 				t.Errorf("flipped bit in byte %d of the weights: %v", at, err)
 			}
 			lazy, err := Verify(bytes.NewReader(b), int64(len(b)), Policy{Weights: Lazy})
@@ -146,7 +147,7 @@ func TestChunks(t *testing.T) {
 				t.Fatal(err)
 			}
 			chunk := at / ChunkSize * ChunkSize
-			if err := lazy.VerifyWeights(at, 1); !errors.Is(err, CodeOf(12)) {
+			if err := lazy.VerifyWeights(at, 1); !errors.Is(err, code.Verifier(12)) {
 				t.Errorf("byte %d asked for: %v", at, err)
 			}
 			if chunk > 0 {
@@ -159,7 +160,7 @@ func TestChunks(t *testing.T) {
 			}
 			section[at] ^= 4
 		}
-		if err := v.VerifyWeights(1, size); !errors.Is(err, CodeOf(20)) {
+		if err := v.VerifyWeights(1, size); !errors.Is(err, code.Verifier(20)) {
 			t.Errorf("more than there is: %v", err)
 		}
 	}
@@ -278,7 +279,7 @@ func TestTraversal(t *testing.T) {
 	a, weights := testArtifact(t)
 	a.Programs[2].Method = "../victim/m"
 	_, err := Write(context.Background(), filepath.Join(dir, "a.rlx"), a, weights)
-	if !errors.Is(err, CodeSource) || !errors.Is(err, CodeOf(17)) {
+	if !errors.Is(err, code.ArtifactSource) || !errors.Is(err, code.Verifier(17)) {
 		t.Errorf("Write: %v", err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
@@ -288,7 +289,7 @@ func TestTraversal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := DecodeProgram(b); !errors.Is(err, CodeOf(17)) {
+	if _, err := DecodeProgram(b); !errors.Is(err, code.Verifier(17)) {
 		t.Errorf("DecodeProgram: %v", err)
 	}
 }
@@ -341,7 +342,7 @@ func TestAlignOfWeights(t *testing.T) {
 		t.Errorf("small weights at %d; want %d", off, HugeAlign)
 	}
 	b[HugeAlign-1] = 1
-	if _, err := verifyBytes(b); !errors.Is(err, CodeOf(9)) {
+	if _, err := verifyBytes(b); !errors.Is(err, code.Verifier(9)) {
 		t.Errorf("padding that is not zero: %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/tensor"
@@ -63,10 +64,10 @@ const (
 )
 
 // Validate checks a description that was read from a file. It excludes division by zero, indexes out of range and unbounded
-// allocation. The error is a *diag.Error with CodeSpec.
+// allocation. The error is a *diag.Error with code.TaskSpec.
 func (t *Patches) Validate() error {
 	bad := func(format string, args ...any) error {
-		return diag.New(CodeSpec, "task "+KindPatches, format, args...)
+		return diag.New(code.TaskSpec, "task "+KindPatches, format, args...)
 	}
 	for field, name := range map[string]string{"method": t.Method, "pixels_input": t.PixelsInput, "embeddings": t.Embeddings} {
 		if name == "" {

@@ -1,6 +1,8 @@
 package task_test
 
 import (
+	"github.com/rlx-go/rlx/core/code"
+
 	"cmp"
 	"errors"
 	"strings"
@@ -72,7 +74,7 @@ func TestValidatePatches(t *testing.T) {
 	} {
 		x := published()
 		change(x)
-		if err := x.Validate(); !errors.Is(err, task.CodeSpec) || !strings.Contains(err.Error(), name) {
+		if err := x.Validate(); !errors.Is(err, code.TaskSpec) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 )
 
@@ -129,10 +130,10 @@ const (
 )
 
 // Validate checks a description that was read from a file. It excludes division by zero, indexes out of range and unbounded
-// allocation. The error is a *diag.Error with CodeSpec.
+// allocation. The error is a *diag.Error with code.TaskSpec.
 func (s *Segment) Validate() error {
 	bad := func(format string, args ...any) error {
-		return diag.New(CodeSpec, "task "+KindSegment, format, args...)
+		return diag.New(code.TaskSpec, "task "+KindSegment, format, args...)
 	}
 	for field, name := range map[string]string{
 		"image_method": s.ImageMethod, "image_input": s.ImageInput, "embedding": s.Embedding, "prompt_method": s.PromptMethod,

@@ -1,6 +1,8 @@
 package task_test
 
 import (
+	"github.com/rlx-go/rlx/core/code"
+
 	"errors"
 	"math"
 	"testing"
@@ -40,7 +42,7 @@ func TestValidateSegment(t *testing.T) {
 	} {
 		s := *good
 		spoil(&s)
-		if err := s.Validate(); !errors.Is(err, task.CodeSpec) {
+		if err := s.Validate(); !errors.Is(err, code.TaskSpec) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -14,13 +14,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/tensor"
 )
-
-// CodeSpec is reported by Validate.
-var CodeSpec = diag.Define("RLX4050", "bad task description", `
-The artifact's task description is damaged, or uses a feature that this version does not know. Compile the model again.`)
 
 // A Task describes one task of one model. The type has JSON tags with the same keys as Fields.
 type Task interface {
@@ -30,7 +25,7 @@ type Task interface {
 	// file format.
 	Fields() []Field
 	// Validate checks a description that was read from a file. It protects the code that uses the description from dividing by
-	// zero, indexing out of range and unbounded allocation. The error is a *diag.Error with CodeSpec.
+	// zero, indexing out of range and unbounded allocation. The error is a *diag.Error with code.TaskSpec.
 	Validate() error
 	// Check compares a valid description with the methods that it names. Runtimes do not check the types again, so every size that
 	// the task depends on must fit for all values of the symbols. Errors come from Methods and Method.

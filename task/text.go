@@ -244,11 +244,11 @@ const (
 	maxSequences  = 1 << 10
 )
 
-// Validate checks a description that was read from a file. The error is a *diag.Error with CodeSpec.
+// Validate checks a description that was read from a file. The error is a *diag.Error with code.TaskSpec.
 func (t *Text) Validate() error {
 	for _, check := range []func() error{t.checkNames, t.checkParts, t.checkSizes, t.checkTokens} {
 		if err := check(); err != nil {
-			return diag.New(CodeSpec, "task "+KindText, "%w", err)
+			return diag.New(code.TaskSpec, "task "+KindText, "%w", err)
 		}
 	}
 	return nil

@@ -1,6 +1,8 @@
 package task_test
 
 import (
+	"github.com/rlx-go/rlx/core/code"
+
 	"errors"
 	"math"
 	"slices"
@@ -59,7 +61,7 @@ func TestValidateText(t *testing.T) {
 	} {
 		s := tinymodel.TextTask()
 		spoil(s)
-		if err := s.Validate(); !errors.Is(err, task.CodeSpec) {
+		if err := s.Validate(); !errors.Is(err, code.TaskSpec) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -28,7 +28,6 @@ import (
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/code"
-	"github.com/rlx-go/rlx/internal/tokenizer"
 )
 
 // Errors for errors.Is.
@@ -39,7 +38,7 @@ var (
 	// ErrContext is a case of rlx.ErrUsage: a text has more tokens than the model can see.
 	ErrContext error = code.TextContext
 	// ErrText reports a text that cannot be tokenized, for example because it is not valid UTF-8.
-	ErrText error = tokenizer.CodeText
+	ErrText error = code.TokenizerText
 	// ErrSampling is a case of rlx.ErrUsage: a parameter of Sampling has a value that is not allowed.
 	ErrSampling error = code.TextSampling
 )

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/format"
@@ -64,7 +65,7 @@ func (r *reading) openOne(ctx context.Context, args []string) (*format.Verified,
 	v, err := ctxio.Do(ctx, "open", func() (*format.Verified, error) {
 		return format.Open(args[0], format.Policy{MaxStructure: most})
 	}, func(v *format.Verified) { v.Close() })
-	if errors.Is(err, format.CodeOf(38)) {
+	if errors.Is(err, code.Verifier(38)) {
 		return nil, diag.New(device.ErrMemory, args[0], "%w", err).WithHint("--memory SIZE allows more")
 	}
 	return v, err

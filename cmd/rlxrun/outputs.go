@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/atomicfile"
@@ -272,7 +273,7 @@ func writeFailed(path string, err error) error {
 	if _, coded := diag.CodeOf(err); coded {
 		return err
 	}
-	return diag.New(atomicfile.CodeWrite, path, "cannot be written: %w", unpath(err))
+	return diag.New(code.Output, path, "cannot be written: %w", unpath(err))
 }
 
 // textChunk is the number of elements that are formatted at a time.

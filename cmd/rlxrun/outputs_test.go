@@ -13,10 +13,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/tensor"
-	"github.com/rlx-go/rlx/internal/atomicfile"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/npy"
 )
@@ -59,10 +59,10 @@ func TestCheckSinks(t *testing.T) {
 	if err := checkSinks(t.Context(), at("q.npy"), []string{filepath.Join(dir, "t.json")}, artifact); err != nil {
 		t.Error(err)
 	}
-	wantError(t, "missing directory", checkSinks(t.Context(), at("no/q.npy"), nil, artifact), atomicfile.CodeWrite, "q.npy")
+	wantError(t, "missing directory", checkSinks(t.Context(), at("no/q.npy"), nil, artifact), code.Output, "q.npy")
 	wantError(t, "twice", checkSinks(t.Context(), slices.Concat(at("q.npy"), at("./q.npy")), nil, artifact), diag.Usage, "two outputs")
 	wantError(t, "artifact", checkSinks(t.Context(), at("a.rlx"), nil, artifact), diag.Usage, "the artifact itself")
-	wantError(t, "directory", checkSinks(t.Context(), at(""), nil, artifact), atomicfile.CodeWrite, "is a directory")
+	wantError(t, "directory", checkSinks(t.Context(), at(""), nil, artifact), code.Output, "is a directory")
 	onlyFiles(t, dir, "a.rlx")
 }
 
@@ -96,7 +96,7 @@ func TestWriteAllOrNothing(t *testing.T) {
 	var bad files
 	err := writeAll(t.Context(), env, append(slices.Clone(sinks), sink{testOffers[2], "/dev/full"}), products, &bad)
 	bad.abort()
-	if err == nil || !errors.Is(err, atomicfile.CodeWrite) || out.Len() > 0 {
+	if err == nil || !errors.Is(err, code.Output) || out.Len() > 0 {
 		t.Errorf("full disk: %v, stdout %q", err, out.String())
 	}
 	onlyFiles(t, dir)

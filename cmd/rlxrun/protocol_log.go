@@ -5,8 +5,8 @@ import (
 	"os"
 	"sync"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/internal/atomicfile"
 	"github.com/rlx-go/rlx/internal/cli"
 )
 
@@ -81,5 +81,5 @@ func (l *messageLog) close() error {
 }
 
 func (l *messageLog) failed(err error) error {
-	return diag.New(atomicfile.CodeWrite, "--log-protocol "+l.path, "%w", unpath(err))
+	return diag.New(code.Output, "--log-protocol "+l.path, "%w", unpath(err))
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/ctxio"
@@ -61,7 +62,7 @@ func readText(ctx context.Context, path string, stdin io.Reader) (string, error)
 	if path != "-" {
 		f, err := ctxio.Open(ctx, path)
 		if err != nil {
-			return "", diag.New(tokenizer.CodeText, path, "cannot be opened: %w", unpath(err))
+			return "", diag.New(code.TokenizerText, path, "cannot be opened: %w", unpath(err))
 		}
 		defer f.Close()
 		in, what = f, path
@@ -71,9 +72,9 @@ func readText(ctx context.Context, path string, stdin io.Reader) (string, error)
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
 	case err != nil:
-		return "", diag.New(tokenizer.CodeText, what, "cannot be read: %w", unpath(err))
+		return "", diag.New(code.TokenizerText, what, "cannot be read: %w", unpath(err))
 	case len(b) > maxText:
-		return "", diag.New(tokenizer.CodeText, what, "has more than %d bytes", maxText)
+		return "", diag.New(code.TokenizerText, what, "has more than %d bytes", maxText)
 	}
 	return string(b), nil
 }
@@ -127,7 +128,7 @@ func openTokenizer(ctx context.Context, path string) (*text.Tokenizer, error) {
 	return ctxio.Do(ctx, "tokenizer", func() (*text.Tokenizer, error) {
 		doc, err := regular.ReadFile(path, tokenizer.MaxFile)
 		if err != nil {
-			return nil, diag.New(tokenizer.CodeFile, path, "%w", err)
+			return nil, diag.New(code.Tokenizer, path, "%w", err)
 		}
 		t, err := text.ParseTokenizer(doc)
 		return t, subject(err, path)

@@ -30,4 +30,15 @@ The image is neither PNG nor JPEG, is damaged, or is too large. Limits are 2^28 
 and 1 GiB for the file. Convert it to PNG or JPEG, or make it smaller.`)
 	ImagePatches = diag.Define("RLX3032", "the image cannot be divided into patches", `
 One side of the image is more than 200 times as long as the other, or the image has more patches than the model was compiled for. Crop it or make it smaller.`)
+	TaskSpec = diag.Define("RLX4050", "bad task description", `
+The artifact's task description is damaged, or uses a feature that this version does not know. Compile the model again.`)
+	Tokenizer = diag.Define("RLX3080", "bad tokenizer", `
+The tokenizer.json is not JSON or contradicts itself: a merge uses tokens outside the vocabulary, two tokens have the same id, or a key
+has the wrong type. The message says where. Download the file again, or save it again with the Hugging Face library.`)
+	TokenizerFeature = diag.Define("RLX3081", "unsupported tokenizer feature", `
+This version does not support a model, normalizer, pre-tokenizer, post-processor or decoder of the tokenizer.json, or an option or
+regular expression of it. Without it the ids would be wrong. The message names it and says what is supported.`)
+	TokenizerText = diag.Define("RLX3082", "text cannot be tokenized", `
+The text is not valid UTF-8, becomes too long when it is normalised, takes the tokenizer's regular expression too much time, or has a
+character that is not in the vocabulary of a tokenizer without a token for unknown characters. The message says which.`)
 )

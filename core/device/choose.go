@@ -11,13 +11,6 @@ import (
 	"github.com/rlx-go/rlx/core/target"
 )
 
-// ErrLevel is the error for an artifact that requires a higher level of the processor than it has.
-var ErrLevel = diag.Define("RLX6003", "processor below the artifact's target", `
-The artifact was compiled for a target such as "cpu:x86-64-v4", which requires a processor of at least that level. x86-64-v3 is
-AVX2, FMA and F16C; x86-64-v4 adds AVX-512 F, BW, DQ and VL; arm64 is any 64-bit ARM processor. RLX_CPU_FEATURES, if set, hides
-features above the set that it names. Nothing was executed. Run the artifact on a processor that has the level, or
-compile it again with a lower one (rlxc --target cpu:x86-64-v3) or none (--target cpu).`)
-
 // splitTarget splits a target such as "cpu:x86-64-v4" into the backend and the processor level. The level is empty for most targets.
 func splitTarget(target string) (backend, level string) {
 	backend, level, _ = strings.Cut(target, ":")

@@ -7,11 +7,14 @@ package device
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/target"
 )
@@ -157,33 +160,27 @@ type Step struct {
 	Time  time.Duration
 }
 
-// Error codes that callers may act on. Messages add the backend, the step and the op.
+// StepError returns the error of a step that refuses the values of its operands, or fails otherwise. It names the op, by its subject, and
+// only there: err is an error of a kernel, which does not name it, or of ir.OpDef.Eval, whose name for it is dropped.
+func StepError(code diag.Code, n *ir.Node, err error) *diag.Error {
+	var reference *ir.EvalError
+	if errors.As(err, &reference) && reference.Op == n.Op.Name {
+		err = reference.Err
+	}
+	return diag.New(code, n.Op.Name+" "+n.Label(), "%w", err)
+}
+
+// Error codes that backends report and that callers may act on. Messages add the backend, the step and the op.
 var (
-	ErrUnavailable = diag.Define("RLX6001", "no device", `
-The backend started but found no device that it can use. For a GPU backend this usually means that no driver is installed.`)
-	ErrLost = diag.Define("RLX5001", "backend lost", `
-The backend's process ended, missed a deadline, or broke the protocol. The message names the step if it is known. The artifact and
-the host are unharmed. Run again, and report the backend's log if it happens again.`)
-	ErrSoftware = diag.Define("RLX6005", "only a software device", `
-The backend found no device but one that the processor emulates, such as Mesa's lavapipe. It computes many times more slowly than
-"--backend cpu", so it is used only on request: "--device software", or the device's ID as "rlxrun devices" lists it. If the machine has a
-GPU, install its driver.`)
-	ErrDevice = diag.Define("RLX6002", "device error", `
-The device or its library reported an error. The message names the step if it is known.`)
-	ErrDeviceLost = diag.Define("RLX6004", "device lost", `
-The driver lost the device, usually because a shader ran too long, or because the device failed or was removed. Run again. The
-system's log may have the driver's reason.`)
-	ErrUnsupported = diag.Define("RLX7001", "unsupported op", `
-The backend does not run an op, element type or size of the program, or does not support the precision given with --precision.
-Compile for another target, choose another backend, or leave --precision out.`)
-	ErrMemory = diag.Define("RLX8001", "not enough memory", `
-The program's arena, weights, inputs and the scratch memory of its kernels do not fit the memory that is free or allowed. The message
-lists them. --memory changes the limit.`)
-	ErrInput = diag.Define("RLX3001", "bad input tensor", `
-An input's type, shape or value is not what the program takes; the message names the input.`)
-	ErrState = diag.Define("RLX3002", "state is not valid", `
-A run failed or was cancelled while it updated the state, so the state is incomplete. Reset it, import its contents, or clone another
-one.`)
-	ErrNaN = diag.Define("RLX1003", "a step produced NaN", `
-With --check-nan, the run stops at the first step whose result has a NaN. The message names it.`)
+	ErrUnavailable = code.NoDevice
+	ErrLost        = code.Lost
+	ErrSoftware    = code.SoftwareDevice
+	ErrDevice      = code.Device
+	ErrDeviceLost  = code.DeviceLost
+	ErrLevel       = code.Level // the processor lacks the level of the artifact's target
+	ErrUnsupported = code.Unsupported
+	ErrMemory      = code.Memory
+	ErrInput       = code.Input
+	ErrState       = code.State
+	ErrNaN         = code.NaN
 )

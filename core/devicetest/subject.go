@@ -243,6 +243,16 @@ func sandwich(p *program.Program) error {
 	return plan.CheckProgram(p)
 }
 
+// namesOnce checks that errors about bad values name the op at most once: the definition's, where ir.OpDef.Eval puts the name, and the backend's.
+func (s subject) namesOnce(refused, err error) error {
+	for _, e := range []error{refused, err} {
+		if strings.Count(" "+e.Error(), " "+s.def.Name+":")+strings.Count(e.Error(), "("+s.def.Name+")") > 1 {
+			return fmt.Errorf("%v: the error %q repeats the op's name", s, e)
+		}
+	}
+	return nil
+}
+
 // verify runs a subject on the operands and compares the results with the definition. If the definition refuses the operands, the
 // backend must return device.ErrInput.
 func (s subject) verify(r *rig, in []*tensor.Array) (map[string]tensor.Tensor, error) {
@@ -270,8 +280,11 @@ func (s subject) verifyWith(cmp comparison, r *rig, in []*tensor.Array) (map[str
 		}
 	}
 	if refused != nil {
-		if sum(s.outs) == 0 && err == nil || errors.Is(err, device.ErrInput) {
+		if sum(s.outs) == 0 && err == nil {
 			return nil, nil
+		}
+		if errors.Is(err, device.ErrInput) {
+			return nil, s.namesOnce(refused, err)
 		}
 		return nil, fmt.Errorf("%v: the definition refuses the values (%v); the backend's error is %v, want device.ErrInput", s, refused, err)
 	}

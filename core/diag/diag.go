@@ -51,7 +51,8 @@ type Entry struct {
 
 var registry = map[Code]Entry{}
 
-// Define registers a code with its explanation and returns it. Codes live beside the code that reports them.
+// Define registers a code with its explanation and returns it. Only package core/code calls it, so that a program can explain every code,
+// not only those of the packages that it links.
 func Define(code Code, title, text string) Code {
 	if _, dup := registry[code]; dup || len(code) != 7 {
 		panic("BUG: diag code " + string(code) + " is malformed or defined twice")
@@ -163,20 +164,10 @@ func ExitCode(err error) int {
 	return exitInternal
 }
 
-// Usage is a mistake in a command line or a request.
-var Usage = Define("RLX2001", "wrong usage", `
-The command does not accept a flag, argument or value on the command line. The message names it and says what is allowed.`)
-
-// Internal is a bug in RLX.
-var Internal = Define("RLX9001", "internal error", `
-The program reached a state that should be impossible. This is a bug: please report the message and the command.`)
-
-// Interrupted is a run that the user stopped.
-var Interrupted = Define("RLX1002", "interrupted", `
-Ctrl-C or a termination signal stopped the run. Nothing was written.`)
-
-// Timeout is a run that took longer than the user allowed. It is a constant because Exit knows it.
-const Timeout Code = "RLX5202"
-
-var _ = Define(Timeout, "timeout", `
-The run took longer than --timeout allows. The backend was stopped and nothing was written.`)
+// Codes that any package may report, or that this package knows. Like all others, they have their texts in core/code.
+const (
+	Usage       Code = "RLX2001" // a mistake in a command line or a request
+	Internal    Code = "RLX9001" // a bug in RLX
+	Interrupted Code = "RLX1002" // the user stopped the run
+	Timeout     Code = "RLX5202" // the run took longer than the user allowed
+)

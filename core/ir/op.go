@@ -55,7 +55,7 @@ type Def[A any] struct {
 	// must come from Differ or TypesDiffer.
 	Infer func(s Sig[A]) (Type, error)
 	// Eval is the reference evaluation. It is slow and obvious and computes in float64 and int64. out is allocated and zeroed. Infer has
-	// checked the shapes. Eval returns an error for bad data, such as an index out of range. It is nil for leaves, whose values an executor
+	// checked the shapes. Eval returns an error for bad data, such as an index out of range, without the name of the op. It is nil for leaves, whose values an executor
 	// supplies, and for blocks. OpDef.Eval rounds the result afterwards: f16 and bf16 to the nearest value, integers by wrapping. f32 results
 	// stay in float64, so that errors of the reference do not accumulate.
 	Eval func(a A, in []*tensor.Array, out *tensor.Array) error
@@ -116,6 +116,15 @@ type OpDef struct {
 	plain    func(g *Graph, n *Node, in []*Node) *Node
 }
 
+// An EvalError is the error of OpDef.Eval: an op's own error, which does not name the op, with the op's name put in front.
+type EvalError struct {
+	Op  string
+	Err error
+}
+
+func (e *EvalError) Error() string { return e.Op + ": " + e.Err.Error() }
+func (e *EvalError) Unwrap() error { return e.Err }
+
 var defs = map[string]*OpDef{}
 
 // Define registers an op. It panics if the definition is malformed.
@@ -144,7 +153,7 @@ func Define[A any](d Def[A]) *OpDef {
 	if d.Eval != nil {
 		def.Eval = func(a any, in []*tensor.Array, out ...*tensor.Array) error {
 			if err := d.Eval(a.(A), in, out[0]); err != nil {
-				return err
+				return &EvalError{d.Name, err}
 			}
 			roundToType(out[0])
 			return nil

@@ -73,7 +73,7 @@ func DefineTuple[A any](d TupleDef[A]) *OpDef {
 	if d.Eval != nil {
 		def.Eval = func(a any, in []*tensor.Array, out ...*tensor.Array) error {
 			if err := d.Eval(a.(A), in, out); err != nil {
-				return err
+				return &EvalError{d.Name, err}
 			}
 			for _, x := range out {
 				roundToType(x)

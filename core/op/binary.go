@@ -52,7 +52,7 @@ func binary(b binarySpec) *ir.OpDef {
 				out.I[i] = integer(x.I[p[0]], y.I[p[1]])
 			})
 			if zero {
-				return fmt.Errorf("%s: %s is 0", b.name, b.zero)
+				return fmt.Errorf("%s is 0", b.zero)
 			}
 			return nil
 		},

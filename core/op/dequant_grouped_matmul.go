@@ -47,7 +47,7 @@ var DequantGroupedMatMulDef = ir.Define(ir.Def[DequantGroupedMatMulAttrs]{
 		x, weights, buf := rounded8(in[0], k, a.Activations), make([]float64, k), make([]float32, k)
 		for m, e := range in[2].I {
 			if e < 0 || e >= int64(groups) {
-				return fmt.Errorf("dequant_grouped_matmul: index %d at position %d is out of range 0 to %d", e, m, groups-1)
+				return fmt.Errorf("index %d at position %d is out of range 0 to %d", e, m, groups-1)
 			}
 			for j := range n {
 				packedRow(weights, buf, in[1], int(e)*n+j)

@@ -30,7 +30,7 @@ var DequantRowsDef = ir.Define(ir.Def[NoAttrs]{
 		buf, n := make([]float32, k), int64(table.Shape[0])
 		for m, x := range in[1].I {
 			if x < 0 || x >= n {
-				return fmt.Errorf("dequant_rows: index %d at position %d is out of range 0 to %d", x, m, n-1)
+				return fmt.Errorf("index %d at position %d is out of range 0 to %d", x, m, n-1)
 			}
 			packedRow(out.F[m*k:(m+1)*k], buf, table, int(x))
 		}

@@ -38,7 +38,7 @@ var DynamicSliceDef = ir.Define(ir.Def[DynamicSliceAttrs]{
 	Eval: func(a DynamicSliceAttrs, in []*tensor.Array, out *tensor.Array) error {
 		start, most := in[1].I[0], int64(in[0].Shape[a.Axis]-a.Len)
 		if start < 0 || start > most {
-			return fmt.Errorf("dynamic_slice: start is %d; want 0 to %d, so that %d elements lie in axis %d", start, most, a.Len, a.Axis)
+			return fmt.Errorf("start is %d; want 0 to %d, so that %d elements lie in axis %d", start, most, a.Len, a.Axis)
 		}
 		narrow(in[0], out, a.Axis, int(start), a.Len)
 		return nil

@@ -36,7 +36,7 @@ var GatherDef = ir.Define(ir.Def[GatherAttrs]{
 		for o := range tensor.Numel(table.Shape[:a.Axis]) {
 			for k, x := range idx {
 				if x < 0 || x >= n {
-					return fmt.Errorf("gather: index %d at position %d is out of range 0 to %d", x, k, n-1)
+					return fmt.Errorf("index %d at position %d is out of range 0 to %d", x, k, n-1)
 				}
 				copyRange(out, i, table, (o*int(n)+int(x))*inner, inner)
 				i += inner

@@ -39,7 +39,7 @@ var GatherBatchedDef = ir.Define(ir.Def[GatherBatchedAttrs]{
 		n, inner, per := table.Shape[b], tensor.Numel(table.Shape[b+1:]), tensor.Numel(idx.Shape[b:])
 		for k, x := range idx.I {
 			if x < 0 || x >= int64(n) {
-				return fmt.Errorf("gather_batched: index %d at position %d is out of range 0 to %d", x, k, n-1)
+				return fmt.Errorf("index %d at position %d is out of range 0 to %d", x, k, n-1)
 			}
 			copyRange(out, k*inner, table, (k/per*n+int(x))*inner, inner)
 		}

@@ -50,7 +50,7 @@ var GroupedMatMulDef = ir.Define(ir.Def[GroupedMatMulAttrs]{
 		}
 		for m, e := range in[2].I {
 			if e < 0 || e >= int64(groups) {
-				return fmt.Errorf("grouped_matmul: index %d at position %d is out of range 0 to %d", e, m, groups-1)
+				return fmt.Errorf("index %d at position %d is out of range 0 to %d", e, m, groups-1)
 			}
 			row, matrix := x.F[m*k:(m+1)*k], w.F[int(e)*k*n:]
 			for j := range n {

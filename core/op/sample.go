@@ -102,16 +102,16 @@ func sampleRow(a SampleAttrs, x []float64, row int, params []*tensor.Array, left
 	t, k, p := params[0].F[at(0)], params[1].I[at(1)], params[2].F[at(2)]
 	switch {
 	case math.IsNaN(t) || math.IsInf(t, 0):
-		return 0, fmt.Errorf("sample: temperature of row %d is %v; want a finite number", row, t)
+		return 0, fmt.Errorf("temperature of row %d is %v; want a finite number", row, t)
 	case k < 0 || k > int64(len(x)):
-		return 0, fmt.Errorf("sample: top_k of row %d is %d; want 0 to %d", row, k, len(x))
+		return 0, fmt.Errorf("top_k of row %d is %d; want 0 to %d", row, k, len(x))
 	case !(p >= 0 && p <= 1):
-		return 0, fmt.Errorf("sample: top_p of row %d is %v; want 0 to 1", row, p)
+		return 0, fmt.Errorf("top_p of row %d is %v; want 0 to 1", row, p)
 	}
 	minP := 0.0
 	if len(params) > 5 {
 		if minP = params[5].F[at(5)]; !(minP >= 0 && minP <= 1) {
-			return 0, fmt.Errorf("sample: min_p of row %d is %v; want 0 to 1", row, minP)
+			return 0, fmt.Errorf("min_p of row %d is %v; want 0 to 1", row, minP)
 		}
 	}
 	for i, v := range x {
@@ -120,7 +120,7 @@ func sampleRow(a SampleAttrs, x []float64, row int, params []*tensor.Array, left
 		}
 	}
 	if len(left) == 0 {
-		return 0, fmt.Errorf("sample: row %d of the logits is NaN only; want a number", row)
+		return 0, fmt.Errorf("row %d of the logits is NaN only; want a number", row)
 	}
 	slices.SortStableFunc(left, func(i, j int) int { return cmp.Compare(x[j], x[i]) })
 	if t <= 0 {

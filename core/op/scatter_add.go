@@ -40,7 +40,7 @@ var ScatterAddDef = ir.Define(ir.Def[NoAttrs]{
 		x, inner, m := in[0], tensor.Numel(out.Shape[1:]), out.Shape[0]
 		for i, row := range in[1].I {
 			if row < 0 || row >= int64(m) {
-				return fmt.Errorf("scatter_add: index %d at position %d is out of range 0 to %d", row, i, m-1)
+				return fmt.Errorf("index %d at position %d is out of range 0 to %d", row, i, m-1)
 			}
 			for k := range inner {
 				if at := int(row)*inner + k; out.F != nil {

@@ -151,7 +151,7 @@ func (r *Runner) step(i int, alone bool, needed []bool) (done int, err error) {
 	if errors.As(err, &coded) && coded.Code.Exit() != code.Exit() {
 		code = coded.Code // more precise codes for bad input stay wrapped, since callers and the protocol test for device.ErrInput
 	}
-	return 0, diag.New(code, n.Label(), "%s: %w", n.Op.Name, err)
+	return 0, device.StepError(code, n, err)
 }
 
 // examine passes the results of a step to the run's observer and searches them for NaN. It is called after each step, because later steps reuse

@@ -16,13 +16,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/ctxio"
 )
-
-// CodeWrite is the code of errors about an output file that cannot be written.
-var CodeWrite = diag.Define("RLX2020", "output cannot be written", `
-The directory of the output does not exist, is not writable, or is full. An older file of that name is unchanged.`)
 
 // File is a file that is being written. It embeds an *os.File, so WriteAt and Seek work. Call Commit or Abort instead of Close.
 type File struct {
@@ -67,7 +64,7 @@ func realDir(path string) string {
 
 // Create starts a file that will be called path or, if that is a symbolic link, Target(path); the link stays. The file gets the permissions of the file that
 // it replaces, otherwise 0666 minus the umask. A device or pipe (/dev/null, a named pipe) is written directly. ctx ends opening and writing. Errors are
-// *diag.Error with CodeWrite.
+// *diag.Error with code.Output.
 func Create(ctx context.Context, path string) (*File, error) {
 	path = Target(path)
 	st, err := stat(path)
@@ -92,7 +89,7 @@ func CreateRegular(ctx context.Context, path string) (*File, error) {
 		return nil, err
 	}
 	if st != nil && !st.Mode().IsRegular() {
-		return nil, diag.New(CodeWrite, path, "is not a regular file, and this output is not written in order").WithHint("name a file, not a device or a pipe")
+		return nil, diag.New(code.Output, path, "is not a regular file, and this output is not written in order").WithHint("name a file, not a device or a pipe")
 	}
 	return create(ctx, path, st)
 }
@@ -106,7 +103,7 @@ func stat(path string) (fs.FileInfo, error) {
 	case err != nil:
 		return nil, fail(path, err)
 	case st.IsDir():
-		return nil, diag.New(CodeWrite, path, "is a directory").WithHint("name a file in it")
+		return nil, diag.New(code.Output, path, "is a directory").WithHint("name a file in it")
 	}
 	return st, nil
 }
@@ -214,14 +211,14 @@ func fail(path string, err error) error {
 	case errors.As(err, &le):
 		err = le.Err
 	}
-	return diag.New(CodeWrite, path, "cannot be written: %w", err)
+	return diag.New(code.Output, path, "cannot be written: %w", err)
 }
 
 // Fits returns an error if a new file of size bytes at path would not fit the file system. Without the check, a large file would first fill
 // the disk.
 func Fits(path string, size int64) error {
 	if free, ok := freeSpace(Target(path)); ok && size > free {
-		return diag.New(CodeWrite, path, "would have %d bytes; the file system has %d left", size, free)
+		return diag.New(code.Output, path, "would have %d bytes; the file system has %d left", size, free)
 	}
 	return nil
 }

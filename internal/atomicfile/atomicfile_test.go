@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 )
 
@@ -67,7 +68,7 @@ func TestFailureLeavesTheOldFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	coded := diag.New(diag.Usage, "x", "a reason")
-	for _, tc := range []struct{ give, want error }{{coded, coded}, {syscall.ENOSPC, CodeWrite}} {
+	for _, tc := range []struct{ give, want error }{{coded, coded}, {syscall.ENOSPC, code.Output}} {
 		err := WriteFile(t.Context(), path, func(w io.Writer) error {
 			if err := text("half")(w); err != nil {
 				return err
@@ -124,7 +125,7 @@ func TestCreate(t *testing.T) {
 func TestPlaces(t *testing.T) {
 	dir := t.TempDir()
 	for _, path := range []string{dir, filepath.Join(dir, "none", "x")} {
-		if err := WriteFile(t.Context(), path, text("a")); !errors.Is(err, CodeWrite) || diag.ExitCode(err) != 2 {
+		if err := WriteFile(t.Context(), path, text("a")); !errors.Is(err, code.Output) || diag.ExitCode(err) != 2 {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -175,7 +176,7 @@ func TestDanglingLink(t *testing.T) {
 		}
 	}
 	for _, link := range []string{"lost", "ring1"} {
-		if err := WriteFile(t.Context(), filepath.Join(dir, link), text("x")); !errors.Is(err, CodeWrite) {
+		if err := WriteFile(t.Context(), filepath.Join(dir, link), text("x")); !errors.Is(err, code.Output) {
 			t.Errorf("%s: %v", link, err)
 		}
 		if st, err := os.Lstat(filepath.Join(dir, link)); err != nil || st.Mode()&os.ModeSymlink == 0 {

@@ -12,14 +12,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/ctxio"
 )
-
-// CodeHost is the code of the error on a machine that the commands do not support.
-var CodeHost = diag.Define("RLX9002", "this kind of machine is not supported", `
-Artifacts and tensors are little-endian and are mapped without a copy. A big-endian machine would read every number wrongly, so the
-commands refuse to start there.`)
 
 // Main runs the process's command line and exits. The first Ctrl-C, SIGTERM or SIGHUP cancels the command's context; the command cleans up and exits with
 // status 128 + signal. A second one ends the process at once. A signal that was ignored when the process started stays ignored: nohup and shells that run
@@ -130,7 +126,7 @@ func catch(env *Env, status *int) {
 
 func checkHost() error {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
-		return diag.New(CodeHost, "", "this machine is big-endian; little-endian machines are supported")
+		return diag.New(code.Machine, "", "this machine is big-endian; little-endian machines are supported")
 	}
 	return nil
 }

@@ -6,13 +6,10 @@ import (
 	"io"
 	"io/fs"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/ctxio"
 )
-
-// CodeStdout is the code of the error if results cannot be written to standard output.
-var CodeStdout = diag.Define("RLX2003", "standard output cannot be written", `
-Standard output goes to a full disk or to something that was closed. What was printed so far is incomplete.`)
 
 // checked is standard output. It keeps the first error and returns it from every later write. So commands can print lines without checking errors: Exec
 // checks once, at the end.
@@ -45,7 +42,7 @@ func (c *checked) Write(p []byte) (int, error) {
 		if errors.As(err, &pe) {
 			err = pe.Err // "write /dev/stdout" adds nothing to the subject
 		}
-		c.err = diag.New(CodeStdout, "standard output", "cannot be written: %w", err)
+		c.err = diag.New(code.Stdout, "standard output", "cannot be written: %w", err)
 	}
 	return n, c.err
 }

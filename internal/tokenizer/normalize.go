@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 )
 
@@ -38,7 +39,7 @@ func newLimit(text int) *limit {
 
 func (l *limit) size(n int) error {
 	if n > l.bytes {
-		return diag.New(CodeText, "", "normalised, the text has more than %d bytes, 64 times its length", l.bytes)
+		return diag.New(code.TokenizerText, "", "normalised, the text has more than %d bytes, 64 times its length", l.bytes)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/strictjson"
 )
@@ -23,23 +24,23 @@ const (
 	maxValues = 1 << 16 // values in a part of the file other than vocabulary, merges and added tokens
 )
 
-// Parse parses a tokenizer.json. Errors are *diag.Error with CodeFile or CodeFeature.
+// Parse parses a tokenizer.json. Errors are *diag.Error with code.Tokenizer or code.TokenizerFeature.
 func Parse(json []byte) (*Tokenizer, error) {
 	if len(json) > MaxFile {
-		return nil, diag.New(CodeFile, "", "has %d bytes; at most %d are allowed", len(json), MaxFile)
+		return nil, diag.New(code.Tokenizer, "", "has %d bytes; at most %d are allowed", len(json), MaxFile)
 	}
 	t, err := parse(json)
 	var unknown feature
 	switch {
 	case errors.As(err, &unknown):
-		return nil, diag.New(CodeFeature, "", "%w", err)
+		return nil, diag.New(code.TokenizerFeature, "", "%w", err)
 	case err != nil:
-		return nil, diag.New(CodeFile, "", "%w", err)
+		return nil, diag.New(code.Tokenizer, "", "%w", err)
 	}
 	return t, nil
 }
 
-// A feature is an unsupported feature. Parse turns it into an error with CodeFeature.
+// A feature is an unsupported feature. Parse turns it into an error with code.TokenizerFeature.
 type feature struct{ string }
 
 func (f feature) Error() string { return f.string }

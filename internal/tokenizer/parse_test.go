@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 )
 
@@ -74,58 +75,58 @@ func TestErrors(t *testing.T) {
 		code diag.Code
 		want string
 	}{
-		{`"model": {"type": "WordLevel", "vocab": {}, "unk_token": "a"}`, CodeFeature, `model has the type "WordLevel"; supported are BPE, Unigram and WordPiece`},
-		{`"model": {"type": "Unigram", "vocab": [], "merges": []}`, CodeFeature, `model has merges, which a model of the type Unigram does not use`},
-		{`"model": {"type": "Unigram"}`, CodeFile, `model has no vocab`},
-		{`"model": {"type": "Unigram", "vocab": {}}`, CodeFile, `vocab is not an array of ["piece", score]`},
-		{`"model": {"type": "Unigram", "vocab": [["a", "b"]]}`, CodeFile, `vocab holds ["a", "b"]`},
-		{`"model": {"type": "Unigram", "vocab": [["a", -1, 0]]}`, CodeFile, `vocab holds ["a", -1, 0]`},
-		{`"model": {"type": "Unigram", "vocab": [[1, -1]]}`, CodeFile, `vocab holds [1, -1]`},
-		{`"model": {"type": "Unigram", "vocab": ["a"]}`, CodeFile, `vocab holds "a"`},
-		{`"model": {"type": "Unigram", "vocab": [["a", -1e999]]}`, CodeFile, `the score -1e999 of "a" is out of range`},
-		{`"model": {"type": "Unigram", "vocab": [["a", -1]], "unk_id": 1}`, CodeFile, `unk_id is 1; the vocabulary has 1 pieces`},
-		{`"model": {"type": "Unigram", "vocab": [["a", -1]], "unk_id": -1}`, CodeFile, `unk_id is not a whole number from 0 to 4194303`},
-		{`"model": {"type": "Unigram", "vocab": [["a", -1]], "byte_fallback": 1}`, CodeFile, `byte_fallback is not true or false`},
-		{`"model": {"type": "Unigram", "vocab": [["` + strings.Repeat("a", 2049) + `", -1]]}`, CodeFile, `vocab has a piece of 2049 bytes; at most 2048 are allowed`},
-		{`"model": {"type": "WordPiece", "vocab": [], "unk_token": "a"}`, CodeFile, `vocab is not an object`},
-		{`"model": {"type": "WordPiece", "vocab": {"a": 0}}`, CodeFile, `the unk_token "[UNK]" is not in the vocabulary`},
-		{`"model": {"type": "WordPiece", "vocab": {"a": 0}, "unk_token": "a", "max_input_chars_per_word": -1}`, CodeFile, `max_input_chars_per_word is not a whole number from 0 to 2147483647`},
-		{`"model": {"type": "WordPiece", "vocab": {"a": 0}, "unk_token": "a", "novel": 1}`, CodeFeature, `model has the key "novel"`},
-		{`"model": {"type": 1, "vocab": {}}`, CodeFile, `model: type is not a string`},
-		{`"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [], "dropout": 0.1}`, CodeFeature, `dropout of 0.1`},
-		{`"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a b"]}`, CodeFile, `merge 0 joins "a" and "b"`},
-		{`"model": {"type": "BPE", "vocab": {"a": 0, "b": 0}, "merges": []}`, CodeFile, `"a" and "b" have the same id 0`},
-		{`"model": {"type": "BPE", "vocab": {"a": 9999999}, "merges": []}`, CodeFile, `vocab holds 9999999; allowed are whole numbers from 0 to 4194303`},
-		{`"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [], "unk_token": "?"}`, CodeFile, `the unk_token "?" is not in the vocabulary`},
-		{`"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a a a"]}`, CodeFile, `merges holds "a a a"`},
-		{`"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [], "novel": 1}`, CodeFeature, `model has the key "novel"`},
-		{`"truncation": {"max_length": 5}`, CodeFeature, `truncation is set`},
-		{`"version": "2.0"`, CodeFeature, `version is 2.0`},
-		{`"novel": 1`, CodeFeature, `has the key "novel"`},
-		{`"normalizer": {"type": "Novel"}`, CodeFeature, `normalizer "Novel" is not supported`},
-		{`"normalizer": {"type": "BertNormalizer", "lowercase": "no"}`, CodeFile, `normalizer BertNormalizer: lowercase is not true or false`},
-		{`"normalizer": {"type": "Precompiled"}`, CodeFile, `normalizer Precompiled: precompiled_charsmap has 0 bytes; at least 4 are needed`},
-		{`"normalizer": {"type": "Precompiled", "precompiled_charsmap": "?"}`, CodeFile, `precompiled_charsmap is not base64`},
-		{`"normalizer": {"type": "Precompiled", "precompiled_charsmap": "CAAAAAAEAAA="}`, CodeFile, `has a trie of 8 bytes; allowed are 4 to 4`},
-		{`"normalizer": {"type": "Precompiled", "precompiled_charsmap": "BAAAAAAEAAD/"}`, CodeFile, `has replacements that are not valid UTF-8`},
-		{`"decoder": {"type": "WordPiece", "prefix": 1}`, CodeFile, `decoder WordPiece: prefix is not a string`},
-		{`"normalizer": {"type": "Strip", "strip_left": 1}`, CodeFile, `normalizer Strip: strip_left is not true or false`},
-		{`"normalizer": {"type": "NFC", "more": 1}`, CodeFeature, `normalizer NFC has the key "more"`},
-		{`"pre_tokenizer": {"type": "UnicodeScripts"}`, CodeFeature, `pre-tokenizer "UnicodeScripts" is not supported`},
-		{split(`(a)\\1`), CodeFeature, `has the escape "\\1"`},
-		{split(`[a[b]]`), CodeFeature, `a class within a class`},
-		{split(`(?<n>a)`), CodeFeature, `has a group "(?<n"`},
-		{split(`\\p{Novel}`), CodeFeature, `has the property "Novel"`},
-		{split(`a{1,2000}`), CodeFeature, `has an interval "{1,2000}"`},
-		{`"decoder": {"type": "CTC"}`, CodeFeature, `decoder "CTC" is not supported`},
-		{`"post_processor": {"type": "TemplateProcessing", "single": [{"Sequence": {"id": "B", "type_id": 0}}], "special_tokens": {}}`, CodeFeature, `a text other than A`},
+		{`"model": {"type": "WordLevel", "vocab": {}, "unk_token": "a"}`, code.TokenizerFeature, `model has the type "WordLevel"; supported are BPE, Unigram and WordPiece`},
+		{`"model": {"type": "Unigram", "vocab": [], "merges": []}`, code.TokenizerFeature, `model has merges, which a model of the type Unigram does not use`},
+		{`"model": {"type": "Unigram"}`, code.Tokenizer, `model has no vocab`},
+		{`"model": {"type": "Unigram", "vocab": {}}`, code.Tokenizer, `vocab is not an array of ["piece", score]`},
+		{`"model": {"type": "Unigram", "vocab": [["a", "b"]]}`, code.Tokenizer, `vocab holds ["a", "b"]`},
+		{`"model": {"type": "Unigram", "vocab": [["a", -1, 0]]}`, code.Tokenizer, `vocab holds ["a", -1, 0]`},
+		{`"model": {"type": "Unigram", "vocab": [[1, -1]]}`, code.Tokenizer, `vocab holds [1, -1]`},
+		{`"model": {"type": "Unigram", "vocab": ["a"]}`, code.Tokenizer, `vocab holds "a"`},
+		{`"model": {"type": "Unigram", "vocab": [["a", -1e999]]}`, code.Tokenizer, `the score -1e999 of "a" is out of range`},
+		{`"model": {"type": "Unigram", "vocab": [["a", -1]], "unk_id": 1}`, code.Tokenizer, `unk_id is 1; the vocabulary has 1 pieces`},
+		{`"model": {"type": "Unigram", "vocab": [["a", -1]], "unk_id": -1}`, code.Tokenizer, `unk_id is not a whole number from 0 to 4194303`},
+		{`"model": {"type": "Unigram", "vocab": [["a", -1]], "byte_fallback": 1}`, code.Tokenizer, `byte_fallback is not true or false`},
+		{`"model": {"type": "Unigram", "vocab": [["` + strings.Repeat("a", 2049) + `", -1]]}`, code.Tokenizer, `vocab has a piece of 2049 bytes; at most 2048 are allowed`},
+		{`"model": {"type": "WordPiece", "vocab": [], "unk_token": "a"}`, code.Tokenizer, `vocab is not an object`},
+		{`"model": {"type": "WordPiece", "vocab": {"a": 0}}`, code.Tokenizer, `the unk_token "[UNK]" is not in the vocabulary`},
+		{`"model": {"type": "WordPiece", "vocab": {"a": 0}, "unk_token": "a", "max_input_chars_per_word": -1}`, code.Tokenizer, `max_input_chars_per_word is not a whole number from 0 to 2147483647`},
+		{`"model": {"type": "WordPiece", "vocab": {"a": 0}, "unk_token": "a", "novel": 1}`, code.TokenizerFeature, `model has the key "novel"`},
+		{`"model": {"type": 1, "vocab": {}}`, code.Tokenizer, `model: type is not a string`},
+		{`"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [], "dropout": 0.1}`, code.TokenizerFeature, `dropout of 0.1`},
+		{`"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a b"]}`, code.Tokenizer, `merge 0 joins "a" and "b"`},
+		{`"model": {"type": "BPE", "vocab": {"a": 0, "b": 0}, "merges": []}`, code.Tokenizer, `"a" and "b" have the same id 0`},
+		{`"model": {"type": "BPE", "vocab": {"a": 9999999}, "merges": []}`, code.Tokenizer, `vocab holds 9999999; allowed are whole numbers from 0 to 4194303`},
+		{`"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [], "unk_token": "?"}`, code.Tokenizer, `the unk_token "?" is not in the vocabulary`},
+		{`"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a a a"]}`, code.Tokenizer, `merges holds "a a a"`},
+		{`"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [], "novel": 1}`, code.TokenizerFeature, `model has the key "novel"`},
+		{`"truncation": {"max_length": 5}`, code.TokenizerFeature, `truncation is set`},
+		{`"version": "2.0"`, code.TokenizerFeature, `version is 2.0`},
+		{`"novel": 1`, code.TokenizerFeature, `has the key "novel"`},
+		{`"normalizer": {"type": "Novel"}`, code.TokenizerFeature, `normalizer "Novel" is not supported`},
+		{`"normalizer": {"type": "BertNormalizer", "lowercase": "no"}`, code.Tokenizer, `normalizer BertNormalizer: lowercase is not true or false`},
+		{`"normalizer": {"type": "Precompiled"}`, code.Tokenizer, `normalizer Precompiled: precompiled_charsmap has 0 bytes; at least 4 are needed`},
+		{`"normalizer": {"type": "Precompiled", "precompiled_charsmap": "?"}`, code.Tokenizer, `precompiled_charsmap is not base64`},
+		{`"normalizer": {"type": "Precompiled", "precompiled_charsmap": "CAAAAAAEAAA="}`, code.Tokenizer, `has a trie of 8 bytes; allowed are 4 to 4`},
+		{`"normalizer": {"type": "Precompiled", "precompiled_charsmap": "BAAAAAAEAAD/"}`, code.Tokenizer, `has replacements that are not valid UTF-8`},
+		{`"decoder": {"type": "WordPiece", "prefix": 1}`, code.Tokenizer, `decoder WordPiece: prefix is not a string`},
+		{`"normalizer": {"type": "Strip", "strip_left": 1}`, code.Tokenizer, `normalizer Strip: strip_left is not true or false`},
+		{`"normalizer": {"type": "NFC", "more": 1}`, code.TokenizerFeature, `normalizer NFC has the key "more"`},
+		{`"pre_tokenizer": {"type": "UnicodeScripts"}`, code.TokenizerFeature, `pre-tokenizer "UnicodeScripts" is not supported`},
+		{split(`(a)\\1`), code.TokenizerFeature, `has the escape "\\1"`},
+		{split(`[a[b]]`), code.TokenizerFeature, `a class within a class`},
+		{split(`(?<n>a)`), code.TokenizerFeature, `has a group "(?<n"`},
+		{split(`\\p{Novel}`), code.TokenizerFeature, `has the property "Novel"`},
+		{split(`a{1,2000}`), code.TokenizerFeature, `has an interval "{1,2000}"`},
+		{`"decoder": {"type": "CTC"}`, code.TokenizerFeature, `decoder "CTC" is not supported`},
+		{`"post_processor": {"type": "TemplateProcessing", "single": [{"Sequence": {"id": "B", "type_id": 0}}], "special_tokens": {}}`, code.TokenizerFeature, `a text other than A`},
 	} {
 		_, err := Parse([]byte(tiny(c.part)))
 		if !errors.Is(err, c.code) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; want %s with %s", c.part, err, c.code, c.want)
 		}
 	}
-	if _, err := Parse([]byte(`{"model": `)); !errors.Is(err, CodeFile) {
+	if _, err := Parse([]byte(`{"model": `)); !errors.Is(err, code.Tokenizer) {
 		t.Error(err)
 	}
 }
@@ -149,8 +150,8 @@ func TestAddedIDs(t *testing.T) {
 		code     diag.Code
 		want     string
 	}{
-		{`"b": 1`, `"b": 6`, CodeFile, `added token "<x>" has the id 6 of the token "b"`}, // a vocabulary with a hole
-		{`"normalizer": null`, `"normalizer": {"type": "Replace", "pattern": {"String": "<x>"}, "content": ""}`, CodeFeature, `added token "<x>" is empty when it is normalised`},
+		{`"b": 1`, `"b": 6`, code.Tokenizer, `added token "<x>" has the id 6 of the token "b"`}, // a vocabulary with a hole
+		{`"normalizer": null`, `"normalizer": {"type": "Replace", "pattern": {"String": "<x>"}, "content": ""}`, code.TokenizerFeature, `added token "<x>" is empty when it is normalised`},
 	} {
 		doc := strings.Replace(tiny(""), c.old, c.new, 1)
 		if _, err := Parse([]byte(strings.Replace(doc, `"lstrip": true`, `"normalized": true`, 1))); !errors.Is(err, c.code) || !strings.Contains(err.Error(), c.want) {
@@ -168,7 +169,7 @@ func TestNoUnknownToken(t *testing.T) {
 	if ids, err := tok.Encode("aa", false); err != nil || len(ids) != 2 {
 		t.Error(ids, err)
 	}
-	if _, err := tok.Encode("aé", false); !errors.Is(err, CodeText) || !strings.Contains(err.Error(), `the character "é", which is not in the vocabulary`) {
+	if _, err := tok.Encode("aé", false); !errors.Is(err, code.TokenizerText) || !strings.Contains(err.Error(), `the character "é", which is not in the vocabulary`) {
 		t.Error(err)
 	}
 }
@@ -196,7 +197,7 @@ func TestInvalidText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tok.Encode("ab\xffab", false); !errors.Is(err, CodeText) || !strings.Contains(err.Error(), "byte 2") {
+	if _, err := tok.Encode("ab\xffab", false); !errors.Is(err, code.TokenizerText) || !strings.Contains(err.Error(), "byte 2") {
 		t.Error(err)
 	}
 }

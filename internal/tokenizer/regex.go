@@ -11,6 +11,7 @@ import (
 
 	"github.com/dlclark/regexp2/v2"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 )
 
@@ -260,7 +261,7 @@ func (r *regex) spans(text string, l *limit, each func(start, end int, match boo
 		return each(done, len(text), false)
 	}
 	if _, typed := diag.CodeOf(failed); failed != nil && !typed {
-		return diag.New(CodeText, "", "a regular expression of the tokenizer cannot be applied to the text: %w", failed)
+		return diag.New(code.TokenizerText, "", "a regular expression of the tokenizer cannot be applied to the text: %w", failed)
 	}
 	return failed
 }

@@ -14,20 +14,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
-)
-
-// Codes of this package's errors.
-var (
-	CodeFile = diag.Define("RLX3080", "bad tokenizer", `
-The tokenizer.json is not JSON or contradicts itself: a merge uses tokens outside the vocabulary, two tokens have the same id, or a key
-has the wrong type. The message says where. Download the file again, or save it again with the Hugging Face library.`)
-	CodeFeature = diag.Define("RLX3081", "unsupported tokenizer feature", `
-This version does not support a model, normalizer, pre-tokenizer, post-processor or decoder of the tokenizer.json, or an option or
-regular expression of it. Without it the ids would be wrong. The message names it and says what is supported.`)
-	CodeText = diag.Define("RLX3082", "text cannot be tokenized", `
-The text is not valid UTF-8, becomes too long when it is normalised, takes the tokenizer's regular expression too much time, or has a
-character that is not in the vocabulary of a tokenizer without a token for unknown characters. The message says which.`)
 )
 
 // A Tokenizer is safe for concurrent use.
@@ -72,10 +60,10 @@ func (t *Tokenizer) Token(id int) (token string, ok bool) {
 func (t *Tokenizer) Special(id int) bool { return id >= 0 && id < len(t.special) && t.special[id] }
 
 // Encode returns the ids of a text. With special it adds the tokens that the post-processor puts around a text, such as a begin
-// token. Special tokens that occur in the text are always converted to their ids. An error is a *diag.Error with CodeText.
+// token. Special tokens that occur in the text are always converted to their ids. An error is a *diag.Error with code.TokenizerText.
 func (t *Tokenizer) Encode(text string, special bool) ([]int, error) {
 	if i := invalid(text); i >= 0 {
-		return nil, diag.New(CodeText, "", "the text is not valid UTF-8 at byte %d", i).WithHint("convert it to UTF-8 first")
+		return nil, diag.New(code.TokenizerText, "", "the text is not valid UTF-8 at byte %d", i).WithHint("convert it to UTF-8 first")
 	}
 	e := &encoder{t: t, limit: newLimit(len(text))}
 	if err := e.text(text); err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 )
 
@@ -62,7 +63,7 @@ func (m *unigram) encode(out []int, text string, s *scratch) ([]int, error) {
 		}
 		if p, score := &paths[at+char], m.unkScore+here; !known && (p.size == 0 || score > p.score) {
 			if m.unk < 0 {
-				return nil, diag.New(CodeText, "", "the text has the character %q, which is not in the vocabulary, and the tokenizer has no token for unknown characters", text[at:at+char])
+				return nil, diag.New(code.TokenizerText, "", "the text has the character %q, which is not in the vocabulary, and the tokenizer has no token for unknown characters", text[at:at+char])
 			}
 			*p = path{score, int32(char), m.unk}
 		}

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/internal/modeltest"
 	"github.com/rlx-go/rlx/internal/tinymodel"
-	"github.com/rlx-go/rlx/internal/tokenizer"
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/task"
 )
@@ -47,7 +47,7 @@ func TestTask(t *testing.T) {
 		{name: "numeric token", files: map[string]string{fileTokenizer: tinymodel.Tokenizer, fileTokenizerConfig: `{"bos_token": 5}`}, wrong: "a special token is neither a text nor an object: the value is a number; want a string"},
 		{name: "tokenizer of another model", files: map[string]string{fileTokenizer: strings.Replace(tinymodel.Tokenizer, `"p": 15`, `"p": 160`, 1)},
 			wrong: "tokenizer.json: has tokens up to 160; the vocabulary of the checkpoint has 0 to 159"},
-		{name: "no tokenizer", files: map[string]string{fileTokenizer: "[]"}, code: tokenizer.CodeFile, wrong: "tokenizer.json: "},
+		{name: "no tokenizer", files: map[string]string{fileTokenizer: "[]"}, code: code.Tokenizer, wrong: "tokenizer.json: "},
 		{name: "end token", files: map[string]string{fileGeneration: `{"eos_token_id": 160}`}, wrong: "end token 160; the vocabulary has 0 to 159"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

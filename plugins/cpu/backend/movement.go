@@ -30,7 +30,7 @@ var (
 		outer, n, inner := around(c.in[0].Shape, a.Axis)
 		start := oneIndex(c.in[1])
 		if start < 0 || start > int64(n-a.Len) {
-			return fmt.Errorf("start is %d; want 0 to %d, since the slice takes %d of the %d elements of axis %d", start, n-a.Len, a.Len, n, a.Axis)
+			return fmt.Errorf("start is %d; want 0 to %d, so that %d elements lie in axis %d", start, n-a.Len, a.Len, a.Axis)
 		}
 		kernels.Narrow(c.pool, c.out.Data, c.in[0].Data, outer, n, inner*c.out.DType.Size(), int(start), a.Len)
 		return nil

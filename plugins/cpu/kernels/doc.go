@@ -4,7 +4,7 @@
 // Every kernel gives the same bits for any number of threads: work is cut by output element only, and the order in which the
 // terms of one element are added depends on the shape alone. Different instruction sets may round differently.
 //
-// A slice of the wrong length is a bug of the caller and panics. Errors depend on values: an index out of range, an integer division by
+// A slice of the wrong length is a bug of the caller and panics. Errors do not name the op. They depend on values: an index out of range, an integer division by
 // zero.
 //
 // The package knows no IR, programs or RPC.

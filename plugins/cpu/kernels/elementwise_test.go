@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
@@ -219,8 +219,8 @@ func TestBinaryInteger(t *testing.T) {
 		op   BinaryOp
 		a, b []int64
 	}{{Div, []int64{1, 2, 3}, []int64{1, 0, 1}}, {Pow, []int64{0, 1, 1}, []int64{-1, 1, 1}}} {
-		if err := Binary(p, c.op, got, c.a, []int{3}, c.b, []int{3}); !errors.Is(err, diag.DivisionByZero) {
-			t.Errorf("%v of %v and %v: error %v; want diag.DivisionByZero", c.op, c.a, c.b, err)
+		if err := Binary(p, c.op, got, c.a, []int{3}, c.b, []int{3}); !errors.Is(err, code.Division) {
+			t.Errorf("%v of %v and %v: error %v; want code.Division", c.op, c.a, c.b, err)
 		}
 	}
 	u := []uint8{200}

@@ -1,6 +1,9 @@
 package kernels
 
-import "github.com/rlx-go/rlx/core/diag"
+import (
+	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/diag"
+)
 
 // Grouped is the state of GroupedMatMul. It keeps memory between calls.
 type Grouped struct {
@@ -67,7 +70,7 @@ func sortRows[I Index](x *Grouped, index []I, groups int) error {
 	clear(x.end)
 	for i, e := range index {
 		if y := float64(e); !(y > -1 && y < float64(groups)) {
-			return diag.New(diag.IndexOutOfRange, "grouped_matmul", "index %d is %v; want 0 to %d", i, e, groups-1)
+			return diag.New(code.Index, "", "index %v at position %d is out of range 0 to %d", e, i, groups-1)
 		}
 		x.end[int(e)+1]++
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"unsafe"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 )
@@ -234,7 +235,7 @@ func binaryInteger[T Integer](p *Pool, op BinaryOp, g grid, n int, dst, a, b []T
 	p.bad.Store(0)
 	split(p, n, elementGrain, binaryInts[T]{p, g, op, integerRoutineOf[T](p.isa, op), dst, a, b})
 	if p.bad.Load() != 0 {
-		return diag.New(diag.DivisionByZero, op.String(), "integer division by zero; the divisor must not hold 0")
+		return diag.New(code.Division, "", "divisor is 0")
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 )
@@ -190,5 +191,5 @@ func chooseISA(name string) (*isa, error) {
 	if i := slices.IndexFunc(sets, func(s *isa) bool { return s.name == name }); i >= 0 {
 		return sets[i], nil
 	}
-	return nil, diag.New(diag.UnknownFeatures, subject, "%q is not available on this processor; it has %s", name, strings.Join(Features(), ", "))
+	return nil, diag.New(code.Features, subject, "%q is not available on this processor; it has %s", name, strings.Join(Features(), ", "))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 )
 
@@ -278,22 +279,22 @@ type Index interface {
 // Gather copies rows of table [outer, extent, inner] to dst [outer, len(index), inner]: row i is row index[i] of table. An index outside
 // [0, extent) is an error; dst is then undefined.
 func Gather[T any, I Index](p *Pool, dst, table []T, outer, extent, inner int, index []I) error {
-	return gather(p, "gather", outer*len(index), gathering[T, I]{&p.bad, dst, table, extent, inner, len(index), index})
+	return gather(p, outer*len(index), gathering[T, I]{&p.bad, dst, table, extent, inner, len(index), index})
 }
 
 // GatherBatched is Gather with separate indices for each of the outer tables: index is [outer, k], dst is [outer, k, inner].
 func GatherBatched[T any, I Index](p *Pool, dst, table []T, outer, extent, inner int, index []I) error {
-	return gather(p, "gather_batched", len(index), gathering[T, I]{&p.bad, dst, table, extent, inner, len(index) / max(1, outer), index})
+	return gather(p, len(index), gathering[T, I]{&p.bad, dst, table, extent, inner, len(index) / max(1, outer), index})
 }
 
-func gather[T any, I Index](p *Pool, op string, rows int, g gathering[T, I]) error {
+func gather[T any, I Index](p *Pool, rows int, g gathering[T, I]) error {
 	if len(g.dst) < rows*g.inner || rows > 0 && len(g.table) < rows/g.per*g.extent*g.inner {
 		panic("BUG: Gather: a slice is short")
 	}
 	p.bad.Store(0)
 	split(p, rows, 1+elementGrain/max(1, g.inner), g)
 	if b := p.bad.Load(); b > 0 {
-		return diag.New(diag.IndexOutOfRange, op, "index %d is %v; want 0 to %d", b-1, g.index[b-1], g.extent-1)
+		return diag.New(code.Index, "", "index %v at position %d is out of range 0 to %d", g.index[b-1], b-1, g.extent-1)
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/code"
 )
 
 func TestPoolRunsEveryTaskOnce(t *testing.T) {
@@ -113,8 +113,8 @@ func TestPoolRefusesNesting(t *testing.T) {
 
 func TestUnknownFeatures(t *testing.T) {
 	_, err := NewPoolFor(1, "avx9000")
-	if !errors.Is(err, diag.UnknownFeatures) || !strings.Contains(err.Error(), "generic") {
-		t.Errorf("features avx9000: error %v; want diag.UnknownFeatures that lists generic", err)
+	if !errors.Is(err, code.Features) || !strings.Contains(err.Error(), "generic") {
+		t.Errorf("features avx9000: error %v; want code.Features that lists generic", err)
 	}
 }
 

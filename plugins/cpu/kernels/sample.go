@@ -37,13 +37,13 @@ func Sample(p *Pool, a SampleArgs) error {
 		}
 		switch t, k, top := forRow(a.Temperature, row), int(forRow(a.TopK, row)), forRow(a.TopP, row); {
 		case t-t != 0:
-			return fmt.Errorf("sample: temperature of row %d is %v; want a finite number", row, t)
+			return fmt.Errorf("temperature of row %d is %v; want a finite number", row, t)
 		case k < 0 || k > a.N:
-			return fmt.Errorf("sample: top_k of row %d is %d; want 0 to %d", row, k, a.N)
+			return fmt.Errorf("top_k of row %d is %d; want 0 to %d", row, k, a.N)
 		case !(top >= 0 && top <= 1):
-			return fmt.Errorf("sample: top_p of row %d is %v; want 0 to 1", row, top)
+			return fmt.Errorf("top_p of row %d is %v; want 0 to 1", row, top)
 		case !(minP >= 0 && minP <= 1):
-			return fmt.Errorf("sample: min_p of row %d is %v; want 0 to 1", row, minP)
+			return fmt.Errorf("min_p of row %d is %v; want 0 to 1", row, minP)
 		}
 	}
 	g := keep[sampling](p)
@@ -60,7 +60,7 @@ func Sample(p *Pool, a SampleArgs) error {
 		p.share(rows, 1+elementGrain/(8*a.N), g)
 	}
 	if row := p.bad.Load(); row > 0 {
-		return fmt.Errorf("sample: row %d of the logits is NaN only; want a number", row-1)
+		return fmt.Errorf("row %d of the logits is NaN only; want a number", row-1)
 	}
 	return nil
 }

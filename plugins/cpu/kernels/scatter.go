@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 )
 
@@ -13,7 +14,7 @@ func ScatterAdd[T Number, I Index](p *Pool, dst, src []T, rows, inner int, index
 	}
 	for i, x := range index {
 		if y := float64(x); !(y > -1 && y < float64(rows)) {
-			return diag.New(diag.IndexOutOfRange, "scatter_add", "index %d is %v; want 0 to %d", i, x, rows-1)
+			return diag.New(code.Index, "", "index %v at position %d is out of range 0 to %d", x, i, rows-1)
 		}
 	}
 	each := inner * (1 + len(index)/max(rows, 1)) // elements that a row of dst adds up, on average

@@ -3,10 +3,10 @@ package gpu
 import (
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"time"
 
 	"github.com/rlx-go/rlx/core/device"
-	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
@@ -255,8 +255,7 @@ func (c *recording) results() error {
 	}
 	n := x.b.Steps[refused].Node
 	k, _ := kernels.Find(n)
-	why := cmp.Or(k.Refuses, "an index is out of range, or a divisor is 0")
-	return diag.New(device.ErrInput, n.Label(), "step %d of %d (%s): %s", refused+1, len(x.p.Steps), n.Op.Name, why)
+	return device.StepError(device.ErrInput, n, errors.New(cmp.Or(k.Refuses, "an index is out of range, or a divisor is 0")))
 }
 
 // measure sets the pace, if this is a plain run. It is called when the device has finished.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/plugins/rpc/internal/rpctest"
@@ -21,7 +22,7 @@ import (
 // TestCodesOfKernels checks with a real backend that the session survives every code that a kernel reports.
 func TestCodesOfKernels(t *testing.T) {
 	t.Parallel()
-	for sent, want := range map[diag.Code]diag.Code{diag.IndexOutOfRange: diag.IndexOutOfRange, diag.UnknownFeatures: diag.UnknownFeatures,
+	for sent, want := range map[diag.Code]diag.Code{code.Index: code.Index, code.Features: code.Features,
 		"RLX4001": diag.Internal, "RLX3040": device.ErrInput, "rubbish": diag.Internal} {
 		t.Run(string(sent), func(t *testing.T) {
 			t.Parallel()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rajveermalviya/go-webgpu/wgpu"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
@@ -75,7 +76,7 @@ func apis() (set wgpu.InstanceBackend, err error) {
 	for _, name := range names {
 		flag, ok := apiFlags[strings.ToLower(strings.TrimSpace(name))]
 		if !ok {
-			return 0, diag.New(diag.UnknownAPI, apiVariable, "%q is no API; allowed are %s, with commas between them, or nothing",
+			return 0, diag.New(code.API, apiVariable, "%q is no API; allowed are %s, with commas between them, or nothing",
 				name, strings.Join(slices.Sorted(maps.Keys(apiFlags)), ", "))
 		}
 		set |= flag

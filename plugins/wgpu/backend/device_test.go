@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/code"
 )
 
 // TestAPIs: WGPU_BACKEND selects APIs, and an unknown name is an error.
@@ -28,7 +28,7 @@ func TestAPIs(t *testing.T) {
 	for _, value := range []string{"nonsense", "vulkan,gl", ","} {
 		t.Setenv(apiVariable, value)
 		_, err := New(Options{}).Info(t.Context())
-		if !errors.Is(err, diag.UnknownAPI) || !strings.Contains(err.Error(), "dx12, metal, vulkan") {
+		if !errors.Is(err, code.API) || !strings.Contains(err.Error(), "dx12, metal, vulkan") {
 			t.Errorf("%q: %v; want what is allowed", value, err)
 		}
 	}

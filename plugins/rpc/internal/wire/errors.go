@@ -103,7 +103,8 @@ func FromStatus(st *status.Status, backend string) (err *diag.Error, ok bool) {
 			continue
 		}
 		e := &diag.Error{Code: diag.Code(w.Code), Subject: backend, Msg: Clean(w.Message), Hint: Clean(w.Hint)}
-		if s := Clean(w.Subject); s != "" && s != backend && "backend "+s != backend {
+		own := w.Step > 0 && w.Op != "" && strings.HasPrefix(w.Subject, w.Op+" ") // the host names the step and its op
+		if s := Clean(w.Subject); s != "" && s != backend && "backend "+s != backend && !own {
 			e.Msg = s + ": " + e.Msg
 		}
 		if w.Step > 0 {

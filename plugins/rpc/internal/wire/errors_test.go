@@ -15,8 +15,6 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
-	_ "github.com/rlx-go/rlx/format"              // registers codes that a backend must not use
-	_ "github.com/rlx-go/rlx/plugins/cpu/kernels" // registers the codes that kernels report
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
