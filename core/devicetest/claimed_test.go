@@ -26,7 +26,7 @@ func TestOneOp(t *testing.T) {
 			continue
 		}
 		name, _, _ := strings.Cut(rule, "(")
-		if def := find(t, name); def.MaxIn == 0 {
+		if def := find(t, name); len(def.Operands) == 0 {
 			rule = name + "()"
 		}
 		t.Run(rule, func(t *testing.T) {

@@ -161,7 +161,7 @@ func (x *executable) fill(spaces [][]byte) {
 	for i := range x.calls {
 		c := &x.calls[i]
 		c.forget()
-		for k, n := range c.node.In {
+		for k, n := range c.node.Operands() {
 			set(&c.in[k], n)
 		}
 		values := c.node.Values()

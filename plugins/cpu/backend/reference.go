@@ -22,8 +22,10 @@ func reference(n *ir.Node) func(c *call) error {
 		}
 		in := make([]*tensor.Array, len(c.in))
 		for i, t := range c.in {
-			in[i] = array(t)
-			in[i].Set(t)
+			if c.has(i) {
+				in[i] = array(t)
+				in[i].Set(t)
+			}
 		}
 		results := c.results()
 		out := make([]*tensor.Array, len(results))
