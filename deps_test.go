@@ -45,7 +45,7 @@ var mayImport = map[string][]string{
 	"task/text/chat": {"internal/jinja", "core/code", "core/diag"},
 
 	".":                   {"core/code", "core/device", "core/diag", "core/dtype", "core/interp", "core/ir", "core/program", "core/tensor", "format", "internal/backends", "internal/budget", "internal/ctxio", "internal/owned", "internal/regular", "internal/safetensors", "internal/units", "plugins/rpc/host", "task"},
-	"format":              {"core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag", "task", "internal/atomicfile", "internal/ctxio", "internal/owned", "internal/regular"},
+	"format":              {"core/code", "core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag", "task", "internal/atomicfile", "internal/ctxio", "internal/owned", "internal/regular"},
 	"segment":             {".", "core/code", "core/diag", "core/tensor", "internal/imaging", "task"},
 	"patches":             {".", "core/code", "core/diag", "core/tensor", "internal/imaging", "task"},
 	"text":                {".", "core/code", "core/device", "core/diag", "core/tensor", "internal/tokenizer", "task", "task/text/chat"},
@@ -98,7 +98,7 @@ var mayImport = map[string][]string{
 	"bench/...":            {"core/...", "bench/measure", "internal/...", "format", "plugins/cpu/kernels"},
 	"internal/backends":    {"core/code", "core/diag", "internal/...", "plugins/rpc/host"},
 	"internal/imaging":     {"core/code", "core/diag"},
-	"internal/tokenizer":   {"core/diag", "internal/strictjson"},
+	"internal/tokenizer":   {"core/code", "core/diag", "internal/strictjson"},
 	"internal/segmentpage": {"segment", "core/code", "core/diag", "internal/..."},
 	"internal/rlxtest":     {".", "internal/testbin", "core/device", "core/program", "format", "plugins/cpu/backend", "plugins/rpc/serve", "task"},
 	".ci/crossvet":         {},

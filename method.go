@@ -238,7 +238,7 @@ func reads(p *program.Program, sizes map[string]int64, wanted []bool) (weights, 
 		for _, o := range step.Outs {
 			most = max(most, int64(tensor.Numel(o.Shape)))
 		}
-		for k, o := range step.In {
+		for k, o := range step.Operands() {
 			bytes := min(o.Bytes, most*int64(o.DType.Size()))
 			switch src, _ := sourceOf(p.Graph.Nodes[o.Node]); {
 			case src.Op.Name == "param":

@@ -61,7 +61,7 @@ func (s *Session) watch(ctx context.Context, l *loaded, x *piece, r Request, siz
 	if r.Check {
 		w.values, w.uses = map[int]*tensor.Array{}, map[int]int{}
 		for _, s := range w.bound.Steps {
-			for _, x := range s.Node.In {
+			for _, x := range s.Node.Operands() {
 				src := x.Source()
 				w.uses[src.ID]++
 			}
@@ -104,7 +104,7 @@ func observeMemory(p *program.Program, check bool) (peak int64) {
 			live += wide(n)
 		}
 		for _, s := range p.Steps {
-			for _, x := range p.Graph.Nodes[s.Node].In {
+			for _, x := range p.Graph.Nodes[s.Node].Operands() {
 				src := x.Source()
 				uses[src.ID]++
 			}
@@ -123,7 +123,7 @@ func observeMemory(p *program.Program, check bool) (peak int64) {
 				live += wide(n)
 				now += 2 * wide(n)
 			}
-			for _, x := range node.In {
+			for _, x := range node.Operands() {
 				src := x.Source()
 				if now += wide(x); src.Op.Name == "param" {
 					now += bytes(x) + wide(x)
@@ -132,7 +132,7 @@ func observeMemory(p *program.Program, check bool) (peak int64) {
 		}
 		peak = max(peak, live+now)
 		if check {
-			for _, x := range node.In {
+			for _, x := range node.Operands() {
 				src := x.Source()
 				if uses[src.ID]--; uses[src.ID] == 0 && src.Op.Name != "param" {
 					live -= wide(src)
@@ -168,7 +168,7 @@ func (w *watcher) observe(node int, shape []int, data []byte) error {
 // compare evaluates the op of a step on the operands that the backend had, and compares the results.
 func (w *watcher) compare(s program.BoundStep) error {
 	in := make([]*tensor.Array, len(s.In))
-	for i, o := range s.In {
+	for i, o := range s.Operands() {
 		var err error
 		if in[i], err = w.value(o); err != nil {
 			return err
@@ -194,7 +194,7 @@ func (w *watcher) compare(s program.BoundStep) error {
 			delete(w.values, node)
 		}
 	}
-	for _, x := range s.Node.In {
+	for _, x := range s.Node.Operands() {
 		src := x.Source()
 		if w.uses[src.ID]--; w.uses[src.ID] == 0 {
 			delete(w.values, src.ID)

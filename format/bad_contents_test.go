@@ -110,6 +110,9 @@ func TestBadContents(t *testing.T) {
 	pick := func(i int, change func(*rawNode)) func(*forgery) {
 		return func(f *forgery) { change(&f.c.graphs[6].nodes[i]) }
 	}
+	blend := func(change func(*rawNode)) func(*forgery) { // a fused_matmul with a residual
+		return func(f *forgery) { change(&f.c.graphs[3].nodes[5]) }
+	}
 	dims := ir.ShapeOf
 	testBadFiles(t, []badFile{
 		{17, "control character", meta(func(m *Meta) { m.Model = "a\x1b[2Jb" })},
@@ -170,6 +173,15 @@ func TestBadContents(t *testing.T) {
 		{22, "operand too few", node(5, func(n *rawNode) { n.in = n.in[:1] })},
 		{22, "operand of an input", node(1, func(n *rawNode) { n.in = []int64{0} })},
 		{22, "operand too many", node(6, func(n *rawNode) { n.in = append(n.in, 0) })},
+		{22, "operand without a name", blend(func(n *rawNode) { n.in, n.optional = append(n.in, 3), nil })},
+		{22, "unknown operand", blend(func(n *rawNode) { n.optional[0].name = "extra" })},
+		{22, "name of a required operand", blend(func(n *rawNode) { n.optional[0].name = "w" })},
+		{22, "optional operand twice", blend(func(n *rawNode) { n.optional = append(n.optional, n.optional[0]) })},
+		{22, "optional operands out of order", blend(func(n *rawNode) { n.optional = append(n.optional, rawOptional{"bias", 3}) })},
+		{22, "optional operand of an op without any", node(6, func(n *rawNode) { n.optional = []rawOptional{{"x", 0}} })},
+		{23, "optional operand past the end", blend(func(n *rawNode) { n.optional[0].node = 60 })},
+		{24, "optional operand that is later", blend(func(n *rawNode) { n.optional[0].node = 5 })},
+		{26, "optional operand of another type", blend(func(n *rawNode) { n.optional[0].node = 4 })},
 		{22, "attribute missing", node(4, func(n *rawNode) { n.attrs = n.attrs[:1] })},
 		{22, "attribute too many", node(6, func(n *rawNode) { n.attrs = append(n.attrs, ir.Attr{Name: "a", Value: true}) })},
 		{22, "attribute twice", node(4, func(n *rawNode) { n.attrs[0] = n.attrs[1] })},

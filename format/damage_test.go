@@ -115,7 +115,7 @@ func mutate(r *rand.Rand, c *contents) {
 	for range 1 + r.IntN(3) {
 		i := r.IntN(len(c.graphs))
 		g, p, s := &c.graphs[i], &c.plans[i], &c.scheds[i]
-		switch r.IntN(18) {
+		switch r.IntN(19) {
 		case 15, 16, 17:
 			if len(c.splits) > 0 {
 				mutateSplit(r, &c.splits[r.IntN(len(c.splits))], number)
@@ -192,6 +192,14 @@ func mutate(r *rand.Rand, c *contents) {
 			if len(n.in) > 1 {
 				k := r.Perm(len(n.in))
 				n.in[k[0]] = n.in[k[1]]
+			}
+		case 18: // another optional operand
+			for _, n := range g.nodes {
+				if len(n.optional) > 0 {
+					o := &n.optional[r.IntN(len(n.optional))]
+					o.name = []string{"bias", "residual", "x", o.name}[r.IntN(4)]
+					number(&o.node)
+				}
 			}
 		}
 	}

@@ -19,7 +19,7 @@ const (
 	Major  = 1
 	Minor  = 0
 	Opset  = 1 // the ops, their attributes and meanings
-	Schema = 4 // of each msgpack section
+	Schema = 5 // of each msgpack section
 )
 
 // Sizes and alignments of the container, in bytes.
@@ -85,7 +85,7 @@ func StructureMemory(size int64, loaded ...*program.Program) int64 {
 	n := MemoryPerByte * size
 	for _, p := range loaded {
 		for _, x := range p.Graph.Nodes {
-			n += MemoryPerOperand * int64(len(x.In))
+			n += MemoryPerOperand * int64(x.Arity())
 		}
 	}
 	return n

@@ -2,6 +2,8 @@ package format
 
 import (
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -23,12 +25,18 @@ type rawGraph struct {
 type rawNode struct {
 	at       int64
 	op, name string
-	attrs    []ir.Attr // values of type bool, int64, float64, string, []int64 or rawDType
-	in       []int64
-	typ      rawType // empty if the op has several results
+	attrs    []ir.Attr     // values of type bool, int64, float64, string, []int64 or rawDType
+	in       []int64       // required operands, or those of a variadic op
+	optional []rawOptional // optional operands, by ascending name
+	typ      rawType       // empty if the op has several results
 }
 
 type rawOutput struct {
+	name string
+	node int64
+}
+
+type rawOptional struct {
 	name string
 	node int64
 }
@@ -73,7 +81,7 @@ func decodeGraph(d *decoder) (g rawGraph) {
 	operands := 0
 	g.nodes = decodeList(d, MaxNodes, leastOf((*rawNode).encode), "nodes", func() rawNode {
 		n := decodeNode(d)
-		if operands += len(n.in); operands > MaxAllOperands {
+		if operands += len(n.in) + len(n.optional); operands > MaxAllOperands {
 			d.fail("the nodes have more than %d operands together", MaxAllOperands)
 		}
 		return n
@@ -110,7 +118,7 @@ func decodeCounts(d *decoder, key string) []program.OpCount {
 }
 
 func (n *rawNode) encode(e *encoder) {
-	e.object(6)
+	e.object(7)
 	e.key("attrs")
 	e.list(len(n.attrs))
 	for _, a := range n.attrs {
@@ -124,13 +132,20 @@ func (n *rawNode) encode(e *encoder) {
 	}
 	e.keyStr("name", n.name)
 	e.keyStr("op", n.op)
+	e.key("optional")
+	e.list(len(n.optional))
+	for _, o := range n.optional {
+		e.list(2)
+		e.str(o.name)
+		e.integer(o.node)
+	}
 	e.key("shape")
 	encodeShape(e, n.typ.shape)
 }
 
 func decodeNode(d *decoder) (n rawNode) {
 	n.at = d.at()
-	d.object(6, "node")
+	d.object(7, "node")
 	d.key("attrs")
 	n.attrs = decodeList(d, MaxAttrs, 3, "attrs", func() ir.Attr { return decodeAttr(d) })
 	n.typ.dtype = rawDType(d.keyWord("dtype", MaxName))
@@ -138,6 +153,11 @@ func decodeNode(d *decoder) (n rawNode) {
 	n.in = decodeList(d, MaxOperands, 1, "in", func() int64 { return d.integer(0, math.MaxInt64, "operand") })
 	n.name = d.keyStr("name", MaxName)
 	n.op = d.keyWord("op", MaxName)
+	d.key("optional")
+	n.optional = decodeList(d, MaxAttrs, 3, "optional", func() rawOptional {
+		d.tuple(2, "optional operand")
+		return rawOptional{d.word(MaxName, "optional operand"), d.integer(0, math.MaxInt64, "operand")}
+	})
 	d.key("shape")
 	n.typ.shape = decodeShape(d)
 	return n
@@ -272,10 +292,14 @@ func graphOf(p *program.Program) rawGraph {
 				r.attrs[i].Value = rawDTypeOf(t)
 			}
 		}
-		r.in = make([]int64, len(n.In))
-		for i, x := range n.In {
-			r.in[i] = int64(x.ID)
+		for k, x := range n.Operands() {
+			if k < n.Op.Required() || n.Op.Variadic() {
+				r.in = append(r.in, int64(x.ID))
+			} else {
+				r.optional = append(r.optional, rawOptional{n.Op.OperandName(k), int64(x.ID)})
+			}
 		}
+		slices.SortFunc(r.optional, func(a, b rawOptional) int { return strings.Compare(a.name, b.name) })
 		g.nodes = append(g.nodes, r)
 	}
 	for _, o := range p.Graph.Outputs {

@@ -51,7 +51,7 @@ w = param : f32[16,8]
 r = relu x : f32[16,8]
 q = neg w : f32[16,8]
 t = matmul x, w {trans_a=true} : f32[8,8]
-p = fused_matmul r, t, q {act="tanh", has_residual=true} : f32[16,8]
+p = fused_matmul r, t, residual=q {act="tanh"} : f32[16,8]
 s = add p, p : f32[16,8]
 return s=s
 `

@@ -102,7 +102,7 @@ func (s *sweeper) step(i int) error {
 	bad := func(check int, format string, args ...any) error {
 		return fail(check, KindSched.String(), raw.at, "step %d (node %d, %.80q): "+format, append([]any{i, n.ID, n.Label()}, args...)...)
 	}
-	for _, x := range n.In {
+	for _, x := range n.Operands() {
 		if by, at, ok := s.holds(x); !ok {
 			return bad(33, "reads %.80q, but byte %d of the %v space holds %s", x.Label(), at, s.p.Places[x.ID].Space, s.describe(by))
 		}

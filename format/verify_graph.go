@@ -127,16 +127,27 @@ func (b *graphBuilder) node(i int) error {
 	if err != nil {
 		return err
 	}
-	in := make([]*ir.Node, len(r.in))
-	for k, x := range r.in {
+	in := make([]*ir.Node, max(len(r.in), len(def.Operands)))
+	set := func(k int, x int64) error {
 		switch {
 		case x >= int64(len(b.r.nodes)):
-			return bad(23, "operand %d is node %d; there are %d", k, x, len(b.r.nodes))
+			return bad(23, "operand %s is node %d; there are %d", def.OperandName(k), x, len(b.r.nodes))
 		case x >= int64(i):
-			return bad(24, "operand %d is node %d, which does not come before it", k, x)
+			return bad(24, "operand %s is node %d, which does not come before it", def.OperandName(k), x)
 		}
 		if in[k] = b.g.Nodes[x]; in[k].Op.Tuple && def != ir.ResultDef {
-			return bad(23, "operand %d is node %d, which has several results and no value of its own", k, x)
+			return bad(23, "operand %s is node %d, which has several results and no value of its own", def.OperandName(k), x)
+		}
+		return nil
+	}
+	for k, x := range r.in {
+		if err := set(k, x); err != nil {
+			return err
+		}
+	}
+	for _, o := range r.optional {
+		if err := set(def.Operand(o.name), o.node); err != nil {
+			return err
 		}
 	}
 	var declared ir.Type
@@ -188,8 +199,19 @@ func (b *graphBuilder) op(r *rawNode, bad func(int, string, ...any) error) (*ir.
 		return nil, nil, bad(22, "op %.80q is unknown", r.op)
 	case def.Block:
 		return nil, nil, bad(22, "op %s is a block of the compiler's", r.op)
-	case len(r.in) < def.MinIn || def.MaxIn >= 0 && len(r.in) > def.MaxIn:
-		return nil, nil, bad(22, "op %s has %d operands; want %d to %d", r.op, len(r.in), def.MinIn, def.MaxIn)
+	case len(r.in) > def.Required() && !def.Variadic():
+		return nil, nil, bad(22, "op %s: %d operands without a name; want %d of %s", r.op, len(r.in), def.Required(), def.Signature())
+	}
+	if err := def.CheckOperands(len(r.in), func(int) bool { return true }); err != nil {
+		return nil, nil, bad(22, "op %s: %w", r.op, err)
+	}
+	for k, o := range r.optional {
+		if at := def.Operand(o.name); at < 0 || !def.Operands[at].Optional {
+			return nil, nil, bad(22, "op %s has no optional operand %.80q; want %s", r.op, o.name, def.Signature())
+		}
+		if k > 0 && o.name <= r.optional[k-1].name {
+			return nil, nil, bad(22, "op %s: the optional operand %.80q comes after %.80q; want ascending names", r.op, o.name, r.optional[k-1].name)
+		}
 	}
 	list := slices.Clone(r.attrs)
 	known := def.AttrNames()

@@ -138,7 +138,7 @@ func (c *placeChecker) view(n *ir.Node, pl program.Place, off int64) error {
 func (c *placeChecker) inPlace(n *ir.Node, pl program.Place) error {
 	at := c.p.Places[pl.Parent]
 	allowed := slices.ContainsFunc(n.Op.InPlace, func(k int) bool {
-		return k < len(n.In) && n.In[k].ID == pl.Parent && program.MayOverwrite(n, k)
+		return program.MayOverwrite(n, k) && n.In[k].ID == pl.Parent
 	})
 	switch {
 	case !allowed:
@@ -203,7 +203,7 @@ func checkSched(p *program.Program, r *rawSched) error {
 			return fail(32, where, s.at, "step %d runs node %d, which does not exist, needs no step or has run", i, s.node)
 		}
 		n := nodes[s.node]
-		for _, x := range n.In {
+		for _, x := range n.Operands() {
 			if !ready(x) {
 				return fail(32, where, s.at, "step %d runs node %d (%.80q) before its operand %.80q", i, s.node, n.Label(), x.Label())
 			}

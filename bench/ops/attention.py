@@ -28,7 +28,7 @@ def rope():
             cos, sin = torch.cat([c[:s], c[:s]], -1)[None, :, None], torch.cat([t[:s], t[:s]], -1)[None, :, None]
             return (h * cos + torch.cat([-h[..., 64:], h[..., :64]], -1) * sin).view(1, s, -1)
 
-        yield case('rope x, c, t {angles="tables", head_dim=128, layout="bse", style="neox"}', peer, weights=("c", "t"), x=x, c=c, t=t)
+        yield case('rope x, cos=c, sin=t {head_dim=128, layout="bse", style="neox"}', peer, weights=("c", "t"), x=x, c=c, t=t)
 
 
 @op("grid_attention")
@@ -46,4 +46,4 @@ def grid_attention():
         y = sdpa(q, k, v, attn_mask=bias.reshape(-1, heads, w * w, w * w))
         return y.view(b, n, n, heads, w, w, d).permute(0, 1, 4, 2, 5, 3, 6).reshape(b, side, side, e)
 
-    yield case("grid_attention qkv, pad, rh, rw {heads=12, window=14}", peer, weights=("pad", "rh", "rw"), qkv=qkv, pad=pad, rh=rh, rw=rw)
+    yield case("grid_attention qkv, pad, rh=rh, rw=rw {heads=12, window=14}", peer, weights=("pad", "rh", "rw"), qkv=qkv, pad=pad, rh=rh, rw=rw)

@@ -16,7 +16,7 @@ def convs(name, f, shapes):
     axes = int(name[-2])
     for x, w, a in shapes:
         x, w, b = rand(*x), rand(*w) / 8, rand(w[1] * a.get("groups", 1) if "transpose" in name else w[0])
-        yield case(line(name, "x, w, b", axes, **a), lambda: f(x, w, b, **a), weights=("w", "b"), x=x, w=w, b=b)
+        yield case(line(name, "x, w, bias=b", axes, **a), lambda: f(x, w, b, **a), weights=("w", "b"), x=x, w=w, b=b)
 
 
 @op("conv1d")

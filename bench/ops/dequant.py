@@ -43,7 +43,7 @@ def dequant_matmul():
         pairs = torch.stack([scale[..., 0].T, torch.zeros(2048 // 32, 5632)], -1).bfloat16()  # scales and zeros
         yield case(line % ("", 0, "packed"), lambda: torch.ops.aten._weight_int4pack_mm_for_cpu(half, theirs, 32, pairs).float(), tol=0.02, weights=("w",), x=x, w=w)
         q, scale = torch.randint(-127, 128, (5632, 2048), dtype=torch.int8), scales(1, 5632).bfloat16()
-        yield case(line % (", scale", 2048, "int8"), lambda: torch._weight_int8pack_mm(half, q, scale[0]).float(), tol=0.02, weights=("w", "scale"), x=x,
+        yield case(line % (", scale=scale", 2048, "int8"), lambda: torch._weight_int8pack_mm(half, q, scale[0]).float(), tol=0.02, weights=("w", "scale"), x=x,
                    w=q.T.contiguous(), scale=scale.float())
 
 

@@ -47,9 +47,9 @@ func load(b device.Backend, q request, values [][]byte, threads int) (*loaded, e
 		x.bytes += int64(o.Bytes)
 	}
 	for _, n := range g.Nodes {
-		if n.Op != ir.ResultDef && len(n.In) > 0 || n.Op.MaxIn == 0 && !n.Op.Effects {
+		if n.Op != ir.ResultDef && len(n.In) > 0 || len(n.Op.Operands) == 0 && !n.Op.Effects {
 			types := make([]ir.Type, len(n.In))
-			for k, in := range n.In {
+			for k, in := range n.Operands() {
 				types[k] = in.Type
 			}
 			x.flops = n.Op.FLOPs(n.Attrs, types, n.ResultTypes()...)

@@ -17,8 +17,8 @@ def matmul():
 def fused_matmul():
     for m, k, n in (512, 768, 3072), (1024, 256, 1024):
         x, w, b, r = rand(m, k), rand(n, k) / 16, rand(n), rand(m, n)
-        yield case('fused_matmul x, w, b {act="gelu", has_bias=true, trans_b=true}', lambda: F.gelu(F.linear(x, w, b)), weights=("w", "b"), x=x, w=w, b=b)
-        yield case('fused_matmul x, w, b, r {has_bias=true, has_residual=true, trans_b=true}', lambda: F.linear(x, w, b) + r, weights=("w", "b"), x=x, w=w, b=b, r=r)
+        yield case('fused_matmul x, w, bias=b {act="gelu", trans_b=true}', lambda: F.gelu(F.linear(x, w, b)), weights=("w", "b"), x=x, w=w, b=b)
+        yield case('fused_matmul x, w, bias=b, residual=r {trans_b=true}', lambda: F.linear(x, w, b) + r, weights=("w", "b"), x=x, w=w, b=b, r=r)
 
 
 @op("dot_general", "grouped_matmul", "lora_matmul")

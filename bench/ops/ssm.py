@@ -24,7 +24,7 @@ def gated_delta_net():
         q, v = rand(1, tokens, 32, 128), rand(1, tokens, 32, 128)
         k, g, beta = F.normalize(rand(1, tokens, 32, 128), dim=-1), -rand(1, tokens, 32).abs(), torch.sigmoid(rand(1, tokens, 32))
         state = rand(1, 32, 128, 128)
-        yield case("gated_delta_net q, k, v, g, beta, state", lambda: delta(q, k, v, g, beta, state), q=q, k=k, v=v, g=g, beta=beta, state=state)
+        yield case("gated_delta_net q, k, v, g, beta, state=state", lambda: delta(q, k, v, g, beta, state), q=q, k=k, v=v, g=g, beta=beta, state=state)
 
 
 def scan(x, step, a, b, c, state):
@@ -42,7 +42,7 @@ def selective_scan():
     for tokens in 1, 128:
         x, step, a = rand(1, tokens, 4096), F.softplus(rand(1, tokens, 4096)), -rand(4096, 16).exp()
         b, c, state = rand(1, tokens, 16), rand(1, tokens, 16), rand(1, 4096, 16)
-        yield case("selective_scan x, delta, a, b, c, state", lambda: scan(x, step, a, b, c, state), x=x, delta=step, a=a, b=b, c=c, state=state)
+        yield case("selective_scan x, delta, a, b, c, state=state", lambda: scan(x, step, a, b, c, state), x=x, delta=step, a=a, b=b, c=c, state=state)
 
 
 @op("causal_conv1d")
@@ -54,7 +54,7 @@ def causal_conv1d():
             z = torch.cat([pad, x], 1)
             return [F.silu(F.conv1d(z.mT, w[:, None], groups=8192)).mT, z[:, -3:]]
 
-        yield case("causal_conv1d x, w, pad {has_pad=true, silu=true}", call, x=x, w=w, pad=pad)
+        yield case("causal_conv1d x, w, pad=pad {silu=true}", call, x=x, w=w, pad=pad)
 
 
 @op("group_limited_gate")

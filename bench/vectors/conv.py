@@ -23,7 +23,8 @@ def both(op, a, y, x, **others):
     """Adds one result in both layouts."""
     for layouts, order in (FIRST, lambda t: t), (LAST, last):
         line = ", ".join(sorted(a + ['layout="%s"' % layouts[x.dim() - 2]]))
-        case("%s %s {%s}" % (op, ", ".join(["x", *others]), line), order(y), x=order(x), **others)
+        operands = ["x", *("bias=b" if name == "b" else name for name in others)]
+        case("%s %s {%s}" % (op, ", ".join(operands), line), order(y), x=order(x), **others)
 
 
 for shape, wshape, a in [
@@ -135,4 +136,4 @@ for x, w, dt, groups, stride, pad, dil, zx, zw, zy in (
     y = ((acc * mult.double().reshape(-1, 1, 1)).round() + zy).clamp(lo, hi).to(dt)
     a = dict(dilation=dil, padding=pad, stride=stride)
     line = ", ".join("%s=[%d,%d]" % (n, *p) for n, p in a.items())
-    case("qconv2d x, w, m, b {groups=%d, has_bias=true, w_zero=%d, x_zero=%d, y_zero=%d, %s}" % (groups, zw, zx, zy, line), y, tol=EXACT, x=v, w=k, m=mult, b=bias)
+    case("qconv2d x, w, m, bias=b {groups=%d, w_zero=%d, x_zero=%d, y_zero=%d, %s}" % (groups, zw, zx, zy, line), y, tol=EXACT, x=v, w=k, m=mult, b=bias)

@@ -20,11 +20,11 @@ for a, b in shapes:
         case("matmul x, w" + attrs(trans_a=ta, trans_b=tb), p, x=x, w=w)
         bias, res = rand(p.shape[-1]), rand(*p.shape)
         act, f = [("", lambda t: t), ("gelu", F.gelu), ("silu", F.silu), ("gelu_tanh", lambda t: F.gelu(t, approximate="tanh"))][2 * ta + tb]
-        case("fused_matmul x, w, bias" + attrs(act=act, has_bias=True, trans_a=ta, trans_b=tb), f(p + bias), x=x, w=w, bias=bias)
-        case("fused_matmul x, w, res" + attrs(act=act, has_residual=True, trans_a=ta, trans_b=tb), f(p) + res, x=x, w=w, res=res)
+        case("fused_matmul x, w, bias=bias" + attrs(act=act, trans_a=ta, trans_b=tb), f(p + bias), x=x, w=w, bias=bias)
+        case("fused_matmul x, w, residual=res" + attrs(act=act, trans_a=ta, trans_b=tb), f(p) + res, x=x, w=w, res=res)
 for act, f in ("relu", F.relu), ("sigmoid", torch.sigmoid), ("tanh", torch.tanh):
     x, w, bias, res = rand(3, 8), rand(8, 6), rand(6), rand(3, 6)
-    case("fused_matmul x, w, bias, res" + attrs(act=act, has_bias=True, has_residual=True), f(x @ w + bias) + res, x=x, w=w, bias=bias, res=res)
+    case("fused_matmul x, w, bias=bias, residual=res" + attrs(act=act), f(x @ w + bias) + res, x=x, w=w, bias=bias, res=res)
 x, w = rand(4, 5), rand(5, 3)
 x[0, 1], x[1, 2], w[3, 1] = nan, inf, -inf
 case("matmul x, w", x @ w, x=x, w=w)
@@ -76,5 +76,5 @@ for m, k, n, dx, zx, zw, zy in (3, 9, 4, torch.int8, 0, 0, 0), (5, 40, 3, torch.
     acc = (x.long() - zx) @ (w.long() - zw) + bias
     y = ((acc.double() * mult.double()).round() + zy).clamp(lo, hi).to(dx)  # torch rounds half to even
     zeros = "w_zero=%d, x_zero=%d, y_zero=%d" % (zw, zx, zy)
-    case("qmatmul x, w, m, b {has_bias=true, %s}" % zeros, y, tol=EXACT, x=x, w=w, m=mult, b=bias)
-    case("qmatmul x, w, m, b {has_bias=true, trans_b=true, %s}" % zeros, y, tol=EXACT, x=x, w=w.T, m=mult, b=bias)
+    case("qmatmul x, w, m, bias=b {%s}" % zeros, y, tol=EXACT, x=x, w=w, m=mult, b=bias)
+    case("qmatmul x, w, m, bias=b {trans_b=true, %s}" % zeros, y, tol=EXACT, x=x, w=w.T, m=mult, b=bias)

@@ -44,15 +44,15 @@ for n, style in ((D, "neox"), (D, "gptj"), (6, "neox"), (4, "gptj")):
     for layout, order in LAYOUTS.items():
         attrs = dict(head_dim=D, n_rot=0 if n == D else n, style=style, layout=layout)
         at = positions("", B, S, 0)
-        case(line("x", angles="base", base=10000, **attrs), order(rotated(x, at[..., None] * freq, 1, style)), HF, x=order(x))
+        case(line("x", base=10000, **attrs), order(rotated(x, at[..., None] * freq, 1, style)), HF, x=order(x))
         at = positions("", B, S, starts)
-        case(line("x, f, p", angles="frequencies", factor=1.25, **attrs), order(rotated(x, at[..., None] * freq, 1.25, style)), HF, x=order(x), f=freq, p=starts)
+        case(line("x, frequencies=f, position=p", factor=1.25, **attrs), order(rotated(x, at[..., None] * freq, 1.25, style)), HF, x=order(x), f=freq, p=starts)
         table = torch.arange(13, dtype=torch.float64)[:, None] * freq
         cos, sin = table.cos(), table.sin()
         if layout == "bse":  # rows are as long as for a head that is rotated as a whole
             wide = rand(13, D // 2 - n // 2)
             cos, sin = torch.cat([cos, wide], 1), torch.cat([sin, wide], 1)
-        case(line("x, c, s, p", angles="tables", **attrs), order(rotated(x, each[..., None] * freq, 1, style)), HF, x=order(x), c=cos, s=sin, p=each)
+        case(line("x, cos=c, sin=s, position=p", **attrs), order(rotated(x, each[..., None] * freq, 1, style)), HF, x=order(x), c=cos, s=sin, p=each)
 
 # The scalings of published models: frequencies and a factor.
 config = dict(hidden_size=64, num_attention_heads=4, head_dim=16, max_position_embeddings=256)
@@ -62,14 +62,14 @@ for kind, extra in {"llama3": dict(factor=8.0, low_freq_factor=1.0, high_freq_fa
     freq, scale = ROPE_INIT_FUNCTIONS[kind](c, "cpu")
     x, start = rand(1, 2, 3, 16), randint(100, 200, 1).reshape(())
     at = positions("", 1, 3, start)
-    case(line("x, f, p", angles="frequencies", head_dim=16, style="neox", layout="bhsd", factor=scale if scale != 1 else 0),
+    case(line("x, frequencies=f, position=p", head_dim=16, style="neox", layout="bhsd", factor=scale if scale != 1 else 0),
          rotated(x, at[..., None] * freq.double(), scale), HF + " " + kind, x=x, f=freq, p=start)
 
 # A part of longer rows, such as the keys in a packed q, k, v.
 packed = rand(2, 4, 30)
 part = packed[..., 12:24].reshape(2, 4, 3, 4).transpose(1, 2)
 freq = 1 / 10000 ** (torch.arange(0, 4, 2, dtype=torch.float64) / 4)
-case(line("x", angles="base", base=10000, head_dim=4, heads=3, start=12, style="neox", layout="bse"),
+case(line("x", base=10000, head_dim=4, heads=3, start=12, style="neox", layout="bse"),
      LAYOUTS["bse"](rotated(part, positions("", 2, 4, 0)[..., None] * freq)), HF, x=packed)
 
 # Far positions, with angles of twenty digits more than a float64.
@@ -84,8 +84,8 @@ for p in (131071, 1 << 20, 2**31 - 5, -(2**31), -999999):
             a, b = float(x[0, s, i]), float(x[0, s, i + 4])
             y[0, s, i], y[0, s, i + 4] = a * c - b * v, b * c + a * v
     for dtype in ("f32", "f64"):
-        case(line("x, f, p", angles="frequencies", head_dim=8, style="neox", layout="bse"), y, "mpmath " + mpmath.__version__, tol=(1e-12, 1e-10),
+        case(line("x, frequencies=f, position=p", head_dim=8, style="neox", layout="bse"), y, "mpmath " + mpmath.__version__, tol=(1e-12, 1e-10),
              x=x, f=typed(dtype, torch.tensor(freq, dtype=torch.float64)), p=torch.tensor(p, dtype=torch.int32))
 
 x = rand(1, 0, 8)
-case(line("x", angles="base", base=10000, head_dim=4, style="neox", layout="bse"), x, HF, tol=EXACT, x=x)
+case(line("x", base=10000, head_dim=4, style="neox", layout="bse"), x, HF, tol=EXACT, x=x)

@@ -122,7 +122,7 @@ def sample(x, temperature, top_k, top_p, seed, step, min_p=None):
         out.append(int(order[torch.argmax(logits[order] - torch.log(-torch.log(u)))]))
     u32 = lambda v: typed("u32", v)
     more = {} if min_p is None else {"min_p": min_p.float()}
-    case("sample x, temperature, top_k, top_p, seed, step" + "".join(", " + name for name in more), torch.tensor(out, dtype=torch.int32).reshape(x.shape[:-1]), tol=write.EXACT, x=x,
+    case("sample x, temperature, top_k, top_p, seed, step" + "".join(", %s=%s" % (name, name) for name in more), torch.tensor(out, dtype=torch.int32).reshape(x.shape[:-1]), tol=write.EXACT, x=x,
          temperature=temperature.float(), top_k=top_k.int(), top_p=top_p.float(), seed=u32(seed), step=u32(step), **more)
 
 

@@ -20,7 +20,7 @@ def gated_delta(b, t, groups, heads, n, m, carried):
     inputs = {"q": q, "k": k, "v": v, "g": g, "beta": beta}
     if carried:
         inputs["state"] = rand(b, heads, n, m)
-    line = "gated_delta_net " + ", ".join(inputs)
+    line = "gated_delta_net q, k, v, g, beta" + ", state=state" * carried
     each = lambda x: x.repeat_interleave(heads // groups, 2)
     # S = exp(g) (1 - beta k^T k) S + beta k^T v, as matrices
     s, o = inputs.get("state", torch.zeros(b, heads, n, m).double()), []
@@ -45,7 +45,7 @@ gated_delta(1, 0, 1, 2, 3, 2, True)
 one = torch.tensor([1.0, 0]).double().reshape(1, 1, 1, 2)
 double = lambda *v: torch.tensor(v, dtype=torch.float64)
 for decay, first, start in (1, 0.5**0.5, 0), (0.5, 0.625 * 2**0.5, 1):
-    case("gated_delta_net q, k, v, g, beta, state",
+    case("gated_delta_net q, k, v, g, beta, state=state",
          [double(first, 2 * first).reshape(1, 1, 1, 2), double(first * 2**0.5, 2 * first * 2**0.5, 0, 0).reshape(1, 1, 2, 2)], "by hand", q=one, k=one,
          v=double(2, 4).reshape(1, 1, 1, 2), g=double(decay).log().reshape(1, 1, 1), beta=double(0.5).reshape(1, 1, 1), state=double(start, 2 * start, 0, 0).reshape(1, 1, 2, 2))
 
@@ -63,7 +63,7 @@ def selective_scan(b, t, c, n, carried):
     s = torch.einsum("btfcn,bfc,bfn,bfc->btcn", decay, delta, bm, x)
     if carried:
         s = s + torch.exp(time[..., None] * a) * inputs["state"][:, None]
-    case("selective_scan " + ", ".join(inputs), [torch.einsum("btcn,btn->btc", s, cm), s[:, -1]], **inputs)
+    case("selective_scan x, delta, a, b, c" + ", state=state" * carried, [torch.einsum("btcn,btn->btc", s, cm), s[:, -1]], **inputs)
 
 
 selective_scan(1, 1, 3, 4, True)
@@ -78,16 +78,14 @@ def causal_conv1d(b, t, c, k, bias, pad, silu):
     inputs, attrs = {"x": x, "w": w}, []
     if bias:
         inputs["bias"] = rand(c)
-        attrs.append("has_bias=true")
     if pad:
         inputs["pad"] = rand(b, k - 1, c)
-        attrs.append("has_pad=true")
     z = torch.cat([inputs.get("pad", torch.zeros(b, k - 1, c).double()), x], 1)
     y = F.conv1d(z.mT, w[:, None], inputs.get("bias"), groups=c).mT
     if silu:
         y = F.silu(y)
         attrs.append("silu=true")
-    line = "causal_conv1d " + ", ".join(inputs) + (" {%s}" % ", ".join(attrs) if attrs else "")
+    line = "causal_conv1d x, w" + ", bias=bias" * bias + ", pad=pad" * pad + (" {%s}" % ", ".join(attrs) if attrs else "")
     case(line, [y, z[:, t:]], **inputs)
 
 

@@ -239,6 +239,7 @@ func graphJSON(_ *format.Verified, ps []listed) any {
 		Name  string         `json:"name,omitempty"`
 		Op    string         `json:"op"`
 		In    []int          `json:"in,omitempty"`
+		Names []string       `json:"operands,omitempty"` // of the nodes in In, as the op declares them
 		Attrs map[string]any `json:"attrs,omitempty"`
 		Type  string         `json:"type,omitempty"` // empty for ops with several results; the next nodes are these results
 	}
@@ -250,8 +251,8 @@ func graphJSON(_ *format.Verified, ps []listed) any {
 			if !n.Op.Tuple {
 				x.Type = n.Type.String()
 			}
-			for _, i := range n.In {
-				x.In = append(x.In, i.ID)
+			for k, in := range n.Operands() {
+				x.In, x.Names = append(x.In, in.ID), append(x.Names, n.Op.OperandName(k))
 			}
 			for _, a := range n.Op.Attrs(n.Attrs) {
 				x.Attrs[a.Name] = fmt.Sprint(a.Value)
@@ -352,7 +353,7 @@ func stepsJSON(_ *format.Verified, ps []listed) any {
 		for _, s := range p.Steps {
 			n := p.Graph.Nodes[s.Node]
 			x := step{Node: n.ID, Op: n.Op.Name, FLOPs: flops(p.Program, s)}
-			for _, in := range n.In {
+			for _, in := range n.Operands() {
 				x.Reads = append(x.Reads, in.ID)
 			}
 			for _, v := range n.Values() {

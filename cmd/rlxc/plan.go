@@ -107,7 +107,7 @@ func lifetimes(p listed) arena {
 		for _, v := range p.Graph.Nodes[s.Node].Values() {
 			touch(v.ID, i)
 		}
-		for _, x := range p.Graph.Nodes[s.Node].In {
+		for _, x := range p.Graph.Nodes[s.Node].Operands() {
 			touch(x.ID, i)
 		}
 	}

@@ -199,8 +199,8 @@ func TestReferenceMemory(t *testing.T) {
 	}
 	dir := t.TempDir()
 	half := "graph f\na = const {value=1} : f16[%[1]d]\nb = exp a : f16[%[1]d]\ny = reduce_max b {axes=[0], keep_dims=false} : f16[]\nreturn y=y\n"
-	residual := "graph f\nx = input : f64[%[1]d,8]\nw = input : f64[8,8]\ny = fused_matmul x, w, x {has_residual=true} : f64[%[1]d,8]\n" +
-		"z = fused_matmul y, w, y {has_residual=true} : f64[%[1]d,8]\nreturn z=z\n"
+	residual := "graph f\nx = input : f64[%[1]d,8]\nw = input : f64[8,8]\ny = fused_matmul x, w, residual=x : f64[%[1]d,8]\n" +
+		"z = fused_matmul y, w, residual=y : f64[%[1]d,8]\nreturn z=z\n"
 	depthwise := "graph f\nx = input : f32[1,%[1]d,3,3]\nw = input : f32[%[1]d,1,3,3]\ny = conv2d x, w {groups=%[1]d, layout=\"nchw\", padding=[1,1]} : f32[1,%[1]d,3,3]\nreturn y=y\n"
 	skinny := "graph f\nx = input : f32[3,%[1]d]\nw = input : f32[%[1]d,1]\ny = matmul x, w : f32[3,1]\nreturn y=y\n"
 	for _, c := range []struct {

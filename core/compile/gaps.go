@@ -320,7 +320,9 @@ func addUse(uses []*Use, d *target.Description, l *lack) []*Use {
 	names := func(types []ir.Type) string {
 		var out []string
 		for _, t := range types {
-			out = append(out, t.DType.String())
+			if t.Present() {
+				out = append(out, t.DType.String())
+			}
 		}
 		return strings.Join(out, ", ")
 	}

@@ -25,7 +25,7 @@ k = input : f32[1,T,8]
 pos = input : i32[]
 keys = state : f32[1,16,8]
 keys1 = kv_append keys, k, pos {axis=1} : f32[1,16,8]
-y = attention q, keys1, keys1, pos {heads=2, layout="bse", mask="causal"} : f32[1,T,8]
+y = attention q, keys1, keys1, position=pos {heads=2, layout="bse", mask="causal"} : f32[1,T,8]
 return y=y
 
 graph types

@@ -142,6 +142,9 @@ func candidates(to *target.Description, d *ir.OpDef, more bool) (out []subject) 
 				n := c
 				n.In = make([]ir.Type, len(c.In))
 				for k, x := range append(slices.Clone(c.In), c.Out) {
+					if k < len(c.In) && !x.Present() {
+						continue
+					}
 					x.Shape = append(slices.Repeat(ir.Shape{ir.Static(1)}, lead), x.Shape...)
 					if first := slices.Concat(c.In, []ir.Type{c.Out})[0]; x.DType == first.DType {
 						x.DType = t
@@ -168,11 +171,11 @@ func candidates(to *target.Description, d *ir.OpDef, more bool) (out []subject) 
 
 // recipes returns the ways to make programs of a subject, without regard to a target.
 func (s subject) recipes() (out []*recipe) {
-	masks := [][]bool{make([]bool, len(s.In))}
-	for m := 1; len(s.In) < 6 && m < 1<<len(s.In); m++ {
+	masks, present := [][]bool{make([]bool, len(s.In))}, s.present()
+	for m := 1; len(present) < 6 && m < 1<<len(present); m++ {
 		mask := make([]bool, len(s.In))
-		for k := range mask {
-			mask[k] = m>>k&1 == 1
+		for i, k := range present {
+			mask[k] = m>>i&1 == 1
 		}
 		masks = append(masks, mask)
 	}

@@ -27,7 +27,7 @@ func TestOneOp(t *testing.T) {
 	}
 	for _, rule := range rules {
 		name, _, _ := strings.Cut(rule, "(")
-		if def := find(t, name); def.MaxIn == 0 {
+		if def := find(t, name); len(def.Operands) == 0 {
 			rule = name + "()"
 		}
 		t.Run(rule, func(t *testing.T) {

@@ -230,7 +230,7 @@ func (x *fakeExecutable) step(s program.BoundStep, r device.Run) error {
 	// A plan must be correct for any kernel. So this one overwrites the places of its results before it reads the operands that the op
 	// may not overwrite.
 	spared := func(k int) bool { return s.Node.Op.Elementwise || slices.Contains(s.Node.Op.InPlace, k) }
-	for k, o := range s.In {
+	for k, o := range s.Operands() {
 		if spared(k) {
 			in[k] = x.view(o, r).Array()
 		}
@@ -240,7 +240,7 @@ func (x *fakeExecutable) step(s program.BoundStep, r device.Run) error {
 			x.view(o, r).Data[i] = pattern
 		}
 	}
-	for k, o := range s.In {
+	for k, o := range s.Operands() {
 		if !spared(k) {
 			in[k] = x.view(o, r).Array()
 		}

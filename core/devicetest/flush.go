@@ -154,7 +154,7 @@ func (s *suite) flush(in []*tensor.Array) []*tensor.Array {
 	}
 	out := make([]*tensor.Array, len(in))
 	for k, x := range in {
-		if out[k] = x; x.F == nil || !slices.Contains(types, x.DType) {
+		if out[k] = x; x == nil || x.F == nil || !slices.Contains(types, x.DType) {
 			continue
 		}
 		m := *x

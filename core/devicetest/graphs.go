@@ -239,7 +239,7 @@ func checkSteps(g *ir.Graph, syms map[string]int64, seen map[int]tensor.Tensor, 
 			continue
 		}
 		in := make([]*tensor.Array, len(n.In))
-		for k, x := range n.In {
+		for k, x := range n.Operands() {
 			in[k] = known[x.ID]
 		}
 		want, err := interp.Eval(n, syms, in)

@@ -76,10 +76,7 @@ func (s *suite) measure(ctx context.Context, sub subject) (Timing, error) {
 	}
 	f, _ := sub.weightForm()
 	err := s.rigged(sub, f, 0, in, func(r *rig) error {
-		named := values{}
-		for k, x := range in {
-			named[operandName(k)] = x
-		}
+		named := named(in)
 		for range measureRuns {
 			_, stats, err := r.run(ctx, named, device.Run{Opts: device.RunOptions{Profile: true}})
 			if err != nil {

@@ -209,7 +209,9 @@ func (m *mixer) like(x *ir.Node, ok func(y *ir.Node) bool) *ir.Node {
 func (m *mixer) add(def *ir.OpDef, attrs any, in ...*ir.Node) *ir.Node {
 	types := make([]ir.Type, len(in))
 	for i, x := range in {
-		types[i] = x.Type
+		if x != nil {
+			types[i] = x.Type
+		}
 	}
 	outs, err := def.InferResults(attrs, types, ir.Type{}, m.g.Syms)
 	if err != nil || slices.ContainsFunc(outs, func(t ir.Type) bool { return m.most(t) > m.size.elements || m.most(t) == 0 || t.Rank() > 8 }) {

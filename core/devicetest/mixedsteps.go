@@ -43,7 +43,7 @@ func (m *mixer) unary(x *ir.Node) *ir.Node {
 
 // unaries returns the elementwise functions of one operand, except cast.
 var unaries = sync.OnceValue(func() []*ir.OpDef {
-	return slices.DeleteFunc(ir.Defs(), func(d *ir.OpDef) bool { return !op.CanBeInRegion(d) || d.MaxIn != 1 || d == op.CastDef })
+	return slices.DeleteFunc(ir.Defs(), func(d *ir.OpDef) bool { return !op.CanBeInRegion(d) || len(d.Operands) != 1 || d == op.CastDef })
 })
 
 // jumps reports whether the function is discontinuous: arguments that differ by a rounding error may have quite different results.
@@ -473,14 +473,12 @@ func (m *mixer) attention(x *ir.Node) *ir.Node {
 	}
 	k := m.like(x, fits)
 	v := m.like(k, func(y *ir.Node) bool { return y.Type.Equal(k.Type) })
-	in := []*ir.Node{x, k, v}
+	in := []*ir.Node{x, k, v, nil, nil, nil, nil}
 	if s, err := a.Sizes(x.Type, k.Type, v.Type); err == nil && m.IntN(3) == 0 {
-		a.KVLen = true
-		in = append(in, m.number(float64(m.IntN(m.g.Syms.Smallest(ir.Shape{s.Sk})[0]+1)), dtype.I32))
+		in[op.AttentionKVLen] = m.number(float64(m.IntN(m.g.Syms.Smallest(ir.Shape{s.Sk})[0]+1)), dtype.I32)
 	}
 	if m.IntN(4) == 0 {
-		a.Sinks = true
-		in = append(in, m.param(x.Type.DType, int64(a.Heads)))
+		in[op.AttentionSinks] = m.param(x.Type.DType, int64(a.Heads))
 	}
 	return m.add(op.AttentionDef, a, in...)
 }
@@ -492,7 +490,7 @@ func (m *mixer) rope(x *ir.Node) *ir.Node {
 		return nil
 	}
 	last := int(x.Type.Shape[r-1].B)
-	a := op.RopeAttrs{HeadDim: last, Style: []string{op.NeoX, op.GPTJ}[m.IntN(2)], Layout: []string{op.BHSD, op.BSHD}[m.IntN(2)], Angles: op.FromBase, Base: 100}
+	a := op.RopeAttrs{HeadDim: last, Style: []string{op.NeoX, op.GPTJ}[m.IntN(2)], Layout: []string{op.BHSD, op.BSHD}[m.IntN(2)], Base: 100}
 	if r == 3 {
 		a.Layout = op.BSE
 		if a.HeadDim = 1 + m.IntN(last); last%a.HeadDim != 0 || m.IntN(2) == 0 {
@@ -503,7 +501,7 @@ func (m *mixer) rope(x *ir.Node) *ir.Node {
 	if a.Rot = 2 * (1 + m.IntN(max(1, a.HeadDim/2))); a.Rot == a.HeadDim {
 		a.Rot = 0
 	}
-	in := []*ir.Node{x}
+	in := []*ir.Node{x, nil, nil, nil, nil}
 	switch m.IntN(3) {
 	case 0:
 		seq := x.Type.Shape[1]
@@ -512,9 +510,9 @@ func (m *mixer) rope(x *ir.Node) *ir.Node {
 		}
 		_, most := m.g.Syms.Bounds(seq)
 		table := m.param(dtype.F32, most+4, int64(a.Rotated()/2))
-		a.Angles, a.Base, in = op.FromTables, 0, append(in, table, table, m.number(float64(m.IntN(4)), dtype.I32))
+		a.Base, in[op.RopeCos], in[op.RopeSin], in[op.RopePositions] = 0, table, table, m.number(float64(m.IntN(4)), dtype.I32)
 	case 1:
-		a.Angles, a.Base, in = op.FromFrequencies, 0, append(in, m.param(dtype.F32, int64(a.Rotated()/2)), m.number(float64(m.IntN(99999)), dtype.I32))
+		a.Base, in[op.RopeFrequencies], in[op.RopePositions] = 0, m.param(dtype.F32, int64(a.Rotated()/2)), m.number(float64(m.IntN(99999)), dtype.I32)
 	}
 	return m.add(op.RopeDef, a, in...)
 }

@@ -83,8 +83,8 @@ func (s *suite) opChecks(def *ir.OpDef, e effort) []check {
 func (s subject) tags(kind string) []string {
 	kind, _, _ = strings.Cut(kind, "-") // resized-3 has the kind resized, weights-f16 the kind weights
 	tags := []string{kind}
-	for _, t := range s.In {
-		tags = append(tags, "of "+t.DType.String())
+	for _, d := range dtypes(s) {
+		tags = append(tags, "of "+d.String())
 	}
 	for _, t := range s.outs {
 		tags = append(tags, "to "+t.DType.String())
@@ -107,8 +107,8 @@ func seedOf(name string) uint64 {
 }
 
 func dtypes(s subject) (out []dtype.DType) {
-	for _, t := range s.In {
-		out = append(out, t.DType)
+	for _, k := range s.present() {
+		out = append(out, s.In[k].DType)
 	}
 	return out
 }
@@ -191,7 +191,7 @@ func (s *suite) checkSpecial(sub subject, cmp comparison, e effort, seed uint64)
 			return nil
 		}
 		for k, x := range in {
-			if len(x.F) == 0 {
+			if x == nil || len(x.F) == 0 {
 				continue
 			}
 			for _, v := range specials(x.DType) {

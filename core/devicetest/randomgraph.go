@@ -192,10 +192,10 @@ func (m *graphMaker) roundedSteps() []func() *ir.Node {
 		func() *ir.Node { return op.Exp(op.Neg(op.Abs(any()))) },
 		func() *ir.Node {
 			x := any()
-			return op.Attention(x, any(), x, nil, op.AttentionAttrs{Heads: 2, Layout: op.BSE})
+			return op.Attention(x, any(), x, op.AttentionOperands{}, op.AttentionAttrs{Heads: 2, Layout: op.BSE})
 		},
 		func() *ir.Node {
-			return op.Rope(any(), nil, op.RopeAttrs{HeadDim: 3, Rot: 2, Style: op.GPTJ, Layout: op.BSE, Base: 100})
+			return op.Rope(any(), op.RopeOperands{}, op.RopeAttrs{HeadDim: 3, Rot: 2, Style: op.GPTJ, Layout: op.BSE, Base: 100})
 		},
 	}
 }

@@ -38,6 +38,9 @@ func (r *recipe) weight(k int) bool { return r.weights != nil && r.weights[k] }
 func (r *recipe) nodes(g *ir.Graph) []*ir.Node {
 	in := make([]*ir.Node, len(r.types))
 	for k, t := range r.types {
+		if !t.Present() {
+			continue
+		}
 		if r.weight(k) {
 			in[k] = op.Param(g, operandName(k), t)
 		} else {
@@ -83,7 +86,12 @@ func (r *recipe) graph(n int) *ir.Graph {
 func (r *recipe) subject(i int, syms map[string]int64) (subject, error) {
 	s := r.subs[i%len(r.subs)]
 	c := s.Case
-	static := func(t ir.Type) ir.Type { return ir.TypeOf(t.DType, sizesOf(t, syms)...) }
+	static := func(t ir.Type) ir.Type {
+		if !t.Present() {
+			return t
+		}
+		return ir.TypeOf(t.DType, sizesOf(t, syms)...)
+	}
 	c.In = make([]ir.Type, len(r.types))
 	for k, t := range r.types {
 		c.In[k] = static(t)
@@ -220,7 +228,9 @@ func (x *plain) inputs(n int64) values {
 func named(in []*tensor.Array) values {
 	v := values{}
 	for k, a := range in {
-		v[operandName(k)] = a
+		if a != nil {
+			v[operandName(k)] = a
+		}
 	}
 	return v
 }
@@ -279,7 +289,7 @@ func (r *recipe) equalSizes(to *target.Description) (p *program.Program, params 
 	err := g.Build(func() {
 		in := r.nodes(g)
 		for k, x := range in {
-			if x.Type.Shape.IsStatic() {
+			if x == nil || x.Type.Shape.IsStatic() {
 				continue
 			}
 			other := slices.Clone(x.Type.Shape)
@@ -313,7 +323,7 @@ func (r *recipe) equalSizes(to *target.Description) (p *program.Program, params 
 	return p, x.params, true
 }
 
-// passesNaN reports whether a NaN in operand 0 makes one in the result.
+// passesNaN reports whether a NaN in the first operand makes one in the result.
 func (r *recipe) passesNaN() bool {
 	if len(r.types) == 0 || r.weight(0) || !r.types[0].DType.IsFloat() {
 		return false

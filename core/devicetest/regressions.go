@@ -73,7 +73,7 @@ q = input : f32[1,1,1,1]
 k = input : f32[1,1,3,1]
 v = input : f32[1,1,3,1]
 bias = input : f32[1,1,1,3]
-y = attention q, k, v, bias {heads=1, layout="bhsd", mask="bias"} : f32[1,1,1,1]
+y = attention q, k, v, mask=bias {heads=1, layout="bhsd", mask="bias"} : f32[1,1,1,1]
 return y=y`, numbers{"q": {0}, "v": {1, 2, 3}, "bias": {-1, 0, -2}}, numbers{"y": {weighted([]float64{-1, 0, -2}, []float64{1, 2, 3})}}},
 	{"scale and softcap", `
 q = input : f32[1,1,1,1]
@@ -95,7 +95,7 @@ y = attention q, k, v {heads=2, layout="bhsd", mask="causal"} : f32[1,2,3,129]
 return y=y`, nil, nil},
 	{"rope of a part of a head", `
 x = input : f32[1,1,2,4]
-y = rope x {angles="base", base=10000.0, head_dim=4, layout="bhsd", n_rot=2, style="neox"} : f32[1,1,2,4]
+y = rope x {base=10000.0, head_dim=4, layout="bhsd", n_rot=2, style="neox"} : f32[1,1,2,4]
 return y=y`, numbers{"x": {1, 2, 3, 4, 1, 2, 3, 4}},
 		numbers{"y": {1, 2, 3, 4, math.Cos(1) - 2*math.Sin(1), 2*math.Cos(1) + math.Sin(1), 3, 4}}},
 	{"matmul with broadcast batches", `

@@ -383,7 +383,7 @@ func (s *suite) checkGenerate() error {
 	pos := op.Input(g, "pos", ir.TypeOf(dtype.I32))
 	ks := op.KVAppend(op.State(g, "keys", typ(ir.Static(most)), 0), in[1], pos, 2)
 	vs := op.KVAppend(op.State(g, "values", typ(ir.Static(most)), 0), in[2], pos, 2)
-	g.Return("y", op.Attention(in[0], ks, vs, pos, attrs))
+	g.Return("y", op.Attention(in[0], ks, vs, op.AttentionOperands{Position: pos}, attrs))
 	rng := rand.New(rand.NewPCG(6, 6))
 	var rows [3]*tensor.Array
 	for i := range rows {

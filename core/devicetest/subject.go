@@ -65,7 +65,9 @@ func (s subject) elements() int64 { return sum(s.In) + sum(s.outs) }
 
 func sum(types []ir.Type) (n int64) {
 	for _, t := range types {
-		n += tensor.ArrayBytes(t.DType, numel(t)) / 8
+		if t.Present() {
+			n += tensor.ArrayBytes(t.DType, numel(t)) / 8
+		}
 	}
 	return n
 }
@@ -144,6 +146,16 @@ func (s subject) build(f form, in []*tensor.Array) (*program.Program, values, er
 	return p, params, err
 }
 
+// present returns the indices of the operands that are there.
+func (s subject) present() (out []int) {
+	for k, t := range s.In {
+		if t.Present() {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
 // weight reports whether operand k is a param.
 func (s subject) weight(weights []bool, k int) bool {
 	return weights != nil && weights[k] || s.def.Name == "param"
@@ -153,6 +165,9 @@ func (s subject) graph(f form) *ir.Graph {
 	g := ir.NewGraph(s.def.Name)
 	nodes := make([]*ir.Node, len(s.In))
 	for k, t := range s.In {
+		if !t.Present() {
+			continue
+		}
 		if s.weight(f.weights, k) {
 			nodes[k] = op.Param(g, operandName(k), t)
 		} else {
@@ -185,7 +200,7 @@ func (s subject) graph(f form) *ir.Graph {
 	guards := []*ir.Node{op.Input(g, "guard", ir.TypeOf(dtype.F32, guardElems))}
 	guards = append(guards, op.Copy(guards[0]).Named("guard0"))
 	for k, x := range nodes {
-		if x.Op == op.InputDef {
+		if x != nil && x.Op == op.InputDef {
 			nodes[k] = op.Copy(x)
 		}
 	}
@@ -261,10 +276,7 @@ func (s subject) verify(r *rig, in []*tensor.Array) (map[string]tensor.Tensor, e
 
 func (s subject) verifyWith(cmp comparison, r *rig, in []*tensor.Array) (map[string]tensor.Tensor, error) {
 	want, refused := s.eval(in)
-	named := values{}
-	for k, x := range in {
-		named[operandName(k)] = x
-	}
+	named := named(in)
 	guards := tensor.NewArray(dtype.F32, guardElems)
 	for i := range guards.F {
 		guards.F[i] = float64(i) - 7.5

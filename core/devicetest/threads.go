@@ -133,7 +133,9 @@ func (s subject) accepted(seed uint64) (in []*tensor.Array, ok bool) {
 	_, refused := s.eval(in)
 	if refused != nil {
 		for _, x := range in {
-			clear(x.I)
+			if x != nil {
+				clear(x.I)
+			}
 		}
 		_, refused = s.eval(in)
 	}

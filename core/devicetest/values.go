@@ -111,7 +111,7 @@ var ordinary = []float64{1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, 3, 20, -20, 100, -100
 // dense fills float operands with special and ordinary numbers at random, so that binary ops meet most pairs of them.
 func dense(rng *rand.Rand, in []*tensor.Array) {
 	for _, x := range in {
-		if x.F == nil {
+		if x == nil || x.F == nil {
 			continue
 		}
 		pool := append(specials(x.DType), ordinary...)
@@ -125,7 +125,7 @@ func dense(rng *rand.Rand, in []*tensor.Array) {
 // extremes fills integer operands with the smallest and largest numbers of their type and with numbers near 0.
 func extremes(rng *rand.Rand, in []*tensor.Array) {
 	for _, x := range in {
-		if x.I == nil {
+		if x == nil || x.I == nil {
 			continue
 		}
 		lo, hi := x.DType.IntRange()
@@ -179,6 +179,9 @@ func sensitivity(def *ir.OpDef, attrs any, in, want []*tensor.Array, k int) (ext
 	for range 8 {
 		moved := make([]*tensor.Array, len(in))
 		for j, x := range in {
+			if x == nil {
+				continue
+			}
 			m := *x
 			m.F = slices.Clone(x.F)
 			for i := range m.F {

@@ -329,10 +329,10 @@ func TestQwen35MTPHead(t *testing.T) {
 
 // doubled is a block that another package might define. It has a name and a lowering.
 var doubled = ir.Define(ir.Def[op.NoAttrs]{
-	Name: "test_doubled", MinIn: 1, MaxIn: 1, Block: true, Doc: "2x",
+	Name: "test_doubled", Operands: "x", Block: true, Doc: "2x",
 	Infer: func(s ir.Sig[op.NoAttrs]) (ir.Type, error) {
 		if !s.In[0].DType.IsFloat() {
-			return ir.Type{}, fmt.Errorf("x, operand 0, is %v; want floats", s.In[0])
+			return ir.Type{}, fmt.Errorf("x is %v; want floats", s.In[0])
 		}
 		return s.In[0], nil
 	},
@@ -348,7 +348,7 @@ func TestExtension(t *testing.T) {
 	}
 	in, y := run(t, g)
 	same(t, "doubled", y, plus(in["a"].F, in["a"].F), 0)
-	if _, err := ir.Parse("graph g\na = input : i32[3]\ny = test_doubled a : i32[3]\nreturn y=y\n"); err == nil || !strings.Contains(err.Error(), "test_doubled: x, operand 0, is i32[3]; want floats") {
+	if _, err := ir.Parse("graph g\na = input : i32[3]\ny = test_doubled a : i32[3]\nreturn y=y\n"); err == nil || !strings.Contains(err.Error(), "test_doubled: x is i32[3]; want floats") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -366,34 +366,34 @@ func TestBlockErrors(t *testing.T) {
 		want  string
 		build func(g *ir.Graph)
 	}{
-		{"linear_fused: weight is f32[4,7]; want a float matrix [out, 8]", func(g *ir.Graph) {
+		{"linear_fused: w is f32[4,7]; want a float matrix [out, 8]", func(g *ir.Graph) {
 			n := inputs(g, f32(2, 8), f32(4, 7))
 			hir.LinearFused(n[0], n[1], nil, "")
 		}},
-		{"shared_linear_pair: weight 1 is f32[4,7]; want a float matrix [out, 8]", func(g *ir.Graph) {
+		{"shared_linear_pair: w1 is f32[4,7]; want a float matrix [out, 8]", func(g *ir.Graph) {
 			n := inputs(g, f32(2, 8), f32(4, 8), f32(4, 7))
 			hir.SharedLinearPair(n[0], hir.Projection{W: n[1]}, hir.Projection{W: n[2]})
 		}},
-		{"swiglu: up weight is f32[4,8] and gate weight f32[5,8]; want as many rows", func(g *ir.Graph) {
+		{"swiglu: up_w is f32[4,8] and gate_w f32[5,8]; want as many rows", func(g *ir.Graph) {
 			n := inputs(g, f32(2, 8), f32(4, 8), f32(5, 8), f32(8, 4))
 			hir.SwiGLU(n[0], hir.Projection{W: n[1]}, hir.Projection{W: n[2]}, hir.Projection{W: n[3]})
 		}},
-		{"residual_rms_norm: residual, operand 1, is f32[3,8]; want floats of [2,8]", func(g *ir.Graph) {
+		{"residual_rms_norm: res is f32[3,8]; want floats of [2,8]", func(g *ir.Graph) {
 			n := inputs(g, f32(2, 8), f32(3, 8), f32(8), f32(8))
 			hir.ResidualRmsNorm(n[0], n[1], n[2], n[3], 0)
 		}},
-		{"causal_depthwise_conv: weight is f32[4,2,3]; want floats of [4,1,K]", func(g *ir.Graph) {
+		{"causal_depthwise_conv: w is f32[4,2,3]; want floats of [4,1,K]", func(g *ir.Graph) {
 			n := inputs(g, f32(1, 2, 4), f32(4, 2, 3))
 			hir.CausalDepthwiseConv(n[0], n[1], nil, false)
 		}},
-		{"gated_delta_rule: bias, operand 6, is f32[3]; want floats of [2]", func(g *ir.Graph) {
+		{"gated_delta_rule: bias is f32[3]; want floats of [2]", func(g *ir.Graph) {
 			n := inputs(g, f32(1, 3, 1, 4), f32(1, 3, 1, 4), f32(1, 3, 2, 5), f32(1, 3, 2), f32(1, 3, 2), f32(2), f32(3))
 			hir.GatedDeltaRule(n[0], n[1], n[2], n[3], n[4], n[5], n[6], nil, 0)
 		}},
-		{"llama_decoder_block: wk, operand 4, is f32[7,8]; want floats of [6,8]", decoder(func(types []ir.Type) { types[4] = f32(7, 8) })},
-		{"llama_decoder_block: sin, operand 13, is f32[5,4]; want floats of [5,3]", decoder(func(types []ir.Type) { types[13] = f32(5, 4) })},
-		{"llama_decoder_block: wq, operand 3, is f32[10,8]; want floats with 4 rows, or a multiple of them", decoder(func(types []ir.Type) { types[3] = f32(10, 8) })},
-		{"qwen35_mtp_head: ids, operand 1, is f32[1,3]; want integers of [1,3]", func(g *ir.Graph) {
+		{"llama_decoder_block: wk is f32[7,8]; want floats of [6,8]", decoder(func(types []ir.Type) { types[4] = f32(7, 8) })},
+		{"llama_decoder_block: sin is f32[5,4]; want floats of [5,3]", decoder(func(types []ir.Type) { types[13] = f32(5, 4) })},
+		{"llama_decoder_block: wq is f32[10,8]; want floats with 4 rows, or a multiple of them", decoder(func(types []ir.Type) { types[3] = f32(10, 8) })},
+		{"qwen35_mtp_head: ids is f32[1,3]; want integers of [1,3]", func(g *ir.Graph) {
 			types := []ir.Type{f32(1, 3, 8), f32(1, 3)}
 			for len(types) < 29 {
 				types = append(types, f32(8))

@@ -12,9 +12,9 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// f32 casts a parameter to f32 if it is stored in a narrower type. The compiler folds the cast.
+// f32 casts a parameter to f32 if it is stored in a narrower type. The compiler folds the cast. x may be nil.
 func f32(x *ir.Node) *ir.Node {
-	if x.Type.DType == dtype.F32 {
+	if x == nil || x.Type.DType == dtype.F32 {
 		return x
 	}
 	return op.Cast(x, dtype.F32)
@@ -72,38 +72,33 @@ func last(s ir.Shape, d ir.Dim) ir.Shape {
 	return append(append(ir.Shape{}, s[:len(s)-1]...), d)
 }
 
-// operand is the name and shape of an operand that a block requires. Matrices may have packed types.
-type operand struct {
-	name  string
-	shape ir.Shape
-}
-
-// expect checks that the operands from index first on are floats of the given shapes.
-func expect(in []ir.Type, first int, want ...operand) error {
-	for i, w := range want {
-		t, n := in[first+i], len(w.shape)
-		const format = "%s, operand %d, is %v; want floats of %v"
+// expect checks that the operands of a block from index first on, but for absent ones, are floats of the given shapes.
+// Matrices may have packed types.
+func expect(block string, in []ir.Type, first int, want ...ir.Shape) error {
+	def, _ := ir.Find(block)
+	for i, shape := range want {
+		t, n := in[first+i], len(shape)
+		if !t.Present() {
+			continue
+		}
+		const format = "%s is %v; want floats of %v"
+		name := def.OperandName(first + i)
 		dims := t.Shape
 		if t.DType.IsPacked() && n == 2 && len(dims) == 2 {
 			if k, ok := dims[1].Mul(ir.Static(int64(t.DType.Values()))); ok {
 				dims = ir.Shape{dims[0], k}
 			}
 		} else if !t.DType.IsFloat() {
-			return fmt.Errorf(format, w.name, first+i, t, w.shape)
+			return fmt.Errorf(format, name, t, shape)
 		}
 		if len(dims) != n {
-			return fmt.Errorf(format, w.name, first+i, t, w.shape)
+			return fmt.Errorf(format, name, t, shape)
 		}
 		for k, d := range dims {
-			if d != w.shape[k] {
-				return ir.Differ(d, w.shape[k], format, w.name, first+i, t, w.shape)
+			if d != shape[k] {
+				return ir.Differ(d, shape[k], format, name, t, shape)
 			}
 		}
 	}
 	return nil
-}
-
-// operandCount returns the error for n operands if a block needs want of them.
-func operandCount(n int, hasBias bool, want int) error {
-	return fmt.Errorf("%d operands; has_bias is %v, which makes %d", n, hasBias, want)
 }

@@ -162,11 +162,11 @@ func TestErrors(t *testing.T) {
 		want  string
 		build func(g *ir.Graph)
 	}{
-		{"linear: weight is f32[4,7]; want a float matrix [out, 8]", func(g *ir.Graph) {
+		{"linear: w is f32[4,7]; want a float matrix [out, 8]", func(g *ir.Graph) {
 			n := inputs(g, f32(2, 8), f32(4, 7))
 			hir.Linear(n[0], n[1], nil, "")
 		}},
-		{"linear: weight is f32[4,7]; want", func(g *ir.Graph) { // a scalar has no last axis
+		{"linear: w is f32[4,7]; want", func(g *ir.Graph) { // a scalar has no last axis
 			n := inputs(g, f32(), f32(4, 7))
 			hir.Linear(n[0], n[1], nil, "")
 		}},
@@ -174,7 +174,7 @@ func TestErrors(t *testing.T) {
 			n := inputs(g, f32(2, 8), f32(4, 8))
 			hir.Linear(n[0], n[1], nil, "swish")
 		}},
-		{"mlp: bias is f32[9]; want a float vector of 4", func(g *ir.Graph) {
+		{"mlp: b1 is f32[9]; want a float vector of 4", func(g *ir.Graph) {
 			n := inputs(g, f32(2, 8), f32(4, 8), f32(9), f32(8, 4), f32(8))
 			hir.MLP(n[0], n[1], n[2], n[3], n[4], "gelu")
 		}},
@@ -182,7 +182,7 @@ func TestErrors(t *testing.T) {
 			n := inputs(g, f32(1, 3, 12, 12), f32(4, 3, 5, 5), f32(4))
 			hir.PatchEmbed(n[0], n[1], n[2])
 		}},
-		{"sam_attention: operand 3 is f32[4,2]; want floats of [5,2]", func(g *ir.Graph) {
+		{"sam_attention: rel_h is f32[4,2]; want floats of [5,2]", func(g *ir.Graph) {
 			n := inputs(g, f32(1, 3, 3, 4), f32(12, 4), f32(12), f32(4, 2), f32(5, 2), f32(4, 4), f32(4))
 			hir.SAMAttention(n[0], n[1], n[2], n[3], n[4], n[5], n[6], hir.SAMAttentionAttrs{Heads: 2})
 		}},

@@ -15,8 +15,8 @@ type LayerNorm2dAttrs struct {
 
 // LayerNorm2dDef normalises each pixel over its channels.
 var LayerNorm2dDef = ir.Define(ir.Def[LayerNorm2dAttrs]{
-	Name: "layer_norm_2d", MinIn: 3, MaxIn: 3, Block: true,
-	Doc: "Layer norm over the channels of each pixel: x [B,C,H,W] (layout nchw) or [B,H,W,C] (nhwc), γ [C], β [C].",
+	Name: "layer_norm_2d", Operands: "x, gamma, beta", Block: true,
+	Doc: "Layer norm over the channels of each pixel: x [B,C,H,W] (layout nchw) or [B,H,W,C] (nhwc), gamma [C], beta [C].",
 	Infer: func(s ir.Sig[LayerNorm2dAttrs]) (ir.Type, error) {
 		x := s.In[0]
 		if len(x.Shape) != 4 || s.Attrs.Layout != "nchw" && s.Attrs.Layout != "nhwc" {
@@ -26,9 +26,9 @@ var LayerNorm2dDef = ir.Define(ir.Def[LayerNorm2dAttrs]{
 		if s.Attrs.Layout == "nchw" {
 			c = x.Shape[1]
 		}
-		err := vector("γ", s.In[1], c)
+		err := vector("gamma", s.In[1], c)
 		if err == nil {
-			err = vector("β", s.In[2], c)
+			err = vector("beta", s.In[2], c)
 		}
 		return x, err
 	},

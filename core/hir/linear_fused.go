@@ -9,59 +9,39 @@ import (
 
 // LinearFusedDef is linear as a single fused op.
 var LinearFusedDef = ir.Define(ir.Def[LinearAttrs]{
-	Name: "linear_fused", MinIn: 2, MaxIn: 3, Block: true,
-	Doc:   "act(x·wᵀ + b) over the last axis, as linear, expressed by one fused_matmul whatever follows it. x [..., in], w [out, in], b [out] (optional).",
+	Name: "linear_fused", Operands: "x, w, bias?", Block: true,
+	Doc:   "act(x·wᵀ + bias) over the last axis, as linear, expressed by one fused_matmul whatever follows it. x [..., in], w [out, in], bias [out].",
 	Infer: inferLinear,
 })
 
 var _ = ir.Lower(LinearFusedDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	if in[1].Type.DType.IsPacked() { // packed weights have no fused product
-		return Linear(in[0], in[1], third(in), n.Attrs.(LinearAttrs).Act)
+		return Linear(in[0], in[1], in[2], n.Attrs.(LinearAttrs).Act)
 	}
 	a := op.FusedMatMulAttrs{Act: n.Attrs.(LinearAttrs).Act, TransB: true}
-	if len(in) == 2 {
-		return op.FusedMatMul(in[0], in[1], nil, nil, a)
-	}
 	return op.FusedMatMul(in[0], in[1], f32(in[2]), nil, a)
 })
 
-// third returns the third operand, or nil if there are only two.
-func third(in []*ir.Node) *ir.Node {
-	if len(in) < 3 {
-		return nil
-	}
-	return in[2]
-}
-
 // LinearFused adds act(x·wᵀ + b) as one op. b may be nil.
 func LinearFused(x, w, b *ir.Node, act string) *ir.Node {
-	return x.Graph.Add(LinearFusedDef, LinearAttrs{act}, ir.WithOptional(b, x, w)...)
-}
-
-// SharedLinearPairAttrs are the attributes of shared_linear_pair.
-type SharedLinearPairAttrs struct {
-	HasBias bool `attr:"has_bias"`
+	return x.Graph.Add(LinearFusedDef, LinearAttrs{act}, x, w, b)
 }
 
 // SharedLinearPairDef computes two linear layers of the same input with one matrix product.
-var SharedLinearPairDef = ir.DefineTuple(ir.TupleDef[SharedLinearPairAttrs]{
-	Name: "shared_linear_pair", MinIn: 3, MaxIn: 5, Block: true,
-	Doc: "x·w0ᵀ + b0 and x·w1ᵀ + b1 over the last axis, by one product with the rows of both weights. x [..., in], w0 [out0, in], w1 [out1, in]; with has_bias " +
-		"then b0 [out0] and b1 [out1]. The weights' rows are put together when the model is compiled, which stores them once more where others use them.",
+var SharedLinearPairDef = ir.DefineTuple(ir.TupleDef[op.NoAttrs]{
+	Name: "shared_linear_pair", Operands: "x, w0, w1, bias0?, bias1?", Block: true,
+	Doc: "x·w0ᵀ + bias0 and x·w1ᵀ + bias1 over the last axis, by one product with the rows of both weights. x [..., in], w0 [out0, in], w1 [out1, in]; bias0 [out0] and bias1 [out1], " +
+		"both or neither. The weights' rows are put together when the model is compiled, which stores them once more where others use them.",
 	Results: "y0 [..., out0], y1 [..., out1]",
-	Infer: func(s ir.Sig[SharedLinearPairAttrs]) ([]ir.Type, error) {
-		want := 3
-		if s.Attrs.HasBias {
-			want = 5
-		}
-		if len(s.In) != want {
-			return nil, operandCount(len(s.In), s.Attrs.HasBias, want)
+	Infer: func(s ir.Sig[op.NoAttrs]) ([]ir.Type, error) {
+		if s.In[3].Present() != s.In[4].Present() {
+			return nil, fmt.Errorf("has one of the operands bias0 and bias1; want both or neither")
 		}
 		out := make([]ir.Type, 2)
 		for i := range out {
-			rows, err := matrix([]string{"weight 0", "weight 1"}[i], s.In[1+i], channels(s.In[0]))
-			if err == nil && s.Attrs.HasBias {
-				err = vector([]string{"bias 0", "bias 1"}[i], s.In[3+i], rows)
+			rows, err := matrix([]string{"w0", "w1"}[i], s.In[1+i], channels(s.In[0]))
+			if bias := s.In[3+i]; err == nil && bias.Present() {
+				err = vector([]string{"bias0", "bias1"}[i], bias, rows)
 			}
 			if err != nil {
 				return nil, err
@@ -81,7 +61,7 @@ var _ = ir.LowerTuple(SharedLinearPairDef, func(g *ir.Graph, n *ir.Node, in []*i
 		a, b = f32(a), f32(b)
 	}
 	var bias *ir.Node
-	if len(in) == 5 {
+	if in[3] != nil {
 		bias = op.Concat(0, f32(in[3]), f32(in[4]))
 	}
 	y := Linear(in[0], op.Concat(0, a, b), bias, "")
@@ -91,10 +71,6 @@ var _ = ir.LowerTuple(SharedLinearPairDef, func(g *ir.Graph, n *ir.Node, in []*i
 
 // SharedLinearPair adds two linear layers of the same input. Either both or neither must have a bias.
 func SharedLinearPair(x *ir.Node, p0, p1 Projection) (y0, y1 *ir.Node) {
-	in := []*ir.Node{x, p0.W, p1.W}
-	if p0.B != nil {
-		in = append(in, p0.B, p1.B)
-	}
-	r := x.Graph.AddResults(2, SharedLinearPairDef, SharedLinearPairAttrs{p0.B != nil}, in...)
+	r := x.Graph.AddResults(2, SharedLinearPairDef, op.NoAttrs{}, x, p0.W, p1.W, p0.B, p1.B)
 	return r[0], r[1]
 }

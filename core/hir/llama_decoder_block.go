@@ -12,37 +12,41 @@ type LlamaDecoderBlockAttrs struct {
 	Heads   int     `attr:"heads"`
 	KVHeads int     `attr:"kv_heads"`
 	Eps     float64 `attr:"eps"`
-	Mask    string  `attr:"mask"` // of attention: none, causal, custom or bias; the last two have a 15th operand
+	Mask    string  `attr:"mask"` // of attention: none, causal, custom or bias; the last two need the operand mask
 }
+
+// llamaMask is the index of the optional operand of llama_decoder_block.
+const llamaMask = 14
 
 // LlamaDecoderBlockDef is a decoder layer of Llama without a key-value cache.
 var LlamaDecoderBlockDef = ir.Define(ir.Def[LlamaDecoderBlockAttrs]{
-	Name: "llama_decoder_block", MinIn: 14, MaxIn: 15, Block: true,
-	Doc: "A layer of Llama: a = rms_norm(x, γ1, β1); x1 = x + attention(rope(a·wqᵀ), rope(a·wkᵀ), a·wvᵀ)·woᵀ; y = x1 + swiglu(rms_norm(x1, γ2, β2)). Operands: x [B,S,E], γ1, β1 [E], wq [heads*D,E], " +
-		"wk, wv [kv_heads*D,E], wo [E,heads*D], γ2, β2 [E], gate, up [F,E], down [E,F], cos, sin [S_max,D/2], a row for each position from 0 on, whose elements i and i+D/2 turn together, and perhaps a mask, " +
+	Name: "llama_decoder_block", Operands: "x, gamma1, beta1, wq, wk, wv, wo, gamma2, beta2, gate, up, down, cos, sin, mask?", Block: true,
+	Doc: "A layer of Llama: a = rms_norm(x, gamma1, beta1); x1 = x + attention(rope(a·wqᵀ), rope(a·wkᵀ), a·wvᵀ)·woᵀ; y = x1 + swiglu(rms_norm(x1, gamma2, beta2)). x is [B,S,E], gamma1, beta1 [E], wq [heads*D,E], " +
+		"wk, wv [kv_heads*D,E], wo [E,heads*D], gamma2, beta2 [E], gate, up [F,E], down [E,F], cos, sin [S_max,D/2], a row for each position from 0 on, whose elements i and i+D/2 turn together; mask, " +
 		"[B,S], [B,S,S] or [B,heads,S,S] as attention takes it. Query head h reads kv head h*kv_heads/heads.",
 	Infer: func(s ir.Sig[LlamaDecoderBlockAttrs]) (ir.Type, error) {
 		a, in := s.Attrs, s.In
 		x, e := in[0], channels(in[0])
 		if len(x.Shape) != 3 || !x.DType.IsFloat() {
-			return x, fmt.Errorf("x, operand 0, is %v; want floats of [B,S,E]", x)
+			return x, fmt.Errorf("x is %v; want floats of [B,S,E]", x)
 		}
 		masked := a.Mask == op.MaskCustom || a.Mask == op.MaskBias
-		if !masked && a.Mask != op.MaskNone && a.Mask != op.MaskCausal || masked != (len(in) == 15) {
-			return x, fmt.Errorf("mask is %q with %d operands; want none or causal with 14, custom or bias with 15", a.Mask, len(in))
+		if !masked && a.Mask != op.MaskNone && a.Mask != op.MaskCausal || masked != in[llamaMask].Present() {
+			return x, fmt.Errorf("mask is %q; want none or causal without the operand mask, or custom or bias with it", a.Mask)
 		}
-		d, err := headDim("wq, operand 3,", in[3], a.Heads, a.KVHeads)
+		d, err := headDim("wq", in[3], a.Heads, a.KVHeads)
 		if err != nil {
 			return x, err
 		}
 		q, kv, half := ir.Static(int64(a.Heads)*d), ir.Static(int64(a.KVHeads)*d), ir.Static(d/2)
-		hidden, err := matrix("gate, operand 9,", in[9], e)
+		hidden, err := matrix("gate", in[9], e)
 		if err == nil {
-			err = expect(in, 1, operand{"γ1", ir.Shape{e}}, operand{"β1", ir.Shape{e}}, operand{"wq", ir.Shape{q, e}}, operand{"wk", ir.Shape{kv, e}}, operand{"wv", ir.Shape{kv, e}},
-				operand{"wo", ir.Shape{e, q}}, operand{"γ2", ir.Shape{e}}, operand{"β2", ir.Shape{e}}, operand{"gate", ir.Shape{hidden, e}}, operand{"up", ir.Shape{hidden, e}}, operand{"down", ir.Shape{e, hidden}})
+			width := ir.Shape{e}
+			err = expect("llama_decoder_block", in, 1, width, width, ir.Shape{q, e}, ir.Shape{kv, e}, ir.Shape{kv, e},
+				ir.Shape{e, q}, width, width, ir.Shape{hidden, e}, ir.Shape{hidden, e}, ir.Shape{e, hidden})
 		}
 		if err == nil {
-			err = tables(in, 12, half)
+			err = tables("llama_decoder_block", in, 12, half)
 		}
 		return x, err
 	},
@@ -60,12 +64,12 @@ func headDim(what string, wq ir.Type, heads, kvHeads int) (int64, error) {
 }
 
 // tables checks the tables cos and sin, which are the operands first and first+1. half is their number of columns.
-func tables(in []ir.Type, first int, half ir.Dim) error {
+func tables(block string, in []ir.Type, first int, half ir.Dim) error {
 	if len(in[first].Shape) == 0 {
-		return fmt.Errorf("cos, operand %d, is %v; want floats of [S_max,%v]", first, in[first], half)
+		return fmt.Errorf("cos is %v; want floats of [S_max,%v]", in[first], half)
 	}
 	rows := in[first].Shape[0]
-	return expect(in, first, operand{"cos", ir.Shape{rows, half}}, operand{"sin", ir.Shape{rows, half}})
+	return expect(block, in, first, ir.Shape{rows, half}, ir.Shape{rows, half})
 }
 
 var _ = ir.Lower(LlamaDecoderBlockDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
@@ -73,21 +77,17 @@ var _ = ir.Lower(LlamaDecoderBlockDef, func(g *ir.Graph, n *ir.Node, in []*ir.No
 	x := in[0]
 	dim := int(in[3].Type.Shape[0].B) / a.Heads
 	turn := func(x *ir.Node) *ir.Node {
-		return op.Rope(x, nil, op.RopeAttrs{HeadDim: dim, Layout: op.BSE}, f32(in[12]), f32(in[13]))
+		return op.Rope(x, op.RopeOperands{Cos: f32(in[12]), Sin: f32(in[13])}, op.RopeAttrs{HeadDim: dim, Layout: op.BSE})
 	}
 	h := op.RmsNorm(x, f32(in[1]), f32(in[2]), a.Eps)
 	q, k, v := turn(Linear(h, in[3], nil, "")), turn(Linear(h, in[4], nil, "")), Linear(h, in[5], nil, "")
-	var mask *ir.Node
-	if len(in) == 15 {
-		mask = in[14]
-	}
-	o := op.Attention(q, k, v, mask, op.AttentionAttrs{Heads: a.Heads, KVHeads: a.KVHeads, Layout: op.BSE, Mask: a.Mask})
+	o := op.Attention(q, k, v, op.AttentionOperands{Mask: in[llamaMask]}, op.AttentionAttrs{Heads: a.Heads, KVHeads: a.KVHeads, Layout: op.BSE, Mask: a.Mask})
 	x = part(n, "attn_residual", op.Add(x, Linear(part(n, "heads", o), in[6], nil, "")))
 	h = op.RmsNorm(x, f32(in[7]), f32(in[8]), a.Eps)
 	return op.Add(x, part(n, "mlp", SwiGLU(h, Projection{W: in[10]}, Projection{W: in[9]}, Projection{W: in[11]})))
 })
 
-// LlamaDecoderBlock adds a decoder layer of Llama. in has its 14 or 15 operands.
+// LlamaDecoderBlock adds a decoder layer of Llama. in has its operands; the mask may be left out.
 func LlamaDecoderBlock(a LlamaDecoderBlockAttrs, in ...*ir.Node) *ir.Node {
 	return in[0].Graph.Add(LlamaDecoderBlockDef, a, in...)
 }

@@ -15,9 +15,9 @@ type MultiheadAttentionAttrs struct {
 // MultiheadAttentionDef is attention between two sequences with its four projections. The inner width may be smaller than the outer one; in
 // SAM's decoder it is half.
 var MultiheadAttentionDef = ir.Define(ir.Def[MultiheadAttentionAttrs]{
-	Name: "multihead_attention", MinIn: 11, MaxIn: 11, Block: true,
-	Doc: "softmax(q·kᵀ/√D)·v per head between projected sequences. Operands: query [B,Sq,E], key [B,Sk,E], value [B,Sk,E], " +
-		"then weight and bias of the projections of q, k, v (each [I,E] and [I]) and of the output ([E,I] and [E]). " +
+	Name: "multihead_attention", Operands: "query, key, value, wq, bq, wk, bk, wv, bv, wo, bo", Block: true,
+	Doc: "softmax(q·kᵀ/√D)·v per head between projected sequences. query is [B,Sq,E], key and value [B,Sk,E]; " +
+		"weight and bias of the projections of q, k, v are [I,E] and [I], those of the output [E,I] and [E]. " +
 		"D = I/heads. Output [B,Sq,E].",
 	Infer: func(s ir.Sig[MultiheadAttentionAttrs]) (ir.Type, error) {
 		q, k, v := s.In[0], s.In[1], s.In[2]
@@ -32,9 +32,9 @@ var MultiheadAttentionDef = ir.Define(ir.Def[MultiheadAttentionAttrs]{
 		}
 		var inner ir.Dim
 		for i, x := range s.In[:3] {
-			out, err := matrix("projection", s.In[3+2*i], x.Shape[2])
+			out, err := matrix([]string{"wq", "wk", "wv"}[i], s.In[3+2*i], x.Shape[2])
 			if err == nil {
-				err = vector("bias", s.In[4+2*i], out)
+				err = vector([]string{"bq", "bk", "bv"}[i], s.In[4+2*i], out)
 			}
 			if err == nil && i > 0 && out != inner {
 				err = fmt.Errorf("projections to %v and %v; want equal widths", inner, out)
@@ -47,9 +47,9 @@ var MultiheadAttentionDef = ir.Define(ir.Def[MultiheadAttentionAttrs]{
 		if h := int64(s.Attrs.Heads); h < 1 || inner.B%h != 0 {
 			return ir.Type{}, fmt.Errorf("%d heads do not divide the inner width %v", h, inner)
 		}
-		out, err := matrix("output projection", s.In[9], inner)
+		out, err := matrix("wo", s.In[9], inner)
 		if err == nil {
-			err = vector("output bias", s.In[10], out)
+			err = vector("bo", s.In[10], out)
 		}
 		if err != nil {
 			return ir.Type{}, err
@@ -62,7 +62,7 @@ var _ = ir.Lower(MultiheadAttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.N
 	q := part(n, "q", Linear(in[0], in[3], in[4], ""))
 	k := part(n, "k", Linear(in[1], in[5], in[6], ""))
 	v := part(n, "v", Linear(in[2], in[7], in[8], ""))
-	o := op.Attention(q, k, v, nil, op.AttentionAttrs{Heads: n.Attrs.(MultiheadAttentionAttrs).Heads, Layout: "bse"})
+	o := op.Attention(q, k, v, op.AttentionOperands{}, op.AttentionAttrs{Heads: n.Attrs.(MultiheadAttentionAttrs).Heads, Layout: "bse"})
 	part(n, "heads", o)
 	return Linear(o, in[9], in[10], "")
 })

@@ -13,8 +13,8 @@ type PatchEmbedAttrs struct{}
 
 // PatchEmbedDef cuts an image into square patches and maps each to a token. It is a convolution whose stride is the size of its kernel.
 var PatchEmbedDef = ir.Define(ir.Def[PatchEmbedAttrs]{
-	Name: "patch_embed", MinIn: 3, MaxIn: 3, Block: true,
-	Doc: "Tokens of an image. x [B,C,H,W], w [D,C,p,p], b [D] -> [B,H/p,W/p,D]; p must divide H and W.",
+	Name: "patch_embed", Operands: "x, w, bias", Block: true,
+	Doc: "Tokens of an image. x [B,C,H,W], w [D,C,p,p], bias [D] -> [B,H/p,W/p,D]; p must divide H and W.",
 	Infer: func(s ir.Sig[PatchEmbedAttrs]) (ir.Type, error) {
 		x, w := s.In[0], s.In[1]
 		if len(x.Shape) != 4 || len(w.Shape) != 4 || !x.Shape[1:].IsStatic() || w.Shape[1] != x.Shape[1] || w.Shape[2] != w.Shape[3] {

@@ -15,8 +15,8 @@ type PatchRowsAttrs struct{}
 // weight. So it is a convolution whose stride is the size of its kernel. Vision encoders that take images of any size begin with it
 // (Qwen2-VL, arXiv:2409.12191).
 var PatchRowsDef = ir.Define(ir.Def[PatchRowsAttrs]{
-	Name: "patch_rows", MinIn: 2, MaxIn: 3, Block: true,
-	Doc: "Tokens of patches. x [N,C*T*p*p], rows of (channel, frame, y, x), w [D,C,T,p,p], b [D] (optional) -> [N,D].",
+	Name: "patch_rows", Operands: "x, w, bias?", Block: true,
+	Doc: "Tokens of patches. x [N,C*T*p*p], rows of (channel, frame, y, x), w [D,C,T,p,p], bias [D] -> [N,D].",
 	Infer: func(s ir.Sig[PatchRowsAttrs]) (ir.Type, error) {
 		x, w := s.In[0], s.In[1]
 		if len(x.Shape) != 2 || len(w.Shape) != 5 || !w.Shape.IsStatic() || !w.DType.IsFloat() {
@@ -27,8 +27,8 @@ var PatchRowsDef = ir.Define(ir.Def[PatchRowsAttrs]{
 			return ir.Type{}, fmt.Errorf("rows %v and weight %v; want rows of %v", x, w, depth)
 		}
 		var err error
-		if len(s.In) == 3 {
-			err = vector("bias", s.In[2], w.Shape[0])
+		if bias := s.In[2]; bias.Present() {
+			err = vector("bias", bias, w.Shape[0])
 		}
 		return ir.Type{DType: dtype.F32, Shape: ir.Shape{x.Shape[0], w.Shape[0]}}, err
 	},
@@ -37,14 +37,10 @@ var PatchRowsDef = ir.Define(ir.Def[PatchRowsAttrs]{
 var _ = ir.Lower(PatchRowsDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	w := in[1]
 	depth, _ := w.Type.Shape[1:].Numel()
-	var b *ir.Node
-	if len(in) == 3 {
-		b = in[2]
-	}
-	return Linear(in[0], op.Reshape(w, ir.Shape{w.Type.Shape[0], depth}), b, "")
+	return Linear(in[0], op.Reshape(w, ir.Shape{w.Type.Shape[0], depth}), in[2], "")
 })
 
 // PatchRows adds the tokens of patches. b may be nil.
 func PatchRows(x, w, b *ir.Node) *ir.Node {
-	return x.Graph.Add(PatchRowsDef, PatchRowsAttrs{}, ir.WithOptional(b, x, w)...)
+	return x.Graph.Add(PatchRowsDef, PatchRowsAttrs{}, x, w, b)
 }

@@ -40,21 +40,20 @@ const (
 	mtpDown       = 25
 	mtpHeadNorm   = 26
 	mtpLMHead     = 28
-	mtpOperands   = 29
 )
 
 // Qwen35MTPHeadDef is the head of Qwen3.5 that predicts one more token.
 var Qwen35MTPHeadDef = ir.Define(ir.Def[Qwen35MTPHeadAttrs]{
-	Name: "qwen35_mtp_head", MinIn: mtpOperands, MaxIn: mtpOperands, Block: true,
+	Name: "qwen35_mtp_head", Operands: "hidden, ids, cos, sin, last, embed, hidden_gamma, hidden_beta, embed_gamma, embed_beta, fc, attn_gamma, attn_beta, q_gate, k, v, q_gamma, q_beta, k_gamma, k_beta, o, post_gamma, post_beta, gate, up, down, head_gamma, head_beta, lm_head", Block: true,
 	Doc: "The logits [B,1,V] of one token more than a model predicts (multi-token prediction): e = norm of the embeddings of ids, h = norm of hidden, x = [e,h]·fcᵀ; a layer of causal attention with norms of " +
-		"each head, rotary embedding of the first n_rot elements and a gate, and of swiglu, each added to x; then row last[b] of each batch element, a norm and lm_head. Operands: hidden [B,S,E], ids [B,S], " +
-		"cos, sin [S_max,n_rot/2], a row for each token, last [B], embed [V,E], γ and β of the norms of hidden and embeddings [E], fc [E,2E], γ, β [E] before attention, q and gate [heads*2*D,E], of which each head has " +
-		"D rows of q and then D of the gate, k, v [kv_heads*D,E], γ, β [D] of q and of k, o [E,heads*D], γ, β [E] before swiglu, gate, up [F,E], down [E,F], γ, β [E] at the end, lm_head [V,E]. Gains multiply as they are.",
+		"each head, rotary embedding of the first n_rot elements and a gate, and of swiglu, each added to x; then row last[b] of each batch element, a norm and lm_head. Sizes: hidden [B,S,E], ids [B,S], " +
+		"cos, sin [S_max,n_rot/2], a row for each token, last [B], embed [V,E], fc [E,2E], q_gate [heads*2*D,E], of which each head has D rows of q and then D of the gate, " +
+		"k, v [kv_heads*D,E], o [E,heads*D], gate, up [F,E], down [E,F], lm_head [V,E]; gamma and beta of q and k are [D], those of other norms [E]. Gains multiply as they are.",
 	Infer: func(s ir.Sig[Qwen35MTPHeadAttrs]) (ir.Type, error) {
 		a, in := s.Attrs, s.In
 		x, none := in[mtpHidden], ir.Type{}
 		if len(x.Shape) != 3 || x.DType != dtype.F32 {
-			return none, fmt.Errorf("hidden, operand 0, is %v; want f32[B,S,E]", x)
+			return none, fmt.Errorf("hidden is %v; want f32[B,S,E]", x)
 		}
 		b, t, e := x.Shape[0], x.Shape[1], x.Shape[2]
 		for _, w := range []struct {
@@ -63,10 +62,10 @@ var Qwen35MTPHeadDef = ir.Define(ir.Def[Qwen35MTPHeadAttrs]{
 			shape ir.Shape
 		}{{"ids", mtpIDs, ir.Shape{b, t}}, {"last", mtpLast, ir.Shape{b}}} {
 			if i := in[w.at]; !i.DType.IsInt() || !i.Shape.Equal(w.shape) {
-				return none, ir.TypesDiffer(i, ir.Type{DType: i.DType, Shape: w.shape}, "%s, operand %d, is %v; want integers of %v", w.name, w.at, i, w.shape)
+				return none, ir.TypesDiffer(i, ir.Type{DType: i.DType, Shape: w.shape}, "%s is %v; want integers of %v", w.name, i, w.shape)
 			}
 		}
-		d, err := headDim("q and gate, operand 13,", in[mtpQGate], a.Heads, a.KVHeads)
+		d, err := headDim("q_gate", in[mtpQGate], a.Heads, a.KVHeads)
 		if err != nil {
 			return none, err
 		}
@@ -74,14 +73,14 @@ var Qwen35MTPHeadDef = ir.Define(ir.Def[Qwen35MTPHeadAttrs]{
 		if a.Rotated < 2 || a.Rotated%2 != 0 || int64(a.Rotated) > d {
 			return none, fmt.Errorf("n_rot is %d; want an even number up to %d", a.Rotated, d)
 		}
-		if err := tables(in, mtpCos, ir.Static(int64(a.Rotated/2))); err != nil {
+		if err := tables("qwen35_mtp_head", in, mtpCos, ir.Static(int64(a.Rotated/2))); err != nil {
 			return none, err
 		}
-		vocab, err := matrix("embed, operand 5,", in[mtpEmbed], e)
+		vocab, err := matrix("embed", in[mtpEmbed], e)
 		if err != nil {
 			return none, err
 		}
-		hidden, err := matrix("gate, operand 23,", in[mtpGate], e)
+		hidden, err := matrix("gate", in[mtpGate], e)
 		if err != nil {
 			return none, err
 		}
@@ -91,11 +90,11 @@ var Qwen35MTPHeadDef = ir.Define(ir.Def[Qwen35MTPHeadAttrs]{
 		}
 		width, head := ir.Shape{e}, ir.Shape{ir.Static(d)}
 		q, kv := ir.Static(int64(a.Heads)*d), ir.Static(int64(a.KVHeads)*d)
-		return ir.Type{DType: dtype.F32, Shape: ir.Shape{b, ir.Static(1), vocab}}, expect(in, mtpHiddenNorm,
-			operand{"γ of hidden", width}, operand{"β of hidden", width}, operand{"γ of embeddings", width}, operand{"β of embeddings", width}, operand{"fc", ir.Shape{e, two}},
-			operand{"γ before attention", width}, operand{"β before attention", width}, operand{"q and gate", ir.Shape{ir.Static(2 * q.B), e}}, operand{"k", ir.Shape{kv, e}}, operand{"v", ir.Shape{kv, e}},
-			operand{"γ of q", head}, operand{"β of q", head}, operand{"γ of k", head}, operand{"β of k", head}, operand{"o", ir.Shape{e, q}}, operand{"γ before swiglu", width}, operand{"β before swiglu", width},
-			operand{"gate", ir.Shape{hidden, e}}, operand{"up", ir.Shape{hidden, e}}, operand{"down", ir.Shape{e, hidden}}, operand{"γ at the end", width}, operand{"β at the end", width}, operand{"lm_head", ir.Shape{vocab, e}})
+		return ir.Type{DType: dtype.F32, Shape: ir.Shape{b, ir.Static(1), vocab}}, expect("qwen35_mtp_head", in, mtpHiddenNorm,
+			width, width, width, width, ir.Shape{e, two},
+			width, width, ir.Shape{ir.Static(2 * q.B), e}, ir.Shape{kv, e}, ir.Shape{kv, e},
+			head, head, head, head, ir.Shape{e, q}, width, width,
+			ir.Shape{hidden, e}, ir.Shape{hidden, e}, ir.Shape{e, hidden}, width, width, ir.Shape{vocab, e})
 	},
 })
 
@@ -112,7 +111,7 @@ var _ = ir.Lower(Qwen35MTPHeadDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) 
 		return op.Reshape(x, ir.Shape{b, t, ir.Static(int64(heads * dim))})
 	}
 	turn := func(x *ir.Node, heads, gain int) *ir.Node { // normalises and rotates heads [B,S,heads,D]
-		return op.Rope(flat(norm(x, gain), heads), nil, op.RopeAttrs{HeadDim: dim, Rot: a.Rotated, Layout: op.BSE}, f32(in[mtpCos]), f32(in[mtpSin]))
+		return op.Rope(flat(norm(x, gain), heads), op.RopeOperands{Cos: f32(in[mtpCos]), Sin: f32(in[mtpSin])}, op.RopeAttrs{HeadDim: dim, Rot: a.Rotated, Layout: op.BSE})
 	}
 	e := op.Gather(in[mtpEmbed], in[mtpIDs], 0)
 	if e.Type.DType != dtype.F32 {
@@ -124,7 +123,7 @@ var _ = ir.Lower(Qwen35MTPHeadDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) 
 	gate := op.Sigmoid(flat(op.Narrow(pairs, 3, dim, dim), a.Heads))
 	q := turn(op.Narrow(pairs, 3, 0, dim), a.Heads, mtpQNorm)
 	k := turn(split(Linear(h, in[mtpK], nil, ""), a.KVHeads, dim), a.KVHeads, mtpKNorm)
-	o := op.Attention(q, k, Linear(h, in[mtpV], nil, ""), nil, op.AttentionAttrs{Heads: a.Heads, KVHeads: a.KVHeads, Layout: op.BSE, Mask: op.MaskCausal})
+	o := op.Attention(q, k, Linear(h, in[mtpV], nil, ""), op.AttentionOperands{}, op.AttentionAttrs{Heads: a.Heads, KVHeads: a.KVHeads, Layout: op.BSE, Mask: op.MaskCausal})
 	x = part(n, "attn_residual", op.Add(x, Linear(op.Mul(o, gate), in[mtpO], nil, "")))
 	x = op.Add(x, part(n, "mlp", SwiGLU(norm(x, mtpPostNorm), Projection{W: in[mtpUp]}, Projection{W: in[mtpGate]}, Projection{W: in[mtpDown]})))
 	x = op.GatherBatched(x, op.Reshape(in[mtpLast], ir.Shape{b, ir.Static(1)}), 1)

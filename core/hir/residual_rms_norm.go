@@ -7,11 +7,11 @@ import (
 
 // ResidualRmsNormDef computes rms_norm of a sum.
 var ResidualRmsNormDef = ir.Define(ir.Def[op.RmsNormAttrs]{
-	Name: "residual_rms_norm", MinIn: 4, MaxIn: 4, Block: true,
-	Doc: "rms_norm(x + res) over the last axis: x and res [..., C], γ [C], β [C], which is added to the result.",
+	Name: "residual_rms_norm", Operands: "x, res, gamma, beta", Block: true,
+	Doc: "rms_norm(x + res) over the last axis: x and res [..., C], gamma [C], beta [C], which is added to the result.",
 	Infer: func(s ir.Sig[op.RmsNormAttrs]) (ir.Type, error) {
 		x, c := s.In[0], channels(s.In[0])
-		return x, expect(s.In, 1, operand{"residual", x.Shape}, operand{"γ", ir.Shape{c}}, operand{"β", ir.Shape{c}})
+		return x, expect("residual_rms_norm", s.In, 1, x.Shape, ir.Shape{c}, ir.Shape{c})
 	},
 })
 

@@ -23,7 +23,7 @@ type SAMAttentionAttrs struct {
 // Windows that extend beyond the grid are padded with zero tokens after the norm. Attention treats these like other tokens (their keys and
 // values are the qkv bias). Their results are dropped.
 var SAMAttentionDef = ir.Define(ir.Def[SAMAttentionAttrs]{
-	Name: "sam_attention", MinIn: 7, MaxIn: 7, Block: true,
+	Name: "sam_attention", Operands: "x, wqkv, bqkv, rel_h, rel_w, wproj, bproj", Block: true,
 	Doc: "Self-attention over a grid of tokens with decomposed relative positions and optional windows. x [B,gh,gw,C], " +
 		"wqkv [3C,C], bqkv [3C], rel_h [2wh-1,D], rel_w [2ww-1,D], wproj [C,C], bproj [C] -> [B,gh,gw,C].",
 	Infer: func(s ir.Sig[SAMAttentionAttrs]) (ir.Type, error) {
@@ -39,9 +39,10 @@ var SAMAttentionDef = ir.Define(ir.Def[SAMAttentionAttrs]{
 		wh, ww := a.window(x.Shape)
 		want[3] = ir.TypeOf(0, 2*wh-1, c/int64(a.Heads))
 		want[4] = ir.TypeOf(0, 2*ww-1, c/int64(a.Heads))
+		def, _ := ir.Find("sam_attention")
 		for i, w := range want {
 			if i > 0 && (!s.In[i].Shape.Equal(w.Shape) || !s.In[i].DType.IsFloat()) {
-				return ir.Type{}, fmt.Errorf("operand %d is %v; want floats of %v", i, s.In[i], w.Shape)
+				return ir.Type{}, fmt.Errorf("%s is %v; want floats of %v", def.OperandName(i), s.In[i], w.Shape)
 			}
 		}
 		return x, nil

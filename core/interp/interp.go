@@ -43,7 +43,7 @@ func RunFrom(states map[string]*tensor.Array, g *ir.Graph, syms map[string]int64
 			continue
 		}
 		in := make([]*tensor.Array, len(n.In))
-		for k, x := range n.In {
+		for k, x := range n.Operands() {
 			in[k] = values[x.ID]
 		}
 		results, err := compute(n, in, syms, inputs, params, states)
@@ -61,7 +61,7 @@ func RunFrom(states map[string]*tensor.Array, g *ir.Graph, syms map[string]int64
 				values[v.ID] = results[k]
 			}
 		}
-		for _, x := range n.In {
+		for _, x := range n.Operands() {
 			if uses[x.ID]--; uses[x.ID] == 0 {
 				values[x.ID] = nil
 			}
@@ -137,16 +137,18 @@ func Eval(n *ir.Node, syms map[string]int64, in []*tensor.Array) ([]*tensor.Arra
 // runLowered evaluates a node by running its lowering.
 func runLowered(n *ir.Node, in []*tensor.Array) ([]*tensor.Array, error) {
 	types := make([]ir.Type, len(in))
-	for i, x := range in {
-		types[i] = TypeOf(x)
+	for k, x := range in {
+		types[k] = TypeOf(x)
 	}
 	g, err := LowerOne(n.Op, n.Attrs, types, n.Type)
 	if err != nil {
 		return nil, err
 	}
 	inputs := make(map[string]*tensor.Array, len(in))
-	for i, x := range g.Inputs() {
-		inputs[x.Name] = in[i]
+	for k, x := range in {
+		if x != nil {
+			inputs[fmt.Sprintf("x%d", k)] = x
+		}
 	}
 	named, err := Run(g, nil, inputs, nil)
 	out := make([]*tensor.Array, len(g.Outputs))
@@ -156,7 +158,7 @@ func runLowered(n *ir.Node, in []*tensor.Array) ([]*tensor.Array, error) {
 	return out, err
 }
 
-// LowerOne returns a graph with the lowering of one op. Its inputs have the given static types. declared is the type of ops whose type is
+// LowerOne returns a graph with the lowering of one op. Its inputs x0, x1, ... have the given static types. declared is the type of ops whose type is
 // not inferred. The outputs are the op's results, called out, or out0, out1, ... if there are several.
 func LowerOne(def *ir.OpDef, attrs any, types []ir.Type, declared ir.Type) (*ir.Graph, error) {
 	input, ok := ir.Find("input")
@@ -164,11 +166,13 @@ func LowerOne(def *ir.OpDef, attrs any, types []ir.Type, declared ir.Type) (*ir.
 		return nil, fmt.Errorf("op %s cannot be lowered", def.Name)
 	}
 	g := ir.NewGraph(def.Name)
-	in := make([]*ir.Node, len(types))
-	for i, t := range types {
-		in[i] = g.AddDeclared(input, input.NewAttrs(), t).Named(fmt.Sprintf("x%d", i))
+	in := make([]*ir.Node, max(len(types), len(def.Operands)))
+	for k, t := range types {
+		if t.Present() {
+			in[k] = g.AddDeclared(input, input.NewAttrs(), t).Named(fmt.Sprintf("x%d", k))
+		}
 	}
-	n := &ir.Node{ID: len(in), Op: def, Attrs: attrs, In: in, Graph: g}
+	n := &ir.Node{ID: len(g.Nodes), Op: def, Attrs: attrs, In: in, Graph: g}
 	var err error
 	if n.Type, n.Results, err = n.Infer(declared, nil); err != nil {
 		return nil, err
@@ -196,6 +200,9 @@ func LowerOne(def *ir.OpDef, attrs any, types []ir.Type, declared ir.Type) (*ir.
 
 // TypeOf returns the type of a value. Its shape is static.
 func TypeOf(a *tensor.Array) ir.Type {
+	if a == nil {
+		return ir.Type{}
+	}
 	t := ir.Type{DType: a.DType, Shape: make(ir.Shape, len(a.Shape))}
 	for i, d := range a.Shape {
 		t.Shape[i] = ir.Static(int64(d))

@@ -16,7 +16,7 @@ import (
 
 // addTwiceDef is a block that lowers to two nodes and has no reference evaluation.
 var addTwiceDef = ir.Define(ir.Def[op.NoAttrs]{
-	Name: "test_add_twice", Doc: "x + y + y.", MinIn: 2, MaxIn: 2, Block: true,
+	Name: "test_add_twice", Doc: "x + y + y.", Operands: "x, y", Block: true,
 	Infer: func(s ir.Sig[op.NoAttrs]) (ir.Type, error) { return s.In[0], nil },
 })
 

@@ -107,7 +107,7 @@ func (m memory) step(p *program.Program, s program.BoundStep) ([]*tensor.Array, 
 	in := make([]*tensor.Array, len(s.In))
 	var err error
 	parent, op := p.Places[s.Node.ID].Parent, s.Node.Op // parent is the operand that is overwritten in place, or -1
-	for k, o := range s.In {
+	for k, o := range s.Operands() {
 		if o.Node == parent && (op.Elementwise || slices.Contains(op.InPlace, k)) {
 			if in[k], err = m.load(o); err != nil {
 				return nil, err
@@ -121,7 +121,7 @@ func (m memory) step(p *program.Program, s program.BoundStep) ([]*tensor.Array, 
 		}
 		b.poison()
 	}
-	for k, o := range s.In {
+	for k, o := range s.Operands() {
 		if in[k] == nil {
 			if in[k], err = m.load(o); err != nil {
 				return nil, err

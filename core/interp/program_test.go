@@ -111,7 +111,7 @@ func TestAlias(t *testing.T) {
 x = input : f32[3,3]
 w = param : f32[3,3]
 r = relu x : f32[3,3]
-y = fused_matmul r, w, r {has_residual=true} : f32[3,3]
+y = fused_matmul r, w, residual=r : f32[3,3]
 z = neg y : f32[3,3]
 return z=z
 `

@@ -29,7 +29,7 @@ func SameSteps(g *ir.Graph, syms map[string]int64, inputs map[string]*tensor.Arr
 			continue
 		}
 		in := make([]*tensor.Array, len(n.In))
-		for k, x := range n.In {
+		for k, x := range n.Operands() {
 			in[k] = known[x.ID]
 		}
 		want, err := compute(n, in, syms, inputs, params, nil)

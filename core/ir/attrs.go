@@ -123,6 +123,11 @@ func (d *OpDef) MakeAttrs(list []Attr) (any, error) {
 	for _, a := range list {
 		i := slices.IndexFunc(d.attrs.fields, func(f attrField) bool { return f.name == a.Name })
 		if i < 0 {
+			if k := d.Operand(strings.TrimPrefix(a.Name, "has_")); k >= 0 { // flags of earlier versions
+				name := d.Operands[k].Name
+				return nil, fmt.Errorf("%s: %s is no attribute; to give the operand %s, write %s", d.Name, a.Name, name,
+					d.usage(func(o Operand) bool { return o.Name == name }))
+			}
 			return nil, fmt.Errorf("%s: unknown attribute %q; known: %v", d.Name, a.Name, d.AttrNames())
 		}
 		if seen[a.Name] {

@@ -121,7 +121,7 @@ func (g *Graph) replaceDim(n *Node, from, to Dim) (done bool, err error) {
 		return false, nil
 	}
 	n.In = slices.Clone(n.In)
-	for _, x := range n.In {
+	for _, x := range n.Operands() {
 		if !slices.Contains(x.Type.Shape, from) {
 			continue
 		}

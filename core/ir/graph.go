@@ -6,7 +6,6 @@ package ir
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/rlx-go/rlx/core/tensor"
 )
@@ -17,9 +16,9 @@ type Node struct {
 	ID    int    // index in Graph.Nodes
 	Name  string // unique in the graph, or empty; inputs and params are found by it
 	Op    *OpDef
-	Attrs any // a value of the op's attribute type
-	In    []*Node
-	Type  Type // type of the value; the zero Type if Results is set
+	Attrs any     // a value of the op's attribute type
+	In    []*Node // an entry for each operand that the op declares, in order; nil for an optional one that the node lacks
+	Type  Type    // type of the value; the zero Type if Results is set
 	Graph *Graph
 
 	Results []Type // types of the results, if the op has several (a tuple node); otherwise nil
@@ -80,15 +79,16 @@ func (g *Graph) Build(f func()) (err error) {
 	return g.err
 }
 
-// Add appends an op and infers its type. After an error (see Err) it returns a node of the invalid type, so that builders need not check each node.
-// A builder that uses shapes must run in Build.
+// Add appends an op and infers its type. After an error (see Err) it returns a node of the invalid type, so that
+// builders need not check each node. A builder that uses shapes must run in Build. In in, nil stands for an optional
+// operand that the node lacks; further ones may be left out.
 func (g *Graph) Add(def *OpDef, attrs any, in ...*Node) *Node {
 	return g.AddDeclared(def, attrs, Type{}, in...)
 }
 
 // AddDeclared appends an op whose type is declared instead of inferred; see OpDef.Declared.
 func (g *Graph) AddDeclared(def *OpDef, attrs any, t Type, in ...*Node) *Node {
-	n := &Node{ID: len(g.Nodes), Op: def, Attrs: attrs, In: in, Graph: g}
+	n := &Node{ID: len(g.Nodes), Op: def, Attrs: attrs, In: padded(def, in), Graph: g}
 	err := g.err
 	if err == nil && def.Tuple {
 		err = fmt.Errorf("%s: has several results; AddResults adds it", def.Name)
@@ -108,9 +108,12 @@ func (g *Graph) AddDeclared(def *OpDef, attrs any, t Type, in ...*Node) *Node {
 }
 
 func (g *Graph) checkOperands(n *Node) error {
-	for i, x := range n.In {
-		if x == nil || x.Graph != g || x.ID >= len(g.Nodes) || g.Nodes[x.ID] != x {
-			return fmt.Errorf("%s: operand %d is not a node of this graph", n.Op.Name, i)
+	if err := n.Op.CheckOperands(len(n.In), func(k int) bool { return n.In[k] != nil }); err != nil {
+		return fmt.Errorf("%s: %w", n.Op.Name, err)
+	}
+	for k, x := range n.Operands() {
+		if x.Graph != g || x.ID >= len(g.Nodes) || g.Nodes[x.ID] != x {
+			return fmt.Errorf("%s: operand %s is not a node of this graph", n.Op.Name, n.Op.OperandName(k))
 		}
 	}
 	return nil
@@ -133,20 +136,11 @@ func (n *Node) Label() string {
 	return fmt.Sprintf("%%%d", n.ID)
 }
 
-// InTypes returns the types of the operands.
-func (n *Node) InTypes() []Type {
-	t := make([]Type, len(n.In))
-	for i, x := range n.In {
-		t[i] = x.Type
-	}
-	return t
-}
-
 // EvalMemory returns the memory that evaluating the node by its definition takes, in bytes, with the symbols at their upper bounds. arrays is for
 // operands and results as tensor.Array. own is an upper bound of what Eval allocates in addition.
 func (n *Node) EvalMemory() (arrays, own int64) {
 	in, out, syms := n.InTypes(), n.ResultTypes(), n.Graph.Syms
-	for _, t := range slices.Concat(in, out) {
+	for _, t := range n.Types() {
 		arrays += tensor.ArrayBytes(t.DType, syms.MaxElems(t))
 	}
 	return arrays, n.Op.memory(n.Attrs, in, syms, out)
@@ -213,7 +207,7 @@ func (g *Graph) Find(name string) (*Node, bool) {
 func (g *Graph) UseCounts() []int {
 	c := make([]int, len(g.Nodes))
 	for _, n := range g.Nodes {
-		for _, x := range n.In {
+		for _, x := range n.Operands() {
 			c[x.ID]++
 		}
 	}
@@ -236,10 +230,7 @@ func (g *Graph) Rebuild(f func(out *Graph, n *Node, in []*Node, lookup func(*Nod
 	uses := g.UseCounts()
 	lookup := func(n *Node) *Node { return to[n.ID] }
 	for _, n := range g.Nodes {
-		in := make([]*Node, len(n.In))
-		for i, x := range n.In {
-			in[i] = to[x.ID]
-		}
+		in := n.MapIn(lookup)
 		if n.Op.Tuple {
 			for k, v := range out.AddResults(len(n.Results), n.Op, n.Attrs, in...) {
 				to[n.ID], copies[n.ID+1+k] = v.In[0], v
@@ -287,7 +278,7 @@ func (g *Graph) compact() {
 	}
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		if n := g.Nodes[i]; live[i] {
-			for _, x := range n.In {
+			for _, x := range n.Operands() {
 				live[x.ID] = true
 			}
 			for k := range n.Results { // a tuple node keeps all of its result nodes
@@ -303,12 +294,4 @@ func (g *Graph) compact() {
 		}
 	}
 	g.Nodes = kept
-}
-
-// WithOptional returns the operands in, followed by last unless that is nil.
-func WithOptional(last *Node, in ...*Node) []*Node {
-	if last != nil {
-		in = append(in, last)
-	}
-	return in
 }

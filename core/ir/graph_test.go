@@ -23,7 +23,7 @@ func TestBuilderKeepsFirstError(t *testing.T) {
 	}
 	other := ir.NewGraph("other")
 	op.Add(op.Input(other, "x", ir.TypeOf(dtype.F32)), x)
-	if err := other.Err(); err == nil || !strings.Contains(err.Error(), "operand 1 is not a node of this graph") {
+	if err := other.Err(); err == nil || !strings.Contains(err.Error(), "operand b is not a node of this graph") {
 		t.Errorf("error is %v", err)
 	}
 }
@@ -255,7 +255,7 @@ func TestSeveralResultsErrors(t *testing.T) {
 			g.Add(ir.ResultDef, ir.ResultAttrs{}, g.Nodes[1])
 			return 1
 		},
-		"neg: operand 0 (%2,%3) is the node of an op with several results": func(g *ir.Graph, x *ir.Node) int {
+		"neg: operand x (%2,%3) is the node of an op with several results": func(g *ir.Graph, x *ir.Node) int {
 			op.Split(x, 0, 2)
 			op.Neg(g.Nodes[1])
 			return 1

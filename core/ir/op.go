@@ -16,8 +16,9 @@ import (
 type Def[A any] struct {
 	Name string
 	Doc  string // one paragraph: the formula, its source, edge cases
-	// MinIn and MaxIn are the smallest and largest number of operands. MaxIn -1 means no limit.
-	MinIn, MaxIn int
+	// Operands declares the operands by name, in order: "x, w, bias?" for an op with an optional third one, "x..." for
+	// one or more. The names are those of the text form, of errors and of targets' rules.
+	Operands string
 	// Block marks a block-level op (HIR), which no target runs. It is lowered before all other passes.
 	Block bool
 
@@ -35,7 +36,7 @@ type Def[A any] struct {
 	// requires that N equals M. Code that binds sizes checks it. Nil means none.
 	Requires func(a A, in []Type, out Type) []Equality
 	// InPlace lists operands that the output may overwrite, if they have its type and nothing reads them later. The op must read element i
-	// before it writes element i, and not again. InPlace may list more operands than a node has.
+	// before it writes element i, and not again. InPlace may list optional operands.
 	InPlace []int
 	// Effects marks a leaf that is never folded, merged or dropped (input, param, state).
 	Effects bool
@@ -51,8 +52,9 @@ type Def[A any] struct {
 	// dropped, and it runs after everything that reads operand 0.
 	Updates bool
 
-	// Infer returns the output type. Its error has no op name; the caller adds it. If two dims must be equal and are not the same, the error
-	// must come from Differ or TypesDiffer.
+	// Infer returns the output type. Its error has no op name; the caller adds it. If two dims must be equal and are
+	// not the same, the error must come from Differ or TypesDiffer. Infer, Eval and the other functions get a list of
+	// operands with a place for each one that is declared. An absent operand is the zero Type or nil.
 	Infer func(s Sig[A]) (Type, error)
 	// Eval is the reference evaluation. It is slow and obvious and computes in float64 and int64. out is allocated and zeroed. Infer has
 	// checked the shapes. Eval returns an error for bad data, such as an index out of range, without the name of the op. It is nil for leaves, whose values an executor
@@ -77,8 +79,8 @@ type Sig[A any] struct {
 	Syms     Syms
 }
 
-// Case is one example of an op. In has static types. Fill has the range of random values of each operand; the default is -2 to 2 for floats and 0
-// to 3 for integers.
+// Case is one example of an op. In has static types; the zero Type, or the end of the list, stands for absent operands.
+// Fill has the range of random values of each operand; the default is -2 to 2 for floats and 0 to 3 for integers.
 type Case[A any] struct {
 	Attrs A
 	In    []Type
@@ -96,7 +98,7 @@ type Tolerance struct{ Abs, Rel float64 }
 // unless Tuple is set.
 type OpDef struct {
 	Name, Doc, Results string // Results: see TupleDef
-	MinIn, MaxIn       int
+	Operands           []Operand
 	Block, Tuple, Declared, Elementwise, Commutative,
 	Effects, Updates, Packed bool
 	InPlace []int
@@ -133,7 +135,7 @@ func Define[A any](d Def[A]) *OpDef {
 		panic("BUG: op " + d.Name + ": definition lacks a name, a doc, Infer or Tol")
 	}
 	def := &OpDef{
-		Name: d.Name, Doc: d.Doc, MinIn: d.MinIn, MaxIn: d.MaxIn, Block: d.Block, Declared: d.Declared,
+		Name: d.Name, Doc: d.Doc, Operands: parseOperands(d.Name, d.Operands), Block: d.Block, Declared: d.Declared,
 		Elementwise: d.Elementwise, Commutative: d.Commutative, Effects: d.Effects, Updates: d.Updates, Packed: d.Packed, InPlace: d.InPlace, AsI32: d.AsI32,
 		attrs: newAttrCodec[A](d.Name),
 		infer: func(a any, in []Type, declared Type, syms Syms) ([]Type, error) {
@@ -152,7 +154,7 @@ func Define[A any](d Def[A]) *OpDef {
 	}
 	if d.Eval != nil {
 		def.Eval = func(a any, in []*tensor.Array, out ...*tensor.Array) error {
-			if err := d.Eval(a.(A), in, out[0]); err != nil {
+			if err := d.Eval(a.(A), padded(def, in), out[0]); err != nil {
 				return &EvalError{d.Name, err}
 			}
 			roundToType(out[0])
@@ -161,14 +163,16 @@ func Define[A any](d Def[A]) *OpDef {
 	}
 	if d.Memory != nil {
 		def.memory = func(a any, in []Type, syms Syms, out []Type) int64 {
-			return d.Memory(Sig[A]{Attrs: a.(A), In: in, Syms: syms}, out[0])
+			return d.Memory(Sig[A]{Attrs: a.(A), In: padded(def, in), Syms: syms}, out[0])
 		}
 	}
 	if d.FLOPs != nil {
-		def.FLOPs = func(a any, in []Type, out ...Type) int64 { return d.FLOPs(a.(A), in, out[0]) }
+		def.FLOPs = func(a any, in []Type, out ...Type) int64 { return d.FLOPs(a.(A), padded(def, in), out[0]) }
 	}
 	if d.Tol != nil {
-		def.Tol = func(a any, in []Type, out ...Type) []Tolerance { return []Tolerance{d.Tol(a.(A), in, out[0])} }
+		def.Tol = func(a any, in []Type, out ...Type) []Tolerance {
+			return []Tolerance{d.Tol(a.(A), padded(def, in), out[0])}
+		}
 	}
 	if d.View != nil {
 		def.view = func(a any, in, out Type) (int64, bool) { return d.View(a.(A), in, out) }
@@ -268,15 +272,10 @@ func (d *OpDef) Infer(attrs any, in []Type, declared Type, syms Syms) (Type, err
 
 // InferResults returns the types of all results of the op. There is one result unless Tuple is set.
 func (d *OpDef) InferResults(attrs any, in []Type, declared Type, syms Syms) ([]Type, error) {
-	if len(in) < d.MinIn || d.MaxIn >= 0 && len(in) > d.MaxIn {
-		want := fmt.Sprint(d.MinIn)
-		if d.MaxIn < 0 {
-			want += " or more"
-		} else if d.MaxIn != d.MinIn {
-			want += " to " + fmt.Sprint(d.MaxIn)
-		}
-		return nil, fmt.Errorf("%s: %d operands; want %s", d.Name, len(in), want)
+	if err := d.CheckOperands(len(in), func(k int) bool { return in[k].Present() }); err != nil {
+		return nil, fmt.Errorf("%s: %w", d.Name, err)
 	}
+	in = padded(d, in)
 	if !d.attrs.accepts(attrs) {
 		return nil, fmt.Errorf("%s: attributes are a %T; want a %v", d.Name, attrs, d.attrs.typ)
 	}
@@ -286,7 +285,7 @@ func (d *OpDef) InferResults(attrs any, in []Type, declared Type, syms Syms) ([]
 		err = cmp.Or(syms.CheckType(declared), d.checkPacked("the declared type", declared))
 	}
 	for i := 0; i < len(in) && err == nil; i++ {
-		err = d.checkPacked(fmt.Sprint("operand ", i), in[i])
+		err = d.checkPacked("operand "+d.OperandName(i), in[i])
 	}
 	if err == nil {
 		out, err = d.infer(attrs, in, declared, syms)

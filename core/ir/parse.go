@@ -152,7 +152,8 @@ func (p *parser) outputs(s string) error {
 	return nil
 }
 
-// node parses LABEL, ... = OP OPERAND, ... {ATTRS} : TYPE, .... There are several labels and types if the op has several results.
+// node parses LABEL, ... = OP OPERAND, ..., NAME=OPERAND, ... {ATTRS} : TYPE, .... There are several labels and types
+// if the op has several results.
 func (p *parser) node(s string) error {
 	left, rest, ok := strings.Cut(s, " = ")
 	if !ok {
@@ -192,19 +193,9 @@ func (p *parser) node(s string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", label, err)
 	}
-	var in []*Node
-	if operands = strings.TrimSpace(operands); operands != "" {
-		for o := range strings.SplitSeq(operands, ",") {
-			x, ok := p.names[strings.TrimSpace(o)]
-			if !ok {
-				return fmt.Errorf("%s: unknown operand %q", label, strings.TrimSpace(o))
-			}
-			in = append(in, x)
-			p.operands++
-			if err := cmp.Or(check(len(in), p.limits.Operands, "operands"), check(p.operands, p.limits.AllOperands, "operands of all nodes")); err != nil {
-				return fmt.Errorf("%s: %w", label, err)
-			}
-		}
+	in, err := p.operandList(def, strings.TrimSpace(operands))
+	if err != nil {
+		return fmt.Errorf("%s: %w", label, err)
 	}
 	if len(types) != len(labels) {
 		return fmt.Errorf("%s: %d results with %d types", label, len(labels), len(types))
@@ -237,6 +228,64 @@ func (p *parser) node(s string) error {
 		}
 	}
 	return nil
+}
+
+// operandList parses the operands of a node of op def, such as x, w, bias=b. Optional operands are named. If the op has
+// only one, the name may be left out.
+func (p *parser) operandList(def *OpDef, s string) (in []*Node, err error) {
+	if s == "" {
+		return nil, nil
+	}
+	positional, named := 0, false
+	for part := range strings.SplitSeq(s, ",") {
+		name, label, ok := strings.Cut(part, "=")
+		name, label = strings.TrimSpace(name), strings.TrimSpace(label)
+		k := def.Operand(name)
+		switch {
+		case !ok && named:
+			return nil, fmt.Errorf("%s: operand %q comes after a named one; want those without a name first", def.Name, name)
+		case !ok:
+			label, k = name, positional
+			positional++
+		case k < 0 || def.Operands[k].Variadic:
+			return nil, fmt.Errorf("%s: has no operand %q to name; want %s", def.Name, name, def.Signature())
+		default:
+			named = true
+		}
+		x, known := p.names[label]
+		if !known {
+			return nil, fmt.Errorf("unknown operand %q", label)
+		}
+		for len(in) <= k {
+			in = append(in, nil)
+		}
+		if in[k] != nil {
+			return nil, fmt.Errorf("%s: operand %s is given twice", def.Name, name)
+		}
+		in[k] = x
+		p.operands++
+		if err := cmp.Or(check(len(in), p.limits.Operands, "operands"), check(p.operands, p.limits.AllOperands, "operands of all nodes")); err != nil {
+			return nil, err
+		}
+	}
+	if optional := len(def.Operands) - def.Required(); positional > def.Required() && positional <= len(def.Operands) && optional > 1 {
+		return nil, fmt.Errorf("%s: %d operands without a name; want %d, and any others by name: %s", def.Name, positional, def.Required(),
+			def.usage(func(Operand) bool { return true }))
+	}
+	return in, nil
+}
+
+// usage shows how an op is written with the optional operands that shown is true for.
+func (d *OpDef) usage(shown func(o Operand) bool) string {
+	var parts []string
+	for _, o := range d.Operands {
+		if !o.Optional {
+			parts = append(parts, o.String())
+		} else if shown(o) {
+			parts = append(parts, o.Name+"=NAME")
+		}
+	}
+	return d.Name + " " + strings.Join(parts, ", ")
 }
 
 // labels parses a list of new labels.

@@ -12,9 +12,10 @@ import (
 //	x = input : f32[2,N]
 //	y = softmax x {axis=1} : f32[2,N]
 //	v, i = top_k y {k=2} : f32[2,2], i32[2,2]
+//	z = conv1d v, w, bias=b {layout="ncw"} : f32[2,2]
 //	return probs=y, best=i
 //
-// Attributes are sorted by name, and zero values are omitted. An op with several results is one line, which names them all.
+// Optional operands are written by name. Attributes are sorted by name, and zero values are omitted. An op with several results is one line, which names them all.
 func (g *Graph) String() string {
 	var b strings.Builder
 	if g.Name != "" {
@@ -52,12 +53,14 @@ func (n *Node) String() string {
 		b.WriteString(n.Label())
 	}
 	b.WriteString(" = " + n.Op.Name)
-	for i, x := range n.In {
-		sep := ", "
-		if i == 0 {
-			sep = " "
+	sep := " "
+	for k, x := range n.Operands() {
+		b.WriteString(sep)
+		if k < len(n.Op.Operands) && n.Op.Operands[k].Optional {
+			b.WriteString(n.Op.Operands[k].Name + "=")
 		}
-		b.WriteString(sep + x.Label())
+		b.WriteString(x.Label())
+		sep = ", "
 	}
 	if a := n.AttrText(); a != "" {
 		b.WriteString(" " + a)

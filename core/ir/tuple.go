@@ -30,7 +30,7 @@ var ResultDef = Define(Def[ResultAttrs]{
 	Name: "result",
 	Doc: "One result of an op that has several. Such an op's node has no value of its own; it is followed by one result node for " +
 		"each of its results, in order, which are all that may read it.",
-	MinIn: 1, MaxIn: 1,
+	Operands: "tuple",
 	Infer: func(Sig[ResultAttrs]) (Type, error) {
 		return Type{}, fmt.Errorf("its operand is no op of several results directly before it")
 	},
@@ -40,9 +40,9 @@ var ResultDef = Define(Def[ResultAttrs]{
 type TupleDef[A any] struct {
 	Name, Doc string
 	// Results describes the results in order, for the documentation, such as "values, indices".
-	Results      string
-	MinIn, MaxIn int
-	Block        bool
+	Results  string
+	Operands string
+	Block    bool
 
 	// Infer returns the types of the results. There are 1 to MaxResults.
 	Infer  func(s Sig[A]) ([]Type, error)
@@ -60,7 +60,7 @@ func DefineTuple[A any](d TupleDef[A]) *OpDef {
 		panic("BUG: op " + d.Name + ": definition lacks a name, a doc, Results, Infer or Tol")
 	}
 	def := &OpDef{
-		Name: d.Name, Doc: d.Doc, Results: d.Results, MinIn: d.MinIn, MaxIn: d.MaxIn, Block: d.Block, Tuple: true,
+		Name: d.Name, Doc: d.Doc, Results: d.Results, Operands: parseOperands(d.Name, d.Operands), Block: d.Block, Tuple: true,
 		attrs: newAttrCodec[A](d.Name),
 		infer: func(a any, in []Type, declared Type, syms Syms) ([]Type, error) {
 			return d.Infer(Sig[A]{a.(A), in, declared, syms})
@@ -72,7 +72,7 @@ func DefineTuple[A any](d TupleDef[A]) *OpDef {
 	}
 	if d.Eval != nil {
 		def.Eval = func(a any, in []*tensor.Array, out ...*tensor.Array) error {
-			if err := d.Eval(a.(A), in, out); err != nil {
+			if err := d.Eval(a.(A), padded(def, in), out); err != nil {
 				return &EvalError{d.Name, err}
 			}
 			for _, x := range out {
@@ -83,14 +83,14 @@ func DefineTuple[A any](d TupleDef[A]) *OpDef {
 	}
 	if d.Memory != nil {
 		def.memory = func(a any, in []Type, syms Syms, out []Type) int64 {
-			return d.Memory(Sig[A]{Attrs: a.(A), In: in, Syms: syms}, out)
+			return d.Memory(Sig[A]{Attrs: a.(A), In: padded(def, in), Syms: syms}, out)
 		}
 	}
 	if d.FLOPs != nil {
-		def.FLOPs = func(a any, in []Type, out ...Type) int64 { return d.FLOPs(a.(A), in, out) }
+		def.FLOPs = func(a any, in []Type, out ...Type) int64 { return d.FLOPs(a.(A), padded(def, in), out) }
 	}
 	if d.Tol != nil {
-		def.Tol = func(a any, in []Type, out ...Type) []Tolerance { return d.Tol(a.(A), in, out) }
+		def.Tol = func(a any, in []Type, out ...Type) []Tolerance { return d.Tol(a.(A), padded(def, in), out) }
 	}
 	register(def)
 	return def
@@ -111,7 +111,7 @@ func (g *Graph) AddResults(want int, def *OpDef, attrs any, in ...*Node) []*Node
 	if !def.Tuple && want == 1 {
 		return []*Node{g.Add(def, attrs, in...)}
 	}
-	n := &Node{ID: len(g.Nodes), Op: def, Attrs: attrs, In: in, Graph: g}
+	n := &Node{ID: len(g.Nodes), Op: def, Attrs: attrs, In: padded(def, in), Graph: g}
 	err := g.err
 	if err == nil && !def.Tuple {
 		err = fmt.Errorf("%s: has one result, not %d", def.Name, want)
@@ -196,14 +196,13 @@ func (n *Node) Infer(declared Type, syms Syms) (t Type, results []Type, err erro
 		t, err = n.selected()
 		return t, nil, err
 	}
-	types := make([]Type, len(n.In))
-	for i, x := range n.In {
+	for k, x := range n.Operands() {
 		if x.Op.Tuple {
-			return Type{}, nil, fmt.Errorf("%s: operand %d (%s) is the node of an op with several results; only its result nodes may be read",
-				n.Op.Name, i, x.Label())
+			return Type{}, nil, fmt.Errorf("%s: operand %s (%s) is the node of an op with several results; only its result nodes may be read",
+				n.Op.Name, n.Op.OperandName(k), x.Label())
 		}
-		types[i] = x.Type
 	}
+	types := n.InTypes()
 	if n.Op.Tuple {
 		results, err = n.Op.InferResults(n.Attrs, types, declared, syms)
 		return Type{}, results, err

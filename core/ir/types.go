@@ -101,8 +101,13 @@ func (s Syms) MaxBytes(t Type) int64 {
 	return n * int64(t.DType.Size())
 }
 
-// MaxElems returns the upper bound of the number of elements of t.
-func (s Syms) MaxElems(t Type) int64 { return s.MaxBytes(t) / int64(t.DType.Size()) }
+// MaxElems returns the upper bound of the number of elements of t, 0 for the type of an absent operand.
+func (s Syms) MaxElems(t Type) int64 {
+	if !t.Present() {
+		return 0
+	}
+	return s.MaxBytes(t) / int64(t.DType.Size())
+}
 
 // Shape is a list of dims, outermost first. Tensors are dense and row-major.
 type Shape []Dim

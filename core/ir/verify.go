@@ -36,9 +36,12 @@ func (g *Graph) Verify() error {
 			}
 			names[n.Name] = true
 		}
-		for k, x := range n.In {
+		if len(n.In) < len(n.Op.Operands) {
+			return fmt.Errorf("%s: %s has %d places for operands; want %d", n.Label(), n.Op.Name, len(n.In), len(n.Op.Operands))
+		}
+		for k, x := range n.Operands() {
 			if x.ID >= i || g.Nodes[x.ID] != x {
-				return fmt.Errorf("%s: operand %d (%s) does not come before it", n.Label(), k, x.Label())
+				return fmt.Errorf("%s: operand %s (%s) does not come before it", n.Label(), n.Op.OperandName(k), x.Label())
 			}
 		}
 		t, results, err := n.Infer(n.Type, g.Syms)

@@ -37,7 +37,7 @@ var AdaptiveAvgPoolDef = ir.Define(ir.Def[AdaptiveAvgPoolAttrs]{
 	Doc: "The mean of the elements of each channel under windows that cover the spatial axes and give a result of the sizes output: element o " +
 		"sees [floor(o*in/out), ceil((o+1)*in/out)) along an axis, as in PyTorch, so that windows overlap where out does not divide in. The " +
 		"spatial axes of x have at least one element. Floats only.",
-	MinIn: 1, MaxIn: 1,
+	Operands: "x",
 	Infer: func(s ir.Sig[AdaptiveAvgPoolAttrs]) (ir.Type, error) {
 		g, err := s.Attrs.Geometry()
 		if err != nil {

@@ -22,11 +22,11 @@ func arg(name, extreme string, better func(x, than float64) bool, betterInt func
 		Name: name,
 		Doc: "The index of the " + extreme + " element along an axis, which has at least one; the first of equal elements, as 0 and -0 are. As in " +
 			"PyTorch and in reduce_max and reduce_min, NaN prevails: the result is the index of the first NaN, if there is one.",
-		MinIn: 1, MaxIn: 1,
+		Operands: "x",
 		Infer: func(s ir.Sig[ArgAttrs]) (ir.Type, error) {
 			x, axis := s.In[0], s.Attrs.Axis
 			if x.DType == dtype.Bool {
-				return ir.Type{}, fmt.Errorf("operand is %v; want numbers (insert a cast)", x)
+				return ir.Type{}, fmt.Errorf("x is %v; want numbers (insert a cast)", x)
 			}
 			if err := checkAxis(axis, x.Rank()); err != nil {
 				return ir.Type{}, err

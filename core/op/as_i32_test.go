@@ -18,7 +18,7 @@ func TestAsI32(t *testing.T) {
 	for _, def := range ir.Defs() {
 		for _, d := range def.AsI32 {
 			tested++
-			in := allOperands(d, def.MinIn)
+			in := allOperands(d, len(def.Operands))
 			want, err := tryEval(def, def.NewAttrs(), in...)
 			if err != nil { // a divisor of 0
 				last := in[len(in)-1].I

@@ -3,6 +3,7 @@ package op
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -18,10 +19,18 @@ const (
 // Mask kinds of attention.
 const (
 	MaskNone    = "none"
-	MaskCausal  = "causal"  // query i attends to keys up to i + offset; a fourth operand may be the offset
+	MaskCausal  = "causal"  // query i attends to keys up to i + offset; the operand position may be the offset
 	MaskSliding = "sliding" // query i attends to keys from i + offset - window to i + offset; likewise
-	MaskCustom  = "custom"  // a fourth operand says which keys each query attends to
-	MaskBias    = "bias"    // a fourth operand is added to the scores
+	MaskCustom  = "custom"  // the operand mask says which keys each query attends to
+	MaskBias    = "bias"    // the operand mask is added to the scores
+)
+
+// Optional operands of attention.
+const (
+	AttentionMask     = 3 + iota // with the mask kinds custom and bias
+	AttentionPosition            // with causal and sliding: position of query 0 among the keys
+	AttentionKVLen               // number of keys
+	AttentionSinks               // logit of each head's sink
 )
 
 // AttentionAttrs are the attributes of attention.
@@ -37,8 +46,6 @@ type AttentionAttrs struct {
 	QOffset int     `attr:"q_offset"` // for causal and sliding: position of query 0 among the keys, if use_q_offset
 	// UseQOffset selects QOffset. Otherwise the position is an operand, or else S_k - S_q, so that the last query is at the last key.
 	UseQOffset bool `attr:"use_q_offset"`
-	KVLen      bool `attr:"kv_len"` // an operand says how many keys there are
-	Sinks      bool `attr:"sinks"`  // an operand has the logits of sinks
 	// Packed has the elements at which the heads of q, k and v begin in their rows, which may be longer. It needs HeadDim and layout bse.
 	Packed  []int `attr:"packed"`
 	HeadDim int   `attr:"head_dim"` // with packed: the head dim of q, k and v
@@ -50,8 +57,8 @@ type AttentionShape struct {
 	H, HKV, D, DV int64
 }
 
-// AttentionOperands has the indices of an attention's optional operands, or -1.
-type AttentionOperands struct{ Mask, Position, KVLen, Sinks int }
+// AttentionOperands are the optional operands of an attention. Any of them may be nil.
+type AttentionOperands struct{ Mask, Position, KVLen, Sinks *ir.Node }
 
 // AttentionDef defines scaled dot-product attention.
 var AttentionDef = ir.Define(ir.Def[AttentionAttrs]{
@@ -59,17 +66,17 @@ var AttentionDef = ir.Define(ir.Def[AttentionAttrs]{
 	Doc: "Scaled dot-product attention (Vaswani et al. 2017) of q, k and v, per batch and head: " +
 		"s[i,j] = scale * q[i].k[j]; s = softcap * tanh(s/softcap) if softcap is set; mask; p = softmax over j; " +
 		"o[i] = sum of p[i,j] * v[j]. A key that is masked out, or whose biased score is -Inf, takes no part; a query without " +
-		"keys gives zeros. v may have another head dim than q and k. k and v have q's type, or f16 or bf16 where q is f32. They may have more batch elements than q, of which the first count: a cache with room for more sequences. Further operands, in this order: " +
-		"a mask. custom: bool, or a number where less than 0.5 masks out, of shape [B,Sk], [B,Sq,Sk] or [B,H,Sq,Sk] " +
-		"with dims of 1 repeated; bias: of shape [B,H,Sq,Sk] with dims of 1 repeated. A query at position t sees with causal the keys 0 to t, with sliding t-window to t: window+1 of them. " +
-		"Query i is at position offset+i. With causal and sliding, if given: i32[] or i32[B], the position of query 0 among the keys, which changes " +
-		"from run to run; keys after the last query's position may be stale rows of a cache. With kv_len: i32[] or i32[B], how many keys there are; those after them " +
-		"do not exist, for the default position either. A number outside 0 to Sk is a run error. With sinks: one logit per head, of q's type, which takes part in the softmax as a key without a value " +
+		"keys gives zeros. v may have another head dim than q and k. k and v have q's type, or f16 or bf16 where q is f32. They may have more batch elements than q, of which the first count: a cache with room for more sequences. " +
+		"mask, with the attribute mask = custom: bool, or a number where less than 0.5 masks out, of shape [B,Sk], [B,Sq,Sk] or [B,H,Sq,Sk] " +
+		"with dims of 1 repeated; with bias: of shape [B,H,Sq,Sk] with dims of 1 repeated. A query at position t sees with causal the keys 0 to t, with sliding t-window to t: window+1 of them. " +
+		"Query i is at position offset+i. position, with causal and sliding: i32[] or i32[B], the position of query 0 among the keys, which changes " +
+		"from run to run; keys after the last query's position may be stale rows of a cache. kv_len: i32[] or i32[B], how many keys there are; those after them " +
+		"do not exist, for the default position either. A number outside 0 to Sk is a run error. sinks: one logit per head, of q's type, which takes part in the softmax as a key without a value " +
 		"does (gpt-oss). packed: q, k and v are rows [B,S,W] of which heads*head_dim elements from packed[0] on, for k and v kv_heads*head_dim from packed[1] and packed[2] on, are read: " +
 		"they may be the same product. Scores need not be stored.",
-	MinIn: 3, MaxIn: 6,
-	Infer: func(s ir.Sig[AttentionAttrs]) (ir.Type, error) { return inferAttention(s) },
-	Eval:  evalAttention,
+	Operands: "q, k, v, mask?, position?, kv_len?, sinks?",
+	Infer:    func(s ir.Sig[AttentionAttrs]) (ir.Type, error) { return inferAttention(s) },
+	Eval:     evalAttention,
 	Memory: func(s ir.Sig[AttentionAttrs], _ ir.Type) int64 {
 		shape, err := s.Attrs.Sizes(s.In[0], s.In[1], s.In[2])
 		if err != nil {
@@ -85,13 +92,12 @@ var AttentionDef = ir.Define(ir.Def[AttentionAttrs]{
 	Cases: attentionCases,
 })
 
-// Attention adds attention of q, k and v. mask is nil unless the mask kind is custom or bias, or the position is an operand. An empty Mask means
-// none. The operands for KVLen and Sinks come last.
-func Attention(q, k, v, mask *ir.Node, attrs AttentionAttrs, more ...*ir.Node) *ir.Node {
+// Attention adds attention of q, k and v. An empty attrs.Mask means none.
+func Attention(q, k, v *ir.Node, o AttentionOperands, attrs AttentionAttrs) *ir.Node {
 	if attrs.Mask == "" {
 		attrs.Mask = MaskNone
 	}
-	return q.Graph.Add(AttentionDef, attrs, append(ir.WithOptional(mask, q, k, v), more...)...)
+	return q.Graph.Add(AttentionDef, attrs, q, k, v, o.Mask, o.Position, o.KVLen, o.Sinks)
 }
 
 // EffectiveScale returns the factor of q·k.
@@ -126,26 +132,6 @@ type AttentionGeometry struct {
 
 // positional reports whether the mask compares the positions of queries and keys.
 func (a AttentionAttrs) positional() bool { return a.Mask == MaskCausal || a.Mask == MaskSliding }
-
-// Operands returns the indices of the optional operands of a node with n operands.
-func (a AttentionAttrs) Operands(n int) AttentionOperands {
-	o, next := AttentionOperands{-1, -1, -1, -1}, n
-	take := func(at *int) { next--; *at = next }
-	if a.Sinks {
-		take(&o.Sinks)
-	}
-	if a.KVLen {
-		take(&o.KVLen)
-	}
-	if next > 3 {
-		if a.positional() {
-			take(&o.Position)
-		} else {
-			take(&o.Mask)
-		}
-	}
-	return o
-}
 
 // Geometry computes where values are, from the shapes of q, k, v and the mask, which may be nil. The shapes must have passed type inference. It
 // allocates nothing.
@@ -335,49 +321,40 @@ func checkAttention(a AttentionAttrs, in []ir.Type) (s AttentionShape, err error
 	if a.Window != 0 && a.Mask != MaskSliding || a.Window < 0 || a.Window > ir.MaxDim {
 		return s, fmt.Errorf("window is %d with mask %q; want 0 or more, and 0 unless the mask is sliding", a.Window, a.Mask)
 	}
-	least, most := 3, 3
-	switch a.Mask {
-	case MaskNone:
-	case MaskCausal, MaskSliding:
-		most = 4
-	case MaskCustom, MaskBias:
-		least, most = 4, 4
-	default:
-		return s, fmt.Errorf("mask is %q; want %q, %q, %q, %q or %q", a.Mask, MaskNone, MaskCausal, MaskSliding, MaskCustom, MaskBias)
+	if !slices.Contains([]string{MaskNone, MaskCausal, MaskSliding, MaskCustom, MaskBias}, a.Mask) {
+		return s, fmt.Errorf("attribute mask is %q; want %q, %q, %q, %q or %q", a.Mask, MaskNone, MaskCausal, MaskSliding, MaskCustom, MaskBias)
 	}
-	for _, more := range []bool{a.KVLen, a.Sinks} {
-		if more {
-			least, most = least+1, most+1
-		}
-	}
-	if len(in) < least || len(in) > most {
-		return s, fmt.Errorf("%d operands with mask %q, kv_len=%v and sinks=%v; want %d to %d", len(in), a.Mask, a.KVLen, a.Sinks, least, most)
-	}
-	o := a.Operands(len(in))
-	if o.Position > 0 && a.UseQOffset {
-		return s, fmt.Errorf("has a position as operand 3 and q_offset; want one of them")
+	mask, position, sinks := in[AttentionMask], in[AttentionPosition], in[AttentionSinks]
+	masked := a.Mask == MaskCustom || a.Mask == MaskBias
+	switch {
+	case masked && !mask.Present():
+		return s, fmt.Errorf("operand mask is missing; want it with mask %q", a.Mask)
+	case !masked && mask.Present():
+		return s, fmt.Errorf("has an operand mask with mask %q; want it with %q or %q only", a.Mask, MaskCustom, MaskBias)
+	case !positional && position.Present():
+		return s, fmt.Errorf("has an operand position with mask %q; want it with %q or %q only", a.Mask, MaskCausal, MaskSliding)
+	case a.UseQOffset && position.Present():
+		return s, fmt.Errorf("has an operand position and q_offset; want one of them")
 	}
 	for _, x := range []struct {
-		at   int
-		what string
-	}{{o.Position, "the position of query 0"}, {o.KVLen, "the number of keys"}} {
-		if x.at < 0 {
-			continue
-		}
-		switch t := in[x.at]; {
+		name, what string
+		t          ir.Type
+	}{{"position", "the position of query 0", position}, {"kv_len", "the number of keys", in[AttentionKVLen]}} {
+		switch t := x.t; {
+		case !t.Present():
 		case t.DType != dtype.I32 || t.Rank() > 1:
-			return s, fmt.Errorf("operand %d is %v with mask %q; want i32[] or i32[%v], %s", x.at, t, a.Mask, s.B, x.what)
+			return s, fmt.Errorf("operand %s is %v; want i32[] or i32[%v], %s", x.name, t, s.B, x.what)
 		case t.Rank() == 1 && t.Shape[0] != s.B:
-			return s, ir.Differ(t.Shape[0], s.B, "operand %d is %v; want i32[] or i32[%v], %s", x.at, t, s.B, x.what)
+			return s, ir.Differ(t.Shape[0], s.B, "operand %s is %v; want i32[] or i32[%v], %s", x.name, t, s.B, x.what)
 		}
 	}
-	if o.Sinks > 0 {
-		if err := vectorOf("sinks", in[o.Sinks], q.DType, ir.Static(s.H)); err != nil {
+	if sinks.Present() {
+		if err := vectorOf("sinks", sinks, q.DType, ir.Static(s.H)); err != nil {
 			return s, err
 		}
 	}
-	if o.Mask > 0 {
-		return s, checkMask(a, in[o.Mask], q.DType, s)
+	if masked {
+		return s, checkMask(a, mask, q.DType, s)
 	}
 	return s, nil
 }
@@ -387,7 +364,7 @@ func checkMask(a AttentionAttrs, m ir.Type, d dtype.DType, s AttentionShape) err
 	var want ir.Shape
 	switch {
 	case a.Mask == MaskBias && m.DType != d:
-		return fmt.Errorf("bias is %v; want the element type of q, %v", m, d)
+		return fmt.Errorf("operand mask is %v; want the element type of q, %v, with mask %q", m, d, a.Mask)
 	case m.Rank() == 4:
 		want = full
 	case a.Mask == MaskCustom && m.Rank() == 3:
@@ -395,11 +372,11 @@ func checkMask(a AttentionAttrs, m ir.Type, d dtype.DType, s AttentionShape) err
 	case a.Mask == MaskCustom && m.Rank() == 2:
 		want = ir.Shape{s.B, s.Sk}
 	default:
-		return fmt.Errorf("%s mask is %v; want %v with dims of 1 repeated (custom: also [B,Sq,Sk] or [B,Sk])", a.Mask, m, full)
+		return fmt.Errorf("operand mask is %v with mask %q; want %v with dims of 1 repeated (custom: also [B,Sq,Sk] or [B,Sk])", m, a.Mask, full)
 	}
 	for i, dim := range m.Shape {
 		if !dim.Is(1) && dim != want[i] {
-			return ir.Differ(dim, want[i], "%s mask is %v; axis %d must be 1 or %v", a.Mask, m, i, want[i])
+			return ir.Differ(dim, want[i], "operand mask is %v with mask %q; axis %d must be 1 or %v", m, a.Mask, i, want[i])
 		}
 	}
 	return nil

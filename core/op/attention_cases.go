@@ -9,9 +9,10 @@ func attentionCases() []ir.Case[AttentionAttrs] {
 		}
 		return ir.Case[AttentionAttrs]{Attrs: a, In: in}
 	}
-	at := func(lo, hi float64, a AttentionAttrs, in ...ir.Type) ir.Case[AttentionAttrs] { // operand 3 is from lo to hi
-		x := c(a, in...)
-		x.Fill = []ir.Range{{Lo: -2, Hi: 2}, {Lo: -2, Hi: 2}, {Lo: -2, Hi: 2}, {Lo: lo, Hi: hi}}
+	none := ir.Type{}
+	at := func(lo, hi float64, a AttentionAttrs, q, k, v, position ir.Type) ir.Case[AttentionAttrs] { // the position is from lo to hi
+		x := c(a, q, k, v, none, position)
+		x.Fill = []ir.Range{{Lo: -2, Hi: 2}, {Lo: -2, Hi: 2}, {Lo: -2, Hi: 2}, {}, {Lo: lo, Hi: hi}}
 		return x
 	}
 	more := func(lo, hi float64, a AttentionAttrs, in ...ir.Type) ir.Case[AttentionAttrs] { // operands of i32 are from lo to hi
@@ -59,30 +60,30 @@ func attentionCases() []ir.Case[AttentionAttrs] {
 		c(AttentionAttrs{Heads: 4, KVHeads: 2, Layout: BSE, Mask: MaskCausal}, f32(2, 5, 16), f32(2, 7, 8), f32(2, 7, 12)),
 		c(AttentionAttrs{Heads: 2, Layout: BSHD}, f32(1, 40, 2, 16), f32(1, 70, 2, 16), f32(1, 70, 2, 24)),
 		// Caches: positions and numbers of keys, for all and for each batch element.
-		more(0, 7, AttentionAttrs{Heads: 3, Layout: BSE, KVLen: true}, q, k, k, i32()),
-		more(0, 7, AttentionAttrs{Heads: 3, Layout: BSE, KVLen: true, Mask: MaskCausal}, q, k, k, i32(2)),
-		more(0, 7, AttentionAttrs{Heads: 4, KVHeads: 2, Layout: BSE, KVLen: true, Mask: MaskSliding, Window: 3}, q, g, g, i32(2), i32()),
-		more(1, 7, AttentionAttrs{Heads: 3, Layout: BSE, KVLen: true, Mask: MaskCustom}, q, k, k, bools(2, 7), i32(2)),
-		more(1, 7, AttentionAttrs{Heads: 3, Layout: BSE, KVLen: true, Mask: MaskBias}, q, k, k, f32(1, 1, 5, 7), i32(2)),
-		more(100, 1200, AttentionAttrs{Heads: 8, KVHeads: 2, Layout: BHSD, KVLen: true, Mask: MaskCausal}, f32(2, 8, 1, 64), f32(2, 2, 1200, 64), f32(2, 2, 1200, 64), i32(2)),
+		more(0, 7, AttentionAttrs{Heads: 3, Layout: BSE}, q, k, k, none, none, i32()),
+		more(0, 7, AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskCausal}, q, k, k, none, none, i32(2)),
+		more(0, 7, AttentionAttrs{Heads: 4, KVHeads: 2, Layout: BSE, Mask: MaskSliding, Window: 3}, q, g, g, none, i32(2), i32()),
+		more(1, 7, AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskCustom}, q, k, k, bools(2, 7), none, i32(2)),
+		more(1, 7, AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskBias}, q, k, k, f32(1, 1, 5, 7), none, i32(2)),
+		more(100, 1200, AttentionAttrs{Heads: 8, KVHeads: 2, Layout: BHSD, Mask: MaskCausal}, f32(2, 8, 1, 64), f32(2, 2, 1200, 64), f32(2, 2, 1200, 64), none, none, i32(2)),
 		at(900, 1300, AttentionAttrs{Heads: 4, KVHeads: 1, Layout: BSHD, Mask: MaskSliding, Window: 300}, f32(2, 3, 4, 32), f32(2, 1200, 1, 32), f32(2, 1200, 1, 32), i32(2)),
 		at(200, 270, AttentionAttrs{Heads: 2, Layout: BHSD, Mask: MaskCausal}, f32(1, 2, 40, 64), f32(1, 2, 300, 64), f32(1, 2, 300, 64), i32()),
 		// Caches with room for more sequences.
 		at(-1, 7, AttentionAttrs{Heads: 4, KVHeads: 2, Layout: BSE, Mask: MaskCausal}, f32(2, 1, 16), f32(3, 7, 8), f32(3, 7, 8), i32(2)),
-		more(0, 7, AttentionAttrs{Heads: 2, Layout: BHSD, KVLen: true}, f32(1, 2, 5, 4), f32(3, 2, 7, 4), f32(3, 2, 7, 4), i32()),
+		more(0, 7, AttentionAttrs{Heads: 2, Layout: BHSD}, f32(1, 2, 5, 4), f32(3, 2, 7, 4), f32(3, 2, 7, 4), none, none, i32()),
 		c(AttentionAttrs{Heads: 3, Layout: BSE}, f32(0, 2, 12), k, k),
 		// Sinks.
-		c(AttentionAttrs{Heads: 4, KVHeads: 2, Layout: BSE, Sinks: true}, q, g, g, f32(4)),
-		more(-2, 7, AttentionAttrs{Heads: 3, Layout: BSE, Sinks: true, Mask: MaskCausal}, q, k, k, i32(2), f32(3)),
-		more(0, 70, AttentionAttrs{Heads: 2, Layout: BHSD, Sinks: true, KVLen: true}, f32(1, 2, 33, 16), f32(1, 2, 70, 16), f32(1, 2, 70, 16), i32(), f32(2)),
-		more(0, 1100, AttentionAttrs{Heads: 2, Layout: BHSD, Sinks: true, KVLen: true}, f32(2, 2, 2, 16), f32(2, 2, 1100, 16), f32(2, 2, 1100, 16), i32(2), f32(2)),
-		c(AttentionAttrs{Heads: 2, Layout: BSE, Sinks: true}, f32(1, 3, 8), f32(1, 5, 8), f32(1, 5, 8), f32(2)),
-		c(AttentionAttrs{Heads: 2, Layout: BSE, Sinks: true}, f32(1, 9, 8), f32(1, 5, 8), f32(1, 5, 8), f32(2)),
-		c(AttentionAttrs{Heads: 2, Layout: BSE, Sinks: true}, f16(1, 3, 8), f16(1, 5, 8), f16(1, 5, 8), f16(2)),
+		c(AttentionAttrs{Heads: 4, KVHeads: 2, Layout: BSE}, q, g, g, none, none, none, f32(4)),
+		more(-2, 7, AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskCausal}, q, k, k, none, i32(2), none, f32(3)),
+		more(0, 70, AttentionAttrs{Heads: 2, Layout: BHSD}, f32(1, 2, 33, 16), f32(1, 2, 70, 16), f32(1, 2, 70, 16), none, none, i32(), f32(2)),
+		more(0, 1100, AttentionAttrs{Heads: 2, Layout: BHSD}, f32(2, 2, 2, 16), f32(2, 2, 1100, 16), f32(2, 2, 1100, 16), none, none, i32(2), f32(2)),
+		c(AttentionAttrs{Heads: 2, Layout: BSE}, f32(1, 3, 8), f32(1, 5, 8), f32(1, 5, 8), none, none, none, f32(2)),
+		c(AttentionAttrs{Heads: 2, Layout: BSE}, f32(1, 9, 8), f32(1, 5, 8), f32(1, 5, 8), none, none, none, f32(2)),
+		c(AttentionAttrs{Heads: 2, Layout: BSE}, f16(1, 3, 8), f16(1, 5, 8), f16(1, 5, 8), none, none, none, f16(2)),
 		// Caches of half floats.
 		c(AttentionAttrs{Heads: 4, KVHeads: 2, Layout: BSE}, q, bf16(2, 7, 6), bf16(2, 7, 6)),
-		more(3, 40, AttentionAttrs{Heads: 4, KVHeads: 2, Layout: BHSD, KVLen: true, Mask: MaskCausal}, f32(2, 4, 1, 32), f16(2, 2, 40, 32), f16(2, 2, 40, 32), i32()),
-		more(600, 1200, AttentionAttrs{Heads: 4, KVHeads: 2, Layout: BHSD, KVLen: true}, f32(1, 4, 1, 64), bf16(1, 2, 1200, 64), bf16(1, 2, 1200, 64), i32()),
+		more(3, 40, AttentionAttrs{Heads: 4, KVHeads: 2, Layout: BHSD, Mask: MaskCausal}, f32(2, 4, 1, 32), f16(2, 2, 40, 32), f16(2, 2, 40, 32), none, none, i32()),
+		more(600, 1200, AttentionAttrs{Heads: 4, KVHeads: 2, Layout: BHSD}, f32(1, 4, 1, 64), bf16(1, 2, 1200, 64), bf16(1, 2, 1200, 64), none, none, i32()),
 		c(AttentionAttrs{Heads: 2, Layout: BSE, Mask: MaskCausal}, f32(1, 40, 32), bf16(1, 40, 32), bf16(1, 40, 32)),
 		// Packed rows.
 		c(AttentionAttrs{Heads: 3, Layout: BSE, Packed: []int{0, 12, 24}, HeadDim: 4}, f32(2, 5, 36), f32(2, 5, 36), f32(2, 5, 36)),

@@ -8,21 +8,21 @@ import (
 
 func evalAttention(a AttentionAttrs, in []*tensor.Array, out *tensor.Array) error {
 	q, k, v := in[0], in[1], in[2]
-	at := a.Operands(len(in))
+	m := in[AttentionMask]
 	var shape []int
 	var position, kvLen []int64
 	var sinks []float64
-	if at.Mask > 0 {
-		shape = in[at.Mask].Shape
+	if m != nil {
+		shape = m.Shape
 	}
-	if at.Position > 0 {
-		position = in[at.Position].I
+	if x := in[AttentionPosition]; x != nil {
+		position = x.I
 	}
-	if at.KVLen > 0 {
-		kvLen = in[at.KVLen].I
+	if x := in[AttentionKVLen]; x != nil {
+		kvLen = x.I
 	}
-	if at.Sinks > 0 {
-		sinks = in[at.Sinks].F
+	if x := in[AttentionSinks]; x != nil {
+		sinks = x.F
 	}
 	g := a.Geometry(q.Shape, k.Shape, v.Shape, shape)
 	scale, mask := a.EffectiveScale(int64(g.D)), g.Mask
@@ -52,9 +52,9 @@ func evalAttention(a AttentionAttrs, in []*tensor.Array, out *tensor.Array) erro
 					case MaskSliding:
 						score[j] = keepIf(j <= at && j >= at-a.Window, score[j])
 					case MaskCustom:
-						score[j] = keepIf(!(in[3].At(b*mask[0]+h*mask[1]+i*mask[2]+j*mask[3]) < 0.5), score[j])
+						score[j] = keepIf(!(m.At(b*mask[0]+h*mask[1]+i*mask[2]+j*mask[3]) < 0.5), score[j])
 					case MaskBias:
-						score[j] += in[3].F[b*mask[0]+h*mask[1]+i*mask[2]+j*mask[3]]
+						score[j] += m.F[b*mask[0]+h*mask[1]+i*mask[2]+j*mask[3]]
 					}
 				}
 				weigh(score, sink)

@@ -49,8 +49,8 @@ var _ = ir.Lower(AttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.
 	peak := ReduceMax(score, true, -1)
 	peak = Where(Eq(peak, scalar(math.Inf(-1))), scalar(0), peak)
 	var sink *ir.Node
-	if at := a.Operands(len(in)).Sinks; at > 0 {
-		sink = Reshape(in[at], ir.ShapeOf(1, s.HKV, s.H/s.HKV, 1, 1))
+	if sinks := in[AttentionSinks]; sinks != nil {
+		sink = Reshape(sinks, ir.ShapeOf(1, s.HKV, s.H/s.HKV, 1, 1))
 		peak = Max(peak, sink)
 	}
 	weight := Exp(Sub(score, peak))
@@ -104,7 +104,7 @@ func (a AttentionAttrs) lowerMask(g *ir.Graph, score *ir.Node, in []*ir.Node, s 
 		shape[axis] = s.Sk
 		return Iota(g, axis, ir.Type{DType: i32, Shape: shape})
 	}
-	key, o := keys(4), a.Operands(len(in))
+	key, position := keys(4), in[AttentionPosition]
 	perBatch := func(x *ir.Node) *ir.Node { // one number, or one for each batch element
 		if x.Type.Rank() == 0 {
 			return x
@@ -115,9 +115,9 @@ func (a AttentionAttrs) lowerMask(g *ir.Graph, score *ir.Node, in []*ir.Node, s 
 		return Add(ReduceMax(Iota(g, 0, ir.Type{DType: i32, Shape: ir.Shape{d}}), false, 0), number(1))
 	}
 	var count *ir.Node
-	if o.KVLen > 0 {
+	if kvLen := in[AttentionKVLen]; kvLen != nil {
 		table, _ := s.Sk.Add(one)
-		count = perBatch(Gather(Iota(g, 0, ir.Type{DType: i32, Shape: ir.Shape{table}}), in[o.KVLen], 0)) // Gather fails if a number is out of range
+		count = perBatch(Gather(Iota(g, 0, ir.Type{DType: i32, Shape: ir.Shape{table}}), kvLen, 0)) // Gather fails if a number is out of range
 		score = Where(Lt(key, count), score, never)
 		stale = Ge(keys(3), count)
 	}
@@ -127,9 +127,9 @@ func (a AttentionAttrs) lowerMask(g *ir.Graph, score *ir.Node, in []*ir.Node, s 
 		offset, ok := a.symbolicOffset(s)
 		var first *ir.Node // position of query 0
 		switch {
-		case o.Position > 0:
+		case position != nil:
 			const far = 1 << 30 // larger than any size, yet sums with positions do not wrap
-			first = perBatch(Min(Max(in[o.Position], number(-far)), number(far)))
+			first = perBatch(Min(Max(position, number(-far)), number(far)))
 			if stale == nil && s.Sq.IsStatic() {
 				stale = Ge(keys(3), Add(first, number(float64(s.Sq.B))))
 			}
@@ -149,7 +149,7 @@ func (a AttentionAttrs) lowerMask(g *ir.Graph, score *ir.Node, in []*ir.Node, s 
 			score = Where(Ge(key, Sub(at, number(float64(a.Window)))), score, never)
 		}
 	case MaskCustom, MaskBias:
-		m := in[o.Mask]
+		m := in[AttentionMask]
 		shape := maskShape(m.Type.Shape, one)
 		heads := ir.Shape{one, one} // heads of the mask, as kv heads and group
 		if !shape[1].Is(1) {

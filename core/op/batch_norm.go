@@ -17,7 +17,7 @@ var BatchNormDef = ir.Define(ir.Def[BatchNormAttrs]{
 	Name: "batch_norm",
 	Doc: "Takes x, gamma, beta, mean and var. x has shape [N,C,...], the others [C]. y = (x - mean) / sqrt(var + eps) * gamma + beta, for each channel with " +
 		"the mean and the variance that training has collected (Ioffe and Szegedy 2015).",
-	MinIn: 5, MaxIn: 5,
+	Operands: "x, gamma, beta, mean, var",
 	Infer: func(s ir.Sig[BatchNormAttrs]) (ir.Type, error) {
 		return inferChannelNorm(s.Attrs.Eps, s.In, "gamma", "beta", "mean", "var")
 	},

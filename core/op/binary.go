@@ -24,7 +24,7 @@ type binarySpec struct {
 
 func binary(b binarySpec) *ir.OpDef {
 	return ir.Define(ir.Def[NoAttrs]{
-		Name: b.name, Doc: b.doc, MinIn: 2, MaxIn: 2, Elementwise: true, Commutative: b.commutative, InPlace: []int{0, 1},
+		Name: b.name, Doc: b.doc, Operands: "a, b", Elementwise: true, Commutative: b.commutative, InPlace: []int{0, 1},
 		AsI32: b.asI32,
 		Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {
 			if err := sameDType(s.In); err != nil {

@@ -20,7 +20,7 @@ var CastDef = ir.Define(ir.Def[CastAttrs]{
 	Doc: "The value of x as another element type. Float to integer truncates toward zero and saturates, NaN gives 0; " +
 		"anything to bool is x != 0 (NaN is true); bool gives 0 and 1; between floats it rounds to nearest, ties to even, " +
 		"overflow gives Inf; integer to integer wraps; integer to float rounds to nearest even. The same type is a view.",
-	MinIn: 1, MaxIn: 1, Elementwise: true,
+	Operands: "x", Elementwise: true,
 	View: func(a CastAttrs, in, _ ir.Type) (int64, bool) { return 0, in.DType == a.To },
 	Infer: func(s ir.Sig[CastAttrs]) (ir.Type, error) {
 		if s.Attrs.To == dtype.Invalid {

@@ -11,21 +11,25 @@ import (
 
 // CausalConv1DAttrs are the attributes of causal_conv1d.
 type CausalConv1DAttrs struct {
-	HasBias bool `attr:"has_bias"`
-	HasPad  bool `attr:"has_pad"`
-	Silu    bool `attr:"silu"`
+	Silu bool `attr:"silu"`
 }
+
+// Optional operands of causal_conv1d.
+const (
+	CausalConv1DBias = 2 + iota
+	CausalConv1DPad
+)
 
 // CausalConv1DDef defines the short convolution that precedes a recurrence.
 var CausalConv1DDef = ir.DefineTuple(ir.TupleDef[CausalConv1DAttrs]{
 	Name: "causal_conv1d",
-	Doc: "A convolution of each channel by itself along the tokens, which sees no later ones. Of x [B,T,C], w [C,K], bias [C] if has_bias is set and pad [B,K-1,C] if has_pad is: " +
+	Doc: "A convolution of each channel by itself along the tokens, which sees no later ones. Of x [B,T,C], w [C,K], and, if they are given, bias [C] and pad [B,K-1,C]: " +
 		"with z = pad, or zeros, followed by x, y[b,t,c] = bias[c] + sum over i of z[b,t+i,c]*w[c,i], through silu if that is set. " +
 		"The other result is the last K-1 tokens of z, which are the pad of the tokens that follow. The types are equal.",
-	Results: "y [B,T,C], the new pad [B,K-1,C]",
-	MinIn:   2, MaxIn: 4,
+	Results:  "y [B,T,C], the new pad [B,K-1,C]",
+	Operands: "x, w, bias?, pad?",
 	Infer: func(s ir.Sig[CausalConv1DAttrs]) ([]ir.Type, error) {
-		x, w, a := s.In[0], s.In[1], s.Attrs
+		x, w := s.In[0], s.In[1]
 		if err := isFloat("x", x); err != nil {
 			return nil, err
 		}
@@ -37,24 +41,15 @@ var CausalConv1DDef = ir.DefineTuple(ir.TupleDef[CausalConv1DAttrs]{
 			return nil, fmt.Errorf("w is %v, with %v taps; want a number that is known, 1 or more", w, k)
 		}
 		pad := ir.Type{DType: x.DType, Shape: ir.Shape{x.Shape[0], ir.Static(k.B - 1), x.Shape[2]}}
-		names, want := []string{"x", "w"}, []ir.Type{x, {DType: x.DType, Shape: ir.Shape{x.Shape[2], k}}}
-		if a.HasBias {
-			names, want = append(names, "bias"), append(want, ir.Type{DType: x.DType, Shape: x.Shape[2:]})
-		}
-		if a.HasPad {
-			names, want = append(names, "pad"), append(want, pad)
-		}
-		if len(s.In) != len(want) {
-			return nil, fmt.Errorf("%d operands; has_bias is %v and has_pad %v, which makes %d", len(s.In), a.HasBias, a.HasPad, len(want))
-		}
-		if err := operandsAre(names, s.In, want); err != nil {
+		want := []ir.Type{x, {DType: x.DType, Shape: ir.Shape{x.Shape[2], k}}, {DType: x.DType, Shape: x.Shape[2:]}, pad}
+		if err := operandsAre("causal_conv1d", s.In, want); err != nil {
 			return nil, err
 		}
 		return []ir.Type{x, pad}, nil
 	},
 	Eval: func(a CausalConv1DAttrs, in, out []*tensor.Array) error {
 		x, w, y, next := in[0], in[1].F, out[0], out[1]
-		bias, pad := a.operands(in)
+		bias, pad := in[CausalConv1DBias], in[CausalConv1DPad]
 		tokens, channels, k := x.Shape[1], x.Shape[2], in[1].Shape[1]
 		for b := range x.Shape[0] {
 			for c := range channels {
@@ -93,14 +88,14 @@ var CausalConv1DDef = ir.DefineTuple(ir.TupleDef[CausalConv1DAttrs]{
 	},
 	Cases: func() []ir.Case[CausalConv1DAttrs] {
 		c := func(d dtype.DType, b, t, channels, k int64, bias, pad, silu bool) ir.Case[CausalConv1DAttrs] {
-			in := []ir.Type{ir.TypeOf(d, b, t, channels), ir.TypeOf(d, channels, k)}
+			in := []ir.Type{ir.TypeOf(d, b, t, channels), ir.TypeOf(d, channels, k), {}, {}}
 			if bias {
-				in = append(in, ir.TypeOf(d, channels))
+				in[CausalConv1DBias] = ir.TypeOf(d, channels)
 			}
 			if pad {
-				in = append(in, ir.TypeOf(d, b, k-1, channels))
+				in[CausalConv1DPad] = ir.TypeOf(d, b, k-1, channels)
 			}
-			return ir.Case[CausalConv1DAttrs]{Attrs: CausalConv1DAttrs{bias, pad, silu}, In: in}
+			return ir.Case[CausalConv1DAttrs]{Attrs: CausalConv1DAttrs{silu}, In: in}
 		}
 		return []ir.Case[CausalConv1DAttrs]{
 			c(dtype.F32, 1, 1, 1, 1, false, false, false), c(dtype.F32, 2, 9, 33, 4, true, true, true), c(dtype.F32, 1, 1, 70, 4, false, true, true), c(dtype.F32, 1, 2, 5, 4, true, false, false),
@@ -110,23 +105,8 @@ var CausalConv1DDef = ir.DefineTuple(ir.TupleDef[CausalConv1DAttrs]{
 	},
 })
 
-// operands returns bias and pad, or nil for those that are missing.
-func (a CausalConv1DAttrs) operands(in []*tensor.Array) (bias, pad *tensor.Array) {
-	if a.HasBias {
-		bias = in[2]
-	}
-	if a.HasPad {
-		pad = in[len(in)-1]
-	}
-	return bias, pad
-}
-
 // CausalConv1D adds a short causal convolution of each channel. bias and pad may be nil.
 func CausalConv1D(x, w, bias, pad *ir.Node, silu bool) (y, next *ir.Node) {
-	a, in := CausalConv1DAttrs{bias != nil, pad != nil, silu}, []*ir.Node{x, w}
-	if a.HasBias {
-		in = append(in, bias)
-	}
-	r := x.Graph.AddResults(2, CausalConv1DDef, a, ir.WithOptional(pad, in...)...)
+	r := x.Graph.AddResults(2, CausalConv1DDef, CausalConv1DAttrs{silu}, x, w, bias, pad)
 	return r[0], r[1]
 }

@@ -14,9 +14,9 @@ type ConcatAttrs struct {
 
 // ConcatDef joins tensors along an axis.
 var ConcatDef = ir.Define(ir.Def[ConcatAttrs]{
-	Name:  "concat",
-	Doc:   "The operands one after another along an axis; element types and all other dims are equal.",
-	MinIn: 1, MaxIn: -1,
+	Name:     "concat",
+	Doc:      "The operands one after another along an axis; element types and all other dims are equal.",
+	Operands: "x...",
 	Infer: func(s ir.Sig[ConcatAttrs]) (ir.Type, error) {
 		axis, first := s.Attrs.Axis, s.In[0]
 		if err := checkAxis(axis, first.Rank()); err != nil {

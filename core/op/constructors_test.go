@@ -27,7 +27,7 @@ func TestConstructors(t *testing.T) {
 	y = op.FusedResidualLayerNorm(y, x, v, v, 1e-6)
 	y = op.FusedResidualRmsNorm(y, x, v, v, 1e-6)
 	y = op.RmsNorm(op.LayerNorm(y, v, v, 1e-5), v, v, 1e-5)
-	y = op.Attention(y, y, y, nil, op.AttentionAttrs{Heads: 2, Layout: op.BSE})
+	y = op.Attention(y, y, y, op.AttentionOperands{}, op.AttentionAttrs{Heads: 2, Layout: op.BSE})
 	y = op.ElementwiseRegion("v0=add(i0,i1)", y, v)
 	y = op.Softmax(y, -1)
 	y = op.Reshape(y, ir.Shape{ir.Static(-1), ir.MustDim("N+2")})
@@ -56,7 +56,7 @@ v = param : f32[6]
 img = input : f32[1,8,8,4]
 k = param : f32[4,2,3,3]
 idx = input : i64[3]
-%6 = fused_matmul x, w, v, x {act="gelu", has_bias=true, has_residual=true, trans_b=true} : f32[1,N+2,6]
+%6 = fused_matmul x, w, bias=v, residual=x {act="gelu", trans_b=true} : f32[1,N+2,6]
 %7 = fused_residual_layer_norm %6, x, v, v {eps=1e-06} : f32[1,N+2,6]
 %8 = fused_residual_rms_norm %7, x, v, v {eps=1e-06} : f32[1,N+2,6]
 %9 = layer_norm %8, v, v {eps=1e-05} : f32[1,N+2,6]
@@ -73,7 +73,7 @@ idx = input : i64[3]
 %20 = gather %19, idx {axis=1} : f32[5,3]
 %21 = conv2d img, k {groups=2, layout="nhwc"} : f32[1,6,6,4]
 b = param : f32[4]
-%23 = conv_transpose2d %21, k, b {groups=2, layout="nhwc", stride=[2,2]} : f32[1,13,13,4]
+%23 = conv_transpose2d %21, k, bias=b {groups=2, layout="nhwc", stride=[2,2]} : f32[1,13,13,4]
 %24 = const {value=0.5} : f32[]
 %25 = gt %23, %24 : bool[1,13,13,4]
 %26 = iota {axis=3} : i32[1,1,1,4]
@@ -235,6 +235,38 @@ return y=y`)
 			if err := interp.Compare(got["y"], want["y"], ir.Tolerance{Abs: 1e-6, Rel: 1e-6}); err != nil {
 				t.Errorf("%s at N=%d: %v", attrs, n, err)
 			}
+		}
+	}
+}
+
+// TestOperandIndices checks the constants for optional operands against the declarations.
+func TestOperandIndices(t *testing.T) {
+	listed := map[*ir.OpDef]int{}
+	for _, c := range []struct {
+		def  *ir.OpDef
+		name string
+		k    int
+	}{
+		{op.AttentionDef, "mask", op.AttentionMask}, {op.AttentionDef, "position", op.AttentionPosition}, {op.AttentionDef, "kv_len", op.AttentionKVLen}, {op.AttentionDef, "sinks", op.AttentionSinks},
+		{op.CausalConv1DDef, "bias", op.CausalConv1DBias}, {op.CausalConv1DDef, "pad", op.CausalConv1DPad},
+		{op.Conv1DDef, "bias", op.ConvBias}, {op.Conv2DDef, "bias", op.ConvBias}, {op.Conv3DDef, "bias", op.ConvBias},
+		{op.ConvTranspose1DDef, "bias", op.ConvBias}, {op.ConvTranspose2DDef, "bias", op.ConvBias}, {op.ConvTranspose3DDef, "bias", op.ConvBias},
+		{op.DequantMatMulDef, "scale", op.DequantMatMulScale}, {op.DequantMatMulDef, "zero", op.DequantMatMulZero}, {op.DequantMatMulDef, "global", op.DequantMatMulGlobal},
+		{op.FusedMatMulDef, "bias", op.FusedMatMulBias}, {op.FusedMatMulDef, "residual", op.FusedMatMulResidual},
+		{op.GatedDeltaNetDef, "state", op.GatedDeltaNetState}, {op.SelectiveScanDef, "state", op.SelectiveScanState},
+		{op.GridAttentionDef, "rh", op.GridAttentionRH}, {op.GridAttentionDef, "rw", op.GridAttentionRW},
+		{op.QMatMulDef, "bias", op.QMatMulBias}, {op.QConv2DDef, "bias", op.QMatMulBias},
+		{op.RopeDef, "cos", op.RopeCos}, {op.RopeDef, "sin", op.RopeSin}, {op.RopeDef, "frequencies", op.RopeFrequencies}, {op.RopeDef, "position", op.RopePositions},
+		{op.SampleDef, "min_p", op.SampleMinP},
+	} {
+		listed[c.def]++
+		if got := c.def.Operand(c.name); got != c.k || !c.def.Operands[got].Optional {
+			t.Errorf("%s: operand %s is number %d of %s; the constant is %d", c.def.Name, c.name, got, c.def.Signature(), c.k)
+		}
+	}
+	for _, def := range ir.Defs() {
+		if want := len(def.Operands) - def.Required(); !def.Block && listed[def] != want {
+			t.Errorf("%s has %d optional operands, of %s; the test lists %d", def.Name, want, def.Signature(), listed[def])
 		}
 	}
 }

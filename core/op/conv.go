@@ -42,6 +42,9 @@ func convGeometry(layout string, axes int, stride, padding, outputPadding, dilat
 // taps names the sizes of a kernel in messages, by the number of spatial axes.
 var taps = [4]string{1: "kw", 2: "kh, kw", 3: "kd, kh, kw"}
 
+// ConvBias is the index of the optional operand of convolutions and transposed convolutions.
+const ConvBias = 2
+
 // conv defines the convolution with the given number of spatial axes.
 func conv(axes int, cases func() []ir.Case[ConvAttrs]) *ir.OpDef {
 	return ir.Define(ir.Def[ConvAttrs]{
@@ -49,7 +52,7 @@ func conv(axes int, cases func() []ir.Case[ConvAttrs]) *ir.OpDef {
 		Doc: "Cross-correlation (the kernel is not flipped) of x with w [Cout, Cin/groups, " + taps[axes] + "], plus bias [Cout] if given: " +
 			"out = floor((in + 2*padding - dilation*(k-1) - 1) / stride) + 1, which must be at least 1. Taps that fall on padding take no part: they add nothing, not even where w is Inf or NaN. Output " +
 			"channel o reads group floor(o / (Cout/groups)). w may be f16 or bf16 while x is f32; the bias has x's type.",
-		MinIn: 2, MaxIn: 3,
+		Operands: "x, w, bias?",
 		Infer: func(s ir.Sig[ConvAttrs]) (ir.Type, error) {
 			a := s.Attrs
 			g, err := convGeometry(a.Layout, axes, a.Stride, a.Padding, nil, a.Dilation, a.Groups)
@@ -109,7 +112,7 @@ func inferConv(g Geometry, in []ir.Type, syms ir.Syms) (ir.Type, error) {
 		return ir.Type{}, fmt.Errorf("weight %v with %d groups is too large", w, g.Groups)
 	}
 	if have != cin {
-		return ir.Type{}, ir.Differ(have, cin, "operand %v has %v channels; the weight %v with %d groups wants %v", x, have, w, g.Groups, cin)
+		return ir.Type{}, ir.Differ(have, cin, "x is %v, of %v channels; the weight %v with %d groups wants %v", x, have, w, g.Groups, cin)
 	}
 	size, err := g.outSizes(x, kernel, syms)
 	if err != nil {
@@ -121,8 +124,8 @@ func inferConv(g Geometry, in []ir.Type, syms ir.Syms) (ir.Type, error) {
 // result returns the type of a convolution with the given number of output channels. It checks the bias if there is one.
 func (g *Geometry) result(in []ir.Type, channels ir.Dim, size [3]ir.Dim) (ir.Type, error) {
 	x := in[0]
-	if len(in) == 3 {
-		if err := vectorOf("bias", in[2], x.DType, channels); err != nil {
+	if bias := in[ConvBias]; bias.Present() {
+		if err := vectorOf("bias", bias, x.DType, channels); err != nil {
 			return ir.Type{}, err
 		}
 	}
@@ -149,8 +152,8 @@ func evalConv(a ConvAttrs, in []*tensor.Array, out *tensor.Array) error {
 					}
 					tap++
 				})
-				if len(in) == 3 {
-					sum += in[2].F[o]
+				if bias := in[ConvBias]; bias != nil {
+					sum += bias.F[o]
 				}
 				out.F[n*yn+o*yc+offset(at, ys)] = sum
 			})

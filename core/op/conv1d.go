@@ -21,5 +21,5 @@ var Conv1DDef = conv(1, func() []ir.Case[ConvAttrs] {
 
 // Conv1D adds a convolution of x with w. bias may be nil.
 func Conv1D(x, w, bias *ir.Node, attrs ConvAttrs) *ir.Node {
-	return x.Graph.Add(Conv1DDef, attrs, ir.WithOptional(bias, x, w)...)
+	return x.Graph.Add(Conv1DDef, attrs, x, w, bias)
 }

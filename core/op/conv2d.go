@@ -30,5 +30,5 @@ var Conv2DDef = conv(2, func() []ir.Case[ConvAttrs] {
 
 // Conv2D adds a convolution of x with w. bias may be nil.
 func Conv2D(x, w, bias *ir.Node, attrs ConvAttrs) *ir.Node {
-	return x.Graph.Add(Conv2DDef, attrs, ir.WithOptional(bias, x, w)...)
+	return x.Graph.Add(Conv2DDef, attrs, x, w, bias)
 }

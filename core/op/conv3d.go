@@ -23,5 +23,5 @@ var Conv3DDef = conv(3, func() []ir.Case[ConvAttrs] {
 
 // Conv3D adds a convolution of x with w. bias may be nil.
 func Conv3D(x, w, bias *ir.Node, attrs ConvAttrs) *ir.Node {
-	return x.Graph.Add(Conv3DDef, attrs, ir.WithOptional(bias, x, w)...)
+	return x.Graph.Add(Conv3DDef, attrs, x, w, bias)
 }

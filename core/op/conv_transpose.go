@@ -32,7 +32,7 @@ func convTranspose(axes int, cases func() []ir.Case[ConvTransposeAttrs]) *ir.OpD
 			"stride*position + dilation*tap - padding, plus bias [Cout] if given. out = (in-1)*stride - 2*padding + "+
 			"dilation*(k-1) + output_padding + 1, which must be at least 1; output_padding is less than stride or dilation. w may "+
 			"be f16 or bf16 while x is f32; the bias has x's type.", axes, taps[axes]),
-		MinIn: 2, MaxIn: 3,
+		Operands: "x, w, bias?",
 		Infer: func(s ir.Sig[ConvTransposeAttrs]) (ir.Type, error) {
 			g, err := s.Attrs.geometry(axes)
 			if err != nil {
@@ -64,7 +64,7 @@ func inferConvTranspose(g Geometry, in []ir.Type, syms ir.Syms) (ir.Type, error)
 	}
 	x, w := in[0], in[1]
 	if have := x.Shape[g.channels()]; have != w.Shape[0] {
-		return ir.Type{}, ir.Differ(have, w.Shape[0], "operand %v has %v channels; the weight %v wants %v", x, have, w, w.Shape[0])
+		return ir.Type{}, ir.Differ(have, w.Shape[0], "x is %v, of %v channels; the weight %v wants %v", x, have, w, w.Shape[0])
 	}
 	var size [3]ir.Dim
 	for i := 3 - g.Axes; i < 3; i++ {
@@ -99,9 +99,9 @@ func evalConvTranspose(a ConvTransposeAttrs, in []*tensor.Array, out *tensor.Arr
 	kernel, cout := g.Kernels(w.Shape), w.Shape[1]
 	xn, xc, xs := g.places(x.Shape)
 	yn, yc, ys := g.places(out.Shape)
-	if len(in) == 3 {
+	if bias := in[ConvBias]; bias != nil {
 		for i := range out.F {
-			out.F[i] = in[2].F[i/yc%channels]
+			out.F[i] = bias.F[i/yc%channels]
 		}
 	}
 	for n := range batch {

@@ -19,5 +19,5 @@ var ConvTranspose1DDef = convTranspose(1, func() []ir.Case[ConvTransposeAttrs] {
 
 // ConvTranspose1D adds a transposed convolution of x with w; bias may be nil.
 func ConvTranspose1D(x, w, bias *ir.Node, attrs ConvTransposeAttrs) *ir.Node {
-	return x.Graph.Add(ConvTranspose1DDef, attrs, ir.WithOptional(bias, x, w)...)
+	return x.Graph.Add(ConvTranspose1DDef, attrs, x, w, bias)
 }

@@ -21,5 +21,5 @@ var ConvTranspose2DDef = convTranspose(2, func() []ir.Case[ConvTransposeAttrs] {
 
 // ConvTranspose2D adds a transposed convolution of x with w; bias may be nil.
 func ConvTranspose2D(x, w, bias *ir.Node, attrs ConvTransposeAttrs) *ir.Node {
-	return x.Graph.Add(ConvTranspose2DDef, attrs, ir.WithOptional(bias, x, w)...)
+	return x.Graph.Add(ConvTranspose2DDef, attrs, x, w, bias)
 }

@@ -19,5 +19,5 @@ var ConvTranspose3DDef = convTranspose(3, func() []ir.Case[ConvTransposeAttrs] {
 
 // ConvTranspose3D adds a transposed convolution of x with w; bias may be nil.
 func ConvTranspose3D(x, w, bias *ir.Node, attrs ConvTransposeAttrs) *ir.Node {
-	return x.Graph.Add(ConvTranspose3DDef, attrs, ir.WithOptional(bias, x, w)...)
+	return x.Graph.Add(ConvTranspose3DDef, attrs, x, w, bias)
 }

@@ -9,9 +9,9 @@ import (
 // CopyDef copies a value to its own storage.
 var CopyDef = ir.Define(ir.Def[NoAttrs]{
 	Name: "copy", Packed: true,
-	Doc:   "x in storage of its own: it separates an output from an input or a weight, or a view from its parent.",
-	MinIn: 1, MaxIn: 1,
-	Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) { return s.In[0], nil },
+	Doc:      "x in storage of its own: it separates an output from an input or a weight, or a view from its parent.",
+	Operands: "x",
+	Infer:    func(s ir.Sig[NoAttrs]) (ir.Type, error) { return s.In[0], nil },
 	Eval: func(_ NoAttrs, in []*tensor.Array, out *tensor.Array) error {
 		copyArray(out, in[0])
 		return nil

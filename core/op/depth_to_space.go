@@ -22,7 +22,7 @@ const (
 
 func (a BlockAttrs) check(x ir.Type) error {
 	if x.Rank() != 4 {
-		return fmt.Errorf("operand is %v; want rank 4, [N,C,H,W]", x)
+		return fmt.Errorf("x is %v; want rank 4, [N,C,H,W]", x)
 	}
 	if a.Order != CRD && a.Order != DCR {
 		return fmt.Errorf("order is %q; want %q or %q", a.Order, CRD, DCR)
@@ -43,8 +43,8 @@ var DepthToSpaceDef = ir.Define(ir.Def[BlockAttrs]{
 	Name: "depth_to_space",
 	Doc: "x [N, C*size^2, H, W] as [N, C, H*size, W*size]: the channels of a pixel become a block of size by size pixels, in the order that order says. " +
 		"Order crd is PyTorch's pixel_shuffle, both are in ONNX's DepthToSpace.",
-	Block: true,
-	MinIn: 1, MaxIn: 1,
+	Block:    true,
+	Operands: "x",
 	Infer: func(s ir.Sig[BlockAttrs]) (ir.Type, error) {
 		x, a := s.In[0], s.Attrs
 		if err := a.check(x); err != nil {
@@ -61,7 +61,7 @@ var DepthToSpaceDef = ir.Define(ir.Def[BlockAttrs]{
 			return ir.Type{}, err
 		}
 		if square == (ir.Dim{}) || !divides {
-			return ir.Type{}, fmt.Errorf("operand is %v; want channels that the square of size, %d, divides", x, a.Size)
+			return ir.Type{}, fmt.Errorf("x is %v; want channels that the square of size, %d, divides", x, a.Size)
 		}
 		return ir.Type{DType: x.DType, Shape: ir.Shape{x.Shape[0], c, h, w}}, nil
 	},

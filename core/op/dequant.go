@@ -77,11 +77,11 @@ func dequantMemory(syms ir.Syms, x ir.Type, activations string) int64 {
 
 // weightScheme is a way to store the weights [k,n] of a product other than a packed type.
 type weightScheme struct {
-	weight, scale, zero dtype.DType // types of the operands from 1 on; Invalid if there is none
+	weight, scale, zero dtype.DType // types of the operands w, scale and zero; Invalid if there is none
 	nibbles             bool        // two weights in a byte
 	perColumn, optional bool        // scale is f32[n]; scale may be left out
 	block               int         // number of rows that share a scale; 0 means the attribute block
-	global              bool        // the last operand is a scale for all weights
+	global              bool        // global is a scale for all weights
 	value               func(q byte) float64
 }
 
@@ -97,6 +97,9 @@ var weightSchemes = map[string]weightScheme{
 // NVFP4Block is the number of weights of a column that share a scale in the scheme nvfp4.
 const NVFP4Block = 16
 
+// dequantNames are the optional operands of dequant_matmul, from DequantMatMulScale on.
+var dequantNames = [...]string{"scale", "zero", "global"}
+
 // check checks the operands of a product against the scheme and returns the number of columns.
 func (s weightScheme) check(a DequantMatMulAttrs, in []ir.Type, k ir.Dim) (n ir.Dim, err error) {
 	block := s.block
@@ -107,11 +110,15 @@ func (s weightScheme) check(a DequantMatMulAttrs, in []ir.Type, k ir.Dim) (n ir.
 	} else if a.Block != 0 {
 		return n, fmt.Errorf("block is %d; want 0 with scheme %q", a.Block, a.Scheme)
 	}
-	operands := 3 + btoi(s.zero != dtype.Invalid) + btoi(s.global)
-	if len(in) != operands && !(s.optional && len(in) == operands-1) {
-		return n, fmt.Errorf("%d operands; want %d with scheme %q", len(in), operands, a.Scheme)
+	for k, want := range []bool{true, s.zero != dtype.Invalid, s.global} {
+		switch have := in[DequantMatMulScale+k].Present(); {
+		case have && !want:
+			return n, fmt.Errorf("has an operand %s; want none with scheme %q", dequantNames[k], a.Scheme)
+		case want && !have && !(k == 0 && s.optional):
+			return n, fmt.Errorf("operand %s is missing; want it with scheme %q", dequantNames[k], a.Scheme)
+		}
 	}
-	w := in[1]
+	w, scale := in[1], in[DequantMatMulScale]
 	if w.DType != s.weight || w.Rank() != 2-btoi(s.nibbles) {
 		return n, fmt.Errorf("w is %v; want %v of rank %d with scheme %q", w, s.weight, 2-btoi(s.nibbles), a.Scheme)
 	}
@@ -124,10 +131,10 @@ func (s weightScheme) check(a DequantMatMulAttrs, in []ir.Type, k ir.Dim) (n ir.
 		if w.Shape[0] != k {
 			return n, ir.Differ(w.Shape[0], k, "x is %v and w %v; want equal sizes to sum over", in[0], w)
 		}
-	case in[2].Rank() != 2:
-		return n, fmt.Errorf("scale is %v; want rank 2", in[2])
+	case scale.Rank() != 2:
+		return n, fmt.Errorf("scale is %v; want rank 2", scale)
 	default:
-		n = in[2].Shape[1]
+		n = scale.Shape[1]
 	}
 	if !n.IsStatic() {
 		return n, fmt.Errorf("w is %v; want static sizes", w)
@@ -139,21 +146,17 @@ func (s weightScheme) check(a DequantMatMulAttrs, in []ir.Type, k ir.Dim) (n ir.
 	if !s.perColumn {
 		want = ir.TypeOf(s.scale, (k.B+int64(block)-1)/int64(block), n.B)
 	}
-	names := []string{"scale", "zero"}
-	for i, t := range in[2:min(len(in), operands-btoi(s.global))] {
-		if !t.Equal(want) {
-			return n, fmt.Errorf("%s is %v; want %v", names[i], t, want)
+	for k, want := range []ir.Type{want, want, f32()} {
+		if t := in[DequantMatMulScale+k]; t.Present() && !t.Equal(want) {
+			return n, fmt.Errorf("%s is %v; want %v", dequantNames[k], t, want)
 		}
-	}
-	if last := in[len(in)-1]; s.global && !last.Equal(f32()) {
-		return n, fmt.Errorf("the global scale is %v; want %v", last, f32())
 	}
 	return n, nil
 }
 
 // column decodes column j of n columns into dst.
 func (s weightScheme) column(dst []float64, a DequantMatMulAttrs, in []*tensor.Array, j, n int) {
-	block := max(s.block, a.Block)
+	block, scale := max(s.block, a.Block), in[DequantMatMulScale]
 	for p := range dst {
 		at := p*n + j
 		var q byte
@@ -167,15 +170,15 @@ func (s weightScheme) column(dst []float64, a DequantMatMulAttrs, in []*tensor.A
 			v = s.value(q)
 		}
 		switch {
-		case s.perColumn && len(in) > 2:
-			v *= in[2].F[j]
+		case s.perColumn && scale != nil:
+			v *= scale.F[j]
 		case s.perColumn:
 		case s.global:
-			v *= float64(quant.E4M3(byte(in[2].I[p/block*n+j]))) * in[3].F[0]
+			v *= float64(quant.E4M3(byte(scale.I[p/block*n+j]))) * in[DequantMatMulGlobal].F[0]
 		case s.zero != dtype.Invalid:
-			v = (v - in[3].F[p/block*n+j]) * in[2].F[p/block*n+j]
+			v = (v - in[DequantMatMulZero].F[p/block*n+j]) * scale.F[p/block*n+j]
 		default:
-			v *= in[2].F[p/block*n+j]
+			v *= scale.F[p/block*n+j]
 		}
 		dst[p] = v
 	}

@@ -19,6 +19,13 @@ type DequantMatMulAttrs struct {
 	Activations string `attr:"activations"` // ActivationsF32 or ActivationsQ8
 }
 
+// Optional operands of dequant_matmul.
+const (
+	DequantMatMulScale = 2 + iota
+	DequantMatMulZero
+	DequantMatMulGlobal
+)
+
 // DequantMatMulDef multiplies by weights that are stored in few bits.
 var DequantMatMulDef = ir.Define(ir.Def[DequantMatMulAttrs]{
 	Name: "dequant_matmul", Packed: true,
@@ -27,7 +34,7 @@ var DequantMatMulDef = ir.Define(ir.Def[DequantMatMulAttrs]{
 		"\"int8\" (w i8, scale f32): w scale. \"int8_asym\" (w i8, scale f32, zero f32): (w - zero) scale. \"int4\" (w u8[ceil(k n/2)], scale f32): " +
 		"two's complement, weight i of k n in half i%2 of byte i/2, the low half first. \"fp8_e4m3\", \"fp8_e5m2\" (w u8, scale f32[n] or left out): OCP's 8-bit floats. " +
 		"\"nvfp4\" (w as int4, scale u8[ceil(k/16),n], global f32[]): E2M1 times a scale in E4M3 times global. " + activationsDoc,
-	MinIn: 2, MaxIn: 4,
+	Operands: "x, w, scale?, zero?, global?",
 	Infer: func(s ir.Sig[DequantMatMulAttrs]) (ir.Type, error) {
 		a, x, w := s.Attrs, s.In[0], s.In[1]
 		if err := checkActivations(a.Activations); err != nil {
@@ -36,9 +43,13 @@ var DequantMatMulDef = ir.Define(ir.Def[DequantMatMulAttrs]{
 		if x.DType != dtype.F32 || x.Rank() == 0 {
 			return ir.Type{}, fmt.Errorf("x is %v; want f32 of rank 1 or more", x)
 		}
-		for _, t := range s.In[2:] {
+		for k, t := range s.In[2:] {
+			name := dequantNames[k]
 			if t.DType.IsPacked() {
-				return ir.Type{}, fmt.Errorf("operands are %v; want scales that are not packed", s.In)
+				return ir.Type{}, fmt.Errorf("%s is %v; want a type that is not packed", name, t)
+			}
+			if a.Scheme == SchemePacked && t.Present() {
+				return ir.Type{}, fmt.Errorf("has an operand %s; want none with scheme %q", name, a.Scheme)
 			}
 		}
 		k := x.Shape[x.Rank()-1]
@@ -55,8 +66,8 @@ var DequantMatMulDef = ir.Define(ir.Def[DequantMatMulAttrs]{
 		switch {
 		case err != nil:
 			return ir.Type{}, err
-		case len(s.In) != 2 || a.Block != 0 || w.Rank() != 2:
-			return ir.Type{}, fmt.Errorf("operands are %v and block %d; want x, w of rank 2 and block 0 with scheme %q", s.In, a.Block, a.Scheme)
+		case a.Block != 0 || w.Rank() != 2:
+			return ir.Type{}, fmt.Errorf("w is %v and block %d; want w of rank 2 and block 0 with scheme %q", w, a.Block, a.Scheme)
 		case k != depth:
 			return ir.Type{}, ir.Differ(k, depth, "x is %v and w %v, of rows of %v; want equal sizes to sum over", x, w, depth)
 		}
@@ -114,7 +125,7 @@ var DequantMatMulDef = ir.Define(ir.Def[DequantMatMulAttrs]{
 		cases = append(cases, c("int8", 8, f32(3, 20), i8(20, 7), f32(3, 7)), c("int8", 32, f32(64), i8(64, 33), f32(2, 33)),
 			c("int8_asym", 8, f32(3, 20), i8(20, 7), f32(3, 7), f32(3, 7)), c("int4", 4, f32(3, 5), u8(18), f32(2, 7)), c("int4", 32, f32(2, 96), u8(1584), f32(3, 33)),
 			c("fp8_e4m3", 0, f32(3, 20), u8(20, 7)), c("fp8_e4m3", 0, f32(2, 2, 20), u8(20, 7), f32(7)), c("fp8_e5m2", 0, f32(20), u8(20, 7), f32(7)), c("fp8_e5m2", 0, f32(3, 20), u8(20, 7)),
-			c("nvfp4", 0, f32(3, 40), u8(140), u8(3, 7), f32()), c("nvfp4", 0, f32(16), u8(8), u8(1, 1), f32()))
+			c("nvfp4", 0, f32(3, 40), u8(140), u8(3, 7), ir.Type{}, f32()), c("nvfp4", 0, f32(16), u8(8), u8(1, 1), ir.Type{}, f32()))
 		for i := range cases {
 			bytes := ir.Range{Lo: 0, Hi: 0x60} // no NaN
 			switch cases[i].Attrs.Scheme {
@@ -125,7 +136,7 @@ var DequantMatMulDef = ir.Define(ir.Def[DequantMatMulAttrs]{
 			case "fp8_e4m3", "fp8_e5m2":
 				cases[i].Fill = []ir.Range{{Lo: -2, Hi: 2}, {Lo: 0x20, Hi: 0x44}, {Lo: -1, Hi: 1}}
 			case "nvfp4":
-				cases[i].Fill = []ir.Range{{Lo: -2, Hi: 2}, {Lo: 0, Hi: 255}, bytes, {Lo: -0.1, Hi: 0.1}}
+				cases[i].Fill = []ir.Range{{Lo: -2, Hi: 2}, {Lo: 0, Hi: 255}, bytes, {}, {Lo: -0.1, Hi: 0.1}}
 			}
 		}
 		return cases

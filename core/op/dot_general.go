@@ -21,8 +21,8 @@ var DotGeneralDef = ir.Define(ir.Def[DotGeneralAttrs]{
 	Name: "dot_general",
 	Doc: "The sum over the paired axes a_contract and b_contract of the products of a and b, for each place on the paired axes a_batch and b_batch. " +
 		"The result has the batch axes in the order given, then the other axes of a, then those of b, each in their order (StableHLO's dot_general). Types are those of matmul.",
-	Block: true,
-	MinIn: 2, MaxIn: 2,
+	Block:    true,
+	Operands: "a, b",
 	Infer: func(s ir.Sig[DotGeneralAttrs]) (ir.Type, error) {
 		a, x, y := s.Attrs, s.In[0], s.In[1]
 		if err := weightDType(x, y); err != nil {

@@ -21,7 +21,7 @@ var ElementwiseRegionDef = ir.Define(ir.Def[ElementwiseRegionAttrs]{
 		"last step is the result. Each operand has the result's shape, or (without leading 1s) a suffix of it, or one element. Operands are " +
 		"f32 or bool, or f16, bf16, i8, u8 or i32 that only casts to f32 read. Intermediate values are f32 or bool; the result is too, or it " +
 		"is one of the other types if the last step casts f32 to it. Numbers in expr are f32.\n\n" + regionGrammar,
-	MinIn: 1, MaxIn: MaxRegionInputs, Elementwise: true,
+	Operands: "x...", Elementwise: true,
 	InPlace: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
 	Infer: func(s ir.Sig[ElementwiseRegionAttrs]) (ir.Type, error) {
 		steps, err := ParseRegion(s.Attrs.Expr)
@@ -34,7 +34,7 @@ var ElementwiseRegionDef = ir.Define(ir.Def[ElementwiseRegionAttrs]{
 		shapes := make([]ir.Shape, len(s.In))
 		for i, t := range s.In {
 			if !computedInRegions(t.DType) && !castInRegions(t.DType) {
-				return ir.Type{}, fmt.Errorf("operand %d is %v; want f32, bool, f16, bf16, i8, u8 or i32", i, t)
+				return ir.Type{}, fmt.Errorf("x[%d] is %v; want f32, bool, f16, bf16, i8, u8 or i32", i, t)
 			}
 			shapes[i] = t.Shape
 		}
@@ -44,7 +44,7 @@ var ElementwiseRegionDef = ir.Define(ir.Def[ElementwiseRegionAttrs]{
 		}
 		for i, t := range s.In {
 			if !IsSuffix(t.Shape, shape) {
-				return ir.Type{}, fmt.Errorf("operand %d is %v; want the shape %v, a suffix of it, or one element", i, t, shape)
+				return ir.Type{}, fmt.Errorf("x[%d] is %v; want the shape %v, a suffix of it, or one element", i, t, shape)
 			}
 		}
 		types, err := regionTypes(steps, s.In, s.Syms)

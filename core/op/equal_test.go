@@ -48,7 +48,7 @@ func TestEqualSizes(t *testing.T) {
 			return op.LayerNorm(in(g, "x", "f32[S,N]"), in(g, "gamma", "f32[4]"), in(g, "beta", "f32[4]"), 1)
 		}, "f32[S,4]", 1, sizes(4, 1, 2), sizes(3, 1, 2), "sizes N = 3 and 4 must be equal"},
 		"attention": {func(g *ir.Graph) *ir.Node {
-			return op.Attention(in(g, "q", "f32[N,2,4]"), in(g, "k", "f32[M,S,4]"), in(g, "v", "f32[M,S,4]"), nil, op.AttentionAttrs{Heads: 2, Layout: op.BSE})
+			return op.Attention(in(g, "q", "f32[N,2,4]"), in(g, "k", "f32[M,S,4]"), in(g, "v", "f32[M,S,4]"), op.AttentionOperands{}, op.AttentionAttrs{Heads: 2, Layout: op.BSE})
 		}, "f32[N,2,4]", 2, sizes(2, 2, 3), sizes(2, 3, 3), "sizes M = 3 and N = 2 must be equal"},
 		"conv2d": {func(g *ir.Graph) *ir.Node {
 			return op.Conv2D(in(g, "x", "f32[S,N,3,3]"), in(g, "w", "f32[4,2,3,3]"), nil, op.ConvAttrs{Layout: op.NCHW})

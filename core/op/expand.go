@@ -9,9 +9,9 @@ import (
 
 // ExpandDef repeats a tensor along axes of size 1.
 var ExpandDef = ir.Define(ir.Def[NoAttrs]{
-	Name:  "expand",
-	Doc:   "x broadcast to the declared shape: aligned at the right, each dim of x is 1 or equal to the declared one.",
-	MinIn: 1, MaxIn: 1, Declared: true,
+	Name:     "expand",
+	Doc:      "x broadcast to the declared shape: aligned at the right, each dim of x is 1 or equal to the declared one.",
+	Operands: "x", Declared: true,
 	Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {
 		x, y := s.In[0], s.Declared
 		if x.DType != y.DType || x.Rank() > y.Rank() {
@@ -19,7 +19,7 @@ var ExpandDef = ir.Define(ir.Def[NoAttrs]{
 		}
 		for i, d := range x.Shape {
 			if e := y.Shape[y.Rank()-x.Rank()+i]; !d.Is(1) && d != e {
-				return ir.Type{}, ir.Differ(d, e, "%v cannot be expanded to %v: axis %d of the operand is %v, neither 1 nor %v", x, y, i, d, e)
+				return ir.Type{}, ir.Differ(d, e, "%v cannot be expanded to %v: axis %d of x is %v, neither 1 nor %v", x, y, i, d, e)
 			}
 		}
 		return y, nil

@@ -14,9 +14,9 @@ type FlipAttrs struct {
 
 // FlipDef reverses axes.
 var FlipDef = ir.Define(ir.Def[FlipAttrs]{
-	Name:  "flip",
-	Doc:   "x with the order of the elements along each of the axes reversed.",
-	MinIn: 1, MaxIn: 1,
+	Name:     "flip",
+	Doc:      "x with the order of the elements along each of the axes reversed.",
+	Operands: "x",
 	Infer: func(s ir.Sig[FlipAttrs]) (ir.Type, error) {
 		return s.In[0], checkAxes(s.Attrs.Axes, s.In[0].Rank())
 	},

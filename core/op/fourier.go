@@ -26,15 +26,15 @@ const fourierDoc = "There is no complex element type: n complex numbers are 2n e
 // checkFourier checks the requirements of all transforms.
 func checkFourier(x ir.Type, norm string) error {
 	if x.DType != dtype.F32 && x.DType != dtype.F64 {
-		return fmt.Errorf("operand 0 is %v; want f32 or f64", x)
+		return fmt.Errorf("x is %v; want f32 or f64", x)
 	}
 	if x.Rank() == 0 {
-		return fmt.Errorf("operand 0 is %v; want rank 1 or more", x)
+		return fmt.Errorf("x is %v; want rank 1 or more", x)
 	}
 	if last := x.Shape[x.Rank()-1]; !last.IsStatic() {
-		return fmt.Errorf("the last axis of operand 0, %v, is no static size; tables for a transform are made when it is loaded", x)
+		return fmt.Errorf("the last axis of x, %v, is no static size; tables for a transform are made when it is loaded", x)
 	} else if last.B < 1 {
-		return fmt.Errorf("the last axis of operand 0, %v, is empty; want a transform of 1 number or more", x)
+		return fmt.Errorf("the last axis of x, %v, is empty; want a transform of 1 number or more", x)
 	}
 	if norm != NormNone && norm != NormInverse && norm != NormOrtho {
 		return fmt.Errorf("norm is %q; want %q, %q or %q", norm, NormNone, NormInverse, NormOrtho)
@@ -165,14 +165,14 @@ type FFTAttrs struct {
 func complexTransform(name, doc string, inverse bool) *ir.OpDef {
 	length := func(t ir.Type) int64 { return t.Shape[t.Rank()-1].B / 2 }
 	return ir.Define(ir.Def[FFTAttrs]{
-		Name: name, Doc: doc + " " + fourierDoc, MinIn: 1, MaxIn: 1,
+		Name: name, Doc: doc + " " + fourierDoc, Operands: "x",
 		Infer: func(s ir.Sig[FFTAttrs]) (ir.Type, error) {
 			x := s.In[0]
 			if err := checkFourier(x, s.Attrs.Norm); err != nil {
 				return ir.Type{}, err
 			}
 			if last := x.Shape[x.Rank()-1].B; last%2 != 0 {
-				return ir.Type{}, fmt.Errorf("the last axis of operand 0, %v, is odd; want as many imaginary parts as real parts, which come first", x)
+				return ir.Type{}, fmt.Errorf("the last axis of x, %v, is odd; want as many imaginary parts as real parts, which come first", x)
 			}
 			return x, nil
 		},

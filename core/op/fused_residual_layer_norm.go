@@ -12,9 +12,9 @@ type FusedResidualLayerNormAttrs struct {
 
 // FusedResidualLayerNormDef defines layer_norm of a sum.
 var FusedResidualLayerNormDef = ir.Define(ir.Def[FusedResidualLayerNormAttrs]{
-	Name:  "fused_residual_layer_norm",
-	Doc:   "layer_norm(x + res, gamma, beta), see there; x and res have equal types. The sum is rounded to f32, or to f64 if x is f64.",
-	MinIn: 4, MaxIn: 4,
+	Name:     "fused_residual_layer_norm",
+	Doc:      "layer_norm(x + res, gamma, beta), see there; x and res have equal types. The sum is rounded to f32, or to f64 if x is f64.",
+	Operands: "x, res, gamma, beta",
 	Infer: func(s ir.Sig[FusedResidualLayerNormAttrs]) (ir.Type, error) {
 		return inferNorm(s.Attrs.Eps, s.In, true)
 	},

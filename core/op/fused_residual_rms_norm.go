@@ -12,10 +12,10 @@ type FusedResidualRmsNormAttrs struct {
 
 // FusedResidualRmsNormDef defines rms_norm of a sum.
 var FusedResidualRmsNormDef = ir.Define(ir.Def[FusedResidualRmsNormAttrs]{
-	Name:  "fused_residual_rms_norm",
-	Doc:   "rms_norm(x + res, gamma, beta), see there; x and res have equal types. The sum is rounded to f32, or to f64 if x is f64.",
-	MinIn: 4, MaxIn: 4,
-	Infer: func(s ir.Sig[FusedResidualRmsNormAttrs]) (ir.Type, error) { return inferNorm(s.Attrs.Eps, s.In, true) },
+	Name:     "fused_residual_rms_norm",
+	Doc:      "rms_norm(x + res, gamma, beta), see there; x and res have equal types. The sum is rounded to f32, or to f64 if x is f64.",
+	Operands: "x, res, gamma, beta",
+	Infer:    func(s ir.Sig[FusedResidualRmsNormAttrs]) (ir.Type, error) { return inferNorm(s.Attrs.Eps, s.In, true) },
 	Eval: func(a FusedResidualRmsNormAttrs, in []*tensor.Array, out *tensor.Array) error {
 		rmsNorm(a.Eps, plus(in[0], in[1]), in[2].F, in[3].F, out.F)
 		return nil

@@ -9,14 +9,17 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
+// GatedDeltaNetState is the index of the optional operand of gated_delta_net.
+const GatedDeltaNetState = 5
+
 // GatedDeltaNetDef defines linear attention with the gated delta rule.
 var GatedDeltaNetDef = ir.DefineTuple(ir.TupleDef[NoAttrs]{
 	Name: "gated_delta_net",
 	Doc: "Linear attention by the gated delta rule (S. Yang, J. Kautz, A. Hatamizadeh, 2024). Of q and k [B,T,G,N], v [B,T,H,M], g and beta [B,T,H] and, if it is carried on, state [B,H,N,M]: " +
 		"for each head h, with q and k of head h*G/H (G divides H), and the tokens t in order, d = beta*(v - exp(g)*(k S)); S = exp(g)*S + k^T d; o = q S / sqrt(N). " +
 		"S begins as state, or 0. g is the logarithm of the decay; q and k are used as they are. The types are equal, but state and the final state are f32 where the others are f16 or bf16.",
-	Results: "o [B,T,H,M], the final state [B,H,N,M]",
-	MinIn:   5, MaxIn: 6,
+	Results:  "o [B,T,H,M], the final state [B,H,N,M]",
+	Operands: "q, k, v, g, beta, state?",
 	Infer: func(s ir.Sig[NoAttrs]) ([]ir.Type, error) {
 		q, v := s.In[0], s.In[2]
 		if err := isFloat("q", q); err != nil {
@@ -35,15 +38,15 @@ var GatedDeltaNetDef = ir.DefineTuple(ir.TupleDef[NoAttrs]{
 		gate := ir.Type{DType: q.DType, Shape: ir.Shape{b, t, h}}
 		state := ir.Type{DType: stateType(q.DType), Shape: ir.Shape{b, h, n, m}}
 		want := []ir.Type{q, q, {DType: q.DType, Shape: ir.Shape{b, t, h, m}}, gate, gate, state}
-		if err := operandsAre([]string{"q", "k", "v", "g", "beta", "state"}, s.In, want); err != nil {
+		if err := operandsAre("gated_delta_net", s.In, want); err != nil {
 			return nil, err
 		}
 		return []ir.Type{want[2], state}, nil
 	},
 	Eval: func(_ NoAttrs, in, out []*tensor.Array) error {
 		q, k, v, g, beta, o, s := in[0], in[1], in[2], in[3], in[4], out[0], out[1]
-		if len(in) == 6 {
-			copyArray(s, in[5])
+		if state := in[GatedDeltaNetState]; state != nil {
+			copyArray(s, state)
 		}
 		tokens, groups, n, heads, m := q.Shape[1], q.Shape[2], q.Shape[3], v.Shape[2], v.Shape[3]
 		for bh := range q.Shape[0] * heads {
@@ -101,11 +104,12 @@ func stateType(d dtype.DType) dtype.DType {
 	return dtype.F32
 }
 
-// operandsAre checks that operands have the given types. The last one may be missing.
-func operandsAre(names []string, in, want []ir.Type) error {
-	for i, x := range in {
-		if !x.Equal(want[i]) {
-			return ir.TypesDiffer(x, want[i], "%s is %v; want %v", names[i], x, want[i])
+// operandsAre checks that the operands that a node of an op has are of the given types.
+func operandsAre(op string, in, want []ir.Type) error {
+	def, _ := ir.Find(op)
+	for k, x := range in {
+		if x.Present() && !x.Equal(want[k]) {
+			return ir.TypesDiffer(x, want[k], "%s is %v; want %v", def.OperandName(k), x, want[k])
 		}
 	}
 	return nil
@@ -113,6 +117,6 @@ func operandsAre(names []string, in, want []ir.Type) error {
 
 // GatedDeltaNet adds linear attention with the gated delta rule. state may be nil.
 func GatedDeltaNet(q, k, v, g, beta, state *ir.Node) (o, final *ir.Node) {
-	r := q.Graph.AddResults(2, GatedDeltaNetDef, NoAttrs{}, ir.WithOptional(state, q, k, v, g, beta)...)
+	r := q.Graph.AddResults(2, GatedDeltaNetDef, NoAttrs{}, q, k, v, g, beta, state)
 	return r[0], r[1]
 }

@@ -134,7 +134,7 @@ func (g *Geometry) shape(n, c ir.Dim, size [3]ir.Dim) ir.Shape {
 // checkRank checks that x has an axis for each letter of the layout.
 func (g *Geometry) checkRank(x ir.Type) error {
 	if x.Rank() != g.Axes+2 {
-		return fmt.Errorf("operand is %v; want rank %d", x, g.Axes+2)
+		return fmt.Errorf("x is %v; want rank %d", x, g.Axes+2)
 	}
 	return nil
 }

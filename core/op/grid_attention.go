@@ -15,6 +15,12 @@ type GridAttentionAttrs struct {
 	Scale  float64 `attr:"scale"`  // 0 means 1/sqrt(D)
 }
 
+// Optional operands of grid_attention: the relative positions.
+const (
+	GridAttentionRH = 2 + iota
+	GridAttentionRW
+)
+
 // GridShape has the sizes of a grid attention.
 type GridShape struct {
 	B          ir.Dim
@@ -35,7 +41,7 @@ var GridAttentionDef = ir.Define(ir.Def[GridAttentionAttrs]{
 		"results are dropped. score[q,k] = scale * q.k + q.rh[qy,ky] + q.rw[qx,kx], with rh [wh,wh,D] and rw [ww,ww,D] if " +
 		"given; softmax over all keys of the window; result = sum of weight * v. A key whose score is -Inf has weight 0, and a query without other keys gives zeros, as in attention, but " +
 		"its v is multiplied nevertheless, so that an Inf or NaN there gives NaN. Scores need not be stored.",
-	MinIn: 2, MaxIn: 4,
+	Operands: "qkv, pad, rh?, rw?",
 	Infer: func(s ir.Sig[GridAttentionAttrs]) (ir.Type, error) {
 		g, err := s.Attrs.Sizes(s.In)
 		if err != nil {
@@ -93,7 +99,7 @@ var GridAttentionDef = ir.Define(ir.Def[GridAttentionAttrs]{
 
 // GridAttention adds windowed self-attention on a grid. rh and rw are either both nil or both given.
 func GridAttention(qkv, pad, rh, rw *ir.Node, attrs GridAttentionAttrs) *ir.Node {
-	return qkv.Graph.Add(GridAttentionDef, attrs, ir.WithOptional(rw, ir.WithOptional(rh, qkv, pad)...)...)
+	return qkv.Graph.Add(GridAttentionDef, attrs, qkv, pad, rh, rw)
 }
 
 // EffectiveScale returns the factor of q·k.
@@ -103,8 +109,8 @@ func (a GridAttentionAttrs) EffectiveScale(headDim int64) float64 {
 
 // Sizes checks the operands' types and returns the sizes.
 func (a GridAttentionAttrs) Sizes(in []ir.Type) (GridShape, error) {
-	qkv := in[0]
-	g := GridShape{Heads: int64(a.Heads), Positional: len(in) == 4}
+	qkv, rh, rw := in[0], in[GridAttentionRH], in[GridAttentionRW]
+	g := GridShape{Heads: int64(a.Heads), Positional: rh.Present()}
 	if err := isFloat("qkv", qkv); err != nil {
 		return g, err
 	}
@@ -114,8 +120,8 @@ func (a GridAttentionAttrs) Sizes(in []ir.Type) (GridShape, error) {
 	if a.Heads < 1 || a.Heads > 1<<20 || a.Window < 0 || a.Window > maxWindow || !(math.Abs(a.Scale) <= math.MaxFloat32) {
 		return g, fmt.Errorf("heads is %d, window %d and scale %v; want heads of 1 or more, a window of 0 to %d, a finite scale", a.Heads, a.Window, a.Scale, maxWindow)
 	}
-	if len(in) == 3 {
-		return g, fmt.Errorf("3 operands; want qkv and pad, or qkv, pad, rh and rw")
+	if rh.Present() != rw.Present() {
+		return g, fmt.Errorf("has one of the operands rh and rw; want both or neither")
 	}
 	if qkv.Rank() != 4 || !qkv.Shape[1:].IsStatic() {
 		return g, fmt.Errorf("qkv is %v; want rank 4 with a static grid", qkv)
@@ -135,8 +141,9 @@ func (a GridAttentionAttrs) Sizes(in []ir.Type) (GridShape, error) {
 	}
 	if g.Positional {
 		for i, side := range []int64{g.WH, g.WW} {
-			if want := ir.TypeOf(qkv.DType, side, side, g.D); !in[2+i].Equal(want) {
-				return g, ir.TypesDiffer(in[2+i], want, "%s is %v; want %v", [...]string{"rh", "rw"}[i], in[2+i], want)
+			got := in[GridAttentionRH+i]
+			if want := ir.TypeOf(qkv.DType, side, side, g.D); !got.Equal(want) {
+				return g, ir.TypesDiffer(got, want, "%s is %v; want %v", [...]string{"rh", "rw"}[i], got, want)
 			}
 		}
 	}
@@ -146,7 +153,9 @@ func (a GridAttentionAttrs) Sizes(in []ir.Type) (GridShape, error) {
 func evalGridAttention(a GridAttentionAttrs, in []*tensor.Array, out *tensor.Array) error {
 	types := make([]ir.Type, len(in))
 	for i, x := range in {
-		types[i] = ir.TypeOf(x.DType, sizes(x)...)
+		if x != nil {
+			types[i] = ir.TypeOf(x.DType, sizes(x)...)
+		}
 	}
 	s, err := a.Sizes(types)
 	if err != nil {
@@ -173,7 +182,7 @@ func evalGridAttention(a GridAttentionAttrs, in []*tensor.Array, out *tensor.Arr
 						ky, kx := j/ww, j%ww
 						score[j] = scale * dot(q, part(b, y0+ky, x0+kx, 1, h), d)
 						if s.Positional {
-							score[j] += dot(q, in[2].F[((y-y0)*wh+ky)*d:], d) + dot(q, in[3].F[((x-x0)*ww+kx)*d:], d)
+							score[j] += dot(q, in[GridAttentionRH].F[((y-y0)*wh+ky)*d:], d) + dot(q, in[GridAttentionRW].F[((x-x0)*ww+kx)*d:], d)
 						}
 					}
 					weigh(score, math.Inf(-1))

@@ -24,8 +24,8 @@ var GroupLimitedGateDef = ir.DefineTuple(ir.TupleDef[GroupLimitedGateAttrs]{
 	Doc: "The experts of each token as DeepSeek-V3 (2024) picks them, of scores p and routing scores r, f32[T,E]: the experts are in groups that follow one another. " +
 		"A group counts as much as its two largest r together, or as its only one; the groups_kept largest stay. Of their experts the k with the largest r are picked, the largest first. " +
 		"Equal ones stand in the order of their indices, and a NaN in r counts as -Inf. The weight of expert e is p_e*scale, over the sum of the k picked p + 1e-20 if k > 1.",
-	Results: "indices i32[T,k], weights f32[T,k]",
-	MinIn:   2, MaxIn: 2,
+	Results:  "indices i32[T,k], weights f32[T,k]",
+	Operands: "p, r",
 	Infer: func(s ir.Sig[GroupLimitedGateAttrs]) ([]ir.Type, error) {
 		a, p, r := s.Attrs, s.In[0], s.In[1]
 		if p.Rank() != 2 || p.DType != dtype.F32 || !p.Shape[1].IsStatic() {

@@ -19,7 +19,7 @@ var GroupNormDef = ir.Define(ir.Def[GroupNormAttrs]{
 	Doc: "Takes x, gamma and beta. x has shape [N,C,...], whose C channels are divided into groups. y = (x - mean) / sqrt(var + eps) * gamma + beta, with " +
 		"the mean and the biased variance of each group of each batch over its channels and all further axes (Wu and He 2018); gamma and beta have " +
 		"shape [C]. The variance is the mean of (x - mean)^2, never E[x^2] - mean^2.",
-	MinIn: 3, MaxIn: 3,
+	Operands: "x, gamma, beta",
 	Infer: func(s ir.Sig[GroupNormAttrs]) (ir.Type, error) {
 		x, err := inferChannelNorm(s.Attrs.Eps, s.In, "gamma", "beta")
 		if g := int64(s.Attrs.Groups); err == nil && (g < 1 || x.Shape[1].B%g != 0) {

@@ -42,7 +42,7 @@ var Im2ColDef = ir.Define(ir.Def[Im2ColAttrs]{
 	Name: "im2col",
 	Doc: "The patches of x [N, C, H, W] that a convolution sees, as the rows of a matrix [N*Ho*Wo, C*kh*kw]: rows in the order n, ho, wo, columns " +
 		"in the order c, kh, kw, with Ho and Wo as in conv2d. Elements outside the image are zero. Values are copied as they are.",
-	MinIn: 1, MaxIn: 1,
+	Operands: "x",
 	Infer: func(s ir.Sig[Im2ColAttrs]) (ir.Type, error) {
 		g, err := s.Attrs.Geometry()
 		if err != nil {

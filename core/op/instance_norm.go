@@ -15,7 +15,7 @@ var InstanceNormDef = ir.Define(ir.Def[InstanceNormAttrs]{
 	Name: "instance_norm",
 	Doc: "Takes x, gamma and beta. This is group_norm with a group for each channel: each channel of each batch is normalised over the axes after " +
 		"it (Ulyanov et al. 2016).",
-	MinIn: 3, MaxIn: 3,
+	Operands: "x, gamma, beta",
 	Infer: func(s ir.Sig[InstanceNormAttrs]) (ir.Type, error) {
 		return inferChannelNorm(s.Attrs.Eps, s.In, "gamma", "beta")
 	},

@@ -20,8 +20,8 @@ var KNNDef = ir.DefineTuple(ir.TupleDef[KNNAttrs]{
 	Name: "knn",
 	Doc: "The k nearest neighbours of each point, by the distances [n,n] between points (f32): the other points of the row, the nearest first and equally near ones in the order of their indices. " +
 		"k is 1 to n-1. A distance that is NaN is passed over; where there are too few others, index n and the largest number of f32 take the places that are left.",
-	Results: "indices i32[n,k], distances [n,k]",
-	MinIn:   1, MaxIn: 1,
+	Results:  "indices i32[n,k], distances [n,k]",
+	Operands: "distances",
 	Infer: func(s ir.Sig[KNNAttrs]) ([]ir.Type, error) {
 		x, k := s.In[0], s.Attrs.K
 		if x.Rank() != 2 || x.DType != dtype.F32 {

@@ -20,8 +20,8 @@ var KVAppendDef = ir.Define(ir.Def[KVAppendAttrs]{
 		"but for the axis, where they may have fewer, and axis 0, if it is another: what a state of many sequences has beyond those of rows stays as it is. " +
 		"pos (i32 or i64) is one number, or one for each of these sequences. Rows that do not fit, from 0 to the size of the axis, are a run error, and nothing is written. " +
 		"As many rows as the axis has, at 0, replace the whole state.",
-	MinIn: 3, MaxIn: 3,
-	Updates: true,
+	Operands: "state, rows, pos",
+	Updates:  true,
 	Infer: func(s ir.Sig[KVAppendAttrs]) (ir.Type, error) {
 		state, rows, pos, axis := s.In[0], s.In[1], s.In[2], s.Attrs.Axis
 		if err := checkAxis(axis, state.Rank()); err != nil {

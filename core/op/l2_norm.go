@@ -18,7 +18,7 @@ var L2NormDef = ir.Define(ir.Def[L2NormAttrs]{
 	Name: "l2_norm",
 	Doc: "y = x / max(sqrt(sum of x^2), eps), the sum over axes, as PyTorch's F.normalize with p = 2 has it: eps bounds the length from below and is " +
 		"not added to it. NaN in a vector makes all of it NaN.",
-	MinIn: 1, MaxIn: 1,
+	Operands: "x",
 	Infer: func(s ir.Sig[L2NormAttrs]) (ir.Type, error) {
 		x := s.In[0]
 		if err := isFloat("operand", x); err != nil {

@@ -15,8 +15,8 @@ var LayerNormDef = ir.Define(ir.Def[LayerNormAttrs]{
 	Name: "layer_norm",
 	Doc: "Takes x, gamma and beta. y = (x - mean) / sqrt(var + eps) * gamma + beta over the last axis, with biased variance (Ba et al. 2016). The " +
 		"variance is the mean of (x - mean)^2, never E[x^2] - mean^2.",
-	MinIn: 3, MaxIn: 3,
-	Infer: func(s ir.Sig[LayerNormAttrs]) (ir.Type, error) { return inferNorm(s.Attrs.Eps, s.In, false) },
+	Operands: "x, gamma, beta",
+	Infer:    func(s ir.Sig[LayerNormAttrs]) (ir.Type, error) { return inferNorm(s.Attrs.Eps, s.In, false) },
 	Eval: func(a LayerNormAttrs, in []*tensor.Array, out *tensor.Array) error {
 		layerNorm(a.Eps, in[0].F, in[1].F, in[2].F, out.F)
 		return nil

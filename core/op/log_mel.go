@@ -26,7 +26,7 @@ var LogMelDef = ir.Define(ir.Def[LogMelAttrs]{
 	Doc: "Log-mel features of a spectrum by filters [mels, bins], to [.., mels]. The spectrum is rfft's, [.., 2 bins], or fft's of bins = n/2+1, [.., 2n]; " +
 		"of it the first bins count: p = re^2 + im^2, m = log10(max(filters p, 1e-10)), y = (max(m, top - 8) + 4)/4, where top is the largest m of " +
 		"the frame with floor_scope \"frame\", and with \"clip\" of the last two axes, [frames, mels], as in Whisper (audio.py, log_mel_spectrogram).",
-	MinIn: 2, MaxIn: 2,
+	Operands: "spectrum, filters",
 	Infer: func(s ir.Sig[LogMelAttrs]) (ir.Type, error) {
 		x, f, least := s.In[0], s.In[1], 1
 		switch s.Attrs.FloorScope {
@@ -44,7 +44,7 @@ var LogMelDef = ir.Define(ir.Def[LogMelAttrs]{
 		}
 		bins, last := f.Shape[1].B, x.Shape[x.Rank()-1]
 		if !last.Is(2*bins) && !(bins > 1 && last.Is(2*(2*bins-2))) && !last.Is(2*(2*bins-1)) {
-			return ir.Type{}, fmt.Errorf("the last axis of operand 0, %v, is no spectrum of %d bins; want %d elements of rfft, or %d or %d of fft", x, bins, 2*bins, 4*bins-4, 4*bins-2)
+			return ir.Type{}, fmt.Errorf("the last axis of spectrum, %v, is no spectrum of %d bins; want %d elements of rfft, or %d or %d of fft", x, bins, 2*bins, 4*bins-4, 4*bins-2)
 		}
 		return lastAxis(x, f.Shape[0].B), nil
 	},
@@ -94,7 +94,7 @@ var LogMelDef = ir.Define(ir.Def[LogMelAttrs]{
 
 // sameFloats checks that operands are floats of one type.
 func sameFloats(in ...ir.Type) error {
-	if err := isFloat("operand 0", in[0]); err != nil {
+	if err := isFloat("spectrum", in[0]); err != nil {
 		return err
 	}
 	return sameDType(in)

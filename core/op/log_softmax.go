@@ -11,8 +11,8 @@ var LogSoftmaxDef = ir.Define(ir.Def[SoftmaxAttrs]{
 	Name: "log_softmax",
 	Doc: "y = (x - m) - log(sum of exp(x - m)) along an axis, m the maximum on it: the logarithm of softmax, without its underflow. A row of " +
 		"-Inf only gives NaN; so does a row with NaN or +Inf.",
-	MinIn: 1, MaxIn: 1,
-	Infer: inferSoftmax,
+	Operands: "x",
+	Infer:    inferSoftmax,
 	Eval: alongAxis(func(x, y []float64, n, step int) {
 		m, sum := math.Inf(-1), 0.0
 		for k := range n {

@@ -12,7 +12,7 @@ var LogSumExpDef = ir.Define(ir.Def[ReduceAttrs]{
 	Name: "logsumexp",
 	Doc: "log(sum of exp(x)) over axes, floats only, computed as m + log(sum of exp(x - m)), m the maximum. -Inf over nothing and where all is " +
 		"-Inf; NaN if any element is NaN, otherwise +Inf if any is.",
-	MinIn: 1, MaxIn: 1,
+	Operands: "x",
 	Infer: func(s ir.Sig[ReduceAttrs]) (ir.Type, error) {
 		if err := isFloat("operand", s.In[0]); err != nil {
 			return ir.Type{}, err

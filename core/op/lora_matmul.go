@@ -15,10 +15,10 @@ type LoraMatMulAttrs struct {
 
 // LoraMatMulDef defines a linear layer with a low-rank adapter. It is a block of three products. The last one adds the first.
 var LoraMatMulDef = ir.Define(ir.Def[LoraMatMulAttrs]{
-	Name:  "lora_matmul",
-	Doc:   "Takes x [..,K], w [K,N], a [K,r] and b [r,N]. The result is x.w + scale (x.a).b, a linear layer with a low-rank adapter (Hu et al. 2021). Types are those of matmul.",
-	Block: true,
-	MinIn: 4, MaxIn: 4,
+	Name:     "lora_matmul",
+	Doc:      "Takes x [..,K], w [K,N], a [K,r] and b [r,N]. The result is x.w + scale (x.a).b, a linear layer with a low-rank adapter (Hu et al. 2021). Types are those of matmul.",
+	Block:    true,
+	Operands: "x, w, a, b",
 	Infer: func(s ir.Sig[LoraMatMulAttrs]) (ir.Type, error) {
 		if v := s.Attrs.Scale; math.IsNaN(v) || math.IsInf(v, 0) {
 			return ir.Type{}, fmt.Errorf("scale is %v; want a finite number", v)

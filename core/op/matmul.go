@@ -19,8 +19,8 @@ var MatMulDef = ir.Define(ir.Def[MatMulAttrs]{
 	Doc: "c[..,m,n] = sum over k of a[..,m,k] * b[..,k,n]; leading axes broadcast as in NumPy, rank at least 2. trans_a and " +
 		"trans_b mean that the last two axes of an operand are stored in the other order. b may be f16 or bf16 while a is " +
 		"f32. K = 0 gives zeros. f16 and bf16 are multiplied and summed in f32.",
-	MinIn: 2, MaxIn: 2,
-	Infer: func(s ir.Sig[MatMulAttrs]) (ir.Type, error) { return inferMatMul(s.Attrs, s.In[0], s.In[1]) },
+	Operands: "a, b",
+	Infer:    func(s ir.Sig[MatMulAttrs]) (ir.Type, error) { return inferMatMul(s.Attrs, s.In[0], s.In[1]) },
 	Eval: func(a MatMulAttrs, in []*tensor.Array, out *tensor.Array) error {
 		evalMatMul(a, in[0], in[1], out)
 		return nil

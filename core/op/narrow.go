@@ -20,7 +20,7 @@ var NarrowDef = ir.Define(ir.Def[NarrowAttrs]{
 	Name: "narrow",
 	Doc: "Elements start to start+len-1 of one axis. len may be 0. A view where every dim before the axis is 1 and those " +
 		"after it are static (or start is 0).",
-	MinIn: 1, MaxIn: 1, Packed: true,
+	Operands: "x", Packed: true,
 	View: func(a NarrowAttrs, in, _ ir.Type) (int64, bool) {
 		for _, d := range in.Shape[:a.Axis] {
 			if !d.Is(1) {

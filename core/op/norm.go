@@ -17,7 +17,7 @@ func inferNorm(eps float64, in []ir.Type, residual bool) (ir.Type, error) {
 		return ir.Type{}, err
 	}
 	if x.Rank() == 0 {
-		return ir.Type{}, fmt.Errorf("operand is %v; want rank 1 or more", x)
+		return ir.Type{}, fmt.Errorf("x is %v; want rank 1 or more", x)
 	}
 	if err := checkEps(eps); err != nil {
 		return ir.Type{}, err
@@ -51,7 +51,7 @@ func inferChannelNorm(eps float64, in []ir.Type, names ...string) (ir.Type, erro
 		return ir.Type{}, err
 	}
 	if x.Rank() < 2 || !x.Shape[1].IsStatic() {
-		return ir.Type{}, fmt.Errorf("operand is %v; want rank 2 or more and a static number of channels on axis 1", x)
+		return ir.Type{}, fmt.Errorf("x is %v; want rank 2 or more and a static number of channels on axis 1", x)
 	}
 	for i, name := range names {
 		if err := vectorOf(name, in[1+i], x.DType, x.Shape[1]); err != nil {

@@ -20,8 +20,8 @@ var OneHotDef = ir.Define(ir.Def[OneHotAttrs]{
 	Name: "one_hot",
 	Doc: "Takes idx (i32, i64 or u32). The result has a new last axis of size depth, with 1 at the position of the index and 0 elsewhere, in any element type. " +
 		"An index outside 0 to depth-1 gives zeros.",
-	Block: true,
-	MinIn: 1, MaxIn: 1,
+	Block:    true,
+	Operands: "idx",
 	Infer: func(s ir.Sig[OneHotAttrs]) (ir.Type, error) {
 		idx, a := s.In[0], s.Attrs
 		if err := isIndex("index", idx); err != nil {

@@ -75,7 +75,7 @@ func isFloat(name string, t ir.Type) error {
 
 func sameDType(in []ir.Type) error {
 	for _, t := range in[1:] {
-		if t.DType != in[0].DType {
+		if t.Present() && t.DType != in[0].DType {
 			return fmt.Errorf("operands are %v and %v; want equal element types (insert a cast)", in[0], t)
 		}
 	}
@@ -84,11 +84,8 @@ func sameDType(in []ir.Type) error {
 
 // weightDType checks the types of matmul-like ops: w has the type of x, or x is f32 and w is stored in f16 or bf16. The result has the type of x.
 func weightDType(x, w ir.Type) error {
-	if err := isFloat("operand 0", x); err != nil {
-		return err
-	}
 	narrow := w.DType == dtype.F16 || w.DType == dtype.BF16
-	if w.DType != x.DType && !(x.DType == dtype.F32 && narrow) {
+	if !x.DType.IsFloat() || w.DType != x.DType && !(x.DType == dtype.F32 && narrow) {
 		return fmt.Errorf("operands are %v and %v; want equal float types, or f32 with f16 or bf16", x, w)
 	}
 	return nil

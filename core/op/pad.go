@@ -16,9 +16,9 @@ type PadAttrs struct {
 
 // PadDef surrounds a tensor with a constant.
 var PadDef = ir.Define(ir.Def[PadAttrs]{
-	Name:  "pad",
-	Doc:   "x with before[i] and after[i] elements of the number value added at the ends of axis i. Counts are not negative.",
-	MinIn: 1, MaxIn: 1,
+	Name:     "pad",
+	Doc:      "x with before[i] and after[i] elements of the number value added at the ends of axis i. Counts are not negative.",
+	Operands: "x",
 	Infer: func(s ir.Sig[PadAttrs]) (ir.Type, error) {
 		a, x := s.Attrs, s.In[0]
 		if len(a.Before) != x.Rank() || len(a.After) != x.Rank() {

@@ -42,7 +42,7 @@ var PoolDef = ir.Define(ir.Def[PoolAttrs]{
 		"out = floor((in + 2*padding - kernel) / stride) + 1, which must be at least 1. Padding does not count in a maximum or minimum, " +
 		"is 0 in a sum and 1 in a product; a mean divides by the size of the kernel and so counts it as 0. A window over nothing but padding " +
 		"gives what the reduction of that kind gives over nothing, the mean 0. NaN propagates; integers wrap, and have no mean.",
-	MinIn: 1, MaxIn: 1,
+	Operands: "x",
 	Infer: func(s ir.Sig[PoolAttrs]) (ir.Type, error) {
 		g, err := s.Attrs.Geometry()
 		if err != nil {

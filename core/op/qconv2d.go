@@ -14,8 +14,7 @@ type QConv2DAttrs struct {
 	Padding  []int `attr:"padding"`  // on both sides, default 0
 	Dilation []int `attr:"dilation"` // default 1
 	Groups   int   `attr:"groups"`   // default 1
-	HasBias  bool  `attr:"has_bias"`
-	XZero    int   `attr:"x_zero"` // the integers that stand for 0 in x, w and the result
+	XZero    int   `attr:"x_zero"`   // the integers that stand for 0 in x, w and the result
 	WZero    int   `attr:"w_zero"`
 	YZero    int   `attr:"y_zero"`
 }
@@ -28,15 +27,15 @@ func (a QConv2DAttrs) conv() ConvAttrs {
 func (a QConv2DAttrs) Geometry() (Geometry, error) { return a.conv().Geometry() }
 
 func (a QConv2DAttrs) matmul() QMatMulAttrs {
-	return QMatMulAttrs{TransB: true, HasBias: a.HasBias, XZero: a.XZero, WZero: a.WZero, YZero: a.YZero}
+	return QMatMulAttrs{TransB: true, XZero: a.XZero, WZero: a.WZero, YZero: a.YZero}
 }
 
 // QConv2DDef defines the convolution of 8-bit integers. For targets that lack it, it is lowered to im2col and a qmatmul for each group.
 var QConv2DDef = ir.Define(ir.Def[QConv2DAttrs]{
 	Name: "qconv2d",
-	Doc: "Takes x [N,Cin,H,W] and w [Cout,Cin/groups,kh,kw], i8 or u8 each, mult (f32 [] or [Cout]) and, if has_bias, bias (i32 [Cout]). The result is the convolution of x - x_zero with " +
+	Doc: "Takes x [N,Cin,H,W] and w [Cout,Cin/groups,kh,kw], i8 or u8 each, mult (f32 [] or [Cout]) and perhaps bias (i32 [Cout]). The result is the convolution of x - x_zero with " +
 		"w - w_zero, of conv2d's geometry, finished as qmatmul finishes its sums. What lies in the padding stands for 0. Cin/groups*kh*kw is at most 32768.",
-	MinIn: 3, MaxIn: 4,
+	Operands: "x, w, mult, bias?",
 	Infer: func(s ir.Sig[QConv2DAttrs]) (ir.Type, error) {
 		a, x, w := s.Attrs, s.In[0], s.In[1]
 		if x.Rank() != 4 || w.Rank() != 4 || !w.Shape.IsStatic() {
@@ -47,7 +46,7 @@ var QConv2DDef = ir.Define(ir.Def[QConv2DAttrs]{
 		if err != nil {
 			return ir.Type{}, err
 		}
-		out, err := inferConv(g, []ir.Type{float(x), float(w)}, s.Syms)
+		out, err := inferConv(g, []ir.Type{float(x), float(w), {}}, s.Syms)
 		if err != nil {
 			return ir.Type{}, err
 		}
@@ -84,7 +83,7 @@ var QConv2DDef = ir.Define(ir.Def[QConv2DAttrs]{
 					}
 				}
 			}
-			out.I[i] = a.matmul().finish(acc, o, in[2:], out.DType)
+			out.I[i] = a.matmul().finish(acc, o, in, out.DType)
 		}
 		return nil
 	},
@@ -94,18 +93,15 @@ var QConv2DDef = ir.Define(ir.Def[QConv2DAttrs]{
 	},
 	Tol: exact[QConv2DAttrs],
 	Cases: func() []ir.Case[QConv2DAttrs] {
-		c := func(a QConv2DAttrs, x, w, mult ir.Type) ir.Case[QConv2DAttrs] {
-			in, fill := []ir.Type{x, w, mult}, []ir.Range{byteRange(x), byteRange(w), {Lo: 0.0005, Hi: 0.01}}
-			if a.HasBias {
-				in, fill = append(in, i32(w.Shape[0].B)), append(fill, ir.Range{Lo: -1000, Hi: 1000})
-			}
-			return ir.Case[QConv2DAttrs]{Attrs: a, In: in, Fill: fill}
+		c := func(a QConv2DAttrs, in ...ir.Type) ir.Case[QConv2DAttrs] {
+			fill := []ir.Range{byteRange(in[0]), byteRange(in[1]), {Lo: 0.0005, Hi: 0.01}, {Lo: -1000, Hi: 1000}}
+			return ir.Case[QConv2DAttrs]{Attrs: a, In: in, Fill: fill[:len(in)]}
 		}
 		pad := []int{1, 1}
 		return []ir.Case[QConv2DAttrs]{
-			c(QConv2DAttrs{}, i8(1, 1, 1, 1), i8(1, 1, 1, 1), f32()), c(QConv2DAttrs{Padding: pad, HasBias: true}, i8(2, 3, 5, 6), i8(4, 3, 3, 3), f32(4)),
+			c(QConv2DAttrs{}, i8(1, 1, 1, 1), i8(1, 1, 1, 1), f32()), c(QConv2DAttrs{Padding: pad}, i8(2, 3, 5, 6), i8(4, 3, 3, 3), f32(4), i32(4)),
 			c(QConv2DAttrs{Padding: pad, Stride: []int{2, 1}, XZero: 128, YZero: 7}, u8(1, 4, 7, 5), i8(6, 4, 3, 3), f32()),
-			c(QConv2DAttrs{Groups: 2, Dilation: []int{1, 2}, Padding: []int{0, 2}, XZero: -3, WZero: 5, HasBias: true}, i8(1, 4, 4, 6), i8(6, 2, 2, 3), f32(6)),
+			c(QConv2DAttrs{Groups: 2, Dilation: []int{1, 2}, Padding: []int{0, 2}, XZero: -3, WZero: 5}, i8(1, 4, 4, 6), i8(6, 2, 2, 3), f32(6), i32(6)),
 			c(QConv2DAttrs{}, i8(0, 2, 4, 4), i8(3, 2, 2, 2), f32()),
 		}
 	},
@@ -133,8 +129,8 @@ var _ = ir.Lower(QConv2DDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.No
 		rows := Im2Col(part(x, 1, cin), Im2ColAttrs{Kernel: []int{int(w.Type.Shape[2].B), int(w.Type.Shape[3].B)}, Stride: a.Stride, Dilation: a.Dilation})
 		weight := part(Reshape(w, ir.Shape{w.Type.Shape[0], k}), 0, cout)
 		var bias *ir.Node
-		if a.HasBias {
-			bias = part(in[3], 0, cout)
+		if in[QMatMulBias] != nil {
+			bias = part(in[QMatMulBias], 0, cout)
 		}
 		groups[i] = QMatMul(rows, weight, part(in[2], 0, cout), bias, a.matmul())
 	}
@@ -145,8 +141,7 @@ var _ = ir.Lower(QConv2DDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.No
 	return Transpose(Reshape(y, ir.Shape{out[0], out[2], out[3], out[1]}), 0, 3, 1, 2)
 })
 
-// QConv2D adds the convolution of 8-bit integers. bias may be nil. It sets has_bias.
+// QConv2D adds the convolution of 8-bit integers. bias may be nil.
 func QConv2D(x, w, mult, bias *ir.Node, a QConv2DAttrs) *ir.Node {
-	a.HasBias = bias != nil
-	return x.Graph.Add(QConv2DDef, a, ir.WithOptional(bias, x, w, mult)...)
+	return x.Graph.Add(QConv2DDef, a, x, w, mult, bias)
 }

@@ -11,12 +11,14 @@ import (
 
 // QMatMulAttrs are the attributes of qmatmul.
 type QMatMulAttrs struct {
-	TransB  bool `attr:"trans_b"`
-	HasBias bool `attr:"has_bias"`
-	XZero   int  `attr:"x_zero"` // the integers that stand for 0 in x, w and the result
-	WZero   int  `attr:"w_zero"`
-	YZero   int  `attr:"y_zero"`
+	TransB bool `attr:"trans_b"`
+	XZero  int  `attr:"x_zero"` // the integers that stand for 0 in x, w and the result
+	WZero  int  `attr:"w_zero"`
+	YZero  int  `attr:"y_zero"`
 }
+
+// QMatMulBias is the index of the optional operand of qmatmul and qconv2d.
+const QMatMulBias = 3
 
 // maxQDepth is the largest K for which sums of products of 8-bit integers fit in 32 bits.
 const maxQDepth = 1 << 15
@@ -24,15 +26,12 @@ const maxQDepth = 1 << 15
 // QMatMulDef defines the product of 8-bit integers.
 var QMatMulDef = ir.Define(ir.Def[QMatMulAttrs]{
 	Name: "qmatmul",
-	Doc: "Takes x [..,M,K] and w [K,N] ([N,K] if trans_b), i8 or u8 each, mult (f32 [] or [N]) and, if has_bias, bias (i32 [N]). With acc = sum over k of " +
+	Doc: "Takes x [..,M,K] and w [K,N] ([N,K] if trans_b), i8 or u8 each, mult (f32 [] or [N]) and perhaps bias (i32 [N]). With acc = sum over k of " +
 		"(x - x_zero)(w - w_zero) + bias in 32-bit integers, which wrap, the result is round(acc * mult) + y_zero, half to even, limited to the range of x's type, which is its type. " +
 		"acc is rounded to f32, and so is the product. K is static, at most 32768. NaN gives 0.",
-	MinIn: 3, MaxIn: 4,
+	Operands: "x, w, mult, bias?",
 	Infer: func(s ir.Sig[QMatMulAttrs]) (ir.Type, error) {
 		a, x, w, mult := s.Attrs, s.In[0], s.In[1], s.In[2]
-		if want := 3 + btoi(a.HasBias); len(s.In) != want {
-			return ir.Type{}, fmt.Errorf("%d operands; want %d for has_bias=%v", len(s.In), want, a.HasBias)
-		}
 		for _, v := range []struct {
 			name string
 			t    ir.Type
@@ -61,8 +60,8 @@ var QMatMulDef = ir.Define(ir.Def[QMatMulAttrs]{
 		if mult.DType != dtype.F32 || mult.Rank() > 1 || mult.Rank() == 1 && mult.Shape[0] != n {
 			return ir.Type{}, fmt.Errorf("mult is %v; want f32[] or f32[%v]", mult, n)
 		}
-		if a.HasBias {
-			if err := vectorOf("bias", s.In[3], dtype.I32, n); err != nil {
+		if bias := s.In[QMatMulBias]; bias.Present() {
+			if err := vectorOf("bias", bias, dtype.I32, n); err != nil {
 				return ir.Type{}, err
 			}
 		}
@@ -79,7 +78,7 @@ var QMatMulDef = ir.Define(ir.Def[QMatMulAttrs]{
 				v := w.I[(l*n+col)*btoi(!a.TransB)+(col*k+l)*btoi(a.TransB)]
 				acc += int32(x.I[row*k+l]-int64(a.XZero)) * int32(v-int64(a.WZero))
 			}
-			out.I[i] = a.finish(acc, col, in[2:], out.DType)
+			out.I[i] = a.finish(acc, col, in, out.DType)
 		}
 		return nil
 	},
@@ -88,29 +87,26 @@ var QMatMulDef = ir.Define(ir.Def[QMatMulAttrs]{
 	},
 	Tol: exact[QMatMulAttrs],
 	Cases: func() []ir.Case[QMatMulAttrs] {
-		c := func(a QMatMulAttrs, x, w, mult ir.Type) ir.Case[QMatMulAttrs] {
-			n := w.Shape[1-btoi(a.TransB)].B
-			in, fill := []ir.Type{x, w, mult}, []ir.Range{byteRange(x), byteRange(w), {Lo: 0.0005, Hi: 0.01}}
-			if a.HasBias {
-				in, fill = append(in, i32(n)), append(fill, ir.Range{Lo: -1000, Hi: 1000})
-			}
-			return ir.Case[QMatMulAttrs]{Attrs: a, In: in, Fill: fill}
+		c := func(a QMatMulAttrs, in ...ir.Type) ir.Case[QMatMulAttrs] {
+			fill := []ir.Range{byteRange(in[0]), byteRange(in[1]), {Lo: 0.0005, Hi: 0.01}, {Lo: -1000, Hi: 1000}}
+			return ir.Case[QMatMulAttrs]{Attrs: a, In: in, Fill: fill[:len(in)]}
 		}
 		return []ir.Case[QMatMulAttrs]{
-			c(QMatMulAttrs{}, i8(1, 1), i8(1, 1), f32()), c(QMatMulAttrs{HasBias: true}, i8(3, 5), i8(5, 7), f32()), c(QMatMulAttrs{TransB: true, HasBias: true}, i8(9, 33), i8(17, 33), f32(17)),
-			c(QMatMulAttrs{XZero: 128, YZero: 100, TransB: true}, u8(5, 40), i8(6, 40), f32(6)), c(QMatMulAttrs{XZero: -7, WZero: 3, YZero: -5, HasBias: true}, i8(2, 3, 19), i8(19, 4), f32()),
+			c(QMatMulAttrs{}, i8(1, 1), i8(1, 1), f32()), c(QMatMulAttrs{}, i8(3, 5), i8(5, 7), f32(), i32(7)), c(QMatMulAttrs{TransB: true}, i8(9, 33), i8(17, 33), f32(17), i32(17)),
+			c(QMatMulAttrs{XZero: 128, YZero: 100, TransB: true}, u8(5, 40), i8(6, 40), f32(6)), c(QMatMulAttrs{XZero: -7, WZero: 3, YZero: -5}, i8(2, 3, 19), i8(19, 4), f32(), i32(4)),
 			c(QMatMulAttrs{XZero: 255, WZero: 0}, u8(3, 70), u8(70, 5), f32(5)), c(QMatMulAttrs{}, i8(3, 0), i8(0, 4), f32()), c(QMatMulAttrs{}, i8(0, 3), i8(3, 4), f32()),
-			c(QMatMulAttrs{TransB: true, HasBias: true}, i8(4, 1500), i8(3, 1500), f32(3)), c(QMatMulAttrs{}, i8(65, 64), i8(64, 33), f32(33)),
+			c(QMatMulAttrs{TransB: true}, i8(4, 1500), i8(3, 1500), f32(3), i32(3)), c(QMatMulAttrs{}, i8(65, 64), i8(64, 33), f32(33)),
 		}
 	},
 })
 
-// finish computes an element of column col from its sum. rest has mult and bias.
-func (a QMatMulAttrs) finish(acc int32, col int, rest []*tensor.Array, d dtype.DType) int64 {
-	if a.HasBias {
-		acc += int32(rest[1].I[col])
+// finish computes an element of column col from its sum. in has the operands of qmatmul or qconv2d.
+func (a QMatMulAttrs) finish(acc int32, col int, in []*tensor.Array, d dtype.DType) int64 {
+	if bias := in[QMatMulBias]; bias != nil {
+		acc += int32(bias.I[col])
 	}
-	scaled := float32(acc) * float32(rest[0].F[col%len(rest[0].F)])
+	mult := in[2].F
+	scaled := float32(acc) * float32(mult[col%len(mult)])
 	return saturate(math.RoundToEven(float64(scaled))+float64(a.YZero), d)
 }
 
@@ -145,8 +141,8 @@ var _ = ir.Lower(QMatMulDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.No
 			acc = Add(acc, p)
 		}
 	}
-	if a.HasBias {
-		acc = Add(acc, in[3])
+	if bias := in[QMatMulBias]; bias != nil {
+		acc = Add(acc, bias)
 	}
 	scaled := Mul(Cast(acc, dtype.F32), in[2])
 	y := Round(scaled)
@@ -163,8 +159,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// QMatMul adds the product of 8-bit integers. bias may be nil. It sets has_bias.
+// QMatMul adds the product of 8-bit integers. bias may be nil.
 func QMatMul(x, w, mult, bias *ir.Node, a QMatMulAttrs) *ir.Node {
-	a.HasBias = bias != nil
-	return x.Graph.Add(QMatMulDef, a, ir.WithOptional(bias, x, w, mult)...)
+	return x.Graph.Add(QMatMulDef, a, x, w, mult, bias)
 }

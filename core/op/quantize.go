@@ -72,12 +72,12 @@ var QuantizeDef = ir.Define(ir.Def[QuantizeAttrs]{
 	Name: "quantize",
 	Doc: "Takes x (f32) and scale (f32, one or one for each element of an axis). The result is round(x / scale) + zero, half to even, limited to the range of the integer type. " +
 		"NaN gives the least that NaN can: 0.",
-	Block: true,
-	MinIn: 2, MaxIn: 2,
+	Block:    true,
+	Operands: "x, scale",
 	Infer: func(s ir.Sig[QuantizeAttrs]) (ir.Type, error) {
 		x := s.In[0]
 		if x.DType != dtype.F32 {
-			return ir.Type{}, fmt.Errorf("operand is %v; want f32", x)
+			return ir.Type{}, fmt.Errorf("x is %v; want f32", x)
 		}
 		return ir.Type{DType: s.Attrs.Integer(), Shape: x.Shape}, s.Attrs.check(x, s.In[1])
 	},
@@ -130,14 +130,14 @@ func Quantize(x, scale *ir.Node, a QuantizeAttrs) *ir.Node {
 
 // DequantizeDef converts 8-bit integers to floats. It is a block.
 var DequantizeDef = ir.Define(ir.Def[QuantizeAttrs]{
-	Name:  "dequantize",
-	Doc:   "Takes x (i8 or u8, as dtype says) and scale (f32, one or one for each element of an axis). The result is (x - zero) * scale.",
-	Block: true,
-	MinIn: 2, MaxIn: 2,
+	Name:     "dequantize",
+	Doc:      "Takes x (i8 or u8, as dtype says) and scale (f32, one or one for each element of an axis). The result is (x - zero) * scale.",
+	Block:    true,
+	Operands: "x, scale",
 	Infer: func(s ir.Sig[QuantizeAttrs]) (ir.Type, error) {
 		x := s.In[0]
 		if d := s.Attrs.Integer(); x.DType != d {
-			return ir.Type{}, fmt.Errorf("operand is %v; want %v, as dtype says", x, d)
+			return ir.Type{}, fmt.Errorf("x is %v; want %v, as dtype says", x, d)
 		}
 		return ir.Type{DType: dtype.F32, Shape: x.Shape}, s.Attrs.check(x, s.In[1])
 	},

@@ -77,9 +77,9 @@ func findReduction(kind string, x ir.Type) (reduction, error) {
 // checkType checks that a reduction accepts elements of x's type.
 func (r reduction) checkType(x ir.Type) error {
 	if d := x.DType; r.bools && d != dtype.Bool {
-		return fmt.Errorf("operand is %v; want bool", x)
+		return fmt.Errorf("x is %v; want bool", x)
 	} else if !r.bools && d == dtype.Bool || r.integer == nil && !d.IsFloat() {
-		return fmt.Errorf("operand is %v; want a number type that the op takes", x)
+		return fmt.Errorf("x is %v; want a number type that the op takes", x)
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func (r reduction) fold(out *tensor.Array, i int, in *tensor.Array, j int) {
 func reduce(r reduction) *ir.OpDef {
 	reductions[strings.TrimPrefix(r.name, "reduce_")] = r
 	return ir.Define(ir.Def[ReduceAttrs]{
-		Name: r.name, Doc: r.doc, MinIn: 1, MaxIn: 1,
+		Name: r.name, Doc: r.doc, Operands: "x",
 		Infer: func(s ir.Sig[ReduceAttrs]) (ir.Type, error) {
 			x := s.In[0]
 			if err := r.checkType(x); err != nil {

@@ -145,8 +145,8 @@ func parseRegionStep(text string, number int) (RegionStep, error) {
 		}
 		s.In = append(s.In, o)
 	}
-	if len(s.In) < def.MinIn || len(s.In) > def.MaxIn {
-		return RegionStep{}, fmt.Errorf("%d operands; %s takes %d", len(s.In), name, def.MinIn)
+	if len(s.In) != len(def.Operands) {
+		return RegionStep{}, fmt.Errorf("%d operands; %s takes %s", len(s.In), name, def.Signature())
 	}
 	return s, nil
 }

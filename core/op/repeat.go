@@ -13,10 +13,10 @@ type RepeatAttrs struct {
 
 // RepeatDef repeats each slice of an axis. It is a block: an expand between reshapes.
 var RepeatDef = ir.Define(ir.Def[RepeatAttrs]{
-	Name:  "repeat",
-	Doc:   "Each slice of x along an axis, repeated times (0 or more) in place: [a b] twice is [a a b b]. NumPy's repeat, PyTorch's repeat_interleave.",
-	Block: true,
-	MinIn: 1, MaxIn: 1,
+	Name:     "repeat",
+	Doc:      "Each slice of x along an axis, repeated times (0 or more) in place: [a b] twice is [a a b b]. NumPy's repeat, PyTorch's repeat_interleave.",
+	Block:    true,
+	Operands: "x",
 	Infer: func(s ir.Sig[RepeatAttrs]) (ir.Type, error) {
 		x, a := s.In[0], s.Attrs
 		if err := checkAxis(a.Axis, x.Rank()); err != nil {

@@ -14,12 +14,12 @@ var ReshapeDef = ir.Define(ir.Def[NoAttrs]{
 	Name: "reshape",
 	Doc: "The elements of x in row-major order, read with the declared shape, which has as many elements. Always a view. Where the numbers of " +
 		"elements are different expressions of symbols, the reshape requires that they are equal: sizes for which they are not are an error before the run.",
-	MinIn: 1, MaxIn: 1, Declared: true,
+	Operands: "x", Declared: true,
 	View: func(NoAttrs, ir.Type, ir.Type) (int64, bool) { return 0, true },
 	Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {
 		x, y := s.In[0], s.Declared
 		if y.DType != x.DType {
-			return ir.Type{}, fmt.Errorf("declared type is %v, operand is %v; want equal element types", y, x)
+			return ir.Type{}, fmt.Errorf("declared type is %v, x is %v; want equal element types", y, x)
 		}
 		n, m, ok := counts(x.Shape, y.Shape)
 		if !ok {

@@ -60,7 +60,7 @@ var ResizeDef = ir.Define(ir.Def[ResizeAttrs]{
 		"half_pixel), i (h-1) / (H-1) (align_corners; 0 where H is 1) or i h/H (asymmetric), limited to 0 to h-1. Mode linear interpolates between the two elements on each axis; it " +
 		"takes floats. Mode nearest takes the element at or before i h/H (asymmetric: PyTorch's nearest) or (i + 1/2) h/H (half_pixel: its nearest-exact), computed exactly. " +
 		"Sizes are 1 to 32768.",
-	MinIn: 1, MaxIn: 1, Declared: true,
+	Operands: "x", Declared: true,
 	Infer: func(s ir.Sig[ResizeAttrs]) (ir.Type, error) {
 		a, x, y := s.Attrs, s.In[0], s.Declared
 		switch {

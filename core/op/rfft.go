@@ -10,7 +10,7 @@ var RFFTDef = ir.Define(ir.Def[FFTAttrs]{
 	Name: "rfft",
 	Doc: "The discrete Fourier transform of real numbers, [.., n] to [.., 2(n/2+1)]: fft's X_0 to X_{n/2}, n/2 rounded down, as numpy.fft.rfft " +
 		"gives them. The other X_k are the conjugates of X_{n-k}. " + fourierDoc,
-	MinIn: 1, MaxIn: 1,
+	Operands: "x",
 	Infer: func(s ir.Sig[FFTAttrs]) (ir.Type, error) {
 		x := s.In[0]
 		if err := checkFourier(x, s.Attrs.Norm); err != nil {

@@ -15,8 +15,8 @@ var RmsNormDef = ir.Define(ir.Def[RmsNormAttrs]{
 	Name: "rms_norm",
 	Doc: "Takes x, gamma and beta. y = x / sqrt(mean(x^2) + eps) * gamma + beta over the last axis (Zhang and Sennrich 2019). beta is always added; " +
 		"pass zeros for the plain form.",
-	MinIn: 3, MaxIn: 3,
-	Infer: func(s ir.Sig[RmsNormAttrs]) (ir.Type, error) { return inferNorm(s.Attrs.Eps, s.In, false) },
+	Operands: "x, gamma, beta",
+	Infer:    func(s ir.Sig[RmsNormAttrs]) (ir.Type, error) { return inferNorm(s.Attrs.Eps, s.In, false) },
 	Eval: func(a RmsNormAttrs, in []*tensor.Array, out *tensor.Array) error {
 		rmsNorm(a.Eps, in[0].F, in[1].F, in[2].F, out.F)
 		return nil

@@ -18,7 +18,7 @@ var RollDef = ir.Define(ir.Def[RollAttrs]{
 	Name: "roll",
 	Doc: "x shifted round along each of the axes: the element at index i goes to i + shift, modulo the size of the axis. Shifts may be negative, and larger than the axis. " +
 		"NumPy's and PyTorch's roll.",
-	MinIn: 1, MaxIn: 1,
+	Operands: "x",
 	Infer: func(s ir.Sig[RollAttrs]) (ir.Type, error) {
 		a := s.Attrs
 		if len(a.Axes) != len(a.Shifts) {

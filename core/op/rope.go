@@ -15,12 +15,16 @@ const (
 	GPTJ = "gptj" // 2i and 2i+1
 )
 
-// Sources of the angles of rope.
+// Optional operands of rope. The angles come from tables, from frequencies, or from the attribute base.
 const (
-	FromTables      = "tables"      // operands cos and sin, one row per position
-	FromFrequencies = "frequencies" // an operand: radians per position, by pair
-	FromBase        = "base"        // the attribute base
+	RopeCos = 1 + iota // table with a row for each position, as is the next
+	RopeSin
+	RopeFrequencies // radians per position, by pair
+	RopePositions
 )
+
+// RopeOperands are the optional operands of a rope: Cos and Sin, or Frequencies, or neither, and Position, which may be nil.
+type RopeOperands struct{ Cos, Sin, Frequencies, Position *ir.Node }
 
 // RopeAttrs are the attributes of rope.
 type RopeAttrs struct {
@@ -28,8 +32,7 @@ type RopeAttrs struct {
 	Rot     int     `attr:"n_rot"`    // number of elements that rotate, the first ones of a head; 0 means all
 	Style   string  `attr:"style"`    // neox or gptj
 	Layout  string  `attr:"layout"`   // bse, bhsd or bshd
-	Angles  string  `attr:"angles"`   // tables, frequencies or base
-	Base    float64 `attr:"base"`     // with angles = base: f[i] is base^(-2i/n_rot)
+	Base    float64 `attr:"base"`     // without tables and frequencies: f[i] is base^(-2i/n_rot)
 	Factor  float64 `attr:"factor"`   // factor of cos and sin if they are not from tables; 0 means 1
 	Heads   int     `attr:"heads"`    // with layout bse: number of heads to read from rows that may be longer; 0 means that rows have nothing but heads
 	Start   int     `attr:"start"`    // with heads: the element of a row at which the first head begins
@@ -38,31 +41,27 @@ type RopeAttrs struct {
 // RopeDef defines rotary position embedding.
 var RopeDef = ir.Define(ir.Def[RopeAttrs]{
 	Name: "rope",
-	Doc: "Rotary position embedding (Su et al. 2021) of x, the operands of its angles, and perhaps positions. In each head the first n_rot elements turn in pairs, with h = n_rot/2: " +
+	Doc: "Rotary position embedding (Su et al. 2021) of x. In each head the first n_rot elements turn in pairs, with h = n_rot/2: " +
 		"neox pairs i with i+h, gptj 2i with 2i+1. Pair i of a token at position p becomes (a*c - b*s, b*c + a*s), c and s being factor times the cosine and sine of " +
-		"p*f[i]; the other elements stay. tables: operands 1 and 2 are c and s as tables [S_max,w], of f32 or x's type, w = head_dim/2 or n_rot/2, of which row p is read; " +
-		"a position outside 0 to S_max-1 is a run error. frequencies: operand 1 is f, f32 or f64 of shape [h]; linear, Llama 3 and YaRN scalings are such a vector and a factor. " +
-		"base: f[i] = base^(-2i/n_rot) in float64. The angle is the exact product, reduced before it is rounded. The last operand is i32: of shape [] or [B] the position of token 0, of " +
+		"p*f[i]; the other elements stay. cos and sin, if given, are c and s as tables [S_max,w], of f32 or x's type, w = head_dim/2 or n_rot/2, of which row p is read; " +
+		"a position outside 0 to S_max-1 is a run error. frequencies, if given instead, is f, f32 or f64 of shape [h]; linear, Llama 3 and YaRN scalings are such a vector and a factor. " +
+		"Without these, f[i] = base^(-2i/n_rot) in float64. The angle is the exact product, reduced before it is rounded. position is i32: of shape [] or [B] the position of token 0, of " +
 		"[B,S] that of each token; without it token 0 is at 0. x is [B,S,E] (bse), [B,H,S,D] or [B,S,H,D]; with heads, rows of bse have these from element start on, and other " +
 		"values around them, which are not read: the result is [B,S,heads*D].",
-	MinIn: 1, MaxIn: 4,
-	Infer: func(s ir.Sig[RopeAttrs]) (ir.Type, error) { return s.Attrs.infer(s.In) },
-	Eval:  evalRope,
-	FLOPs: perElement[RopeAttrs](3),
-	Tol:   rounded[RopeAttrs],
-	Cases: ropeCases,
+	Operands: "x, cos?, sin?, frequencies?, position?",
+	Infer:    func(s ir.Sig[RopeAttrs]) (ir.Type, error) { return s.Attrs.infer(s.In) },
+	Eval:     evalRope,
+	FLOPs:    perElement[RopeAttrs](3),
+	Tol:      rounded[RopeAttrs],
+	Cases:    ropeCases,
 })
 
-// Rope adds rotary position embedding of x. angles are cos and sin, or frequencies alone, or empty to use a.Base. a.Angles may be empty; the
-// number of angles then determines it. An empty a.Style means NeoX. position may be nil.
-func Rope(x, position *ir.Node, a RopeAttrs, angles ...*ir.Node) *ir.Node {
-	if a.Angles == "" {
-		a.Angles = [...]string{FromBase, FromFrequencies, FromTables}[min(len(angles), 2)]
-	}
+// Rope adds rotary position embedding of x. An empty a.Style means NeoX.
+func Rope(x *ir.Node, o RopeOperands, a RopeAttrs) *ir.Node {
 	if a.Style == "" {
 		a.Style = NeoX
 	}
-	return x.Graph.Add(RopeDef, a, ir.WithOptional(position, append([]*ir.Node{x}, angles...)...)...)
+	return x.Graph.Add(RopeDef, a, x, o.Cos, o.Sin, o.Frequencies, o.Position)
 }
 
 // Rotated returns the number of elements of a head that rotate.
@@ -81,25 +80,13 @@ func (a RopeAttrs) EffectiveFactor() float64 {
 	return a.Factor
 }
 
-// Frequencies returns the frequencies for angles = base, in radians per position, one for each pair.
+// Frequencies returns the frequencies that follow from a.Base, in radians per position, one for each pair.
 func (a RopeAttrs) Frequencies() []float64 {
 	f := make([]float64, a.Rotated()/2)
 	for i := range f {
 		f[i] = math.Pow(a.Base, -2*float64(i)/float64(a.Rotated()))
 	}
 	return f
-}
-
-// Position returns the index of the operand that has positions, or -1, for a node with the given number of operands.
-func (a RopeAttrs) Position(operands int) int {
-	if n := a.angleOperands(); operands > n+1 {
-		return n + 1
-	}
-	return -1
-}
-
-func (a RopeAttrs) angleOperands() int {
-	return map[string]int{FromTables: 2, FromFrequencies: 1}[a.Angles]
 }
 
 // RopeGeometry says where the values of a rope are, for known sizes.
@@ -148,10 +135,8 @@ func (a RopeAttrs) infer(in []ir.Type) (ir.Type, error) {
 		return none, fmt.Errorf("n_rot is %d with head_dim %d; want an even number of 2 to head_dim, or 0 for an even head_dim", a.Rot, a.HeadDim)
 	case !(math.Abs(a.Factor) <= math.MaxFloat32):
 		return none, fmt.Errorf("factor is %v; want a finite number", a.Factor)
-	case a.Angles == FromTables && a.Factor != 0:
-		return none, fmt.Errorf("factor is %v with angles %q; want 0: the tables contain it", a.Factor, a.Angles)
-	case a.Angles == FromBase && !(a.Base >= 1 && a.Base <= math.MaxFloat32) || a.Angles != FromBase && a.Base != 0:
-		return none, fmt.Errorf("base is %v with angles %q; want a number of 1 or more with angles %q, and 0 with others", a.Base, a.Angles, FromBase)
+	case in[RopeCos].Present() && a.Factor != 0:
+		return none, fmt.Errorf("factor is %v and cos is given; want 0: the tables contain it", a.Factor)
 	case a.Heads < 0 || a.Start < 0 || a.Heads > 1<<20 || int64(a.Start) > ir.MaxDim || (a.Heads > 0 && a.Layout != BSE) || (a.Heads == 0 && a.Start > 0):
 		return none, fmt.Errorf("heads is %d and start %d with layout %q; want 0 or more, start with heads only, and heads with layout %q only", a.Heads, a.Start, a.Layout, BSE)
 	case x.Rank() != rank:
@@ -178,48 +163,46 @@ func (a RopeAttrs) infer(in []ir.Type) (ir.Type, error) {
 const maxHeadDim = 1 << 16
 
 func (a RopeAttrs) checkAngles(in []ir.Type) error {
-	n := a.angleOperands()
-	if n == 0 && a.Angles != FromBase {
-		return fmt.Errorf("angles is %q; want %q, %q or %q", a.Angles, FromTables, FromFrequencies, FromBase)
-	}
-	if len(in) != n+1 && len(in) != n+2 {
-		return fmt.Errorf("%d operands with angles %q; want %d, or %d with positions", len(in), a.Angles, n+1, n+2)
-	}
+	c, s, f := in[RopeCos], in[RopeSin], in[RopeFrequencies]
 	half := int64(a.Rotated() / 2)
-	switch a.Angles {
-	case FromTables:
-		c, s := in[1], in[2]
+	switch {
+	case c.Present() != s.Present():
+		return fmt.Errorf("has one of the operands cos and sin; want both or neither")
+	case c.Present() && f.Present() || (c.Present() || f.Present()) && a.Base != 0:
+		return fmt.Errorf("base is %v, and cos, sin or frequencies are given; want cos and sin, or frequencies, or base", a.Base)
+	case c.Present():
 		if c.DType != dtype.F32 && c.DType != in[0].DType || c.Rank() != 2 || !c.Shape[1].Is(half) && !(a.HeadDim%2 == 0 && c.Shape[1].Is(int64(a.HeadDim/2))) {
 			return fmt.Errorf("cos is %v; want a table [S_max,%d] or [S_max,%d] of f32 or the type of x, %v", c, half, a.HeadDim/2, in[0].DType)
 		}
 		if !s.Equal(c) {
 			return ir.TypesDiffer(s, c, "sin is %v; want %v, the type of cos", s, c)
 		}
-	case FromFrequencies:
-		if f := in[1]; f.DType != dtype.F32 && f.DType != dtype.F64 || f.Rank() != 1 || !f.Shape[0].Is(half) {
+	case f.Present():
+		if f.DType != dtype.F32 && f.DType != dtype.F64 || f.Rank() != 1 || !f.Shape[0].Is(half) {
 			return fmt.Errorf("frequencies are %v; want f32[%d] or f64[%d], one for each pair of %d elements", f, half, half, a.Rotated())
 		}
+	case !(a.Base >= 1 && a.Base <= math.MaxFloat32):
+		return fmt.Errorf("base is %v; want a number of 1 or more, or the operands cos and sin, or frequencies", a.Base)
 	}
 	return nil
 }
 
 func (a RopeAttrs) checkPosition(in []ir.Type) error {
-	k := a.Position(len(in))
-	if k < 0 {
+	p, x := in[RopePositions], in[0]
+	if !p.Present() {
 		return nil
 	}
-	p, x := in[k], in[0]
 	seq := x.Shape[1]
 	if a.Layout == BHSD {
 		seq = x.Shape[2]
 	}
 	full := ir.Shape{x.Shape[0], seq}
 	if p.DType != dtype.I32 || p.Rank() > 2 {
-		return fmt.Errorf("operand %d, the positions, is %v; want i32[], i32[%v] or i32%v", k, p, x.Shape[0], full)
+		return fmt.Errorf("position is %v; want i32[], i32[%v] or i32%v", p, x.Shape[0], full)
 	}
 	for i, d := range p.Shape {
 		if d != full[i] {
-			return ir.Differ(d, full[i], "operand %d, the positions, is %v; want i32[], i32[%v] or i32%v", k, p, x.Shape[0], full)
+			return ir.Differ(d, full[i], "position is %v; want i32[], i32[%v] or i32%v", p, x.Shape[0], full)
 		}
 	}
 	return nil
@@ -275,26 +258,28 @@ func evalRope(a RopeAttrs, in []*tensor.Array, out *tensor.Array) error {
 	h, factor := a.Rotated()/2, a.EffectiveFactor()
 	var pos []int64
 	rank := 0
-	if k := a.Position(len(in)); k > 0 {
-		pos, rank = in[k].I, len(in[k].Shape)
+	if p := in[RopePositions]; p != nil {
+		pos, rank = p.I, len(p.Shape)
 	}
+	tables := in[RopeCos]
 	var freq []float64
-	switch a.Angles {
-	case FromBase:
+	switch {
+	case tables != nil:
+	case in[RopeFrequencies] != nil:
+		freq = in[RopeFrequencies].F
+	default:
 		freq = a.Frequencies()
-	case FromFrequencies:
-		freq = in[1].F
 	}
 	cos, sin := make([]float64, h), make([]float64, h)
 	for b := range g.B {
 		for s := range g.S {
 			p := RopePosition(pos, rank, g.S, b, s)
-			if a.Angles == FromTables {
-				rows, width := in[1].Shape[0], in[1].Shape[1]
+			if tables != nil {
+				rows, width := tables.Shape[0], tables.Shape[1]
 				if err := CheckRopePosition(p, rows, b, s); err != nil {
 					return err
 				}
-				cos, sin = in[1].F[int(p)*width:], in[2].F[int(p)*width:]
+				cos, sin = tables.F[int(p)*width:], in[RopeSin].F[int(p)*width:]
 			} else {
 				for i, f := range freq {
 					c, s := Turn(p, f)

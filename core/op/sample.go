@@ -24,13 +24,13 @@ var SampleDef = ir.Define(ir.Def[SampleAttrs]{
 	Doc: "An index for each row of logits [..., V], drawn by its probability, as i32[...]. The other operands belong to a run and hold one value, or one for each row: " +
 		"temperature T (f32), top_k (i32, 0 to V, 0 is off), top_p (f32, 0 to 1, 1 is off), seed and step (u32[..., 2], 64 bits each, the low word first). " +
 		"T <= 0 gives the largest logit. Otherwise the top_k largest logits survive, equal ones in the order of their indices; then of these, with p the softmax of logits / T over them, " +
-		"the most probable up to the one with which their sum reaches top_p, and at least one; and of these, if there is a min_p (f32, 0 to 1, 0 is off) behind step, those with at least min_p times the " +
+		"the most probable up to the one with which their sum reaches top_p, and at least one; and of these, if there is a min_p (f32, 0 to 1, 0 is off), those with at least min_p times the " +
 		"largest probability. " +
 		"The largest of logits / T + g wins, the first of equal ones (Gumbel-max): g = -ln(-ln(max(u, 1e-30))), u the upper 24 bits of the first word of threefry2x32-20 " +
 		"(Salmon and others, 2011) with counter (row, index) and key threefry2x32-20(counter step, key seed); with alone, row is 0 for all rows. NaN never survives; a row of NaN only is a run error, and so are a top_k, top_p or min_p " +
 		"outside its range and a temperature that is not finite. +Inf has all of the probability, and of -Inf only the first has. " +
 		"Devices agree but where two sums of logits / T + g, or a sum of probabilities and top_p, differ by less than a rounding of f32.",
-	MinIn: 6, MaxIn: 7,
+	Operands: "logits, temperature, top_k, top_p, seed, step, min_p?",
 	Infer: func(s ir.Sig[SampleAttrs]) (ir.Type, error) {
 		x := s.In[0]
 		if err := isFloat("logits", x); err != nil {
@@ -44,8 +44,11 @@ var SampleDef = ir.Define(ir.Def[SampleAttrs]{
 			return ir.Type{}, fmt.Errorf("logits are %v, in rows of %d or more; want 1 or more", x, least)
 		}
 		rows := x.Shape[:x.Rank()-1]
-		for i, p := range sampleOperands[:len(s.In)-1] {
+		for i, p := range sampleOperands {
 			got, pair := s.In[i+1], ir.Shape{ir.Static(2)}
+			if !got.Present() {
+				continue
+			}
 			one, each := ir.Type{DType: p.dtype, Shape: ir.Shape{}}, ir.Type{DType: p.dtype, Shape: rows}
 			if p.pair {
 				one.Shape, each.Shape = pair, slices.Concat(rows, pair)
@@ -76,6 +79,9 @@ var SampleDef = ir.Define(ir.Def[SampleAttrs]{
 	Tol:   exact[SampleAttrs],
 	Cases: sampleCases,
 })
+
+// SampleMinP is the index of the optional operand of sample.
+const SampleMinP = 6
 
 // sampleOperands are the operands of sample after the logits.
 var sampleOperands = []struct {
@@ -109,7 +115,7 @@ func sampleRow(a SampleAttrs, x []float64, row int, params []*tensor.Array, left
 		return 0, fmt.Errorf("top_p of row %d is %v; want 0 to 1", row, p)
 	}
 	minP := 0.0
-	if len(params) > 5 {
+	if params[5] != nil {
 		if minP = params[5].F[at(5)]; !(minP >= 0 && minP <= 1) {
 			return 0, fmt.Errorf("min_p of row %d is %v; want 0 to 1", row, minP)
 		}
@@ -201,5 +207,5 @@ func sampleCases() []ir.Case[SampleAttrs] {
 // Sample adds an index for each row of logits, drawn by its probability. temperature (f32), topK (i32), topP (f32), seed and step (pairs of
 // u32, the low word first) and minP (f32) have one value, or one for each row. minP may be nil.
 func Sample(logits, temperature, topK, topP, seed, step, minP *ir.Node, attrs SampleAttrs) *ir.Node {
-	return logits.Graph.Add(SampleDef, attrs, ir.WithOptional(minP, logits, temperature, topK, topP, seed, step)...)
+	return logits.Graph.Add(SampleDef, attrs, logits, temperature, topK, topP, seed, step, minP)
 }

@@ -18,10 +18,10 @@ type ScanAttrs struct {
 // scan defines y_i = x_0 op x_1 op ... op x_i along an axis. op is the fold of a reduction.
 func scan(r reduction) *ir.OpDef {
 	return ir.Define(ir.Def[ScanAttrs]{
-		Name: r.name, Doc: r.doc, MinIn: 1, MaxIn: 1,
+		Name: r.name, Doc: r.doc, Operands: "x",
 		Infer: func(s ir.Sig[ScanAttrs]) (ir.Type, error) {
 			if x := s.In[0]; x.DType == dtype.Bool {
-				return ir.Type{}, fmt.Errorf("operand is %v; want a number type", x)
+				return ir.Type{}, fmt.Errorf("x is %v; want a number type", x)
 			}
 			return s.In[0], checkAxis(s.Attrs.Axis, s.In[0].Rank())
 		},

@@ -14,7 +14,7 @@ var ScatterAddDef = ir.Define(ir.Def[NoAttrs]{
 	Doc: "Takes updates [n, ...] and idx [n] (i32, i64 or u32). The result starts as zeros of the declared type [m, ...]; row i of updates is added to its row idx[i], in rising i, so that it is the " +
 		"same in every run. An index outside 0 to m-1 is a run error. Integers wrap. PyTorch's index_add on zeros. Every row of the result looks at all indices: the op is for " +
 		"lists of thousands, such as the tokens of a mixture of experts, not of millions.",
-	MinIn: 2, MaxIn: 2, Declared: true,
+	Operands: "updates, idx", Declared: true,
 	Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {
 		x, idx, out := s.In[0], s.In[1], s.Declared
 		if err := isIndex("index", idx); err != nil {

@@ -9,14 +9,17 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
+// SelectiveScanState is the index of the optional operand of selective_scan.
+const SelectiveScanState = 5
+
 // SelectiveScanDef defines the recurrence of Mamba.
 var SelectiveScanDef = ir.DefineTuple(ir.TupleDef[NoAttrs]{
 	Name: "selective_scan",
 	Doc: "The selective scan of Mamba (A. Gu, T. Dao, 2023). Of x and delta [B,T,C], a [C,N], b and c [B,T,N] and, if it is carried on, state [B,C,N]: " +
 		"for each channel and the tokens in order, s_j = exp(delta*a_j)*s_j + delta*b_j*x; y = sum of c_j*s_j. s begins as state, or 0. " +
 		"There is no D*x, no softplus on delta and no gate. The types are equal, but state and the final state are f32 where the others are f16 or bf16.",
-	Results: "y [B,T,C], the final state [B,C,N]",
-	MinIn:   5, MaxIn: 6,
+	Results:  "y [B,T,C], the final state [B,C,N]",
+	Operands: "x, delta, a, b, c, state?",
 	Infer: func(s ir.Sig[NoAttrs]) ([]ir.Type, error) {
 		x, a := s.In[0], s.In[2]
 		if err := isFloat("x", x); err != nil {
@@ -29,15 +32,15 @@ var SelectiveScanDef = ir.DefineTuple(ir.TupleDef[NoAttrs]{
 		row := ir.Type{DType: x.DType, Shape: ir.Shape{b, t, n}}
 		state := ir.Type{DType: stateType(x.DType), Shape: ir.Shape{b, c, n}}
 		want := []ir.Type{x, x, {DType: x.DType, Shape: ir.Shape{c, n}}, row, row, state}
-		if err := operandsAre([]string{"x", "delta", "a", "b", "c", "state"}, s.In, want); err != nil {
+		if err := operandsAre("selective_scan", s.In, want); err != nil {
 			return nil, err
 		}
 		return []ir.Type{x, state}, nil
 	},
 	Eval: func(_ NoAttrs, in, out []*tensor.Array) error {
 		x, delta, a, bm, cm, y, s := in[0], in[1], in[2], in[3], in[4], out[0], out[1]
-		if len(in) == 6 {
-			copyArray(s, in[5])
+		if state := in[SelectiveScanState]; state != nil {
+			copyArray(s, state)
 		}
 		tokens, channels, n := x.Shape[1], x.Shape[2], a.Shape[1]
 		for row := range x.Shape[0] * tokens {
@@ -76,6 +79,6 @@ var SelectiveScanDef = ir.DefineTuple(ir.TupleDef[NoAttrs]{
 
 // SelectiveScan adds the selective scan of Mamba. state may be nil.
 func SelectiveScan(x, delta, a, b, c, state *ir.Node) (y, final *ir.Node) {
-	r := x.Graph.AddResults(2, SelectiveScanDef, NoAttrs{}, ir.WithOptional(state, x, delta, a, b, c)...)
+	r := x.Graph.AddResults(2, SelectiveScanDef, NoAttrs{}, x, delta, a, b, c, state)
 	return r[0], r[1]
 }

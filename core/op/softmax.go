@@ -17,12 +17,12 @@ var SoftmaxDef = ir.Define(ir.Def[SoftmaxAttrs]{
 	Name: "softmax",
 	Doc: "y = exp(x - m) / sum of exp(x - m) along an axis, m the maximum on it. A row of -Inf only gives NaN (attention has " +
 		"a rule of its own); so does a row with NaN or +Inf.",
-	MinIn: 1, MaxIn: 1,
-	Infer: inferSoftmax,
-	Eval:  alongAxis(softmaxRow),
-	FLOPs: perElement[SoftmaxAttrs](7),
-	Tol:   rounded[SoftmaxAttrs],
-	Cases: softmaxCases,
+	Operands: "x",
+	Infer:    inferSoftmax,
+	Eval:     alongAxis(softmaxRow),
+	FLOPs:    perElement[SoftmaxAttrs](7),
+	Tol:      rounded[SoftmaxAttrs],
+	Cases:    softmaxCases,
 })
 
 func inferSoftmax(s ir.Sig[SoftmaxAttrs]) (ir.Type, error) {

@@ -24,12 +24,12 @@ var SortDef = ir.DefineTuple(ir.TupleDef[SortAttrs]{
 	Name: "sort",
 	Doc: "The elements of x in order along an axis, the smallest first, or the largest if descending is set, and the indices on the axis that they had. " +
 		"Equal elements, as 0 and -0 are, stay in the order of their indices. NaN counts as less than -Inf, as in top_k: it comes first, or last if descending.",
-	Results: "values of x's type, indices",
-	MinIn:   1, MaxIn: 1,
+	Results:  "values of x's type, indices",
+	Operands: "x",
 	Infer: func(s ir.Sig[SortAttrs]) ([]ir.Type, error) {
 		x := s.In[0]
 		if x.Rank() == 0 || x.DType == dtype.Bool {
-			return nil, fmt.Errorf("operand is %v; want numbers of rank 1 or more", x)
+			return nil, fmt.Errorf("x is %v; want numbers of rank 1 or more", x)
 		}
 		if err := checkAxis(s.Attrs.Axis, x.Rank()); err != nil {
 			return nil, err

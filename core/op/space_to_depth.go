@@ -12,8 +12,8 @@ var SpaceToDepthDef = ir.Define(ir.Def[BlockAttrs]{
 	Name: "space_to_depth",
 	Doc: "x [N, C, H*size, W*size] as [N, C*size^2, H, W]: each block of size by size pixels becomes channels of one pixel, in the order that order says. " +
 		"The inverse of depth_to_space. Order crd is PyTorch's pixel_unshuffle, dcr ONNX's SpaceToDepth.",
-	Block: true,
-	MinIn: 1, MaxIn: 1,
+	Block:    true,
+	Operands: "x",
 	Infer: func(s ir.Sig[BlockAttrs]) (ir.Type, error) {
 		x, a := s.In[0], s.Attrs
 		if err := a.check(x); err != nil {
@@ -22,7 +22,7 @@ var SpaceToDepthDef = ir.Define(ir.Def[BlockAttrs]{
 		h, ok := x.Shape[2].Div(ir.Static(int64(a.Size)))
 		w, ok2 := x.Shape[3].Div(ir.Static(int64(a.Size)))
 		if !ok || !ok2 {
-			return ir.Type{}, fmt.Errorf("operand is %v; want height and width that size, %d, divides", x, a.Size)
+			return ir.Type{}, fmt.Errorf("x is %v; want height and width that size, %d, divides", x, a.Size)
 		}
 		c, err := times(x.Shape[1], "size", a.Size)
 		if err == nil {

@@ -2,6 +2,7 @@ package op_test
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
 	"go/ast"
@@ -51,6 +52,10 @@ NaN propagates through every op unless its definition says otherwise. Axes are c
 An attribute that text leaves out, also in a region's expr, is zero: false, 0, 0.0, "", [] or no element type. If zero stands for another value,
 the attribute says so: groups 0 means groups 1.
 
+Operands have names. An optional one, marked ?, may be missing: text then leaves it out, and writes others by their names, as in
+"conv2d x, w, bias=b". Text may leave out the name if the op has only one optional operand. The list of a variadic operand, marked ..., has one or more.
+The tables list the element types that the op accepts for each operand, not all in every combination.
+
 An *activation* is an op that the attribute act of fused_matmul may name.
 
 An op with several results is followed by one *result* node for each of them. Other nodes read those (see result).
@@ -84,13 +89,7 @@ also compute a node in f32 instead of f16 or bf16, broadcast its operands first,
 
 func writeOp(t *testing.T, b *bytes.Buffer, def *ir.OpDef, comments map[string]string) {
 	fmt.Fprintf(b, "\n### %s\n\n%s\n\n", def.Name, def.Doc)
-	operands := fmt.Sprint(def.MinIn)
-	if def.MaxIn < 0 {
-		operands += " or more"
-	} else if def.MaxIn > def.MinIn {
-		operands += fmt.Sprintf(" to %d", def.MaxIn)
-	}
-	facts := []string{"Operands: " + operands}
+	facts := []string{"Operands: " + cmp.Or(def.Signature(), "none")}
 	if def.Tuple {
 		facts = append(facts, "results: "+def.Results)
 	}
@@ -102,10 +101,12 @@ func writeOp(t *testing.T, b *bytes.Buffer, def *ir.OpDef, comments map[string]s
 			facts = append(facts, f.text)
 		}
 	}
-	if n := len(def.InPlace); n > 0 && n == def.MaxIn {
-		facts = append(facts, "may overwrite any operand")
-	} else if n > 0 {
-		facts = append(facts, "may overwrite operand "+strings.Trim(strings.Join(strings.Fields(fmt.Sprint(def.InPlace)), " or "), "[]"))
+	if len(def.InPlace) > 0 {
+		names := make([]string, len(def.InPlace))
+		for i, k := range def.InPlace {
+			names[i] = def.OperandName(k)
+		}
+		facts = append(facts, "may overwrite "+strings.Join(names, " or "))
 	}
 	if tol, ok := toleranceText(def); ok {
 		facts = append(facts, "tolerance "+tol)
@@ -117,12 +118,72 @@ func writeOp(t *testing.T, b *bytes.Buffer, def *ir.OpDef, comments map[string]s
 		facts = append(facts, "has a plainer form")
 	}
 	fmt.Fprintf(b, "%s.\n", strings.Join(facts, "; "))
+	if len(def.Operands) > 0 {
+		b.WriteString("\n| operand | | element types |\n|---|---|---|\n")
+		types := operandTypes(def)
+		for k, o := range def.Operands {
+			number := "required"
+			if o.Optional {
+				number = "optional"
+			} else if o.Variadic {
+				number = "one or more"
+			}
+			fmt.Fprintf(b, "| %s | %s | %s |\n", o.Name, number, strings.Join(types[k], ", "))
+		}
+	}
 	if names := def.AttrNames(); len(names) > 0 {
 		b.WriteString("\n| attribute | type | |\n|---|---|---|\n")
 		for _, name := range names {
 			fmt.Fprintf(b, "| %s | %s | %s |\n", name, def.AttrKind(name), strings.ReplaceAll(comments[name], "|", `\|`))
 		}
 	}
+}
+
+// operandTypes lists the element types that an op accepts for each operand: those of its cases, and of its cases with
+// another type in place of one.
+func operandTypes(def *ir.OpDef) [][]string {
+	known := dtype.Known()
+	seen := make([]map[dtype.DType]bool, len(def.Operands))
+	for k := range seen {
+		seen[k] = map[dtype.DType]bool{}
+	}
+	try := func(c ir.Case[any]) {
+		if _, err := def.InferResults(c.Attrs, c.In, c.Out, nil); err != nil {
+			return
+		}
+		for k, t := range c.In {
+			if t.Present() {
+				seen[min(k, len(seen)-1)][t.DType] = true
+			}
+		}
+	}
+	change := func(c ir.Case[any], to dtype.DType, which func(k int, t ir.Type) bool) {
+		c.In = slices.Clone(c.In)
+		for k, t := range c.In {
+			if t.Present() && which(k, t) {
+				c.In[k].DType = to
+			}
+		}
+		try(c)
+	}
+	for _, c := range def.Cases() {
+		try(c)
+		for _, to := range known {
+			for k, from := range c.In {
+				change(c, to, func(i int, _ ir.Type) bool { return i == k })
+				change(c, to, func(_ int, t ir.Type) bool { return t.DType == from.DType })
+			}
+		}
+	}
+	names := make([][]string, len(seen))
+	for k := range seen {
+		for _, d := range known {
+			if seen[k][d] {
+				names[k] = append(names[k], d.String())
+			}
+		}
+	}
+	return names
 }
 
 // expansion lists the ops that expanding op def may give, without views and without constants that become weights.
@@ -149,11 +210,13 @@ func expansion(t *testing.T, def *ir.OpDef) string {
 // Sizes N of operands are symbols.
 func expand(def *ir.OpDef, c ir.Case[any], seen map[string]bool) bool {
 	g := ir.NewGraph(def.Name, ir.Sym{Name: "N", Min: 1, Max: 64})
-	in := make([]*ir.Node, len(c.In))
+	in := make([]*ir.Node, max(len(c.In), len(def.Operands)))
 	for k, t := range c.In {
-		in[k] = op.Input(g, fmt.Sprint("x", k), t)
+		if t.Present() {
+			in[k] = op.Input(g, fmt.Sprint("x", k), t)
+		}
 	}
-	n := &ir.Node{ID: len(in), Op: def, Attrs: c.Attrs, In: in, Graph: g}
+	n := &ir.Node{ID: len(g.Nodes), Op: def, Attrs: c.Attrs, In: in, Graph: g}
 	var err error
 	if n.Type, n.Results, err = n.Infer(c.Out, g.Syms); err != nil {
 		return false

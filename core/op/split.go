@@ -20,9 +20,9 @@ var SplitDef = ir.DefineTuple(ir.TupleDef[SplitAttrs]{
 	Name: "split",
 	Doc: "x cut along an axis of static size into parts that follow one another: as many of equal size as parts says, or one of each of " +
 		"the given sizes. The parts are views where narrow gives views.",
-	Results: "the parts in order",
-	MinIn:   1, MaxIn: 1,
-	Block: true,
+	Results:  "the parts in order",
+	Operands: "x",
+	Block:    true,
 	Infer: func(s ir.Sig[SplitAttrs]) ([]ir.Type, error) {
 		a, x := s.Attrs, s.In[0]
 		if err := checkAxis(a.Axis, x.Rank()); err != nil {

@@ -15,10 +15,10 @@ type StackAttrs struct {
 
 // StackDef joins tensors along a new axis. It is a block: a concat of views.
 var StackDef = ir.Define(ir.Def[StackAttrs]{
-	Name:  "stack",
-	Doc:   "The operands, all of one type, one after another along a new axis of the result, 0 to their rank.",
-	Block: true,
-	MinIn: 1, MaxIn: -1,
+	Name:     "stack",
+	Doc:      "The operands, all of one type, one after another along a new axis of the result, 0 to their rank.",
+	Block:    true,
+	Operands: "x...",
 	Infer: func(s ir.Sig[StackAttrs]) (ir.Type, error) {
 		first, axis := s.In[0], s.Attrs.Axis
 		if axis < 0 || axis > first.Rank() {

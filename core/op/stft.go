@@ -40,17 +40,17 @@ var STFTDef = ir.Define(ir.Def[STFTAttrs]{
 		"Else frames are centred: p is n/2, rounded down, and there are (t+2p-n)/hop + 1; past the ends x is 0 with pad \"constant\", and with " +
 		"\"reflect\" the samples come again in reverse, without the one at the end, for which t must exceed p. This is torch.stft(x, n, hop, n, window, " +
 		"center = (pad is not none), pad_mode=pad, return_complex=True), transposed, with normalized for norm \"ortho\".",
-	MinIn: 2, MaxIn: 2,
+	Operands: "x, window",
 	Infer: func(s ir.Sig[STFTAttrs]) (ir.Type, error) {
 		x, w, a := s.In[0], s.In[1], s.Attrs
 		if w.Rank() != 1 || w.DType != x.DType {
-			return ir.Type{}, fmt.Errorf("operand 1, the window, is %v; want rank 1 and the element type of operand 0, %v", w, x)
+			return ir.Type{}, fmt.Errorf("window is %v; want rank 1 and the element type of x, %v", w, x)
 		}
 		if err := checkFourier(w, a.Norm); err != nil {
 			return ir.Type{}, err
 		}
 		if x.Rank() == 0 {
-			return ir.Type{}, fmt.Errorf("operand 0 is %v; want a signal of rank 1 or more", x)
+			return ir.Type{}, fmt.Errorf("x is %v; want a signal of rank 1 or more", x)
 		}
 		if err := checkSize("hop", a.Hop, 1); err != nil {
 			return ir.Type{}, err
@@ -62,13 +62,13 @@ var STFTDef = ir.Define(ir.Def[STFTAttrs]{
 		p := a.padding(n)
 		least, most := s.Syms.Bounds(last)
 		if want := max(1, n-2*p); least < want {
-			return ir.Type{}, fmt.Errorf("the last axis of operand 0, %v, may have %d samples; want %d or more for a window of %d", x, least, want, n)
+			return ir.Type{}, fmt.Errorf("the last axis of x, %v, may have %d samples; want %d or more for a window of %d", x, least, want, n)
 		}
 		if a.Pad == PadReflect && least <= p {
-			return ir.Type{}, fmt.Errorf("the last axis of operand 0, %v, may have %d samples; want more than the %d that are reflected", x, least, p)
+			return ir.Type{}, fmt.Errorf("the last axis of x, %v, may have %d samples; want more than the %d that are reflected", x, least, p)
 		}
 		if most > math.MaxInt32-2*n {
-			return ir.Type{}, fmt.Errorf("the last axis of operand 0, %v, may have %d samples; want %d at most", x, most, math.MaxInt32-2*n)
+			return ir.Type{}, fmt.Errorf("the last axis of x, %v, may have %d samples; want %d at most", x, most, math.MaxInt32-2*n)
 		}
 		frames, ok := last.Add(ir.Static(2*p - n))
 		if ok {

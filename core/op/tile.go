@@ -14,10 +14,10 @@ type TileAttrs struct {
 
 // TileDef repeats a tensor as a whole. It is a block: an expand between reshapes.
 var TileDef = ir.Define(ir.Def[TileAttrs]{
-	Name:  "tile",
-	Doc:   "x repeated repeats[i] times along axis i, as a whole: [a b] twice is [a b a b]. repeats has a number, 0 or more, for each axis.",
-	Block: true,
-	MinIn: 1, MaxIn: 1,
+	Name:     "tile",
+	Doc:      "x repeated repeats[i] times along axis i, as a whole: [a b] twice is [a b a b]. repeats has a number, 0 or more, for each axis.",
+	Block:    true,
+	Operands: "x",
 	Infer: func(s ir.Sig[TileAttrs]) (ir.Type, error) {
 		x, r := s.In[0], s.Attrs.Repeats
 		if len(r) != x.Rank() {

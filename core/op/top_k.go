@@ -57,12 +57,12 @@ var TopKDef = ir.DefineTuple(ir.TupleDef[TopKAttrs]{
 	Doc: "The k largest elements of each row of x along the last axis, the largest first, and their indices in the row. k is 1 to the size of " +
 		"the axis. Equal elements, as 0 and -0 are, stand in the order of their indices. NaN counts as less than -Inf, so that it comes last; " +
 		"where there are too few numbers, NaN are among the values.",
-	Results: "values of x's type, indices",
-	MinIn:   1, MaxIn: 1,
+	Results:  "values of x's type, indices",
+	Operands: "x",
 	Infer: func(s ir.Sig[TopKAttrs]) ([]ir.Type, error) {
 		x, k := s.In[0], s.Attrs.K
 		if x.Rank() == 0 || x.DType == dtype.Bool {
-			return nil, fmt.Errorf("operand is %v; want numbers of rank 1 or more", x)
+			return nil, fmt.Errorf("x is %v; want numbers of rank 1 or more", x)
 		}
 		last := x.Shape[x.Rank()-1]
 		least, _ := s.Syms.Bounds(last)

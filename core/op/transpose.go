@@ -14,9 +14,9 @@ type TransposeAttrs struct {
 
 // TransposeDef permutes axes.
 var TransposeDef = ir.Define(ir.Def[TransposeAttrs]{
-	Name:  "transpose",
-	Doc:   "The axes of x in another order: axis i of the result is axis perm[i] of x. perm is a permutation of all axes.",
-	MinIn: 1, MaxIn: 1,
+	Name:     "transpose",
+	Doc:      "The axes of x in another order: axis i of the result is axis perm[i] of x. perm is a permutation of all axes.",
+	Operands: "x",
 	Infer: func(s ir.Sig[TransposeAttrs]) (ir.Type, error) {
 		x, perm := s.In[0], s.Attrs.Perm
 		seen := make([]bool, x.Rank())

@@ -25,19 +25,19 @@ func triangle(name, which, where string, kept func(d, diagonal int) bool) *ir.Op
 		Name: name,
 		Doc: fmt.Sprintf("The %s triangle of the matrices that the last two axes of x hold: the element at row i and column j where %s, and 0 elsewhere. "+
 			"NaN outside of the triangle does not show.", which, where),
-		Block: true,
-		MinIn: 1, MaxIn: 1,
+		Block:    true,
+		Operands: "x",
 		Infer: func(s ir.Sig[TriangleAttrs]) (ir.Type, error) {
 			x, k := s.In[0], s.Attrs.Diagonal
 			if x.Rank() < 2 {
-				return ir.Type{}, fmt.Errorf("operand is %v; want rank 2 or more", x)
+				return ir.Type{}, fmt.Errorf("x is %v; want rank 2 or more", x)
 			}
 			if k < -math.MaxInt32 || k > math.MaxInt32 {
 				return ir.Type{}, fmt.Errorf("diagonal is %d; want %d to %d", k, -math.MaxInt32, math.MaxInt32)
 			}
 			for _, d := range x.Shape[x.Rank()-2:] {
 				if _, hi := s.Syms.Bounds(d); hi >= math.MaxInt32 {
-					return ir.Type{}, fmt.Errorf("operand is %v; want matrices of fewer than %d rows and columns", x, math.MaxInt32)
+					return ir.Type{}, fmt.Errorf("x is %v; want matrices of fewer than %d rows and columns", x, math.MaxInt32)
 				}
 			}
 			return x, nil

@@ -41,11 +41,11 @@ func plain(f func(float64) float64) func(NoAttrs, float64) float64 {
 
 func defineUnary[A any](u unarySpec[A]) *ir.OpDef {
 	def := ir.Def[A]{
-		Name: u.name, Doc: u.doc, MinIn: 1, MaxIn: 1, Elementwise: true, AsI32: u.asI32,
+		Name: u.name, Doc: u.doc, Operands: "x", Elementwise: true, AsI32: u.asI32,
 		Infer: func(s ir.Sig[A]) (ir.Type, error) {
 			t := s.In[0]
 			if !u.takes(t.DType) {
-				return ir.Type{}, fmt.Errorf("operand is %v; want %s", t, u.wanted())
+				return ir.Type{}, fmt.Errorf("x is %v; want %s", t, u.wanted())
 			}
 			if u.check != nil {
 				if err := u.check(s.Attrs); err != nil {

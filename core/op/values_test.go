@@ -255,9 +255,9 @@ func TestAttentionWithoutKeys(t *testing.T) {
 // TestRopePositions checks that a position outside of the tables is an error.
 func TestRopePositions(t *testing.T) {
 	x, table := f32s([]int{1, 2, 2}, 1, 2, 3, 4), f32s([]int{3, 1}, 1, 0.5, 0)
-	a := op.RopeAttrs{HeadDim: 2, Style: op.NeoX, Layout: op.BSE, Angles: op.FromTables}
+	a := op.RopeAttrs{HeadDim: 2, Style: op.NeoX, Layout: op.BSE}
 	for _, p := range []int64{-1, 2, math.MaxInt32} {
-		_, err := tryEval(op.RopeDef, a, x, table, table, &tensor.Array{DType: dtype.I32, I: []int64{p}})
+		_, err := tryEval(op.RopeDef, a, x, table, table, nil, &tensor.Array{DType: dtype.I32, I: []int64{p}})
 		if err == nil || !strings.Contains(err.Error(), "is out of range 0 to 2") {
 			t.Errorf("position %d gives error %v", p, err)
 		}

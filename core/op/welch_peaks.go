@@ -33,28 +33,28 @@ var WelchPeaksDef = ir.Define(ir.Def[WelchPeaksAttrs]{
 		"for bin 0 and the last of the n/2+1; it is not scaled by a window or a sampling rate. The result is [rows/segments, 2k]: k pairs of a bin, as a " +
 		"float, and its power, the largest first and equal ones by their bin. These are the largest bins, not local maxima. k is 1 to the number of bins. " +
 		"NaN comes last.",
-	MinIn: 1, MaxIn: 1,
+	Operands: "spectra",
 	Infer: func(s ir.Sig[WelchPeaksAttrs]) (ir.Type, error) {
 		x, a := s.In[0], s.Attrs
 		if x.DType != dtype.F32 && x.DType != dtype.F64 {
-			return ir.Type{}, fmt.Errorf("operand 0 is %v; want f32 or f64", x)
+			return ir.Type{}, fmt.Errorf("spectra is %v; want f32 or f64", x)
 		}
 		if x.Rank() != 2 || !x.Shape[1].IsStatic() || x.Shape[1].B < 2 || x.Shape[1].B%2 != 0 {
-			return ir.Type{}, fmt.Errorf("operand 0 is %v; want rank 2 and a last axis of static and even size, 2 or more", x)
+			return ir.Type{}, fmt.Errorf("spectra is %v; want rank 2 and a last axis of static and even size, 2 or more", x)
 		}
 		if err := checkSize("segments", a.Segments, 1); err != nil {
 			return ir.Type{}, err
 		}
 		bins := a.bins(x)
 		if a.K < 1 || int64(a.K) > bins {
-			return ir.Type{}, fmt.Errorf("k is %d; want 1 to %d, the bins of operand 0, %v", a.K, bins, x)
+			return ir.Type{}, fmt.Errorf("k is %d; want 1 to %d, the bins of spectra, %v", a.K, bins, x)
 		}
 		if limit := maxIndex[dtype.F32]; bins > limit {
-			return ir.Type{}, fmt.Errorf("operand 0, %v, has %d bins; want %d at most, which f32 tells apart", x, bins, limit)
+			return ir.Type{}, fmt.Errorf("spectra, %v, has %d bins; want %d at most, which f32 tells apart", x, bins, limit)
 		}
 		signals, ok := x.Shape[0].Div(ir.Static(int64(a.Segments)))
 		if !ok {
-			return ir.Type{}, fmt.Errorf("operand 0, %v, has a number of rows that is no multiple of segments, %d", x, a.Segments)
+			return ir.Type{}, fmt.Errorf("spectra, %v, has a number of rows that is no multiple of segments, %d", x, a.Segments)
 		}
 		return ir.Type{DType: x.DType, Shape: ir.Shape{signals, ir.Static(int64(2 * a.K))}}, nil
 	},

@@ -12,7 +12,7 @@ var WhereDef = ir.Define(ir.Def[NoAttrs]{
 	Doc: "Takes cond, t and f. z = t where cond is not 0, and f elsewhere, with NumPy broadcast of all three. t and f have the same element type, cond any; NaN is " +
 		"not 0. " +
 		"It selects and never blends: NaN on the side that is not picked does not show.",
-	MinIn: 3, MaxIn: 3, Elementwise: true, InPlace: []int{1, 2},
+	Operands: "cond, t, f", Elementwise: true, InPlace: []int{1, 2},
 	AsI32: narrowInts, // not bool: the plainer form makes the condition a bool
 	Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {
 		if err := sameDType(s.In[1:]); err != nil {

@@ -42,16 +42,13 @@ func isWidening(n *ir.Node) bool {
 	return d == dtype.F16 || d == dtype.BF16
 }
 
-// absorbWeight replaces operand 1 by the operand of the cast.
+// absorbWeight replaces the weight, operand 1, by the operand of the cast.
 func absorbWeight(c *rw.Context) *ir.Node {
 	r := c.Root()
 	if !isWidening(r.In[1]) || r.In[0].Type.DType != dtype.F32 {
 		return nil
 	}
-	in := make([]*ir.Node, len(r.In))
-	for i, x := range r.In {
-		in[i] = c.Map(x)
-	}
+	in := r.MapIn(c.Map)
 	in[1] = c.Map(r.In[1].In[0])
 	return c.Out.Add(r.Op, r.Attrs, in...)
 }

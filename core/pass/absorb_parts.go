@@ -24,13 +24,9 @@ var partRules = []rw.Rule{
 		a := n.Attrs.(op.AttentionAttrs)
 		s, _ := a.Sizes(n.In[0].Type, n.In[1].Type, n.In[2].Type)
 		a.Layout, a.HeadDim, a.Packed = op.BSE, int(s.D), make([]int, 3)
-		in := make([]*ir.Node, len(n.In))
-		for i, x := range n.In {
-			if i < 3 {
-				in[i], a.Packed[i] = rowsOf(c, x)
-			} else {
-				in[i] = c.Map(x)
-			}
+		in := n.MapIn(c.Map)
+		for i, x := range n.In[:3] {
+			in[i], a.Packed[i] = rowsOf(c, x)
 		}
 		return op.Reshape(c.Out.Add(op.AttentionDef, a, in...), n.Type.Shape)
 	}},
@@ -39,11 +35,8 @@ var partRules = []rw.Rule{
 		a := n.Attrs.(op.RopeAttrs)
 		a.Heads = a.Geometry([]int{1, 1, int(n.Type.Shape[2].B), a.HeadDim}[:n.Type.Rank()]).H
 		a.Layout = op.BSE
-		in := make([]*ir.Node, len(n.In))
+		in := n.MapIn(c.Map)
 		in[0], a.Start = rowsOf(c, n.In[0])
-		for i, x := range n.In[1:] {
-			in[i+1] = c.Map(x)
-		}
 		return op.Reshape(c.Out.Add(op.RopeDef, a, in...), n.Type.Shape)
 	}},
 }

@@ -70,12 +70,9 @@ func relayout(c *rw.Context, layout string) *ir.Node {
 	n := c.Root()
 	a := n.Attrs.(op.AttentionAttrs)
 	a.Layout = layout
-	in := make([]*ir.Node, len(n.In))
-	for i, x := range n.In {
-		if i < 3 {
-			x = x.In[0]
-		}
-		in[i] = c.Map(x)
+	in := n.MapIn(c.Map)
+	for i, x := range n.In[:3] {
+		in[i] = c.Map(x.In[0])
 	}
 	return c.Out.Add(op.AttentionDef, a, in...)
 }

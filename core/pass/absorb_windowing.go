@@ -59,8 +59,8 @@ func (f windowForm) build(out *ir.Graph, ga *ir.Node, lookup func(*ir.Node) *ir.
 		qkv = op.Add(qkv, pad)
 	}
 	var rh, rw *ir.Node
-	if len(ga.In) == 4 {
-		rh, rw = lookup(ga.In[2]), lookup(ga.In[3])
+	if h, w := ga.In[op.GridAttentionRH], ga.In[op.GridAttentionRW]; h != nil {
+		rh, rw = lookup(h), lookup(w)
 	}
 	attrs := ga.Attrs.(op.GridAttentionAttrs)
 	attrs.Window = int(ga.In[0].Type.Shape[1].B)

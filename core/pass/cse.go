@@ -35,8 +35,8 @@ func cse(c *context, g *ir.Graph) (*ir.Graph, error) {
 // key returns equal strings for nodes that compute the same. lookup returns the new nodes of operands.
 func key(n *ir.Node, lookup func(*ir.Node) *ir.Node) string {
 	by, result := n.Maker()
-	in := make([]int, len(by.In))
-	for i, x := range by.In {
+	in := slices.Repeat([]int{-1}, len(by.In)) // absent operands are -1
+	for i, x := range by.Operands() {
 		in[i] = lookup(x).ID
 	}
 	if by.Op.Commutative && len(in) == 2 {

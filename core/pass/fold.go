@@ -31,7 +31,7 @@ func fold(c *context, g *ir.Graph) (*ir.Graph, error) {
 	needed := make([]bool, len(g.Nodes)) // by node: whether it is an output or a node that is not folded reads it
 	for i, n := range g.Nodes {
 		f.known[i] = f.canKnow(n)
-		for _, x := range n.In {
+		for _, x := range n.Operands() {
 			needed[x.ID] = needed[x.ID] || !f.known[i]
 		}
 	}
@@ -94,7 +94,7 @@ func (f *folder) canKnow(n *ir.Node) bool {
 	if n.Op.FLOPs(n.Attrs, n.InTypes(), types...) > foldFLOPs {
 		return false
 	}
-	for _, x := range n.In {
+	for _, x := range n.Operands() {
 		if !f.known[x.ID] {
 			return false
 		}
@@ -147,7 +147,7 @@ func (f *folder) compute(n *ir.Node) ([]*tensor.Array, error) {
 		return []*tensor.Array{v}, err
 	}
 	in := make([]*tensor.Array, len(n.In))
-	for i, x := range n.In {
+	for i, x := range n.Operands() {
 		var err error
 		if in[i], err = f.value(x); err != nil {
 			return nil, err

@@ -212,11 +212,11 @@ func (a *attentionForm) build(g *ir.Graph, n *ir.Node, lookup func(*ir.Node) *ir
 	four := func(x *ir.Node, heads int64, length ir.Dim) *ir.Node {
 		return reshaped(x, ir.Shape{s.b, ir.Static(heads), length, ir.Static(s.d)})
 	}
-	var mask *ir.Node
+	var o op.AttentionOperands
 	if m := cmp.Or(a.bias, a.keep); m != nil {
-		mask = reshaped(lookup(m), a.maskShape(m))
+		o.Mask = reshaped(lookup(m), a.maskShape(m))
 	}
-	return reshaped(op.Attention(four(q, s.h, s.sq), four(k, s.hkv, s.sk), four(v, s.hkv, s.sk), mask, a.attrs), n.Type.Shape)
+	return reshaped(op.Attention(four(q, s.h, s.sq), four(k, s.hkv, s.sk), four(v, s.hkv, s.sk), o, a.attrs), n.Type.Shape)
 }
 
 // reshaped returns x with the shape s.

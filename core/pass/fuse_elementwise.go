@@ -92,7 +92,7 @@ func (c *context) grow(g *ir.Graph, n *ir.Node, uses []int, taken map[*ir.Node]b
 func candidate(nodes []*ir.Node, uses []int, allowed func(*ir.Node) bool) *ir.Node {
 	inside := map[*ir.Node]int{}
 	for _, n := range nodes {
-		for _, x := range n.In {
+		for _, x := range n.Operands() {
 			inside[x]++
 		}
 	}
@@ -115,7 +115,7 @@ func (c *context) makeRegion(g *ir.Graph, nodes []*ir.Node) *region {
 	}
 	for i, n := range nodes {
 		steps[i].Op, steps[i].Attrs = n.Op, n.Attrs
-		for k, x := range n.In {
+		for k, x := range n.Operands() {
 			steps[i].In = append(steps[i].In, r.operand(n, k, x))
 		}
 	}

@@ -129,7 +129,7 @@ func addends(n *ir.Node, uses []int) (terms []*ir.Node, once bool) {
 	if !base.Is(op.AddDef) {
 		return []*ir.Node{n}, true // the caller checks its uses
 	}
-	for _, x := range base.In {
+	for _, x := range base.Operands() {
 		t, o := addends(x, uses)
 		terms = append(terms, t...)
 		once = once && o

@@ -17,7 +17,7 @@ const (
 //	m = matmul x, w {trans_b=true}
 //	s = add m, b
 //	a = gelu s
-//	y = add a, r      ->   y = fused_matmul x, w, b, r {act="gelu", has_bias=true, has_residual=true, trans_b=true}
+//	y = add a, r      ->   y = fused_matmul x, w, bias=b, residual=r {act="gelu", trans_b=true}
 //
 // The bias must be [N] (leading ones are dropped), and the residual must have the type of the result. A scalar or an [M,N] addend is neither. A
 // matmul that is followed by none of these is not changed.
@@ -31,7 +31,9 @@ var matMulRules = []rw.Rule{
 
 var product2D = rw.OneOf(rw.Op(op.MatMulDef), rw.Op(op.FusedMatMulDef))
 
-func noResidual(n *ir.Node) bool { return !n.Is(op.FusedMatMulDef) || !fusedAttrs(n).HasResidual }
+func noResidual(n *ir.Node) bool {
+	return !n.Is(op.FusedMatMulDef) || n.In[op.FusedMatMulResidual] == nil
+}
 
 // activated matches a unary elementwise op on a product that has no activation or residual yet.
 func activated(n *ir.Node, m *rw.Match) bool {
@@ -54,8 +56,8 @@ func fusedAttrs(n *ir.Node) op.FusedMatMulAttrs {
 func epilogue(c *rw.Context) (a op.FusedMatMulAttrs, x, w, bias *ir.Node) {
 	mm := c.Node("mm")
 	a = fusedAttrs(mm)
-	if a.HasBias {
-		bias = c.Map(mm.In[a.Bias()])
+	if mm.Is(op.FusedMatMulDef) && mm.In[op.FusedMatMulBias] != nil {
+		bias = c.Map(mm.In[op.FusedMatMulBias])
 	}
 	return a, c.Map(mm.In[0]), c.Map(mm.In[1]), bias
 }

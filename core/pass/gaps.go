@@ -97,7 +97,7 @@ func (e *Explainer) Fewest(n *ir.Node) Need {
 
 // Own returns what the target would need to run n as it is.
 func (e *Explainer) Own(n *ir.Node) (need Need) {
-	for _, t := range append(n.InTypes(), n.ResultTypes()...) {
+	for _, t := range n.Types() {
 		if !e.has.HasType(t.DType) && !slices.Contains(need.Types, t.DType) {
 			need.Types = append(need.Types, t.DType)
 		}
@@ -105,7 +105,7 @@ func (e *Explainer) Own(n *ir.Node) (need Need) {
 			need.Rank = t.Rank()
 		}
 	}
-	if k := len(n.In); e.has.MaxOperands > 0 && k > e.has.MaxOperands {
+	if k := n.Arity(); e.has.MaxOperands > 0 && k > e.has.MaxOperands {
 		need.Operands = k
 	}
 	if how, _ := e.to.Takes(n); how == target.No {
@@ -155,7 +155,7 @@ func (n Need) Rules() (out []target.Rule) {
 func (n Need) Extend(d *target.Description) *target.Description {
 	types := slices.Clone(n.Types)
 	for _, x := range n.Nodes {
-		for _, t := range append(x.InTypes(), x.ResultTypes()...) {
+		for _, t := range x.Types() {
 			types = append(types, t.DType)
 		}
 	}
@@ -169,8 +169,8 @@ func Signature(n *ir.Node) string {
 	for _, a := range n.Op.Attrs(n.Attrs) {
 		fmt.Fprintf(&b, " %s", a.Text())
 	}
-	for _, x := range n.In {
-		fmt.Fprintf(&b, " %v %v %v", x.Type, known(x), x.Is(op.ParamDef))
+	for k, x := range n.Operands() {
+		fmt.Fprintf(&b, " %d %v %v %v", k, x.Type, known(x), x.Is(op.ParamDef))
 	}
 	for _, t := range n.ResultTypes() {
 		fmt.Fprintf(&b, " -> %v", t)

@@ -40,10 +40,7 @@ func legalize(c *context, g *ir.Graph) (*ir.Graph, error) {
 			return nil
 		}
 		if expanded[by] == nil {
-			in := make([]*ir.Node, len(by.In))
-			for k, x := range by.In {
-				in[k] = lookup(x)
-			}
+			in := by.MapIn(lookup)
 			values, why := l.express(out, by, in)
 			switch {
 			case values != nil:
@@ -150,17 +147,16 @@ func roundsHalves(g *ir.Graph) (count int) {
 func (l *legalizer) copyAll(out, s *ir.Graph, leaves, in, results []*ir.Node, least target.How) (values []*ir.Node, why string) {
 	need := needed(s, results)
 	to := make([]*ir.Node, len(s.Nodes))
-	for i, x := range leaves {
-		to[x.ID] = in[i]
+	for k, x := range leaves {
+		if x != nil {
+			to[x.ID] = in[k]
+		}
 	}
 	for _, x := range s.Nodes {
 		if to[x.ID] != nil || !need[x.ID] || x.Op == ir.ResultDef {
 			continue
 		}
-		operands := make([]*ir.Node, len(x.In))
-		for k, y := range x.In {
-			operands[k] = to[y.ID]
-		}
+		operands := x.MapIn(func(y *ir.Node) *ir.Node { return to[y.ID] })
 		made, w := l.emit(out, x, operands, least)
 		if made == nil {
 			return nil, w
@@ -182,7 +178,7 @@ func needed(s *ir.Graph, results []*ir.Node) []bool {
 		need[r.ID] = true
 	}
 	for i := len(s.Nodes) - 1; i >= 0; i-- {
-		for _, x := range s.Nodes[i].In {
+		for _, x := range s.Nodes[i].Operands() {
 			need[x.ID] = need[x.ID] || need[i]
 		}
 	}
@@ -192,14 +188,13 @@ func needed(s *ir.Graph, results []*ir.Node) []bool {
 // scratch returns a graph with a leaf for each operand of a node. The leaf is a param if the operand is known before the run.
 func scratch(n *ir.Node) (g *ir.Graph, leaves []*ir.Node) {
 	g = ir.NewGraph("expansion", n.Graph.Syms...)
-	for _, x := range n.In {
+	return g, n.MapIn(func(x *ir.Node) *ir.Node {
 		def := op.InputDef
 		if known(x) {
 			def = op.ParamDef
 		}
-		leaves = append(leaves, g.AddDeclared(def, op.NoAttrs{}, x.Type))
-	}
-	return g, leaves
+		return g.AddDeclared(def, op.NoAttrs{}, x.Type)
+	})
 }
 
 // known reports whether n is a weight or a constant, or a view of one.
@@ -279,6 +274,9 @@ func widen(g *ir.Graph, in []*ir.Node, n *ir.Node, weights bool) []*ir.Node {
 	results := n.ResultTypes()
 	wide, changed := slices.Clone(in), false
 	for i, x := range in {
+		if x == nil {
+			continue
+		}
 		if d, ok := n.Op.Wider(x.Type.DType); ok && (weights || !x.Is(op.ParamDef)) {
 			wide[i], changed = op.Cast(x, d), true
 		}
@@ -337,8 +335,12 @@ func typeHint(to *target.Description, n *ir.Node) string {
 // Types returns the types of a node's operands and results as text.
 func Types(n *ir.Node) string {
 	var in, out []string
-	for _, t := range n.InTypes() {
-		in = append(in, t.String())
+	for k, x := range n.Operands() {
+		name := ""
+		if k < len(n.Op.Operands) && n.Op.Operands[k].Optional {
+			name = n.Op.Operands[k].Name + ": "
+		}
+		in = append(in, name+x.Type.String())
 	}
 	for _, t := range n.ResultTypes() {
 		out = append(out, t.String())
@@ -361,12 +363,14 @@ func origin(n *ir.Node) string {
 	if n.Name != "" {
 		return n.Name
 	}
-	near := slices.Clone(n.In)
+	near := []*ir.Node{n}
 	for i := 0; i < len(near); i++ { // near grows in the loop: a breadth-first search
-		if near[i].Name != "" {
+		if i > 0 && near[i].Name != "" {
 			return fmt.Sprintf("%s, near %s", n.Label(), near[i].Name)
 		}
-		near = append(near, near[i].In...)
+		for _, x := range near[i].Operands() {
+			near = append(near, x)
+		}
 	}
 	return n.Label()
 }

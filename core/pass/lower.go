@@ -25,10 +25,7 @@ func lower(c *context, g *ir.Graph) (*ir.Graph, error) {
 				return nil
 			}
 			if expanded[by] == nil {
-				in := make([]*ir.Node, len(by.In))
-				for k, x := range by.In {
-					in[k] = lookup(x)
-				}
+				in := by.MapIn(lookup)
 				c.fired(by.Op.Name, by)
 				expanded[by] = by.Op.LowerTo(out, by, in)
 			}

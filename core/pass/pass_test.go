@@ -123,7 +123,7 @@ func TestFoldLeavesErrorsToTheRun(t *testing.T) {
 
 // TestNoParams checks that nothing that depends on a weight is folded if there are no values, and that the graph is still correct.
 func TestNoParams(t *testing.T) {
-	const text = "x = input : f32[2,4]\nw = param : f16[3,4]\nb = param : f16[3]\ny = linear x, w, b {act=\"relu\"} : f32[2,3]\nreturn y"
+	const text = "x = input : f32[2,4]\nw = param : f16[3,4]\nb = param : f16[3]\ny = linear x, w, bias=b {act=\"relu\"} : f32[2,3]\nreturn y"
 	g, err := ir.Parse(text)
 	if err != nil {
 		t.Fatal(err)

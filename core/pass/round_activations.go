@@ -40,9 +40,6 @@ var roundingRules = []rw.Rule{
 // rounded copies the root of the match with other attributes.
 func rounded(c *rw.Context, attrs any) *ir.Node {
 	r := c.Root()
-	in := make([]*ir.Node, len(r.In))
-	for i, x := range r.In {
-		in[i] = c.Map(x)
-	}
+	in := r.MapIn(c.Map)
 	return c.Out.Add(r.Op, attrs, in...)
 }

@@ -112,7 +112,7 @@ func usedOnce(n, base *ir.Node, uses []int) bool {
 			return true
 		}
 		next := (*ir.Node)(nil)
-		for _, x := range n.In {
+		for _, x := range n.Operands() {
 			if _, c := scalarOf(x); !c {
 				next = x
 				break

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
@@ -72,9 +71,8 @@ func checkNode(p *program.Program, n *ir.Node) error {
 	case pl.Parent == None:
 		return nil
 	}
-	k := slices.IndexFunc(n.In, func(x *ir.Node) bool { return x.ID == pl.Parent })
-	for ; k >= 0 && k < len(n.In); k++ {
-		if n.In[k].ID == pl.Parent && program.MayOverwrite(n, k) && p.Places[pl.Parent].Space == pl.Space {
+	for k, x := range n.Operands() {
+		if x.ID == pl.Parent && program.MayOverwrite(n, k) && p.Places[pl.Parent].Space == pl.Space {
 			return nil
 		}
 	}
@@ -93,7 +91,7 @@ func checkSteps(p *program.Program) error {
 		if program.IsStep(n) && at[n.ID] == 0 {
 			return fmt.Errorf("%s: no step runs it", n.Label())
 		}
-		for _, x := range n.In {
+		for _, x := range n.Operands() {
 			if by, _ := x.Source().Maker(); program.IsStep(n) && at[by.ID] > at[n.ID] {
 				return fmt.Errorf("%s: runs before its operand %s", n.Label(), x.Label())
 			}
@@ -141,7 +139,7 @@ func checkSpace(p *program.Program, space program.Space) error {
 	steps := make([]Access, len(p.Steps))
 	for i, s := range p.Steps {
 		n := p.Graph.Nodes[s.Node]
-		for _, x := range n.In {
+		for _, x := range n.Operands() {
 			if index[x.ID] != None {
 				steps[i].Reads = append(steps[i].Reads, index[x.ID])
 			}

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"iter"
 	"maps"
 	"slices"
 
@@ -21,8 +22,19 @@ type Operand struct {
 // BoundStep is a step with the shapes of one run.
 type BoundStep struct {
 	Node *ir.Node
-	In   []Operand
+	In   []Operand // as Node.In; that of an absent operand is zero
 	Outs []Operand // one, unless the op has several results
+}
+
+// Operands returns the operands that the step has, with their indices in In.
+func (s BoundStep) Operands() iter.Seq2[int, Operand] {
+	return func(yield func(int, Operand) bool) {
+		for k := range s.Node.Operands() {
+			if !yield(k, s.In[k]) {
+				return
+			}
+		}
+	}
 }
 
 // Bound is a program with the shapes of one run.
@@ -158,7 +170,7 @@ func (b *Binder) Bind(syms map[string]int64) (*Bound, error) {
 	for i, s := range b.p.Steps {
 		n := g.Nodes[s.Node]
 		in := make([]Operand, len(n.In))
-		for k, x := range n.In {
+		for k, x := range n.Operands() {
 			in[k] = values[x.ID]
 		}
 		outs := n.Values() // the nodes of several results are consecutive

@@ -14,7 +14,7 @@ func (p *Program) Constant() []bool {
 		for _, t := range n.ResultTypes() {
 			varies[i] = varies[i] || !t.Shape.IsStatic()
 		}
-		for _, x := range n.In {
+		for _, x := range n.Operands() {
 			varies[i] = varies[i] || varies[x.ID]
 		}
 	}

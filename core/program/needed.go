@@ -20,7 +20,7 @@ func (p *Program) Needed(outputs []bool, nodes []int) []bool {
 			continue
 		}
 		wanted[i] = true
-		for _, x := range n.In {
+		for _, x := range n.Operands() {
 			wanted[x.ID] = true
 		}
 	}

@@ -24,8 +24,9 @@ func TestMayOverwrite(t *testing.T) {
 	}{
 		{"residual", op.FusedMatMul(x, w, b, y, op.FusedMatMulAttrs{}), 3, true},
 		{"bias", op.FusedMatMul(x, w, b, y, op.FusedMatMulAttrs{}), 2, false},
-		{"residual without bias", op.FusedMatMul(x, w, nil, y, op.FusedMatMulAttrs{}), 2, true},
-		{"residual that is x", op.FusedMatMul(x, w, nil, x, op.FusedMatMulAttrs{}), 2, false},
+		{"residual without bias", op.FusedMatMul(x, w, nil, y, op.FusedMatMulAttrs{}), 3, true},
+		{"residual that is x", op.FusedMatMul(x, w, nil, x, op.FusedMatMulAttrs{}), 3, false},
+		{"absent", op.FusedMatMul(x, w, b, nil, op.FusedMatMulAttrs{}), 3, false},
 		{"residual that is w", op.FusedMatMul(x, w, b, w, op.FusedMatMulAttrs{}), 3, false},
 		{"factor", op.FusedMatMul(x, w, nil, y, op.FusedMatMulAttrs{}), 0, false},
 		{"sum with itself", op.Add(x, x), 0, true},

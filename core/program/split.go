@@ -187,7 +187,7 @@ func (p *Program) reads(outputs []bool) []bool {
 		if steps != nil && !steps[k] {
 			continue
 		}
-		for _, x := range p.Graph.Nodes[st.Node].In {
+		for _, x := range p.Graph.Nodes[st.Node].Operands() {
 			if i := slices.Index(inputs, x.Source()); i >= 0 {
 				read[i] = true
 			}

@@ -60,8 +60,8 @@ func As(name string, p Pattern) Pattern {
 	return func(n *ir.Node, m *Match) bool { return p(n, m) && capture(n, m) }
 }
 
-// Op matches a node of the op if its operands match. It tries both orders for a commutative op and prefers one without a miss. Without
-// operand patterns any operands match.
+// Op matches a node of the op if it has as many operands as there are patterns and they match in order. It tries both
+// orders for a commutative op and prefers one without a miss. Without operand patterns any operands match.
 func Op(def *ir.OpDef, in ...Pattern) Pattern {
 	operands := func(m *Match, nodes ...*ir.Node) bool {
 		for i, p := range in {
@@ -77,11 +77,15 @@ func Op(def *ir.OpDef, in ...Pattern) Pattern {
 			return false
 		case len(in) == 0:
 			return true
-		case len(in) != len(n.In):
+		case len(in) != n.Arity():
 			return false
 		}
+		var have []*ir.Node
+		for _, x := range n.Operands() {
+			have = append(have, x)
+		}
 		before := m.mark()
-		matched := operands(m, n.In...)
+		matched := operands(m, have...)
 		if matched && m.miss == before.miss || !def.Commutative || len(in) != 2 {
 			return matched
 		}

@@ -22,8 +22,10 @@ func Reference(n *ir.Node) func(in, out []tensor.Tensor, memory []byte) error {
 		}
 		args := make([]*tensor.Array, len(in))
 		for i, t := range in {
-			args[i] = array(t)
-			args[i].Set(t)
+			if n.In[i] != nil {
+				args[i] = array(t)
+				args[i].Set(t)
+			}
 		}
 		results := make([]*tensor.Array, len(out))
 		for i, t := range out {

@@ -22,7 +22,7 @@ import (
 // lists, or of the state that the op updates.
 type Call struct {
 	Node *ir.Node
-	In   []tensor.Tensor
+	In   []tensor.Tensor // as Node.In; the zero Tensor for an absent optional operand
 	Out  []tensor.Tensor // one result, unless the op has several
 }
 
@@ -240,7 +240,7 @@ func (r *Runner) fill(spaces [][]byte) {
 	}
 	for i := range r.calls {
 		c := &r.calls[i]
-		for k, n := range c.Node.In {
+		for k, n := range c.Node.Operands() {
 			set(&c.In[k], n)
 		}
 		for k, n := range c.Node.Values() {

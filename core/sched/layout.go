@@ -42,7 +42,7 @@ func (l *layout) live() {
 		l.last[n.ID] = l.first[n.ID]
 	}
 	for i, n := range l.order {
-		for _, x := range n.In {
+		for _, x := range n.Operands() {
 			l.last[x.ID] = max(l.last[x.ID], i)
 		}
 	}

@@ -110,7 +110,7 @@ func frugalOrder(g *ir.Graph) []*ir.Node {
 // sources returns the nodes whose values n reads, without duplicates.
 func sources(n *ir.Node) []*ir.Node {
 	var out []*ir.Node
-	for _, x := range n.In {
+	for _, x := range n.Operands() {
 		if s := x.Source(); !slices.Contains(out, s) {
 			out = append(out, s)
 		}

@@ -81,7 +81,7 @@ func (m memory) run(t *testing.T, p *program.Program, syms map[string]int64) {
 	}
 	for _, s := range b.Steps {
 		in := make([]*tensor.Array, len(s.In))
-		for i, x := range s.In {
+		for i, x := range s.Operands() {
 			in[i] = m.view(x).Array()
 		}
 		out := make([]*tensor.Array, len(s.Outs))
@@ -116,7 +116,7 @@ func evalAll(t *testing.T, g *ir.Graph, syms map[string]int64, leaf map[string]t
 			continue
 		}
 		in := make([]*tensor.Array, len(n.In))
-		for k, x := range n.In {
+		for k, x := range n.Operands() {
 			in[k] = vals[x.ID]
 		}
 		results, err := interp.Eval(n, syms, in)

@@ -20,7 +20,7 @@ func withUpdatesLast(g *ir.Graph) (*ir.Graph, error) {
 	}
 	o := orderer{readers: make([][]*ir.Node, len(g.Nodes)), views: make([][]*ir.Node, len(g.Nodes)), state: make([]visit, len(g.Nodes))}
 	for _, n := range g.Nodes {
-		for _, x := range n.In {
+		for _, x := range n.Operands() {
 			if x.StateOf() == nil {
 				continue
 			}
@@ -56,7 +56,7 @@ func withUpdatesLast(g *ir.Graph) (*ir.Graph, error) {
 			if reads[r] == nil {
 				reads[r] = map[*ir.Node]bool{}
 			}
-			for k, x := range r.In {
+			for k, x := range r.Operands() {
 				if !(r == u && k == 0) && x.StateOf() != nil && x.Source() == u.In[0] {
 					late[x], reads[r][x] = true, true
 				}
@@ -72,7 +72,7 @@ func withUpdatesLast(g *ir.Graph) (*ir.Graph, error) {
 	}
 	copies := map[*ir.Node]*ir.Node{}
 	return g.Rebuild(func(out *ir.Graph, n *ir.Node, in []*ir.Node, _ func(*ir.Node) *ir.Node) *ir.Node {
-		for k, x := range n.In {
+		for k, x := range n.Operands() {
 			if reads[n][x] && !(n.Op.Updates && k == 0) {
 				in[k] = copies[x]
 			}
@@ -110,7 +110,7 @@ func (o *orderer) emit(n *ir.Node) {
 		return
 	}
 	o.state[n.ID] = begun
-	for _, x := range n.In {
+	for _, x := range n.Operands() {
 		o.emit(x)
 	}
 	if n.Op.Updates {
@@ -139,5 +139,10 @@ func (o *orderer) waits(n *ir.Node, seen map[*ir.Node]bool) bool {
 		return o.state[n.ID] == begun
 	}
 	seen[n] = true
-	return slices.ContainsFunc(n.In, func(x *ir.Node) bool { return o.waits(x, seen) })
+	for _, x := range n.Operands() {
+		if o.waits(x, seen) {
+			return true
+		}
+	}
+	return false
 }

@@ -93,10 +93,7 @@ type segment struct {
 // compute adds a unit to the segment. Units must be added in the order of the divided graph, so that their operands exist.
 func (s *segment) compute(n *ir.Node) error {
 	return s.graph.Build(func() {
-		in := make([]*ir.Node, len(n.In))
-		for i, x := range n.In {
-			in[i] = s.value(x)
-		}
+		in := n.MapIn(s.value)
 		made := []*ir.Node{nil}
 		if n.Op.Tuple {
 			made = s.graph.AddResults(len(n.Results), n.Op, n.Attrs, in...)
@@ -120,10 +117,7 @@ func (s *segment) value(n *ir.Node) *ir.Node {
 	case n.Op.Updates: // an earlier segment updated the state; read the state itself
 		v = s.value(n.StateOf())
 	case own(n):
-		in := make([]*ir.Node, len(n.In))
-		for i, x := range n.In {
-			in[i] = s.value(x)
-		}
+		in := n.MapIn(s.value)
 		v = s.graph.AddDeclared(n.Op, n.Attrs, n.Type, in...).Named(n.Name)
 		if n.Op == op.InputDef {
 			s.sources[n.Name] = program.Source{Segment: program.FromInput, Index: slices.Index(s.d.g.Inputs(), n)}

@@ -126,7 +126,7 @@ func (d *divider) collect(o Options) error {
 			u.bytes += g.Syms.MaxBytes(v.Type)
 		}
 		stateful := n.Op.Updates
-		for _, x := range n.In {
+		for _, x := range n.Operands() {
 			stateful = stateful || x.StateOf() != nil
 			if y := base(x); d.unit[y.ID] >= 0 && !slices.Contains(u.in, d.unit[y.ID]) {
 				u.in = append(u.in, d.unit[y.ID])
@@ -175,7 +175,7 @@ func (d *divider) orderUpdates() {
 			continue
 		}
 		for k, m := range d.nodes {
-			if k != i && slices.ContainsFunc(m.In, func(x *ir.Node) bool { return x.StateOf() != nil && base(x) == n.In[0] }) {
+			if k != i && slices.ContainsFunc(m.In, func(x *ir.Node) bool { return x != nil && x.StateOf() != nil && base(x) == n.In[0] }) {
 				d.units[i].after = append(d.units[i].after, k)
 			}
 		}

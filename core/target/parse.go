@@ -76,7 +76,7 @@ type parser struct {
 }
 
 // marks are the tokens that separate words. Longer ones come first.
-var marks = []string{"...", "..", "->", "<=", ">=", "=", "(", ")", ",", "|"}
+var marks = []string{"...", "..", "->", "<=", ">=", "=", ":", "(", ")", ",", "|"}
 
 func scan(line string) (*parser, error) {
 	p := &parser{end: len(line) + 1}
@@ -339,12 +339,15 @@ func (p *parser) rule() (r Rule, err error) {
 		if err != nil {
 			return r, err
 		}
-		if r.In = append(r.In, o); p.accept("...") {
+		if o.Name == "" && (r.More || r.positional() < len(r.In)) {
+			return r, p.failf("an operand without a name after ... or one with a name; want NAME: TYPES")
+		}
+		if o.Name != "" && slices.ContainsFunc(r.In, func(x Operand) bool { return x.Name == o.Name }) {
+			return r, p.failf("operand %s is listed twice", o.Name)
+		}
+		r.In = append(r.In, o)
+		if o.Name == "" && p.accept("...") {
 			r.More = true
-			if err := p.want(")"); err != nil {
-				return r, err
-			}
-			break
 		}
 	}
 	for mark := "->"; p.accept(mark); mark = "," {
@@ -367,7 +370,7 @@ func (p *parser) rule() (r Rule, err error) {
 		}
 		r.If = append(r.If, c)
 	}
-	return r, p.done()
+	return r.named(), p.done()
 }
 
 // typesOf reads any, same, or element types separated by |.
@@ -384,11 +387,20 @@ func (p *parser) typesOf() (o Operand, err error) {
 	return o, nil
 }
 
+// operand reads an operand: TYPES, or NAME: TYPES, and what follows.
 func (p *parser) operand() (Operand, error) {
+	var name string
+	if len(p.tokens) > 1 && p.tokens[1].text == ":" {
+		if name = p.peek(); !ir.IsSymbol(name) {
+			return Operand{}, p.failf("found %s; want the name of an operand", p.found())
+		}
+		p.tokens = p.tokens[2:]
+	}
 	o, err := p.typesOf()
 	if err != nil {
 		return o, err
 	}
+	o.Name = name
 	if p.accept("rank") {
 		if o.MinRank, err = p.int(0); err != nil {
 			return o, err

@@ -16,13 +16,21 @@ func RuleFor(nodes []*ir.Node) Rule {
 	def := nodes[0].Op
 	r := Rule{How: Native, Op: def.Name}
 	for _, n := range nodes {
-		for k, x := range n.In {
+		for k, x := range n.Operands() {
 			r.In = addType(r.In, k, x.Type.DType)
 		}
 	}
-	if len(r.In) > 1 && !slices.ContainsFunc(r.In, func(o Operand) bool { return !slices.Equal(o.Types, r.In[0].Types) }) {
+	differ := func(o Operand) bool { return !slices.Equal(o.Types, r.In[0].Types) }
+	if len(r.In) > 1 && len(r.In) >= len(def.Operands) && !slices.ContainsFunc(r.In, differ) {
 		r.In, r.More = r.In[:1], true
-	} else if len(r.In) > 8 { // of an op with any number of operands
+	} else if !def.Variadic() {
+		for k := range r.In {
+			if def.Operands[k].Optional {
+				r.In[k].Name = def.Operands[k].Name
+			}
+		}
+		r.In = slices.DeleteFunc(r.In, func(o Operand) bool { return o.Types == nil })
+	} else if len(r.In) > 8 {
 		var all Operand
 		for _, o := range r.In {
 			for _, d := range o.Types {

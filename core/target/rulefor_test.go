@@ -20,9 +20,11 @@ func TestRuleFor(t *testing.T) {
 		var all []*ir.Node
 		for i, c := range def.Cases() {
 			g := ir.NewGraph("g")
-			n := &ir.Node{Op: def, Attrs: c.Attrs, Graph: g}
+			n := &ir.Node{Op: def, Attrs: c.Attrs, Graph: g, In: make([]*ir.Node, max(len(c.In), len(def.Operands)))}
 			for k, x := range c.In {
-				n.In = append(n.In, op.Input(g, fmt.Sprint("x", k), x))
+				if x.Present() {
+					n.In[k] = op.Input(g, fmt.Sprint("x", k), x)
+				}
 			}
 			var err error
 			if n.Type, n.Results, err = n.Infer(c.Out, nil); err != nil {
@@ -42,7 +44,7 @@ func checkRule(t *testing.T, what string, nodes ...*ir.Node) {
 	r := target.RuleFor(nodes)
 	d := (&target.Description{Name: "x", Version: "1"}).With(nil, 0, 0, r)
 	for _, n := range nodes {
-		for _, x := range append(n.InTypes(), n.ResultTypes()...) {
+		for _, x := range n.Types() {
 			d = d.With([]dtype.DType{x.DType}, 0, 0)
 		}
 	}

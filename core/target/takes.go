@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 )
 
@@ -15,7 +14,7 @@ func (d *Description) Takes(n *ir.Node) (How, string) {
 	if n.Op == ir.ResultDef {
 		return Native, "" // the tuple node decides
 	}
-	types := append(n.InTypes(), n.ResultTypes()...)
+	types := n.Types()
 	for _, t := range types {
 		if !d.HasType(t.DType) {
 			return No, fmt.Sprintf("%s has no %v; its values are %s", d.Name, t.DType, join(d.Types, ", "))
@@ -27,7 +26,7 @@ func (d *Description) Takes(n *ir.Node) (How, string) {
 	if n.Op.Block {
 		return No, fmt.Sprintf("%s is a block; the compiler must lower it", n.Op.Name)
 	}
-	if k := len(n.In); d.MaxOperands > 0 && k > d.MaxOperands {
+	if k := n.Arity(); d.MaxOperands > 0 && k > d.MaxOperands {
 		return No, fmt.Sprintf("%s takes at most %d operands; %s has %d", d.Name, d.MaxOperands, n.Op.Name, k)
 	}
 	for _, t := range types {
@@ -56,23 +55,20 @@ func (d *Description) Takes(n *ir.Node) (How, string) {
 
 // misfit describes the first requirement of a rule that a node does not meet. It returns "" if the node meets all.
 func (d *Description) misfit(r Rule, n *ir.Node) string {
-	if len(n.In) > len(r.In) && !r.More {
-		return fmt.Sprintf("%s has %d operands; want at most %d", n.Op.Name, len(n.In), len(r.In))
-	}
-	var first dtype.DType
-	if len(n.In) > 0 {
-		first = n.In[0].Type.DType
-	}
-	for k, x := range n.In {
-		if w := r.In[min(k, len(r.In)-1)].misfit(x.Type, first, x); w != "" {
-			return fmt.Sprintf("operand %d of %s %s", k, n.Op.Name, w)
+	for k, x := range n.Operands() {
+		o, ok := r.operand(n.Op, k)
+		if !ok {
+			return fmt.Sprintf("%s has an operand %s, which the rule does not take", n.Op.Name, n.Op.OperandName(k))
+		}
+		if w := o.misfit(x.Type, n, x); w != "" {
+			return fmt.Sprintf("operand %s of %s %s", n.Op.OperandName(k), n.Op.Name, w)
 		}
 	}
 	for k, t := range n.ResultTypes() {
 		if r.Out == nil {
 			break
 		}
-		if w := r.Out[min(k, len(r.Out)-1)].misfit(t, first, n); w != "" {
+		if w := r.Out[min(k, len(r.Out)-1)].misfit(t, n, n); w != "" {
 			return fmt.Sprintf("result %d of %s %s", k, n.Op.Name, w)
 		}
 	}
@@ -84,12 +80,12 @@ func (d *Description) misfit(r Rule, n *ir.Node) string {
 	return ""
 }
 
-// misfit describes the first requirement of o that x does not meet, or returns "". t is the type of x or of a result of x, and first is the
-// element type of operand 0.
-func (o Operand) misfit(t ir.Type, first dtype.DType, x *ir.Node) string {
+// misfit describes the first requirement of o that x, an operand or a result of n, does not meet, or returns "". t is
+// the type of x.
+func (o Operand) misfit(t ir.Type, n, x *ir.Node) string {
 	switch {
-	case o.Same && t.DType != first:
-		return fmt.Sprintf("is %v; want %v, the type of operand 0", t.DType, first)
+	case o.Same && len(n.In) > 0 && t.DType != n.In[0].Type.DType:
+		return fmt.Sprintf("is %v; want %v, the type of %s", t.DType, n.In[0].Type.DType, n.Op.OperandName(0))
 	case o.Types != nil && !slices.Contains(o.Types, t.DType):
 		return fmt.Sprintf("is %v; want %s", t.DType, join(o.Types, " or "))
 	case o.Ranked && (t.Rank() < o.MinRank || t.Rank() > o.MaxRank):
@@ -116,9 +112,9 @@ func isKnown(n *ir.Node) bool {
 func (d *Description) unmet(c Condition, n *ir.Node) string {
 	switch c.Attr {
 	case Broadcast:
-		for k, x := range n.In {
+		for k, x := range n.Operands() {
 			if !broadcasts(c.Values[0].(Word), x.Type.Shape, n.Type.Shape) {
-				return fmt.Sprintf("operand %d is %v and the result %v; want %s", k, x.Type, n.Type, c)
+				return fmt.Sprintf("operand %s is %v and the result %v; want %s", n.Op.OperandName(k), x.Type, n.Type, c)
 			}
 		}
 		return ""
@@ -218,10 +214,7 @@ func (d *Description) partsUnmet(n *ir.Node) string {
 		return "it has no expansion"
 	}
 	g := ir.NewGraph("parts", n.Graph.Syms...)
-	in := make([]*ir.Node, len(n.In))
-	for i, x := range n.In {
-		in[i] = g.AddDeclared(leaf, leaf.NewAttrs(), x.Type)
-	}
+	in := n.MapIn(func(x *ir.Node) *ir.Node { return g.AddDeclared(leaf, leaf.NewAttrs(), x.Type) })
 	m := *n
 	m.In, m.Graph = in, g
 	if err := g.Build(func() { n.Op.LowerTo(g, &m, in) }); err != nil {

@@ -8,6 +8,7 @@
 //
 //	run add(f32|f16...) if broadcast = suffix
 //	reference erf(f32)
+//	run conv2d(f32, f32|f16 param, bias: f32)
 //	run gather(any, i32)
 //	run matmul(f32|f16, same param) if trans_a = false
 //	run softmax(f32) if axis = last
@@ -61,8 +62,10 @@ type Description struct {
 type Rule struct {
 	How How    // Native or Reference
 	Op  string // or AnyOp, for every op that has a definition; such a rule has no In, Out and If
-	In  []Operand
-	// More allows further operands, which must meet the last requirement of In. A node may always have fewer operands than In.
+	// In has the requirements of the op's operands: first some without names, in the order of their declaration, then
+	// some with names.
+	In []Operand
+	// More allows operands that In does not list, which must meet the last requirement without a name. A node may always lack operands of In.
 	More bool
 	// Out has the requirements of the results. Only Types and Same are used. Further results must meet the last. Nil accepts any results.
 	Out []Operand
@@ -76,8 +79,9 @@ const AnyOp = "*"
 
 // Operand is the requirement of a rule for an operand.
 type Operand struct {
+	Name             string        // of the operand; empty if the position says which it is
 	Types            []dtype.DType // nil means any type of the target
-	Same             bool          // requires the element type of operand 0, instead of Types
+	Same             bool          // requires the element type of the first operand, instead of Types
 	Ranked           bool          // MinRank and MaxRank are set
 	MinRank, MaxRank int
 	Static           bool // requires that no size depends on a symbol
@@ -97,7 +101,7 @@ type Word string
 
 // Special attributes and words of conditions.
 const (
-	Last = Word("last") // in axis = last: only the last axis of operand 0
+	Last = Word("last") // in axis = last: only the last axis of the first operand
 
 	// Broadcast says how the shapes of operands may differ from that of the result.
 	Broadcast = "broadcast"
@@ -146,10 +150,59 @@ func (d *Description) Ops() []string {
 	return out
 }
 
+// positional returns the number of requirements without a name.
+func (r Rule) positional() int {
+	if k := slices.IndexFunc(r.In, func(o Operand) bool { return o.Name != "" }); k >= 0 {
+		return k
+	}
+	return len(r.In)
+}
+
+// operand returns the requirement for operand k of an op. It returns false if the rule does not take that operand.
+func (r Rule) operand(def *ir.OpDef, k int) (Operand, bool) {
+	n := r.positional()
+	if k < n {
+		return r.In[k], true
+	}
+	for _, o := range r.In[n:] {
+		if k < len(def.Operands) && o.Name == def.Operands[k].Name {
+			return o, true
+		}
+	}
+	if r.More && n > 0 {
+		return r.In[n-1], true
+	}
+	return Operand{}, false
+}
+
+// named returns the rule with names for the requirements of optional operands. They are needed unless the op has only
+// one such operand or the requirement is for all of them.
+func (r Rule) named() Rule {
+	def, ok := ir.Find(r.Op)
+	if !ok || def.Variadic() {
+		return r
+	}
+	n, first := r.positional(), def.Required()
+	if n != first+1 || first == len(def.Operands) || !r.More && len(def.Operands) > n {
+		return r
+	}
+	last, named := r.In[first], r.In[n:]
+	r.In = slices.Clone(r.In[:first])
+	for _, o := range def.Operands[first:] {
+		last.Name = o.Name
+		if !slices.ContainsFunc(named, func(x Operand) bool { return x.Name == o.Name }) {
+			r.In = append(r.In, last)
+		}
+	}
+	r.In, r.More = append(r.In, named...), false
+	slices.SortStableFunc(r.In[first:], func(a, b Operand) int { return cmp.Compare(def.Operand(a.Name), def.Operand(b.Name)) })
+	return r
+}
+
 // RuleOf returns a rule that accepts every node of an op.
 func RuleOf(def *ir.OpDef, how How) Rule {
 	r := Rule{How: how, Op: def.Name}
-	if def.MaxIn != 0 {
+	if len(def.Operands) > 0 {
 		r.In, r.More = []Operand{{}}, true
 	}
 	return r
@@ -164,7 +217,7 @@ func Primitive(name string) *Description {
 			continue
 		}
 		r := RuleOf(def, Native)
-		if def.Elementwise && def.MaxIn > 1 {
+		if def.Elementwise && (len(def.Operands) > 1 || def.Variadic()) {
 			r.If = []Condition{{Attr: Broadcast, Rel: "=", Values: []any{Suffix}}}
 		}
 		d.Rules = append(d.Rules, r)

@@ -21,7 +21,7 @@ limit operands 8
 reference *
 run add(f32|f16...) if broadcast = suffix
 run concat(any...)
-run conv2d(f32, f32|f16 param, f32) if groups = 1 and layout = "nhwc" and stride <= 2
+run conv2d(f32, f32|f16 param, bias: f32) if groups = 1 and layout = "nhwc" and stride <= 2
 run elementwise_region(f32...) if parts = run
 run gather(any, i32) if axis = 0
 run gelu(f16) if broadcast = equal
@@ -96,7 +96,11 @@ func TestParseErrors(t *testing.T) {
 		{head + "run add", `line 3, column 8: found the end of the line; want "("`},
 		{head + "run add(f32|, f32)", `line 3, column 13: found ","; want an element type`},
 		{head + "run add(f32 f32)", `line 3, column 13: found "f32"; want ","`},
-		{head + "run add(f32..., f32)", `line 3, column 15: found ","; want ")"`},
+		{head + "run add(f32..., f32)", `line 3, column 20: an operand without a name after ... or one with a name; want NAME: TYPES`},
+		{head + "run conv2d(bias: f32, f32)", `line 3, column 26: an operand without a name after ... or one with a name; want NAME: TYPES`},
+		{head + "run conv2d(f32, bias: f32, bias: f16)", `line 3, column 37: operand bias is listed twice`},
+		{head + "run conv2d(f32, bias f32)", `line 3, column 17: found "bias"; want an element type`},
+		{head + "run conv2d(f32, 2: f32)", `line 3, column 17: found "2"; want the name of an operand`},
 		{head + "run add(f32 rank 3..2)", `line 3, column 21: found "2"; want a number from 4`},
 		{head + "run add(any) -> f31", `line 3, column 17: found "f31"; want an element type`},
 		{head + "run add(any) if", `line 3, column 16: found the end of the line; want an attribute`},
@@ -124,7 +128,13 @@ func TestParseErrors(t *testing.T) {
 func TestCheck(t *testing.T) {
 	for rule, want := range map[string]string{
 		"run mathmul(f32)":                       `line 3: op "mathmul" is unknown`,
-		"run add(f32, f32, f32)":                 "line 3: op add has 2 operands; the rule names 3",
+		"run add(f32, f32, f32)":                 "line 3: op add has the operands a, b; the rule has 3 without a name, want 2",
+		"run fused_matmul(f32, f32, f32, f32)":   "line 3: op fused_matmul has the operands x, w, bias?, residual?; the rule has 4 without a name, want 2",
+		"run fused_matmul(f32, f32, f32...)":     "",
+		"run fused_matmul(f32, b: f32)":          "op fused_matmul has no operand b that the rule does not list already; it has x, w, bias?, residual?",
+		"run matmul(f32, a: f32)":                "op matmul has no operand a that the rule does not list already",
+		"run concat(f32..., x: f32)":             "op concat has no operand x",
+		"run conv2d(f32, f32, f32)":              "",
 		"run add(f32) if parts = run":            "op add has no parts",
 		"run softmax(f32) if axes = last":        `op softmax has no attribute "axes"; it has axis`,
 		"run softmax(f32) if axis = \"x\"":       "attribute axis is of type int",
@@ -170,18 +180,18 @@ k = param : f32[2,3,1,1]
 	for node, want := range map[string]string{
 		"y = add x, x : f32[2,3,4]":                                "native",
 		"y = add x, row : f32[2,3,4]":                              "native",
-		"y = add x, col : f32[2,3,4]":                              "operand 1 is f32[3,1] and the result f32[2,3,4]; want broadcast = suffix",
-		"y = add i, i : i32[5]":                                    "operand 0 of add is i32; want f32 or f16",
+		"y = add x, col : f32[2,3,4]":                              "operand b is f32[3,1] and the result f32[2,3,4]; want broadcast = suffix",
+		"y = add i, i : i32[5]":                                    "operand a of add is i32; want f32 or f16",
 		"y = gather x, i {axis=1} : f32[2,5,4]":                    "gather: axis is 1; want axis = 0",
 		"y = gather x, i : f32[5,3,4]":                             "native",
 		"y = matmul x, w : f32[2,3,4]":                             "native",
-		"y = matmul x, wh : f32[2,3,4]":                            "operand 1 of matmul is f16; want f32, the type of operand 0",
-		"y = matmul x, x {trans_b=true} : f32[2,3,3]":              "operand 1 of matmul is computed; want a weight",
+		"y = matmul x, wh : f32[2,3,4]":                            "operand b of matmul is f16; want f32, the type of a",
+		"y = matmul x, x {trans_b=true} : f32[2,3,3]":              "operand b of matmul is computed; want a weight",
 		"y = matmul w, w {trans_a=true} : f32[4,4]":                "trans_a is true; want trans_a = false",
 		"y = softmax x {axis=2} : f32[2,3,4]":                      "native",
 		"y = softmax x {axis=1} : f32[2,3,4]":                      "axis is 1; want axis = last",
-		"y = softmax n {axis=1} : f32[2,N]":                        "operand 0 of softmax is f32[2,N]; want sizes without symbols",
-		"y = softmax p {axis=3} : f32[1,4,4,3]":                    "operand 0 of softmax is f32[1,4,4,3]; want rank 1..3",
+		"y = softmax n {axis=1} : f32[2,N]":                        "operand x of softmax is f32[2,N]; want sizes without symbols",
+		"y = softmax p {axis=3} : f32[1,4,4,3]":                    "operand x of softmax is f32[1,4,4,3]; want rank 1..3",
 		"y = neg x : f32[2,3,4]":                                   "npu has no rule for neg",
 		"y = silu x : f32[2,3,4]":                                  "reference",
 		"y = relu big : f32[1,1,1,2,2]":                            "npu takes at most rank 4; f32[1,1,1,2,2] has rank 5",
@@ -260,4 +270,48 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q prints as %q, and that as %q", text, printed, second)
 		}
 	})
+}
+
+// TestOptionalOperands checks which optional operands of a node each form of a rule takes, and how the rule is written.
+func TestOptionalOperands(t *testing.T) {
+	const in = "graph g\nx = input : f32[2,2]\nb = input : f32[2]\nh = input : f16[2]\n"
+	for _, c := range []struct {
+		rule, written, node, want string
+	}{
+		{"fused_matmul(f32, f32)", "", "fused_matmul x, x", ""},
+		{"fused_matmul(f32, f32)", "", "fused_matmul x, x, bias=b", "fused_matmul has an operand bias, which the rule does not take"},
+		{"fused_matmul(f32, f32, bias: f32)", "", "fused_matmul x, x, bias=b", ""},
+		{"fused_matmul(f32, f32, bias: f32)", "", "fused_matmul x, x", ""},
+		{"fused_matmul(f32, f32, bias: f32)", "", "fused_matmul x, x, bias=b, residual=x", "fused_matmul has an operand residual, which the rule does not take"},
+		{"fused_matmul(f32, f32, residual: f32, bias: f16)", "", "fused_matmul x, x, bias=b", "operand bias of fused_matmul is f32; want f16"},
+		{"fused_matmul(f32, f32, f32...)", "fused_matmul(f32, f32, bias: f32, residual: f32)", "fused_matmul x, x, residual=x", ""},
+		{"fused_matmul(f32, f32, f32..., bias: f16)", "fused_matmul(f32, f32, bias: f16, residual: f32)", "fused_matmul x, x, residual=x", ""},
+		{"fused_matmul(f32..., bias: f16)", "", "fused_matmul x, x, bias=b", "operand bias of fused_matmul is f32; want f16"},
+		{"fused_matmul(f32...)", "", "fused_matmul x, x, bias=b, residual=x", ""},
+		{"fused_matmul(f32, f32, residual: same param)", "", "fused_matmul x, x, residual=x", "operand residual of fused_matmul is computed; want a weight"},
+		{"qmatmul(i8, i8, f32, i32)", "qmatmul(i8, i8, f32, bias: i32)", "", ""},
+	} {
+		d, err := target.Parse("target t 1\ntypes f32 f16 i8 i32\nrun " + c.rule)
+		if err != nil {
+			t.Errorf("%s: %v", c.rule, err)
+			continue
+		}
+		if c.written == "" {
+			c.written = c.rule
+		}
+		if got := d.Rules[0].String(); got != "run "+c.written {
+			t.Errorf("%s is written %s; want run %s", c.rule, got, c.written)
+		}
+		if c.node == "" {
+			continue
+		}
+		g, err := ir.Parse(in + "y = " + c.node + " : f32[2,2]\nreturn y=y\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		how, why := d.Takes(g.Outputs[0].Node)
+		if (how == target.Native) != (c.want == "") || !strings.Contains(why, c.want) {
+			t.Errorf("%s takes %s: %v, %q; want %q", c.rule, c.node, how, why, c.want)
+		}
+	}
 }

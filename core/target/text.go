@@ -41,15 +41,13 @@ func (r Rule) String() string {
 	if r.Op == AnyOp {
 		return word + " " + AnyOp
 	}
-	in := make([]string, len(r.In))
+	in, n := make([]string, len(r.In)), r.positional()
 	for i, o := range r.In {
-		in[i] = o.String()
+		if in[i] = o.String(); r.More && i == n-1 {
+			in[i] += "..."
+		}
 	}
-	s := word + " " + r.Op + "(" + strings.Join(in, ", ")
-	if r.More {
-		s += "..."
-	}
-	s += ")"
+	s := word + " " + r.Op + "(" + strings.Join(in, ", ") + ")"
 	for i, o := range r.Out {
 		s += [...]string{" -> ", ", "}[min(i, 1)] + o.String()
 	}
@@ -66,6 +64,9 @@ func (o Operand) String() string {
 		s = "same"
 	case o.Types != nil:
 		s = join(o.Types, "|")
+	}
+	if o.Name != "" {
+		s = o.Name + ": " + s
 	}
 	if o.Ranked {
 		s += " " + o.rank()
@@ -131,8 +132,15 @@ func (r Rule) check() error {
 		return fmt.Errorf("op %q is unknown", r.Op)
 	case def.Block:
 		return fmt.Errorf("op %s is a block, which no target runs", r.Op)
-	case def.MaxIn >= 0 && len(r.In) > def.MaxIn:
-		return fmt.Errorf("op %s has %d operands; the rule names %d", r.Op, def.MaxIn, len(r.In))
+	}
+	n := r.positional()
+	if !def.Variadic() && n > def.Required() {
+		return fmt.Errorf("op %s has the operands %s; the rule has %d without a name, want %d (name others: NAME: TYPES)", r.Op, def.Signature(), n, def.Required())
+	}
+	for _, o := range r.In[n:] {
+		if k := def.Operand(o.Name); k < 0 || def.Operands[k].Variadic || k < n {
+			return fmt.Errorf("op %s has no operand %s that the rule does not list already; it has %s", r.Op, o.Name, def.Signature())
+		}
 	}
 	for _, c := range r.If {
 		if c.Attr == Parts && !def.CanLower() {

@@ -162,7 +162,7 @@ func (d *decoder) attend(s nn.Scope, l layer, q, k, v, gate *ir.Node) *ir.Node {
 	if l.window > 0 {
 		a.Mask, a.Window = op.MaskSliding, int(l.window-1) // the op counts only keys before that of the query
 	}
-	o := op.Attention(q, k, v, d.row, a).Named(s.Path())
+	o := op.Attention(q, k, v, op.AttentionOperands{Position: d.row}, a).Named(s.Path())
 	if gate != nil {
 		o = op.Mul(o, gate)
 	}
@@ -194,12 +194,12 @@ func (d *decoder) rotate(l layer, x *ir.Node) *ir.Node {
 		if a.Base = d.rope.base; own {
 			a.Base = d.local.base
 		}
-		return op.Rope(x, d.position, a)
+		return op.Rope(x, op.RopeOperands{Position: d.position}, a)
 	}
 	if d.rope.attention != 1 {
 		a.Factor = d.rope.attention
 	}
-	return op.Rope(x, d.position, a, d.frequencies)
+	return op.Rope(x, op.RopeOperands{Frequencies: d.frequencies, Position: d.position}, a)
 }
 
 // cache appends rows [B,T,W] to the caches of the first B sequences and returns the caches. Projections write rows and attention

@@ -83,11 +83,11 @@ func attention(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
 	x = op.Reshape(x, ir.ShapeOf(n.B/(side*side*c.width), side*side, c.width))
 	cos, sin := rotation(c, s.G, side)
 	turn := func(x *ir.Node, start int64) *ir.Node {
-		return op.Rope(x, nil, op.RopeAttrs{HeadDim: int(c.width / c.heads), Style: op.GPTJ, Layout: op.BSE, Heads: int(c.heads), Start: int(start)}, cos, sin)
+		return op.Rope(x, op.RopeOperands{Cos: cos, Sin: sin}, op.RopeAttrs{HeadDim: int(c.width / c.heads), Style: op.GPTJ, Layout: op.BSE, Heads: int(c.heads), Start: int(start)})
 	}
 	qkv := s.At("qkv").Linear(x, 3*c.width, "")
 	q, k, v := turn(qkv, 0), turn(qkv, c.width), op.Narrow(qkv, 2, int(2*c.width), int(c.width))
-	o := op.Attention(q, k, v, nil, op.AttentionAttrs{Heads: int(c.heads), Layout: op.BSE}).Named(s.Path())
+	o := op.Attention(q, k, v, op.AttentionOperands{}, op.AttentionAttrs{Heads: int(c.heads), Layout: op.BSE}).Named(s.Path())
 	if cut {
 		o = hir.WindowReverse(op.Reshape(o, ir.Shape{o.Type.Shape[0], ir.Static(side), ir.Static(side), ir.Static(c.width)}), window, shape)
 	} else {

@@ -68,7 +68,8 @@ type Kernel struct {
 type Call struct {
 	// Node is the step's node. Its attributes are Node.Attrs, for example op.SoftmaxAttrs.
 	Node *ir.Node
-	// In and Out are the operands and results, dense and row-major; View makes slices of their elements. A result may have the memory of an
+	// In and Out are the operands and results, dense and row-major; View makes slices of their elements. In has a place for each operand that the
+	// op declares; that of an absent one is the zero Tensor, and nil in Node.In. A result may have the memory of an
 	// operand: of any if the op is elementwise, of the residual of fused_matmul, and of the state that an op such as kv_append updates.
 	In, Out []tensor.Tensor
 	// Scratch is memory for the kernel's own use, aligned to 64 bytes. Its contents are undefined.

@@ -10,12 +10,9 @@ import (
 
 var (
 	_ = register(kernel{op: "grid_attention", takes: "(f32...)", run: gridAttention, makesBlocked: gridMakesBlocked})
-	_ = register(kernel{op: "attention", takes: "(f32, f32|f16|bf16, f32|f16|bf16, f32|bool, f32|i32, f32)", also: attentionWithoutMask,
+	_ = register(kernel{op: "attention", takes: "(f32, f32|f16|bf16, f32|f16|bf16, mask: f32|bool, position: i32, kv_len: i32, sinks: f32)",
 		scratch: attentionScratch, prepare: func(n *ir.Node) func(*call) error { return newAttention(n).run }})
 )
-
-// attentionWithoutMask is the rule for nodes without a mask operand. Operand 3 may then be a position or the number of keys.
-const attentionWithoutMask = `(f32, f32|f16|bf16, f32|f16|bf16, f32|i32, f32|i32, f32) if mask = "causal"|"none"|"sliding"`
 
 func gridAttention(c *call) error {
 	g := gridArgs(c)
@@ -37,7 +34,7 @@ func gridArgs(c *call) kernels.GridAttentionArgs {
 	d := s[3] / (3 * a.Heads)
 	return kernels.GridAttentionArgs{
 		B: s[0], GH: s[1], GW: s[2], Heads: a.Heads, Dim: d, Window: a.Window,
-		QKV: f32(c.in[0]), Pad: f32(c.in[1]), RelH: optional(c, 2), RelW: optional(c, 3), Out: f32(c.out),
+		QKV: f32(c.in[0]), Pad: f32(c.in[1]), RelH: optional(c, op.GridAttentionRH), RelW: optional(c, op.GridAttentionRW), Out: f32(c.out),
 		Scale: float32(op.AttentionAttrs{Scale: a.Scale}.EffectiveScale(int64(d))), Precision: c.precision,
 	}
 }
@@ -60,13 +57,12 @@ func attentionScratch(p *kernels.Pool, n *ir.Node, precision kernels.Precision) 
 // attention runs one node. It lives as long as the program, so that runs allocate nothing.
 type attention struct {
 	op.AttentionAttrs
-	at   op.AttentionOperands
 	args kernels.AttentionArgs
 }
 
 func newAttention(n *ir.Node) *attention {
 	a := n.Attrs.(op.AttentionAttrs)
-	return &attention{AttentionAttrs: a, at: a.Operands(len(n.In)), args: kernels.AttentionArgs{
+	return &attention{AttentionAttrs: a, args: kernels.AttentionArgs{
 		Softcap: float32(a.Softcap), Mask: maskKinds[a.Mask], Window: a.Window}}
 }
 
@@ -74,9 +70,10 @@ func (x *attention) run(c *call) error {
 	g := &x.args
 	q, k, v := c.in[0], c.in[1], c.in[2]
 	var shape []int // the mask's
-	if i := x.at.Mask; i > 0 {
-		shape, g.MaskF32, g.MaskBool = c.in[i].Shape, nil, nil
-		if m := c.in[i]; m.DType == dtype.Bool {
+	if c.has(op.AttentionMask) {
+		m := c.in[op.AttentionMask]
+		shape, g.MaskF32, g.MaskBool = m.Shape, nil, nil
+		if m.DType == dtype.Bool {
 			g.MaskBool = tensor.View[uint8](m.Data)
 		} else {
 			g.MaskF32 = f32(m)
@@ -92,9 +89,7 @@ func (x *attention) run(c *call) error {
 	if len(c.out.Data) == 0 {
 		return nil
 	}
-	if x.at.Sinks > 0 {
-		g.Sinks = f32(c.in[x.at.Sinks])
-	}
+	g.Sinks = optional(c, op.AttentionSinks)
 	g.Q, g.Out = from(q, at.Start[0], f32), f32(c.out)
 	g.K, g.V = from(k, at.Start[1], weights), from(v, at.Start[2], weights)
 	kernels.Attention(c.pool, g)
@@ -105,16 +100,16 @@ func (x *attention) run(c *call) error {
 // query among them.
 func (x *attention) spans(c *call, at *op.AttentionGeometry) error {
 	g := &x.args
-	if g.Spans = g.Spans[:0]; x.at.Position < 0 && x.at.KVLen < 0 {
+	if g.Spans = g.Spans[:0]; !c.has(op.AttentionPosition) && !c.has(op.AttentionKVLen) {
 		g.Spans = nil
 		return nil
 	}
 	var position, kvLen []int32
-	if i := x.at.Position; i > 0 {
-		position = view[int32](c.in[i])
+	if c.has(op.AttentionPosition) {
+		position = view[int32](c.in[op.AttentionPosition])
 	}
-	if i := x.at.KVLen; i > 0 {
-		kvLen = view[int32](c.in[i])
+	if c.has(op.AttentionKVLen) {
+		kvLen = view[int32](c.in[op.AttentionKVLen])
 	}
 	for b := range at.B {
 		keys, offset, err := op.Batch(x.AttentionAttrs, at, position, kvLen, b)

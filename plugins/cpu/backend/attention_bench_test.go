@@ -52,7 +52,7 @@ func BenchmarkGenerate(b *testing.B) {
 				cache := ir.TypeOf(c.cached, 1, kv, c.most, d)
 				q, k, v := op.Input(g, "q", ir.TypeOf(dtype.F32, 1, heads, 1, d)), op.Input(g, "k", cache), op.Input(g, "v", cache)
 				position := op.Const(g, float64(c.at), ir.TypeOf(dtype.I32))
-				return op.Attention(q, k, v, position, op.AttentionAttrs{Heads: heads, KVHeads: kv, Layout: op.BHSD, Mask: op.MaskCausal})
+				return op.Attention(q, k, v, op.AttentionOperands{Position: position}, op.AttentionAttrs{Heads: heads, KVHeads: kv, Layout: op.BHSD, Mask: op.MaskCausal})
 			})
 		}
 		const n = 2 * kv * 32768 * d

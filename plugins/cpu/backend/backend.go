@@ -50,7 +50,7 @@ type call struct {
 	node *ir.Node
 	// native is set if a kernel runs the step, false if the op's definition does.
 	native  bool
-	in      []tensor.Tensor
+	in      []tensor.Tensor // as node.In; see has
 	results []tensor.Tensor // one or several
 	out     tensor.Tensor   // the first result
 	wide    []byte          // memory for operands and results widened to float64 or int64, for definitions; all calls share it
@@ -73,6 +73,9 @@ func (c *call) forRows(n int) kernels.Precision {
 	}
 	return c.precision
 }
+
+// has reports whether the step has operand k, an index in the op's declaration.
+func (c *call) has(k int) bool { return c.node.In[k] != nil }
 
 var registry = map[string]kernel{}
 

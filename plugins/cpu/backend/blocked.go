@@ -26,7 +26,7 @@ func readersOf(p *program.Program) [][]reader {
 	}
 	out := make([][]reader, len(p.Steps))
 	for _, n := range p.Graph.Nodes {
-		for k, x := range n.In {
+		for k, x := range n.Operands() {
 			switch by, of := steps[n.ID], steps[x.ID]; {
 			case by < 0:
 				other[x.ID] = true
@@ -79,7 +79,7 @@ func takesBlocked(c *call) bool {
 // elements that are not read yet. Only the first result is checked, since ops with several results make no blocked values.
 func (x *executable) overlaps(n *ir.Node) bool {
 	out := x.runner.Operand(n)
-	for _, in := range n.In {
+	for _, in := range n.Operands() {
 		o := x.runner.Operand(in)
 		if o.Space == out.Space && o.Offset < out.Offset+out.Bytes && out.Offset < o.Offset+o.Bytes {
 			return true

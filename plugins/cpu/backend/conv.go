@@ -21,7 +21,7 @@ func prepareConv(n *ir.Node) func(*call) error {
 	g, transposed := convGeometry(n.Attrs)
 	return func(c *call) error {
 		a := convSizes(c.in[0].Shape, c.in[1].Shape, g, transposed)
-		a.X, a.Weight, a.Bias, a.Out = f32(c.in[0]), weights(c.in[1]), optional(c, 2), f32(c.out)
+		a.X, a.Weight, a.Bias, a.Out = f32(c.in[0]), weights(c.in[1]), optional(c, op.ConvBias), f32(c.out)
 		kernels.Conv(c.pool, &a)
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	_ = register(kernel{op: "dequant_matmul", takes: `(f32, any) if scheme = "packed"`, also: "(f32, i8|u8, f32|u8, f32)", scratch: dequantScratch, prepare: func(n *ir.Node) func(*call) error {
+	_ = register(kernel{op: "dequant_matmul", takes: `(f32, any) if scheme = "packed"`, also: "(f32, i8|u8, scale: f32|u8, zero: f32, global: f32)", scratch: dequantScratch, prepare: func(n *ir.Node) func(*call) error {
 		if n.Attrs.(op.DequantMatMulAttrs).Scheme != op.SchemePacked {
 			return schemeProduct(n)
 		}
@@ -90,12 +90,9 @@ func schemeProduct(n *ir.Node) func(*call) error {
 		w := kernels.SchemeWeights{Values: values, Data: c.in[1].Data, N: cols, Block: a.Block}
 		switch {
 		case a.Scheme == "nvfp4":
-			w.Block, w.Small, w.Global = op.NVFP4Block, c.in[2].Data, f32(c.in[3])[0]
-		case len(c.in) > 2:
-			w.Scale = f32(c.in[2])
-		}
-		if a.Scheme == "int8_asym" {
-			w.Zero = f32(c.in[3])
+			w.Block, w.Small, w.Global = op.NVFP4Block, c.in[op.DequantMatMulScale].Data, f32(c.in[op.DequantMatMulGlobal])[0]
+		default:
+			w.Scale, w.Zero = optional(c, op.DequantMatMulScale), optional(c, op.DequantMatMulZero)
 		}
 		g := kernels.GemmArgs{M: rows, N: cols, K: x[len(x)-1], A: f32(c.in[0]), C: f32(c.out), Precision: c.forRows(rows)}
 		g.LDA, g.LDC = g.K, g.N

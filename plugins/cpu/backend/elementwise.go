@@ -107,12 +107,12 @@ var (
 func computes(d *ir.OpDef, ok func(dtype.DType) bool) string {
 	var names []string
 	for _, t := range dtype.All() {
-		_, err := d.Infer(d.Cases()[0].Attrs, slices.Repeat([]ir.Type{ir.TypeOf(t)}, d.MinIn), ir.Type{}, nil)
+		_, err := d.Infer(d.Cases()[0].Attrs, slices.Repeat([]ir.Type{ir.TypeOf(t)}, len(d.Operands)), ir.Type{}, nil)
 		if ok(t) && err == nil {
 			names = append(names, t.String())
 		}
 	}
-	if d.MinIn == 1 {
+	if len(d.Operands) == 1 {
 		return "(" + strings.Join(names, "|") + ")"
 	}
 	return "(" + strings.Join(names, "|") + "...)"

@@ -12,7 +12,7 @@ import (
 // Consecutive steps that multiply the same activations by different weights, such as q, k and v of attention, run jointly if kernels.GemmJoint
 // takes them. Each still has a step of its own, and runs by itself if the run is observed.
 
-// jointStep is a product of operand 0 with parameters.
+// jointStep is a product of its first operand with parameters.
 type jointStep struct {
 	args   func(c *call) (g kernels.GemmArgs, ok bool) // ok is false if the call is a batch of products
 	rounds bool                                        // see kernels.GemmJoint
@@ -53,7 +53,7 @@ func (x *executable) join() (scratch kernels.ScratchSize) {
 // jointStepOf returns a node as a joint step. It returns false if the node cannot be one.
 func jointStepOf(n *ir.Node) (s jointStep, ok bool) {
 	joins := registry[n.Op.Name].joins
-	if joins == nil || n.Type.DType != dtype.F32 || slices.ContainsFunc(n.In[1:], func(in *ir.Node) bool { return param(in) == nil }) {
+	if joins == nil || n.Type.DType != dtype.F32 || slices.ContainsFunc(n.In[1:], func(in *ir.Node) bool { return in != nil && param(in) == nil }) {
 		return s, false
 	}
 	return joins(n)

@@ -82,7 +82,7 @@ func multiplies(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(n *ir.Node) fun
 	}
 }
 
-// takesF32 is the rule of kernels that compute in f32. Operand 1, the weights, may be f16 or bf16; the kernels widen it.
+// takesF32 is the rule of kernels that compute in f32. The weights may be f16 or bf16; the kernels widen them.
 const takesF32 = "(f32, f32|f16|bf16, f32...)"
 
 // acts lists the activations that the matmul kernel can apply, as alternatives in a rule.
@@ -112,12 +112,12 @@ func activation(act string) (kernels.UnaryOp, bool) {
 
 func f32(t tensor.Tensor) []float32 { return tensor.View[float32](t.Data) }
 
-// optional returns operand i, or nil if i is out of range.
-func optional(c *call, i int) []float32 {
-	if i < 0 || i >= len(c.in) {
+// optional returns operand k, or nil if the node does not have it.
+func optional(c *call, k int) []float32 {
+	if !c.has(k) {
 		return nil
 	}
-	return f32(c.in[i])
+	return f32(c.in[k])
 }
 
 func weights(t tensor.Tensor) kernels.Weights {
@@ -165,7 +165,7 @@ func matmulMakesBlocked(c *call) bool {
 	rows, _, ok := rounds(c)
 	a := fusedAttrs(c.node)
 	act, known := activation(a.Act)
-	return ok && known && !a.HasResidual && (act == kernels.Identity || act == kernels.Gelu) && fitsBlocked(rows, c.out.Shape[len(c.out.Shape)-1])
+	return ok && known && !c.has(op.FusedMatMulResidual) && (act == kernels.Identity || act == kernels.Gelu) && fitsBlocked(rows, c.out.Shape[len(c.out.Shape)-1])
 }
 
 // matmul runs a product. act is the function that a.Act names. pack returns the packed weights of a single product, or nil.
@@ -200,8 +200,10 @@ func gemmArgs(c *call, a op.FusedMatMulAttrs, act kernels.UnaryOp) (g kernels.Ge
 	g = kernels.GemmArgs{
 		M: out.Shape[r-2], N: out.Shape[r-1], K: x.Shape[len(x.Shape)-1],
 		A: f32(x), TransA: a.TransA, B: weights(w), TransB: a.TransB, C: f32(out),
-		Bias: optional(c, a.Bias()), Act: act, Residual: optional(c, a.Residual()),
-		Precision: c.forRows(productRows(c)),
+		Act: act, Precision: c.forRows(productRows(c)),
+	}
+	if c.node.Is(op.FusedMatMulDef) {
+		g.Bias, g.Residual = optional(c, op.FusedMatMulBias), optional(c, op.FusedMatMulResidual)
 	}
 	if a.TransA {
 		g.K = x.Shape[len(x.Shape)-2]

@@ -77,8 +77,8 @@ func qmatmul[T int8 | uint8](kept *kernels.QKept) func(*call) error {
 			M: rows, N: n, K: x.Shape[len(x.Shape)-1], X: view[T](x), Dst: view[T](c.out), W: weights(c.in[1]), TransB: a.TransB, Mult: f32(c.in[2]),
 			XZero: a.XZero, WZero: a.WZero, YZero: a.YZero, Keep: kept,
 		}
-		if a.HasBias {
-			q.Bias = view[int32](c.in[3])
+		if c.has(op.QMatMulBias) {
+			q.Bias = view[int32](c.in[op.QMatMulBias])
 		}
 		q.Multiply(c.pool)
 		return nil
@@ -98,8 +98,8 @@ func qconv[T int8 | uint8](kept *kernels.QConvKept) func(*call) error {
 			Size: convSizes(x.Shape, w.Shape, geometryOf(a.Geometry()), false), X: view[T](x), Dst: view[T](c.out), W: w.Data, WSigned: w.DType == dtype.I8,
 			Mult: f32(c.in[2]), XZero: a.XZero, WZero: a.WZero, YZero: a.YZero, Keep: kept,
 		}
-		if a.HasBias {
-			q.Bias = view[int32](c.in[3])
+		if c.has(op.QMatMulBias) {
+			q.Bias = view[int32](c.in[op.QMatMulBias])
 		}
 		q.Run(c.pool)
 		return nil

@@ -8,8 +8,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-var _ = register(kernel{op: "rope", takes: `(f32|f16|bf16, f32|f16|bf16|i32, f32|f16|bf16|i32, i32) if angles = "base"|"tables"`,
-	also:    `(f32|f16|bf16, f32|f64, i32) if angles = "frequencies"`,
+var _ = register(kernel{op: "rope", takes: "(f32|f16|bf16, cos: f32|f16|bf16, sin: f32|f16|bf16, frequencies: f32|f64, position: i32)",
 	scratch: ropeScratch, prepare: func(n *ir.Node) func(*call) error { return newRope(n).run }})
 
 func ropeScratch(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
@@ -20,9 +19,8 @@ func ropeScratch(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.Scrat
 // rope runs one node. It lives as long as the program, so that runs allocate nothing.
 type rope struct {
 	op.RopeAttrs
-	position int       // index of the operand with the positions, or -1
-	freq     []float64 // radians per position, unless angles come from tables
-	args     kernels.RopeArgs
+	freq []float64 // radians per position, unless angles come from tables
+	args kernels.RopeArgs
 
 	// The rest is set by each run.
 	pool     *kernels.Pool
@@ -35,13 +33,13 @@ type rope struct {
 
 func newRope(n *ir.Node) *rope {
 	a := n.Attrs.(op.RopeAttrs)
-	r := &rope{RopeAttrs: a, position: a.Position(len(n.In))}
+	r := &rope{RopeAttrs: a}
 	r.args.Dim, r.args.Half, r.args.Adjacent, r.args.Kind = a.HeadDim, a.Rotated()/2, a.Style == op.GPTJ, n.Type.DType
 	r.args.Angles = r.computed
-	switch a.Angles {
-	case op.FromTables:
+	switch {
+	case n.In[op.RopeCos] != nil:
 		r.args.Angles = r.tabled
-	case op.FromFrequencies:
+	case n.In[op.RopeFrequencies] != nil:
 		r.freq = make([]float64, r.args.Half)
 	default:
 		r.freq = a.Frequencies()
@@ -56,8 +54,9 @@ func (r *rope) run(c *call) error {
 	}
 	at := r.Geometry(x.Shape)
 	r.pool, r.pos = c.pool, nil
-	if r.position > 0 {
-		r.pos, r.rank = view[int32](c.in[r.position]), len(c.in[r.position].Shape)
+	if c.has(op.RopePositions) {
+		p := c.in[op.RopePositions]
+		r.pos, r.rank = view[int32](p), len(p.Shape)
 	}
 	g.B, g.S, g.Heads, g.XStride, g.Stride = at.B, at.S, at.H, kernels.Strides(at.X), kernels.Strides(at.Out)
 	if g.Kind == dtype.F32 {
@@ -65,9 +64,10 @@ func (r *rope) run(c *call) error {
 	} else {
 		g.XBits, g.OutBits = from(x, at.Start, view[uint16]), view[uint16](c.out)
 	}
-	switch r.Angles {
-	case op.FromTables:
-		r.cos, r.sin, r.rows, r.width = weights(c.in[1]), weights(c.in[2]), c.in[1].Shape[0], c.in[1].Shape[1]
+	switch {
+	case c.has(op.RopeCos):
+		cos, sin := c.in[op.RopeCos], c.in[op.RopeSin]
+		r.cos, r.sin, r.rows, r.width = weights(cos), weights(sin), cos.Shape[0], cos.Shape[1]
 		for b := range at.B {
 			for s := range at.S {
 				if err := op.CheckRopePosition(r.at(b, s), r.rows, b, s); err != nil {
@@ -75,9 +75,9 @@ func (r *rope) run(c *call) error {
 				}
 			}
 		}
-	case op.FromFrequencies:
+	case c.has(op.RopeFrequencies):
 		for i := range r.freq {
-			if f := c.in[1]; f.DType == dtype.F64 {
+			if f := c.in[op.RopeFrequencies]; f.DType == dtype.F64 {
 				r.freq[i] = view[float64](f)[i]
 			} else {
 				r.freq[i] = float64(f32(f)[i])

@@ -21,17 +21,17 @@ func TestDescription(t *testing.T) {
 // TestRegions checks that an elementwise op has a kernel in a region if and only if it has one alone, for f32.
 func TestRegions(t *testing.T) {
 	for _, d := range ir.Defs() {
-		if !op.CanBeInRegion(d) || d.MaxIn > 2 {
+		if !op.CanBeInRegion(d) || len(d.Operands) > 2 {
 			continue
 		}
 		g := ir.NewGraph("region")
 		var in []*ir.Node
 		attrs := d.Cases()[0].Attrs
-		expr := op.FormatRegion([]op.RegionStep{{Op: d, Attrs: attrs, In: []op.RegionOperand{{Index: 0}, {Index: 1}}[:d.MaxIn]}})
-		if _, err := d.Infer(attrs, []ir.Type{ir.TypeOf(dtype.F32), ir.TypeOf(dtype.F32)}[:d.MaxIn], ir.Type{}, nil); err != nil || d == op.CastDef {
+		expr := op.FormatRegion([]op.RegionStep{{Op: d, Attrs: attrs, In: []op.RegionOperand{{Index: 0}, {Index: 1}}[:len(d.Operands)]}})
+		if _, err := d.Infer(attrs, []ir.Type{ir.TypeOf(dtype.F32), ir.TypeOf(dtype.F32)}[:len(d.Operands)], ir.Type{}, nil); err != nil || d == op.CastDef {
 			continue // does not take floats
 		}
-		for i := range d.MaxIn {
+		for i := range d.Operands {
 			in = append(in, op.Input(g, string(rune('a'+i)), ir.TypeOf(dtype.F32, 3)))
 		}
 		alone, _ := Description().Takes(g.Add(d, attrs, in...))

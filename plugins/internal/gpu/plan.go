@@ -169,7 +169,7 @@ func merge(list []interval, unit, gap int64) (out []interval) {
 // weightsRead returns the ranges of the weights that steps read, in the order of the steps.
 func (x *executable) weightsRead() (used []interval) {
 	for _, s := range x.p.Steps {
-		for _, in := range x.p.Graph.Nodes[s.Node].In {
+		for _, in := range x.p.Graph.Nodes[s.Node].Operands() {
 			if pl := x.p.Places[in.ID]; pl.Space == program.Weights {
 				used = append(used, interval{from: pl.Offset, to: pl.Offset + pl.Size})
 			}

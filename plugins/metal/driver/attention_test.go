@@ -48,7 +48,7 @@ func (c attentionCase) node(g *ir.Graph) *ir.Node {
 	}
 	if c.tokens > 0 {
 		kv := []int{1, c.tokens, c.kv, c.d}
-		return op.Attention(in("q", 1, c.tokens, c.heads, c.d), in("k", kv...), in("v", kv...), nil,
+		return op.Attention(in("q", 1, c.tokens, c.heads, c.d), in("k", kv...), in("v", kv...), op.AttentionOperands{},
 			op.AttentionAttrs{Heads: c.heads, KVHeads: c.kv, Layout: op.BSHD, Mask: op.MaskCausal})
 	}
 	side, width := c.window, 3*c.heads*c.d
@@ -71,7 +71,7 @@ func attentions(t *testing.T, open func(t *testing.T, a api) *gpu.Backend, c att
 	}
 	in, r := map[string]*tensor.Array{}, rand.New(rand.NewPCG(1, 2))
 	var types []ir.Type
-	for _, x := range n.In {
+	for _, x := range n.Operands() {
 		a := tensor.NewArray(dtype.F32, x.Type.Shape.Eval(nil)...)
 		for i := range a.F {
 			a.F[i] = float64(r.Float32() - 0.5)

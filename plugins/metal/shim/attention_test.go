@@ -35,7 +35,20 @@ func TestMatrixAttention(t *testing.T) {
 		if a.Mask == "" {
 			a.Mask = op.MaskNone
 		}
-		return func(in []*ir.Node) *ir.Node { return in[0].Graph.Add(op.AttentionDef, a, in...) }
+		return func(in []*ir.Node) *ir.Node {
+			var o op.AttentionOperands
+			switch {
+			case len(in) == 3:
+			case a.Mask == op.MaskCustom || a.Mask == op.MaskBias:
+				o.Mask = in[3]
+			default:
+				o.Position = in[3]
+			}
+			return op.Attention(in[0], in[1], in[2], o, a)
+		}
+	}
+	lengths := func(in []*ir.Node) *ir.Node {
+		return op.Attention(in[0], in[1], in[2], op.AttentionOperands{KVLen: in[3], Sinks: in[4]}, op.AttentionAttrs{Heads: 2, Layout: op.BHSD, Mask: op.MaskCausal})
 	}
 	grid := func(heads, window int) func(in []*ir.Node) *ir.Node {
 		return func(in []*ir.Node) *ir.Node {
@@ -74,7 +87,7 @@ func TestMatrixAttention(t *testing.T) {
 			in: []ir.Type{f32(1, 40, 4, 20), f32(1, 70, 2, 20), f32(1, 70, 2, 20)}},
 		{name: "causal, no keys", node: attend(op.AttentionAttrs{Heads: 1, Layout: op.BSE, Mask: op.MaskCausal}), in: []ir.Type{f32(1, 70, 16), f32(1, 20, 16), f32(1, 20, 16)}},
 		{name: "window", node: attend(op.AttentionAttrs{Heads: 2, Layout: op.BSE, Mask: op.MaskSliding, Window: 20, Softcap: 2}), in: []ir.Type{f32(1, 100, 16), f32(1, 100, 16), f32(1, 100, 16)}},
-		{name: "lengths, sinks", node: attend(op.AttentionAttrs{Heads: 2, Layout: op.BHSD, KVLen: true, Sinks: true, Mask: op.MaskCausal}),
+		{name: "lengths, sinks", node: lengths,
 			set: func(in map[string]*tensor.Array) { copy(in["d"].I, []int64{60, 13}) }, in: []ir.Type{f32(2, 2, 33, 16), f32(2, 2, 70, 16), f32(2, 2, 70, 16), i32(2), f32(2)}},
 		{name: "position", node: attend(op.AttentionAttrs{Heads: 2, Layout: op.BSE, Mask: op.MaskCausal}), set: func(in map[string]*tensor.Array) { in["d"].I[0] = 21 },
 			in: []ir.Type{f32(1, 40, 16), typ(dtype.BF16, 1, 80, 16), typ(dtype.BF16, 1, 80, 16), i32()}},

@@ -24,6 +24,16 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
 
+// fused has the attributes of a product and says which operands its epilogue has.
+type fused struct {
+	TransA, TransB, HasBias, HasResidual bool
+	Act                                  string
+}
+
+func (f fused) attrs() op.FusedMatMulAttrs {
+	return op.FusedMatMulAttrs{TransA: f.TransA, TransB: f.TransB, Act: f.Act}
+}
+
 // matrixKernel is the beginning of a kernel of two simdgroups. It copies 384 words of x to workgroup memory and declares matrices a, b and c. The variable
 // block is the number of the simdgroup.
 const matrixKernel = `
@@ -107,12 +117,12 @@ func TestMatrixTiles(t *testing.T) {
 		for _, c := range []struct {
 			name              string
 			batch, m, n, k, s int64
-			attrs             op.FusedMatMulAttrs
+			attrs             fused
 		}{
-			{"whole", 1, 128, 128, 48, 0, op.FusedMatMulAttrs{TransB: true, HasBias: true, HasResidual: true, Act: "gelu"}},
-			{"odd", 1, 67, 99, 52, 0, op.FusedMatMulAttrs{TransB: true, HasBias: true, HasResidual: true}},
-			{"across", 3, 76, 68, 27, 0, op.FusedMatMulAttrs{TransA: true}},
-			{"parts", 1, 67, 68, 112, 3, op.FusedMatMulAttrs{TransB: true, HasBias: true}},
+			{"whole", 1, 128, 128, 48, 0, fused{TransB: true, HasBias: true, HasResidual: true, Act: "gelu"}},
+			{"odd", 1, 67, 99, 52, 0, fused{TransB: true, HasBias: true, HasResidual: true}},
+			{"across", 3, 76, 68, 27, 0, fused{TransA: true}},
+			{"parts", 1, 67, 68, 112, 3, fused{TransB: true, HasBias: true}},
 		} {
 			t.Run(tile.String()+"/"+c.name, func(t *testing.T) {
 				tile := tile
@@ -136,7 +146,7 @@ func TestMatrixTiles(t *testing.T) {
 				if c.attrs.HasResidual {
 					residual = op.Input(g, "residual", ir.TypeOf(dtype.F32, c.m, c.n))
 				}
-				g.Return("y", op.FusedMatMul(x, w, bias, residual, c.attrs))
+				g.Return("y", op.FusedMatMul(x, w, bias, residual, c.attrs.attrs()))
 				p, _, err := sched.Build(g, sched.Options{Target: "metal"})
 				if err != nil {
 					t.Fatal(err)
@@ -185,14 +195,14 @@ func TestHalfMatrices(t *testing.T) {
 	cases := []struct {
 		name  string
 		x, w  ir.Type
-		attrs op.FusedMatMulAttrs
+		attrs fused
 	}{
-		{"rows by columns", typ(67, 52), typ(52, 84), op.FusedMatMulAttrs{}},
-		{"rows by rows", typ(67, 52), typ(84, 52), op.FusedMatMulAttrs{TransB: true, HasBias: true, HasResidual: true, Act: "relu"}},
-		{"columns by columns", typ(27, 68), typ(27, 84), op.FusedMatMulAttrs{TransA: true}},
-		{"columns by rows", typ(28, 68), typ(84, 28), op.FusedMatMulAttrs{TransA: true, TransB: true}},
-		{"batch", typ(2, 1, 20, 12), typ(3, 12, 16), op.FusedMatMulAttrs{}},
-		{"no sums", typ(3, 0), typ(0, 8), op.FusedMatMulAttrs{}},
+		{"rows by columns", typ(67, 52), typ(52, 84), fused{}},
+		{"rows by rows", typ(67, 52), typ(84, 52), fused{TransB: true, HasBias: true, HasResidual: true, Act: "relu"}},
+		{"columns by columns", typ(27, 68), typ(27, 84), fused{TransA: true}},
+		{"columns by rows", typ(28, 68), typ(84, 28), fused{TransA: true, TransB: true}},
+		{"batch", typ(2, 1, 20, 12), typ(3, 12, 16), fused{}},
+		{"no sums", typ(3, 0), typ(0, 8), fused{}},
 	}
 	var loads []load
 	for _, c := range cases {
@@ -202,7 +212,7 @@ func TestHalfMatrices(t *testing.T) {
 		if c.attrs.HasBias {
 			bias, residual = op.Input(g, "bias", typ(84)), op.Input(g, "residual", typ(67, 84))
 		}
-		g.Return("y", op.FusedMatMul(x, w, bias, residual, c.attrs))
+		g.Return("y", op.FusedMatMul(x, w, bias, residual, c.attrs.attrs()))
 		p, _, err := sched.Build(g, sched.Options{Target: "metal"})
 		if err != nil {
 			t.Fatal(err)

@@ -40,10 +40,10 @@ func TestTilesOfAttention(t *testing.T) {
 				return op.GridAttention(in[0], in[1], in[2], in[3], grid)
 			}},
 			{"causal", []ir.Type{f32(1, 70, 4, 20), f32(1, 150, 2, 20), f32(1, 150, 2, 20)}, func(in []*ir.Node) *ir.Node {
-				return op.Attention(in[0], in[1], in[2], nil, causal)
+				return op.Attention(in[0], in[1], in[2], op.AttentionOperands{}, causal)
 			}},
 			{"split", []ir.Type{f32(1, 3, 2*64), f32(1, 1100, 2*64), f32(1, 1100, 2*64), f32(1, 1100)}, func(in []*ir.Node) *ir.Node {
-				return op.Attention(in[0], in[1], in[2], in[3], masked)
+				return op.Attention(in[0], in[1], in[2], op.AttentionOperands{Mask: in[3]}, masked)
 			}},
 		} {
 			t.Run(tile.String()+"/"+c.name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func BenchmarkAttention(b *testing.B) {
 		g, flop := ir.NewGraph(c.name), 0.0
 		if c.window < 0 {
 			q, k, v := op.Input(g, "q", f32(1, 7, c.heads*c.d)), op.Input(g, "k", f32(1, 4096, c.heads*c.d)), op.Input(g, "v", f32(1, 4096, c.heads*c.d))
-			g.Return("y", op.Attention(q, k, v, nil, op.AttentionAttrs{Heads: int(c.heads), Layout: op.BSE}))
+			g.Return("y", op.Attention(q, k, v, op.AttentionOperands{}, op.AttentionAttrs{Heads: int(c.heads), Layout: op.BSE}))
 		} else {
 			side := c.window
 			if side == 0 {
@@ -161,7 +161,7 @@ func BenchmarkGenerate(b *testing.B) {
 			cache := ir.TypeOf(c.cached, 1, kv, c.most, d)
 			q, k, v := op.Input(g, "q", ir.TypeOf(dtype.F32, 1, heads, 1, d)), op.Input(g, "k", cache), op.Input(g, "v", cache)
 			position := op.Const(g, float64(c.at), ir.TypeOf(dtype.I32))
-			g.Return("y", op.Attention(q, k, v, position, op.AttentionAttrs{Heads: heads, KVHeads: kv, Layout: op.BHSD, Mask: op.MaskCausal}))
+			g.Return("y", op.Attention(q, k, v, op.AttentionOperands{Position: position}, op.AttentionAttrs{Heads: heads, KVHeads: kv, Layout: op.BHSD, Mask: op.MaskCausal}))
 			p, _, err := sched.Build(g, sched.Options{Target: "portable"})
 			if err != nil {
 				b.Fatal(err)

@@ -57,7 +57,7 @@ func TestGroupedProducts(t *testing.T) {
 					results = append(results, op.DequantMatMul(x, w, op.ActivationsF32))
 					continue
 				}
-				a := op.FusedMatMulAttrs{TransB: true, HasBias: c.bias}
+				a := op.FusedMatMulAttrs{TransB: true}
 				if i == 1 {
 					a.Act = c.act
 				}
@@ -92,10 +92,10 @@ func TestGroupedRope(t *testing.T) {
 		attrs            op.RopeAttrs
 		heads, sequences int64
 	}{
-		{"base", op.RopeAttrs{HeadDim: 8, Style: "neox", Layout: op.BSE, Angles: op.FromBase, Base: 1e4}, 3, 1},
-		{"frequencies", op.RopeAttrs{HeadDim: 12, Rot: 4, Style: "gptj", Layout: op.BSE, Angles: op.FromFrequencies, Factor: 1.5}, 5, 1},
-		{"single elements", op.RopeAttrs{HeadDim: 6, Style: "neox", Layout: op.BSE, Angles: op.FromBase, Base: 1e4}, 3, 1},
-		{"sequences", op.RopeAttrs{HeadDim: 8, Style: "neox", Layout: op.BSE, Angles: op.FromBase, Base: 1e4}, 3, 2},
+		{"base", op.RopeAttrs{HeadDim: 8, Style: "neox", Layout: op.BSE, Base: 1e4}, 3, 1},
+		{"frequencies", op.RopeAttrs{HeadDim: 12, Rot: 4, Style: "gptj", Layout: op.BSE, Factor: 1.5}, 5, 1},
+		{"single elements", op.RopeAttrs{HeadDim: 6, Style: "neox", Layout: op.BSE, Base: 1e4}, 3, 1},
+		{"sequences", op.RopeAttrs{HeadDim: 8, Style: "neox", Layout: op.BSE, Base: 1e4}, 3, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := ir.NewGraph("ropes", ir.Sym{Name: "T", Min: 1, Max: 3})
@@ -108,13 +108,13 @@ func TestGroupedRope(t *testing.T) {
 			if c.sequences > 1 { // a place for each, and a cache with room for more
 				pos, room = op.Add(op.Input(g, "each", ir.TypeOf(dtype.I32, c.sequences)), op.Neg(op.Iota(g, 0, ir.TypeOf(dtype.I32, c.sequences)))), c.sequences+1
 			}
-			var angles []*ir.Node
-			if c.attrs.Angles == op.FromFrequencies {
-				angles = append(angles, op.Input(g, "f", ir.TypeOf(dtype.F32, 2)))
+			o := op.RopeOperands{Position: pos}
+			if c.attrs.Base == 0 {
+				o.Frequencies = op.Input(g, "f", ir.TypeOf(dtype.F32, 2))
 			}
 			cache := func(name string) *ir.Node { return op.State(g, name, ir.TypeOf(dtype.F32, room, 5, 2*width), 0) }
-			g.Return("q1", op.Rope(q, pos, c.attrs, angles...))
-			keys := op.KVAppend(cache("keys"), op.Rope(k, pos, c.attrs, angles...), pos, 1)
+			g.Return("q1", op.Rope(q, o, c.attrs))
+			keys := op.KVAppend(cache("keys"), op.Rope(k, o, c.attrs), pos, 1)
 			values := op.KVAppend(cache("values"), v, pos, 1)
 			g.Return("keys1", op.Neg(keys))
 			g.Return("values1", op.Neg(values))

@@ -202,10 +202,10 @@ func eval(t *testing.T, n *ir.Node, syms map[string]int64, in map[string]*tensor
 	if known[n] != nil {
 		return
 	}
-	var args []*tensor.Array
-	for _, x := range n.In {
+	args := make([]*tensor.Array, len(n.In))
+	for k, x := range n.Operands() {
 		eval(t, x, syms, in, known)
-		args = append(args, known[x])
+		args[k] = known[x]
 	}
 	known[n] = tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(syms)...)
 	if err := n.Op.Eval(n.Attrs, args, known[n]); err != nil {

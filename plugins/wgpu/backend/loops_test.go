@@ -41,10 +41,10 @@ func TestLongLoops(t *testing.T) {
 			return op.Conv2D(in[0], in[1], nil, op.ConvAttrs{Layout: op.NCHW})
 		}},
 		{"attention", false, []ir.Type{typ(f32, 1, 1, 18), typ(f32, 1, 20000, 18), typ(f32, 1, 20000, 18)}, func(in []*ir.Node) *ir.Node {
-			return op.Attention(in[0], in[1], in[2], nil, op.AttentionAttrs{Heads: 1, Layout: op.BSE})
+			return op.Attention(in[0], in[1], in[2], op.AttentionOperands{}, op.AttentionAttrs{Heads: 1, Layout: op.BSE})
 		}},
 		{"attention long", true, []ir.Type{typ(f32, 1, 1, 2), typ(f32, 1, 70000, 2), typ(f32, 1, 70000, 2)}, func(in []*ir.Node) *ir.Node {
-			return op.Attention(in[0], in[1], in[2], nil, op.AttentionAttrs{Heads: 1, Layout: op.BSE})
+			return op.Attention(in[0], in[1], in[2], op.AttentionOperands{}, op.AttentionAttrs{Heads: 1, Layout: op.BSE})
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -20,10 +20,10 @@ func TestProductRows(t *testing.T) {
 	for _, c := range []struct {
 		n, k   int64
 		weight dtype.DType
-		attrs  op.FusedMatMulAttrs
+		attrs  fused
 	}{
-		{7, 68, dtype.F32, op.FusedMatMulAttrs{HasBias: true, Act: "silu"}}, {33, 1100, dtype.BF16, op.FusedMatMulAttrs{HasResidual: true}},
-		{2050, 132, dtype.F16, op.FusedMatMulAttrs{}}, {3, 4300, dtype.F32, op.FusedMatMulAttrs{HasBias: true, HasResidual: true}},
+		{7, 68, dtype.F32, fused{HasBias: true, Act: "silu"}}, {33, 1100, dtype.BF16, fused{HasResidual: true}},
+		{2050, 132, dtype.F16, fused{}}, {3, 4300, dtype.F32, fused{HasBias: true, HasResidual: true}},
 	} {
 		t.Run(fmt.Sprint(c.n, "x", c.k), func(t *testing.T) {
 			c.attrs.TransB = true
@@ -37,7 +37,7 @@ func TestProductRows(t *testing.T) {
 			if c.attrs.HasResidual {
 				residual = op.Input(g, "residual", ir.Type{DType: dtype.F32, Shape: ir.Shape{rows, ir.Static(c.n)}})
 			}
-			y := op.FusedMatMul(in[0], in[1], bias, residual, c.attrs)
+			y := op.FusedMatMul(in[0], in[1], bias, residual, c.attrs.attrs())
 			g.Return("y", y)
 			p, _, err := sched.Build(g, sched.Options{Target: "portable"})
 			if err != nil {

@@ -22,11 +22,21 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
 
+// fused has the attributes of a product and says which operands its epilogue has.
+type fused struct {
+	TransA, TransB, HasBias, HasResidual bool
+	Act                                  string
+}
+
+func (f fused) attrs() op.FusedMatMulAttrs {
+	return op.FusedMatMulAttrs{TransA: f.TransA, TransB: f.TransB, Act: f.Act}
+}
+
 // tiledProduct is a matmul of inputs x, w and, as asked for, bias and residual.
 type tiledProduct struct {
 	name           string
 	batch, m, n, k int
-	attrs          op.FusedMatMulAttrs
+	attrs          fused
 }
 
 func (c tiledProduct) program(t testing.TB) *program.Program {
@@ -56,7 +66,7 @@ func (c tiledProduct) program(t testing.TB) *program.Program {
 	if c.attrs.HasResidual {
 		residual = op.Input(g, "residual", typ(c.m, c.n))
 	}
-	g.Return("y", op.FusedMatMul(x, w, bias, residual, c.attrs))
+	g.Return("y", op.FusedMatMul(x, w, bias, residual, c.attrs.attrs()))
 	p, _, err := sched.Build(g, sched.Options{Target: "cpu"})
 	if err != nil {
 		t.Fatal(err)
@@ -109,9 +119,9 @@ func TestTiles(t *testing.T) {
 	for _, tile := range kernels.Tiles() {
 		b := New(Options{Tile: &tile})
 		for _, c := range []tiledProduct{
-			{"whole", 1, 384, 384, 48, op.FusedMatMulAttrs{TransB: true, HasBias: true, HasResidual: true, Act: "gelu"}},
-			{"odd", 1, 131, 197, 52, op.FusedMatMulAttrs{TransB: true, HasBias: true, HasResidual: true}},
-			{"across", 3, 140, 100, 27, op.FusedMatMulAttrs{TransA: true}},
+			{"whole", 1, 384, 384, 48, fused{TransB: true, HasBias: true, HasResidual: true, Act: "gelu"}},
+			{"odd", 1, 131, 197, 52, fused{TransB: true, HasBias: true, HasResidual: true}},
+			{"across", 3, 140, 100, 27, fused{TransA: true}},
 		} {
 			t.Run(tile.String()+"/"+c.name, func(t *testing.T) { c.test(t, b) })
 		}
@@ -121,8 +131,8 @@ func TestTiles(t *testing.T) {
 // TestParts makes products of which workgroups sum up parts of K.
 func TestParts(t *testing.T) {
 	for i, c := range []tiledProduct{
-		{"rows", 1, 131, 196, 400, op.FusedMatMulAttrs{TransB: true, HasBias: true, HasResidual: true, Act: "gelu"}},
-		{"across", 1, 140, 100, 112, op.FusedMatMulAttrs{TransA: true}},
+		{"rows", 1, 131, 196, 400, fused{TransB: true, HasBias: true, HasResidual: true, Act: "gelu"}},
+		{"across", 1, 140, 100, 112, fused{TransA: true}},
 	} {
 		tile := kernels.Tiles()[len(kernels.Tiles())-1-i]
 		tile.Splits = 3
@@ -134,11 +144,11 @@ func TestParts(t *testing.T) {
 func TestSharedTexts(t *testing.T) {
 	g := ir.NewGraph("mlp")
 	x := op.Input(g, "x", ir.TypeOf(dtype.F32, 128, 192))
-	linear := op.FusedMatMulAttrs{TransB: true, HasBias: true}
+	linear := fused{TransB: true, HasBias: true}
 	gelu, residual := linear, linear
 	gelu.Act, residual.HasResidual = "gelu", true
-	layer := func(x, plus *ir.Node, name string, n, k int64, a op.FusedMatMulAttrs) *ir.Node {
-		return op.FusedMatMul(x, op.Input(g, name, ir.TypeOf(dtype.F32, n, k)), op.Input(g, name+"_bias", ir.TypeOf(dtype.F32, n)), plus, a)
+	layer := func(x, plus *ir.Node, name string, n, k int64, a fused) *ir.Node {
+		return op.FusedMatMul(x, op.Input(g, name, ir.TypeOf(dtype.F32, n, k)), op.Input(g, name+"_bias", ir.TypeOf(dtype.F32, n)), plus, a.attrs())
 	}
 	y := layer(x, nil, "up", 384, 192, gelu)
 	y = layer(y, x, "down", 192, 384, residual)
@@ -203,9 +213,9 @@ func (c tiledProduct) test(t *testing.T, b device.Backend) {
 
 // TestFewRows makes products with less than a tile of rows, with a NaN and an Inf that must stay in their row and column.
 func TestFewRows(t *testing.T) {
-	all := op.FusedMatMulAttrs{TransB: true, HasBias: true, HasResidual: true, Act: "gelu"}
+	all := fused{TransB: true, HasBias: true, HasResidual: true, Act: "gelu"}
 	for _, c := range []tiledProduct{
-		{"short", 1, 7, 130, 36, all}, {"long", 1, 1, 5, 1036, all}, {"plain", 1, 69, 33, 256, op.FusedMatMulAttrs{TransB: true}},
+		{"short", 1, 7, 130, 36, all}, {"long", 1, 1, 5, 1036, all}, {"plain", 1, 69, 33, 256, fused{TransB: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, shared) })
 	}
@@ -234,7 +244,7 @@ func TestUnalignedBias(t *testing.T) {
 // BenchmarkTiles times products of SAM's ViT-B, of SAM 3 and of a language model of 1B parameters (a prompt of 512 tokens) with every tile, with and
 // without splitting K. "chosen" is the tile that the kernel chooses.
 func BenchmarkTiles(b *testing.B) {
-	linear, plain := op.FusedMatMulAttrs{TransB: true, HasBias: true}, op.FusedMatMulAttrs{TransB: true}
+	linear, plain := fused{TransB: true, HasBias: true}, fused{TransB: true}
 	gelu, residual := linear, linear
 	gelu.Act, residual.HasResidual = "gelu", true
 	var tile kernels.Tile
@@ -243,7 +253,7 @@ func BenchmarkTiles(b *testing.B) {
 		{"b.qkv", 1, 4096, 2304, 768, linear}, {"b.proj", 1, 4096, 768, 768, residual}, {"b.lin1", 1, 4096, 3072, 768, gelu}, {"b.lin2", 1, 4096, 768, 3072, residual},
 		{"sam3.qkv", 1, 5184, 3072, 1024, linear}, {"sam3.proj", 1, 5184, 1024, 1024, residual}, {"sam3.lin1", 1, 5184, 4736, 1024, gelu}, {"sam3.lin2", 1, 5184, 1024, 4736, residual},
 		{"llama.q", 1, 512, 2048, 2048, plain}, {"llama.k", 1, 512, 512, 2048, plain}, {"llama.gate", 1, 512, 8192, 2048, plain}, {"llama.down", 1, 512, 2048, 8192, plain},
-		{"square", 1, 4096, 4096, 4096, plain}, {"square_nt", 1, 4096, 4096, 4096, op.FusedMatMulAttrs{}},
+		{"square", 1, 4096, 4096, 4096, plain}, {"square_nt", 1, 4096, 4096, 4096, fused{}},
 	} {
 		run := func(name string, back device.Backend) {
 			b.Run(c.name+"/"+name, func(b *testing.B) {
@@ -270,7 +280,7 @@ func BenchmarkMatMul(b *testing.B) {
 		for _, trans := range []bool{true, false} {
 			b.Run(fmt.Sprintf("%d/trans_b=%v", n, trans), func(b *testing.B) {
 				back := withClock(b, Options{})
-				c := tiledProduct{batch: 1, m: n, n: n, k: n, attrs: op.FusedMatMulAttrs{TransB: trans}}
+				c := tiledProduct{batch: 1, m: n, n: n, k: n, attrs: fused{TransB: trans}}
 				b.ReportMetric(2*float64(n)*float64(n)*float64(n)/deviceTime(b, back, c.program(b))/1e9, "GFLOP/s")
 				b.ReportMetric(0, "ns/op")
 			})

@@ -48,7 +48,7 @@ func BenchmarkDependentSteps(b *testing.B) {
 		{"attention", 0, func(g *ir.Graph, x, _ *ir.Node) *ir.Node {
 			q := op.Reshape(x, ir.Shape{ir.Static(1), ir.MustDim("T"), ir.Static(width)})
 			cache := op.State(g, "cache"+x.Label(), ir.TypeOf(dtype.F32, 1, 4096, 512), 0)
-			y := op.Attention(q, cache, cache, op.Const(g, 68, ir.TypeOf(dtype.I32)), op.AttentionAttrs{Heads: 32, KVHeads: 8, Layout: op.BSE, Mask: op.MaskCausal})
+			y := op.Attention(q, cache, cache, op.AttentionOperands{Position: op.Const(g, 68, ir.TypeOf(dtype.I32))}, op.AttentionAttrs{Heads: 32, KVHeads: 8, Layout: op.BSE, Mask: op.MaskCausal})
 			return op.Reshape(y, x.Type.Shape)
 		}},
 	} {

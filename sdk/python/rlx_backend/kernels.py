@@ -9,8 +9,8 @@ from .errors import Unsupported
 from .program import Program
 from .rules import Rule
 
-#: fn(attrs, *operands, *results). Operands and results are arrays. The kernel writes the results. If the op may overwrite an
-#: operand, a result may share its memory.
+#: fn(attrs, *operands, *results). Operands and results are arrays. Optional operands that the node has are keyword arguments, such as bias=b.
+#: The kernel writes the results. If the op may overwrite an operand, a result may share its memory.
 Kernel = Callable[..., None]
 
 _ORDER = ["f32", "f16", "bf16", "f64", "i8", "i16", "i32", "i64", "u8", "u32", "bool"]
@@ -53,7 +53,8 @@ class Backend:
     def kernel(self, op: str, dtypes: Iterable[str] = ("f32",), rule: str = "") -> Callable[[Kernel], Kernel]:
         """Registers a kernel for an op. It runs nodes whose operands all have one of dtypes or, if rule is given, nodes that the rule allows.
 
-        A rule is written as in spec/target.md, without the op: `(f32, i32|i64) if axis = 0`.
+        A rule is written as in spec/target.md, without the op: `(f32, i32|i64) if axis = 0`. Optional operands have their names in it:
+        `(f32, f32, bias: f32)`.
         """
         text = rule
         if not text:

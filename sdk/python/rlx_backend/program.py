@@ -36,7 +36,7 @@ class Node:
     op: str
     name: str
     attrs: Attrs
-    inputs: list[int]
+    inputs: list[int]  # the operands: required ones, then optional ones
     dtype: str
     shape: list[dims.Dim]
     static: bool  # the shape does not depend on symbols
@@ -44,6 +44,7 @@ class Node:
     space: int
     offset: int
     size: int
+    optional: dict[str, int] = field(default_factory=dict)  # the optional operands that the node has, by name
     results: list[int] = field(default_factory=list)  # nodes of the values that the step computes
 
     @property
@@ -92,8 +93,8 @@ class Program:
         self.nodes: list[Node] = []
         for i, (n, (space, offset, size, parent)) in enumerate(zip(graph["nodes"], plan["places"], strict=True)):
             attrs = {k: v["dtype"] if isinstance(v, dict) else v for k, v in n["attrs"]}
-            node = Node(i, n["op"], n["name"], Attrs(attrs), n["in"], n["dtype"], [dims.parse(d) for d in n["shape"]],
-                        all(isinstance(d, int) for d in n["shape"]), parent, space, offset, size)
+            node = Node(i, n["op"], n["name"], Attrs(attrs), n["in"] + [k for _, k in n["optional"]], n["dtype"], [dims.parse(d) for d in n["shape"]],
+                        all(isinstance(d, int) for d in n["shape"]), parent, space, offset, size, dict(n["optional"]))
             if any(not 0 <= k < i for k in node.inputs) or space not in (WEIGHTS, ARENA, IO, STATE):
                 raise ValueError(f"node {i} has operands {node.inputs} and space {space}")
             self.nodes.append(node)

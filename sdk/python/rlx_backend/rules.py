@@ -18,6 +18,7 @@ class _Operand:
     """The requirements on an operand or a result."""
 
     types: Sequence[str]
+    name: str = ""  # of an optional operand
     low: int = 0
     high: int = 8
     static: bool = False
@@ -30,8 +31,9 @@ class _Operand:
 
 
 def _operand(text: str) -> _Operand:
-    words = text.split()
-    o = _Operand(words.pop(0).split("|"))
+    name, named, rest = text.partition(":")
+    words = (rest if named else text).split()
+    o = _Operand(words.pop(0).split("|"), name.strip() if named else "")
     while words:
         w = words.pop(0)
         if w == "rank":
@@ -59,9 +61,11 @@ class Rule:
         m = _RULE.match(text)
         if not m:
             raise ValueError(f"rule {text!r}: want (OPERAND, ...) -> RESULT if CONDITION and ...")
-        operands = m["operands"].strip()
-        self.more = operands.endswith("...")
-        self.operands = [_operand(o) for o in operands.removesuffix("...").split(",") if o.strip()]
+        every = [o.strip() for o in m["operands"].split(",") if o.strip()]
+        self.more = any(o.endswith("...") for o in every)
+        parsed = [_operand(o.removesuffix("...")) for o in every]
+        self.operands = [o for o in parsed if not o.name]
+        self.optional = {o.name: o for o in parsed if o.name}
         self.results = [_operand(r) for r in (m["results"] or "").split(",") if r.strip()]
         self.conditions = []
         for c in (m["conditions"] or "").split(" and ") if m["conditions"] else []:
@@ -73,10 +77,13 @@ class Rule:
     def takes(self, program: Program, node: Node) -> bool:
         """Returns whether the rule allows a node."""
         inputs = [program.nodes[i] for i in node.inputs]
-        if len(inputs) > len(self.operands) and not self.more:
+        required = len(inputs) - len(node.optional)
+        if required > len(self.operands) and not self.more or not self.more and not self.optional.keys() >= node.optional.keys():
             return False
-        for k, x in enumerate(inputs):
-            if not self.operands[min(k, len(self.operands) - 1)].takes(program, x, inputs[0].dtype):
+        names = [""] * required + list(node.optional)
+        for k, (x, name) in enumerate(zip(inputs, names)):
+            o = self.optional.get(name) or self.operands[min(k, len(self.operands) - 1)]
+            if not o.takes(program, x, inputs[0].dtype):
                 return False
         made = [program.nodes[r] for r in node.results]
         for k, x in enumerate(made if self.results else []):

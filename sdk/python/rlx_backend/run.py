@@ -124,7 +124,10 @@ class Execution:
                 node, start = nodes[s], time.perf_counter_ns()
                 try:
                     results = [self.values[i].array(self.spaces) for i in node.results]
-                    e.backend.kernels[node.op](node.attrs, *[self.values[i].array(self.spaces) for i in node.inputs], *results)
+                    required = node.inputs[: len(node.inputs) - len(node.optional)]
+                    operands = [self.values[i].array(self.spaces) for i in required]
+                    named = {name: self.values[i].array(self.spaces) for name, i in node.optional.items()}
+                    e.backend.kernels[node.op](node.attrs, *operands, *results, **named)
                 except RlxError as err:
                     raise self._at(err, s)
                 except Exception as err:

@@ -32,7 +32,7 @@ def pack(v):
 
 def document(size=32, shape=("N", 4)):
     """The program y = neg x for N rows of 4."""
-    node = lambda op, inputs, name: {"attrs": [], "dtype": "f32", "in": inputs, "name": name, "op": op, "shape": list(shape)}
+    node = lambda op, inputs, name: {"attrs": [], "dtype": "f32", "in": inputs, "name": name, "op": op, "optional": [], "shape": list(shape)}
     return {"graph": {"method": "f", "nesting": 0, "nodes": [node("input", [], "x"), node("neg", [0], "y")], "outputs": [["y", 1]], "reference": [], "rewritten": [],
                       "syms": [["N", 1, 2]], "target": "t"},
             "plan": {"arena": 0, "io": 512, "places": [[2, 0, size, -1], [2, 256, size, -1]], "state": 0}, "sched": {"queues": 1, "steps": [1]}}
@@ -146,6 +146,11 @@ def test_rules():
     p = Program(pack(document()), 0)
     for text, takes in {"(f32)": True, "(f32|f64...)": True, "(f64)": False, "(any rank 2) -> same": True, "(f32 rank 3..4)": False, "(f32 static)": False, "(f32 param)": False,
                         "()": False}.items():
+        assert Rule(text).takes(p, p.nodes[1]) == takes, text
+    optional = document()
+    optional["graph"]["nodes"][1]["optional"] = [["bias", 0]]
+    p = Program(pack(optional), 0)
+    for text, takes in {"(f32)": False, "(f32, bias: f32)": True, "(f32, bias: f64)": False, "(f32, other: f32)": False, "(f32...)": True, "(f32..., bias: f64)": False}.items():
         assert Rule(text).takes(p, p.nodes[1]) == takes, text
     for bad in ("f32", "(f32 big)", "(f32) if broadcast = suffix", "(f32) if x"):
         with pytest.raises(ValueError):

@@ -120,9 +120,9 @@ fn products(backend: &mut Backend) -> Result<(), SetupError> {
     backend.kernel("matmul", "(f32, f32)", |attrs, [a, b], [mut out]| matmul(attrs, a, b, &mut out, |_, sum| sum))?;
     backend.variadic(
         "fused_matmul",
-        r#"(f32...) if act = ""|"relu" and has_residual = false"#,
+        r#"(f32, f32, bias: f32) if act = ""|"relu""#,
         |attrs, operands, results| {
-            let bias = operands.get(2).map(View::slice::<f32>).transpose()?;
+            let bias = attrs.optional("bias").map(|k| operands[k].slice::<f32>()).transpose()?;
             let relu = attrs.str("act")? == "relu";
             matmul(attrs, operands[0], operands[1], &mut results[0], |column, sum| {
                 let y = sum + bias.map_or(0.0, |b| f64::from(b[column]));

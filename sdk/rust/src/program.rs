@@ -24,9 +24,9 @@ pub enum Attr {
     DType(Option<DType>),
 }
 
-/// The attributes of a node by name. spec/ops.md lists them for each op. A node has all attributes of its op.
+/// The attributes of a node by name, and the names of its optional operands. spec/ops.md lists both for each op. A node has all attributes of its op.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Attrs(BTreeMap<String, Attr>);
+pub struct Attrs(BTreeMap<String, Attr>, pub(crate) BTreeMap<String, usize>);
 
 macro_rules! getters {
     ($($(#[$doc:meta])* $name:ident $kind:ident -> $out:ty = $value:expr;)*) => { $(
@@ -64,6 +64,11 @@ impl Attrs {
         self.0.get(name)
     }
 
+    /// The index of an optional operand among the operands, or None if the node lacks it.
+    pub fn optional(&self, name: &str) -> Option<usize> {
+        self.1.get(name).copied()
+    }
+
     /// An axis as an index.
     ///
     /// Fails with RLX9001 if the op has no such attribute.
@@ -89,7 +94,7 @@ pub struct Node {
     pub op: String,
     pub name: String,
     pub attrs: Attrs,
-    pub inputs: Vec<usize>,
+    pub inputs: Vec<usize>, // the operands: required ones, then optional ones
     pub dtype: Option<DType>,
     pub shape: Vec<Dim>,
     pub parent: Option<usize>, // the node whose memory it shares
@@ -319,11 +324,18 @@ fn node(n: &Value, place: &Value) -> Result<Node, Error> {
         Value::Str(s) => Dim::parse(s),
         d => Ok(Dim::Number(d.int()?)),
     };
+    let mut inputs: Vec<_> = n.get("in")?.array()?.iter().map(Value::size).collect::<Result<_, _>>()?;
+    let mut optional = BTreeMap::new();
+    for o in n.get("optional")?.array()? {
+        let [name, x] = o.tuple()?;
+        optional.insert(name.str()?.to_string(), inputs.len());
+        inputs.push(x.size()?);
+    }
     Ok(Node {
         op: n.get("op")?.str()?.into(),
         name: n.get("name")?.str()?.into(),
-        attrs: Attrs(attrs),
-        inputs: n.get("in")?.array()?.iter().map(Value::size).collect::<Result<_, _>>()?,
+        attrs: Attrs(attrs, optional),
+        inputs,
         dtype: dtype(n.get("dtype")?.str()?)?,
         shape: n.get("shape")?.array()?.iter().map(dim).collect::<Result<_, _>>()?,
         parent: match parent.int()? {

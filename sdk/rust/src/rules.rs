@@ -3,12 +3,14 @@
 use crate::dims::Dim;
 use crate::program::{Attr, Node, Program};
 use crate::view::DType;
+use std::collections::BTreeMap;
 
 /// One rule of an op.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
     operands: Vec<Operand>,
-    more: bool, // further operands are like the last one
+    optional: BTreeMap<String, Operand>, // by name
+    more: bool,                          // operands that are not listed are like the last of `operands`
     results: Vec<Operand>,
     conditions: Vec<Condition>,
 }
@@ -72,12 +74,18 @@ impl Rule {
             "" => Vec::new(),
             r => list(r.strip_prefix("->").ok_or(format!("found {r:?}; want -> or if"))?)?,
         };
-        let (operands, more) = match operands.trim_end().strip_suffix("...") {
-            Some(o) => (list(o)?, true),
-            None if operands.trim().is_empty() => (Vec::new(), false),
-            None => (list(operands)?, false),
-        };
-        Ok(Rule { operands, more, results, conditions })
+        let (mut required, mut optional, mut more) = (Vec::new(), BTreeMap::new(), false);
+        for text in operands.split(',').filter(|_| !operands.trim().is_empty()) {
+            if let Some((name, text)) = text.split_once(':') {
+                optional.insert(name.trim().to_string(), operand(text)?);
+            } else if more || !optional.is_empty() {
+                return Err("an operand without a name follows ... or one with a name".into());
+            } else {
+                more = text.trim_end().ends_with("...");
+                required.push(operand(text.trim_end().trim_end_matches("..."))?);
+            }
+        }
+        Ok(Rule { operands: required, optional, more, results, conditions })
     }
 
     /// Whether the rule allows a node.
@@ -85,8 +93,14 @@ impl Rule {
         let first = n.inputs.first().and_then(|x| p.nodes[*x].dtype);
         let fits = |o: &Operand, x: usize| o.takes(p, x, first);
         let like = |list: &[Operand], k: usize| list[k.min(list.len() - 1)].clone();
-        (self.more || n.inputs.len() <= self.operands.len())
-            && n.inputs.iter().enumerate().all(|(k, x)| fits(&like(&self.operands, k), *x))
+        let named = &n.attrs.1; // the indices of optional operands
+        let required = n.inputs.len() - named.len();
+        (self.more || required <= self.operands.len())
+            && n.inputs[..required].iter().enumerate().all(|(k, x)| fits(&like(&self.operands, k), *x))
+            && named.iter().all(|(name, k)| match self.optional.get(name) {
+                Some(o) => fits(o, n.inputs[*k]),
+                None => self.more && fits(&like(&self.operands, *k), n.inputs[*k]),
+            })
             && (self.results.is_empty() || n.results.iter().enumerate().all(|(k, r)| fits(&like(&self.results, k), *r)))
             && self.conditions.iter().all(|c| c.holds(p, n))
     }
@@ -290,6 +304,24 @@ mod tests {
         ] {
             assert_eq!(Rule::parse(text).unwrap().takes(&p, &p.nodes[1]), takes, "{text}");
         }
+    }
+
+    #[test]
+    fn optional() {
+        let mut p = tiny();
+        p.nodes[1].inputs.push(0);
+        p.nodes[1].attrs.1.insert("bias".into(), 1);
+        for (text, takes) in [
+            ("(f32)", false),
+            ("(f32, bias: f32)", true),
+            ("(f32, bias: f64)", false),
+            ("(f32, other: f32)", false),
+            ("(f32...)", true),
+            ("(f32..., bias: f64)", false),
+        ] {
+            assert_eq!(Rule::parse(text).unwrap().takes(&p, &p.nodes[1]), takes, "{text}");
+        }
+        assert!(Rule::parse("(bias: f32, f32)").is_err() && Rule::parse("(f32..., f32)").is_err());
     }
 
     #[test]

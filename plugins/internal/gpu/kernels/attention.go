@@ -22,8 +22,7 @@ var (
 	attentionRowsWGSL string
 )
 
-var _ = register(Kernel{Op: "attention", Takes: "(" + floats + ", " + floats + ", " + floats + ", " + floats + "|bool, " + floats + "|i32, " + floats + ")",
-	Also:    "(" + floats + ", " + floats + ", " + floats + ", " + floats + "|i32, " + floats + "|i32, " + floats + `) if mask = "causal"|"none"|"sliding"`,
+var _ = register(Kernel{Op: "attention", Takes: "(" + floats + "..., mask: " + floats + "|bool, position: i32, kv_len: i32)",
 	Shaders: attention, Scratch: fewBytes})
 
 // attentionFields are the parameters of the attention shaders.
@@ -48,11 +47,7 @@ func attentionParams(a op.AttentionAttrs, c *Call) []uint32 {
 }
 
 func attentionGeometry(a op.AttentionAttrs, c *Call) op.AttentionGeometry {
-	var mask []int
-	if i := a.Operands(len(c.In)).Mask; i > 0 {
-		mask = c.In[i].Shape
-	}
-	return a.Geometry(c.In[0].Shape, c.In[1].Shape, c.In[2].Shape, mask)
+	return a.Geometry(c.In[0].Shape, c.In[1].Shape, c.In[2].Shape, c.In[op.AttentionMask].Shape) // nil without a mask
 }
 
 // simpleLoops is Shader.Loops of attention_simple.wgsl for that number of keys.
@@ -101,7 +96,7 @@ func (attentionConsts) Log2E() string { return "1.4426950408889634" }
 
 // operands are the bindings for the inputs of attention. q, k and v are read in vectors of vec elements, or one by one if vec is 0.
 func (c attentionConsts) operands(n *ir.Node, vec int) (out []Binding) {
-	for i, x := range n.In {
+	for i, x := range n.Operands() {
 		b := Binding{Name: operandNames[i], Operand: i, DType: x.Type.DType}
 		if i < 3 {
 			b.Vec = vec
@@ -120,11 +115,15 @@ func attention(n *ir.Node, l Limits) []Shader {
 	if err != nil {
 		return nil
 	}
-	at := a.Operands(len(n.In))
-	each := func(i int) bool { return i > 0 && n.In[i].Type.Rank() == 1 }
-	c := attentionConsts{Layout: a.Layout, Mask: a.Mask, Softcap: a.Softcap != 0, BoolMask: at.Mask > 0 && n.In[at.Mask].Type.DType == dtype.Bool,
-		Position: max(at.Position, 0), KVLen: max(at.KVLen, 0), Sinks: max(at.Sinks, 0), PositionEach: each(at.Position), KVLenEach: each(at.KVLen), FixedOffset: a.UseQOffset}
-	c.Masked = c.Softcap || a.Mask != op.MaskNone || a.KVLen
+	index := func(k int) int { // of an operand; 0 if it is absent
+		return max(0, indexIf(n.In[k] != nil, k))
+	}
+	each := func(k int) bool { return n.In[k] != nil && n.In[k].Type.Rank() == 1 }
+	mask := n.In[op.AttentionMask]
+	c := attentionConsts{Layout: a.Layout, Mask: a.Mask, Softcap: a.Softcap != 0, BoolMask: mask != nil && mask.Type.DType == dtype.Bool,
+		Position: index(op.AttentionPosition), KVLen: index(op.AttentionKVLen), Sinks: index(op.AttentionSinks),
+		PositionEach: each(op.AttentionPosition), KVLenEach: each(op.AttentionKVLen), FixedOffset: a.UseQOffset}
+	c.Masked = c.Softcap || a.Mask != op.MaskNone || c.KVLen > 0
 	c.Log2 = !c.Masked
 	vectors := fewOperands(n)
 	var few []Shader
@@ -183,7 +182,7 @@ func attention(n *ir.Node, l Limits) []Shader {
 		}).withLoops(n, func(call *Call) int {
 			return simpleLoops(attentionGeometry(a, call).Sk, c)
 		})
-		if a.KVLen {
+		if c.KVLen > 0 {
 			sh = sh.withStatus()
 		}
 		sh.Params = unlessFew(sh.Params)

@@ -61,7 +61,7 @@ func TestAttentionMatrices(t *testing.T) {
 			n = op.GridAttention(x[0], x[1], x[2], x[3], op.GridAttentionAttrs{Heads: 1, Window: 14})
 		} else {
 			x := inputs(g, f32(1, 100, c.d), f32(1, 100, c.d))
-			n = op.Attention(x[0], x[1], x[1], nil, op.AttentionAttrs{Heads: 1, Layout: op.BSE, Mask: op.MaskCausal})
+			n = op.Attention(x[0], x[1], x[1], op.AttentionOperands{}, op.AttentionAttrs{Heads: 1, Layout: op.BSE, Mask: op.MaskCausal})
 		}
 		k, _ := Find(n)
 		shaders := k.Shaders(n, l)

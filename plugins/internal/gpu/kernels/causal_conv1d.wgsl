@@ -5,7 +5,7 @@ fn token(b: u32, i: u32, c: u32) -> f32 {
     return x0((b * P.tokens + i - {{sub .C.K 1}}u) * P.channels + c);
   }
 {{- if .C.Pad}}
-  return {{.C.PadName}}((b * {{sub .C.K 1}}u + i) * P.channels + c);
+  return x3((b * {{sub .C.K 1}}u + i) * P.channels + c);
 {{- else}}
   return 0.0;
 {{- end}}

@@ -82,7 +82,7 @@ var convFields = []string{"d_in", "h_in", "w_in", "d_out", "h_out", "w_out"}
 func newConvSizes(n *ir.Node, g op.Geometry, transposed bool) convSizes {
 	w := fixed(n.In[1].Type)
 	g.Kernel = g.Kernels(w)
-	s := convSizes{Geometry: g, CIn: w[1] * g.Groups, COut: w[0], Transposed: transposed, Bias: len(n.In) == 3, Wide: 1}
+	s := convSizes{Geometry: g, CIn: w[1] * g.Groups, COut: w[0], Transposed: transposed, Bias: n.In[op.ConvBias] != nil, Wide: 1}
 	if transposed {
 		s.CIn, s.COut = w[0], w[1]*g.Groups
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
 )
 
 // patch is the geometry of a convolution with one group over [batch, depth, height, width, channels], for the tiled product (implicit GEMM).
@@ -202,7 +203,7 @@ func convImage(n *ir.Node, p *patch) Shader {
 func convFinish(n *ir.Node, c prepared) Shader {
 	const most = 256
 	s := Shader{Name: n.Op.Name, Body: convDirectWGSL + convFinishWGSL, Consts: c, Fields: convFields}
-	for i, x := range n.In {
+	for i, x := range n.Operands() {
 		s.Bindings = append(s.Bindings, Binding{Name: operandNames[i], Operand: i, DType: x.Type.DType})
 	}
 	s.Bindings = append(s.Bindings, Binding{Name: "made", Operand: Scratch, DType: dtype.F32}, Binding{Name: "y", Operand: Out, DType: n.Type.DType})
@@ -290,7 +291,7 @@ func convProduct(n *ir.Node, s convSizes, c tiled, l Limits, a, b Binding, depth
 	c = c.specialise(known.m, known.n, depth)
 	bias := -1
 	if c.Bias {
-		bias = 2
+		bias = op.ConvBias
 	}
 	sh := Shader{Name: n.Op.Name, Body: matmulFinishWGSL + matmulWGSL, Consts: c, Fields: slices.Concat(productFields, convFields), Bindings: []Binding{a, b}}
 	sh.Bindings = append(sh.Bindings, epilogue(bias, -1, c.Vec)...)

@@ -12,7 +12,7 @@ import (
 var dequantSchemeWGSL string
 
 // schemeRule lists the quantization schemes that schemeProduct supports.
-const schemeRule = `(f32, i8|u8, f32|u8, f32) if scheme = "int8"|"int8_asym"|"int4"|"fp8_e4m3"|"fp8_e5m2"|"nvfp4" and activations = "f32"`
+const schemeRule = `(f32, i8|u8, scale: f32|u8, zero: f32, global: f32) if scheme = "int8"|"int8_asym"|"int4"|"fp8_e4m3"|"fp8_e5m2"|"nvfp4" and activations = "f32"`
 
 // schemeConsts has the template constants of a product with weights [K,N] that are quantized with separate scales rather than packed in blocks.
 type schemeConsts struct {
@@ -30,17 +30,17 @@ func schemeProduct(n *ir.Node) Shader {
 	c := schemeConsts{Scheme: a.Scheme, Rows: 4, Block: a.Block}
 	w, columns := Binding{Name: "w", Operand: 1, DType: dtype.U8}, n.Type.Shape[n.Type.Rank()-1]
 	s := Shader{Name: n.Op.Name, Body: dequantSchemeWGSL, Fields: []string{"groups", "m_size", "n_size", "k_size"}}
-	scale := Binding{Name: "scale", Operand: 2, DType: dtype.F32}
+	scale := Binding{Name: "scale", Operand: op.DequantMatMulScale, DType: dtype.F32}
 	switch a.Scheme {
 	case "int4":
 		c.Nibbles = true
 	case "nvfp4":
 		c.Nibbles, c.Block, scale.DType = true, op.NVFP4Block, dtype.U8
-		s.Bindings = append(s.Bindings, Binding{Name: "whole", Operand: 3, DType: dtype.F32})
+		s.Bindings = append(s.Bindings, Binding{Name: "whole", Operand: op.DequantMatMulGlobal, DType: dtype.F32})
 	case "int8_asym":
-		s.Bindings = append(s.Bindings, Binding{Name: "zero", Operand: 3, DType: dtype.F32})
+		s.Bindings = append(s.Bindings, Binding{Name: "zero", Operand: op.DequantMatMulZero, DType: dtype.F32})
 	case "fp8_e4m3", "fp8_e5m2":
-		c.PerColumn = len(n.In) > 2
+		c.PerColumn = n.In[op.DequantMatMulScale] != nil
 	}
 	if c.Block > 0 || c.PerColumn {
 		s.Bindings = append(s.Bindings, scale)

@@ -167,7 +167,7 @@ func hasScalar(d *ir.OpDef) string {
 		}
 	}
 	list := strings.Join(types, "|")
-	if d.MaxIn > 1 {
+	if len(d.Operands) > 1 {
 		list += "..."
 	}
 	return "(" + list + ")"

@@ -26,11 +26,7 @@ func relBytes(n *ir.Node, _ Limits) int64 {
 }
 
 func gridSizes(n *ir.Node) (op.GridShape, error) {
-	types := make([]ir.Type, len(n.In))
-	for i, x := range n.In {
-		types[i] = x.Type
-	}
-	return n.Attrs.(op.GridAttentionAttrs).Sizes(types)
+	return n.Attrs.(op.GridAttentionAttrs).Sizes(n.InTypes())
 }
 
 // maxKeyPlaces bounds the table of a window's key offsets in workgroup memory, 4 bytes each.
@@ -107,8 +103,8 @@ func gridAttention(n *ir.Node, l Limits) []Shader {
 		c.RelTile = 16
 	}
 	terms := Shader{Name: "grid_attention", Body: constant.Replace(attentionRowsWGSL + attentionRelWGSL), Consts: c, Fields: append([]string{"groups"}, gridFields...),
-		Bindings: []Binding{{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32}, {Name: "rh", Operand: 2, Vec: 4, DType: dtype.F32},
-			{Name: "rw", Operand: 3, Vec: 4, DType: dtype.F32}, {Name: "rel", Operand: Scratch, DType: dtype.F32}},
+		Bindings: []Binding{{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32}, {Name: "rh", Operand: op.GridAttentionRH, Vec: 4, DType: dtype.F32},
+			{Name: "rw", Operand: op.GridAttentionRW, Vec: 4, DType: dtype.F32}, {Name: "rel", Operand: Scratch, DType: dtype.F32}},
 		Groups: func(*Call) int { return int(s.WH+s.WW) * ceilDiv(c.RelMembers*int(max(s.WH, s.WW)), 64) },
 		Loops: func(*Call) int {
 			units := loop(ceilDiv(64+c.RelTile, 4*c.RelTile), 0)

@@ -96,8 +96,8 @@ func harnessed(n *ir.Node, name, body string, consts any, fields []string, param
 		},
 		Groups: func(c *Call) int { return ceilDiv(ceilDiv(numel(c.Out.Shape), u.elements), group*each) },
 	}
-	for i := range n.In {
-		s.Bindings = append(s.Bindings, Binding{Name: operandNames[i], Operand: i, DType: n.In[i].Type.DType})
+	for k, x := range n.Operands() {
+		s.Bindings = append(s.Bindings, Binding{Name: operandNames[k], Operand: k, DType: x.Type.DType})
 	}
 	s.Bindings = append(s.Bindings, Binding{Name: "y", Operand: Out, DType: resultType(n).DType})
 	return s
@@ -212,7 +212,7 @@ func (u unit) value(w string) string {
 }
 
 func allF32(n *ir.Node) bool {
-	for _, x := range n.In {
+	for _, x := range n.Operands() {
 		if x.Type.DType != dtype.F32 {
 			return false
 		}

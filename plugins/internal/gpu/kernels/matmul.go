@@ -30,16 +30,37 @@ func products(n *ir.Node, l Limits) []Shader {
 }
 
 // productAttrs returns the attributes of a product in the form of one with an epilogue.
-func productAttrs(n *ir.Node) (a op.FusedMatMulAttrs, ok bool) {
-	switch a := n.Attrs.(type) {
+func productAttrs(n *ir.Node) (a productForm, ok bool) {
+	switch attrs := n.Attrs.(type) {
 	case op.FusedMatMulAttrs:
-		return a, true
+		return productForm{attrs, n.In[op.FusedMatMulBias] != nil, n.In[op.FusedMatMulResidual] != nil}, true
 	case op.MatMulAttrs:
-		return op.FusedMatMulAttrs{TransA: a.TransA, TransB: a.TransB}, true
+		a.TransA, a.TransB = attrs.TransA, attrs.TransB
+		return a, true
 	case op.DequantMatMulAttrs:
-		return op.FusedMatMulAttrs{TransB: true}, a.Scheme == op.SchemePacked
+		a.TransB = true
+		return a, attrs.Scheme == op.SchemePacked
 	}
 	return a, false
+}
+
+// productForm has the attributes of a product with an epilogue, and says which operands the epilogue has.
+type productForm struct {
+	op.FusedMatMulAttrs
+	HasBias, HasResidual bool
+}
+
+// Bias returns the index of the bias operand, or -1.
+func (f productForm) Bias() int { return indexIf(f.HasBias, op.FusedMatMulBias) }
+
+// Residual returns the index of the residual operand, or -1.
+func (f productForm) Residual() int { return indexIf(f.HasResidual, op.FusedMatMulResidual) }
+
+func indexIf(has bool, index int) int {
+	if has {
+		return index
+	}
+	return -1
 }
 
 // floats are the element types of kernels that compute in f32, in the language of rules.
@@ -65,7 +86,7 @@ type product struct {
 }
 
 // sizes derives a product from its shapes. If all matrices are multiplied by the same one, they become the rows of one matrix.
-func sizes(a op.FusedMatMulAttrs, x, w, out []int) product {
+func sizes(a productForm, x, w, out []int) product {
 	r := len(out)
 	p := product{m: 1, n: out[r-1], k: x[len(x)-1]}
 	if r > 1 { // dequant_matmul also accepts a vector
@@ -99,21 +120,21 @@ func sizes(a op.FusedMatMulAttrs, x, w, out []int) product {
 }
 
 // called returns the product of a call.
-func called(a op.FusedMatMulAttrs, c *Call) product {
+func called(a productForm, c *Call) product {
 	return sizes(a, c.In[0].Shape, c.In[1].Shape, c.Out.Shape)
 }
 
 // largest returns the product at the symbols' upper bounds.
-func largest(n *ir.Node, a op.FusedMatMulAttrs) product {
+func largest(n *ir.Node, a productForm) product {
 	return bounded(n, a, n.Graph.Syms.Largest)
 }
 
 // smallest returns the product at the symbols' lower bounds.
-func smallest(n *ir.Node, a op.FusedMatMulAttrs) product {
+func smallest(n *ir.Node, a productForm) product {
 	return bounded(n, a, n.Graph.Syms.Smallest)
 }
 
-func bounded(n *ir.Node, a op.FusedMatMulAttrs, at func(ir.Shape) []int) product {
+func bounded(n *ir.Node, a productForm, at func(ir.Shape) []int) product {
 	return sizes(a, at(n.In[0].Type.Shape), at(n.In[1].Type.Shape), at(n.Type.Shape))
 }
 
@@ -122,7 +143,7 @@ func fours(d ir.Dim) bool { return d.IsStatic() && d.B%4 == 0 && d.B > 0 }
 
 // matmul chooses among the kernels that read vectors of four, for one row, few rows and many, and the general kernel. If the number of rows is known
 // only at run time, each run uses the kernel for its number.
-func matmul(n *ir.Node, a op.FusedMatMulAttrs, l Limits) []Shader {
+func matmul(n *ir.Node, a productForm, l Limits) []Shader {
 	if s, ok := matmulHalves(n, a, l); ok {
 		return []Shader{s}
 	}
@@ -159,12 +180,12 @@ func inVectors(n *ir.Node) bool {
 }
 
 // byRows reports whether each run chooses its kernel by the number of rows. That requires a single weight [N,K] for all rows.
-func byRows(n *ir.Node, a op.FusedMatMulAttrs, l Limits) bool {
+func byRows(n *ir.Node, a productForm, l Limits) bool {
 	return inVectors(n) && largest(n, a).matrix == 1 && a.TransB && !a.TransA && l.Tile == nil
 }
 
 // forRows returns a shader that does something only if the product has from to to rows.
-func (s Shader) forRows(a op.FusedMatMulAttrs, from, to int) Shader {
+func (s Shader) forRows(a productForm, from, to int) Shader {
 	params := s.Params
 	s.Params = func(c *Call) []uint32 {
 		if m := called(a, c).m; m < from || m > to {
@@ -179,10 +200,10 @@ func (s Shader) forRows(a op.FusedMatMulAttrs, from, to int) Shader {
 func aligned(n *ir.Node) bool { return beginsAt(n, 4*int64(n.Type.DType.Size())) }
 
 func allAligned(nodes []*ir.Node) bool {
-	return !slices.ContainsFunc(nodes, func(n *ir.Node) bool { return !aligned(n) })
+	return !slices.ContainsFunc(nodes, func(n *ir.Node) bool { return n != nil && !aligned(n) })
 }
 
-func matmulDot(n *ir.Node, a op.FusedMatMulAttrs) Shader {
+func matmulDot(n *ir.Node, a productForm) Shader {
 	return mapped(n, n.Op.Name, matmulDotWGSL, map[string]any{"Bias": a.Bias(), "Residual": a.Residual(), "Act": a.Act},
 		[]string{"m_size", "n_size", "k_size", "a_m", "a_k", "b_n", "b_k", "batch:8", "a_batch:8", "b_batch:8"}, func(c *Call) []uint32 {
 			p := called(a, c)
@@ -327,7 +348,7 @@ func (t Tile) params(p product, f finish) []uint32 {
 type finish struct{ act, residual uint32 }
 
 // finishes gives the shader of a fused product all epilogues that occur in the graph. The result selects the node's own.
-func (t *tiled) finishes(n *ir.Node, a op.FusedMatMulAttrs) (f finish) {
+func (t *tiled) finishes(n *ir.Node, a productForm) (f finish) {
 	t.Bias, t.Residual = a.HasBias, a.HasResidual
 	if a.HasResidual {
 		f.residual = 1
@@ -340,7 +361,7 @@ func (t *tiled) finishes(n *ir.Node, a op.FusedMatMulAttrs) (f finish) {
 		if o.Act != "" && !slices.Contains(t.Acts, o.Act) {
 			t.Acts = append(t.Acts, o.Act)
 		}
-		t.Residual = t.Residual || o.HasResidual && a.HasBias // if there is no residual, the bias can be bound in its place
+		t.Residual = t.Residual || other.In[op.FusedMatMulResidual] != nil && a.HasBias // if there is no residual, the bias can be bound in its place
 	}
 	f.act = uint32(slices.Index(t.Acts, a.Act) + 1)
 	return f
@@ -357,7 +378,7 @@ func epilogue(bias, residual, vec int) (out []Binding) {
 	return append(out, Binding{Name: "y", Operand: Out, Vec: vec, DType: dtype.F32})
 }
 
-func matmulTiled(n *ir.Node, a op.FusedMatMulAttrs, l Limits) []Shader {
+func matmulTiled(n *ir.Node, a productForm, l Limits) []Shader {
 	size := sizes(a, fixed(n.In[0].Type), fixed(n.In[1].Type), fixed(n.Type))
 	c := tiled{Tile: productTile(n, a, l)}
 	if size.n%4 == 0 && size.n > 0 && allAligned(n.In[2:]) {

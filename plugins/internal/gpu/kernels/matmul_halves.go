@@ -6,7 +6,6 @@ import (
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/core/op"
 )
 
 //go:embed matmul_halves.wgsl
@@ -56,7 +55,7 @@ func (h halves) Both() []halfOperand { return []halfOperand{h.X, h.W} }
 var halvesTile = Tile{BlocksM: 2, BlocksN: 2, LanesM: 4, TM: 8, TN: 4, Depth: 32, Matrices: true}
 
 // matmulHalves returns the shader for a product of f16 by f16 with matrices. A product of two halves is exact in f32, so the operands need not be widened.
-func matmulHalves(n *ir.Node, a op.FusedMatMulAttrs, l Limits) (s Shader, ok bool) {
+func matmulHalves(n *ir.Node, a productForm, l Limits) (s Shader, ok bool) {
 	half := func(x *ir.Node) bool {
 		return x.Type.DType == dtype.F16 && x.Type.Rank() >= 2 && fours(x.Type.Shape[x.Type.Rank()-1])
 	}

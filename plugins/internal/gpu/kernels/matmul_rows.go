@@ -5,7 +5,6 @@ import (
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/core/op"
 )
 
 //go:embed matmul_rows.wgsl
@@ -16,7 +15,7 @@ var matmulRowsWGSL string
 const maxFewRows = 96
 
 // matmulRows multiplies x [M,K] with few rows by a weight [N,K].
-func matmulRows(n *ir.Node, a op.FusedMatMulAttrs) Shader {
+func matmulRows(n *ir.Node, a productForm) Shader {
 	lanes := 32
 	if k := n.In[0].Type.Shape[n.In[0].Type.Rank()-1].B; k >= 1024 {
 		lanes = 128 // more invocations for long sums

@@ -6,7 +6,6 @@ import (
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/core/op"
 )
 
 //go:embed matmul_sum.wgsl
@@ -29,7 +28,7 @@ func (t Tile) split(p product) product {
 }
 
 // productTile chooses the tile of a product.
-func productTile(n *ir.Node, a op.FusedMatMulAttrs, l Limits) Tile {
+func productTile(n *ir.Node, a productForm, l Limits) Tile {
 	p := largest(n, a)
 	size := sizes(a, fixed(n.In[0].Type), fixed(n.In[1].Type), fixed(n.Type))
 	if p.matrix != 1 || size.n%4 != 0 || size.n == 0 || size.k%16 != 0 || size.k == 0 || !allAligned(n.In[2:]) {
@@ -57,7 +56,7 @@ func splitBytes(n *ir.Node, l Limits) int64 {
 }
 
 // splitShaders returns the shaders of a product whose K is split. s, made for all of K, then computes partial sums, and another shader adds them.
-func splitShaders(a op.FusedMatMulAttrs, c tiled, s Shader) []Shader {
+func splitShaders(a productForm, c tiled, s Shader) []Shader {
 	sum := s
 	sum.Body, sum.Loops = matmulFinishWGSL+matmulSumWGSL, nil
 	sum.Bindings = append([]Binding{{Name: "part", Operand: Scratch, Vec: 4, DType: dtype.F32}}, s.Bindings[2:]...)

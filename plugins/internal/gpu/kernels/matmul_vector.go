@@ -34,14 +34,14 @@ type vectorProduct struct {
 // vectorStep is the node of a product and its step in a group.
 type vectorStep struct {
 	node  *ir.Node
-	attrs op.FusedMatMulAttrs
+	attrs productForm
 	of    int
 
 	residual Binding // binding of the residual if the attributes have one
 	out      int     // step whose result is written
 }
 
-func vectorStepOf(n *ir.Node, a op.FusedMatMulAttrs, of int) vectorStep {
+func vectorStepOf(n *ir.Node, a productForm, of int) vectorStep {
 	return vectorStep{n, a, of, Binding{Operand: a.Residual(), Of: of}, of}
 }
 
@@ -80,7 +80,7 @@ const normGroups = 528
 const mostKept = 8
 
 // matmulVector multiplies x [1,K] by a weight [N,K].
-func matmulVector(n *ir.Node, a op.FusedMatMulAttrs) Shader {
+func matmulVector(n *ir.Node, a productForm) Shader {
 	return vectorShader([]vectorStep{vectorStepOf(n, a, 0)}, nil, 0)
 }
 

@@ -41,7 +41,7 @@ var _ = register(Kernel{
 		lanes, rows := lanesFor(n.Graph.Syms.Largest(n.In[0].Type.Shape)[3])
 		s := Shader{
 			Name: "gated_delta_net", Body: gatedDeltaNetWGSL, Fields: []string{"heads", "tokens", "of_batch", "groups", "rows", "columns"},
-			Consts:   map[string]any{"Columns": columns, "Lanes": lanes, "Rows": rows, "State": len(n.In) == 6},
+			Consts:   map[string]any{"Columns": columns, "Lanes": lanes, "Rows": rows, "State": n.In[op.GatedDeltaNetState] != nil},
 			Bindings: withResults(n),
 			Params: func(c *Call) []uint32 {
 				q, v := c.In[0].Shape, c.In[2].Shape
@@ -68,7 +68,7 @@ var _ = register(Kernel{
 		lanes, rows = max(lanes, 4), max(1, ceilDiv(lanes*rows, max(lanes, 4)))
 		s := Shader{
 			Name: "selective_scan", Body: selectiveScanWGSL, Fields: []string{"batch", "tokens", "channels", "rows"},
-			Consts:   map[string]any{"Columns": columns, "Lanes": lanes, "Rows": rows, "State": len(n.In) == 6, "Tokens": scanTokens},
+			Consts:   map[string]any{"Columns": columns, "Lanes": lanes, "Rows": rows, "State": n.In[op.SelectiveScanState] != nil, "Tokens": scanTokens},
 			Bindings: withResults(n),
 			Params: func(c *Call) []uint32 {
 				x := c.In[0].Shape
@@ -92,7 +92,7 @@ var _ = register(Kernel{
 
 // withResults returns the bindings of an f32 node: operands x0, x1, ... and two results, y and z.
 func withResults(n *ir.Node) (b []Binding) {
-	for k, in := range n.In {
+	for k, in := range n.Operands() {
 		b = append(b, Binding{Name: operandNames[k], Operand: k, DType: in.Type.DType})
 	}
 	return append(b, Binding{Name: "y", Operand: Out, DType: dtype.F32}, Binding{Name: "z", Operand: Result(1), DType: dtype.F32})
@@ -102,12 +102,8 @@ var _ = register(Kernel{
 	Op: "causal_conv1d", Takes: "(f32...)",
 	Shaders: func(n *ir.Node, _ Limits) []Shader {
 		a, group := n.Attrs.(op.CausalConv1DAttrs), 64
-		pad := 2
-		if a.HasBias {
-			pad = 3
-		}
 		k := int(n.In[1].Type.Shape[1].B)
-		consts := map[string]any{"K": k, "Bias": a.HasBias, "Pad": a.HasPad, "PadName": operandNames[pad], "Silu": a.Silu, "Group": group}
+		consts := map[string]any{"K": k, "Bias": n.In[op.CausalConv1DBias] != nil, "Pad": n.In[op.CausalConv1DPad] != nil, "Silu": a.Silu, "Group": group}
 		sizes := func(c *Call) []uint32 {
 			x := c.In[0].Shape
 			return []uint32{uint32(x[1]), uint32(x[2])}
@@ -128,7 +124,7 @@ var _ = register(Kernel{
 			},
 			Groups: func(c *Call) int { return ceilDiv(numel(c.Outs[1].Shape), group) },
 		}
-		if a.HasPad {
+		if pad := op.CausalConv1DPad; n.In[pad] != nil {
 			next.Bindings = append(next.Bindings, Binding{Name: operandNames[pad], Operand: pad, DType: dtype.F32})
 		}
 		return []Shader{y, next}

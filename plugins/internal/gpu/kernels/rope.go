@@ -14,8 +14,7 @@ import (
 //go:embed rope.wgsl
 var ropeWGSL string
 
-var _ = register(Kernel{Op: "rope", Takes: "(" + floats + ", " + floats + "|i32, " + floats + `|i32, i32) if angles = "base"|"tables"`,
-	Also: "(" + floats + `, f32, i32) if angles = "frequencies"`,
+var _ = register(Kernel{Op: "rope", Takes: "(" + floats + ", cos: " + floats + ", sin: " + floats + ", frequencies: f32, position: i32)",
 	Shaders: func(n *ir.Node, _ Limits) []Shader {
 		r, fields, params := ropeOf(n, "")
 		r.Vec = inFours(n)
@@ -25,7 +24,7 @@ var _ = register(Kernel{Op: "rope", Takes: "(" + floats + ", " + floats + "|i32,
 			s = harnessed(n, "rope", body, r, fields, params, unit{elements: 4, words: 4}, 1)
 			s.Bindings[0].Vec, s.Bindings[len(s.Bindings)-1].Vec = 4, 4
 		}
-		if r.Angles == op.FromTables {
+		if r.Angles == "tables" {
 			s = s.withStatus()
 		}
 		return []Shader{s}
@@ -33,10 +32,11 @@ var _ = register(Kernel{Op: "rope", Takes: "(" + floats + ", " + floats + "|i32,
 
 // rope has the constants of rope.wgsl.
 type rope struct {
-	N, Encode             string // N: prefix of its names; Encode: function that returns the bits of a result
-	Layout, Style, Angles string
-	Position, Rank        int  // index and rank of the operand with positions; -1 for none
-	Vec                   bool // the function computes four elements
+	N, Encode     string // N: prefix of its names; Encode: function that returns the bits of a result
+	Layout, Style string
+	Angles        string // tables, frequencies or base
+	Rank          int    // of the operand with positions; -1 for none
+	Vec           bool   // the function computes four elements
 }
 
 // inFours reports whether a rope of f32 can read and write vectors of four. A vector then has no elements of two pairs' halves, and none of two heads.
@@ -52,16 +52,22 @@ func inFours(n *ir.Node) bool {
 // ropeOf returns the constants of a node, and the fields and parameters of its function.
 func ropeOf(n *ir.Node, prefix string) (r rope, fields []string, params func(c *Call) []uint32) {
 	a := n.Attrs.(op.RopeAttrs)
-	r = rope{N: prefix, Encode: "y_encode", Layout: a.Layout, Style: a.Style, Angles: a.Angles, Position: a.Position(len(n.In)), Rank: -1}
-	if r.Position > 0 {
-		r.Rank = n.In[r.Position].Type.Rank()
+	r = rope{N: prefix, Encode: "y_encode", Layout: a.Layout, Style: a.Style, Angles: "base", Rank: -1}
+	if p := n.In[op.RopePositions]; p != nil {
+		r.Rank = p.Type.Rank()
+	}
+	switch {
+	case n.In[op.RopeCos] != nil:
+		r.Angles = "tables"
+	case n.In[op.RopeFrequencies] != nil:
+		r.Angles = "frequencies"
 	}
 	half := a.Rotated() / 2
 	for _, f := range []string{"dim", "heads", "seq", "half", "start", "x_b", "x_s", "x_h", "rows", "width", "factor:f32"} {
 		fields = append(fields, prefix+f)
 	}
 	var turns []uint32
-	if a.Angles == op.FromBase {
+	if r.Angles == "base" {
 		for _, f := range a.Frequencies() {
 			t := turns64(f)
 			turns = append(turns, uint32(t>>32), uint32(t))
@@ -71,8 +77,8 @@ func ropeOf(n *ir.Node, prefix string) (r rope, fields []string, params func(c *
 	return r, fields, func(c *Call) []uint32 {
 		g := a.Geometry(c.In[0].Shape)
 		rows, width := 0, 0
-		if a.Angles == op.FromTables {
-			rows, width = c.In[1].Shape[0], c.In[1].Shape[1]
+		if tables := c.In[op.RopeCos].Shape; tables != nil {
+			rows, width = tables[0], tables[1]
 		}
 		return append([]uint32{uint32(g.D), uint32(g.H), uint32(g.S), uint32(half), uint32(g.Start), uint32(g.X.Batch), uint32(g.X.Seq), uint32(g.X.Head),
 			uint32(rows), uint32(width), math.Float32bits(float32(a.EffectiveFactor()))}, turns...)

@@ -87,7 +87,7 @@ fn {{.N}}turned(pair: u32, row: u32) -> vec2<f32> {
 // Cosine and sine of a pair's angle at position pos + more.
 fn {{.N}}turned(pair: u32, pos: i32, more: u32) -> vec2<f32> {
 {{- if eq .Angles "frequencies"}}
-  let radians = {{.N}}x1(pair);
+  let radians = {{.N}}x3(pair);
   let f = fraction(radians);
 {{- else}}
   let f = vec2<u32>(P.{{.N}}turns[2u * pair], P.{{.N}}turns[2u * pair + 1u]);
@@ -124,11 +124,11 @@ fn {{.N}}value(i: u32) -> {{$value}} {
   // The position is pos + more.
   var more = s;
 {{- if eq .Rank 0}}
-  let pos = {{.N}}x{{.Position}}(0u);
+  let pos = {{.N}}x4(0u);
 {{- else if eq .Rank 1}}
-  let pos = {{.N}}x{{.Position}}(b);
+  let pos = {{.N}}x4(b);
 {{- else if eq .Rank 2}}
-  let pos = {{.N}}x{{.Position}}(b * P.{{.N}}seq + s);
+  let pos = {{.N}}x4(b * P.{{.N}}seq + s);
   more = 0u;
 {{- else}}
   let pos = 0;

@@ -75,8 +75,10 @@ func ropeAppendGroup(nodes []*ir.Node, uses []int, _ Limits) (Group, bool) {
 			ropes = append(ropes, r)
 			values[n] = part.Value
 			bind("x0", 0, dtype.F32, vec)
-			for k, x := range n.In[1:] {
-				bind(fmt.Sprint("x", k+1), k+1, x.Type.DType, 0)
+			for k, x := range n.Operands() {
+				if k > 0 {
+					bind(fmt.Sprint("x", k), k, x.Type.DType, 0)
+				}
 			}
 			s.Fields = append(s.Fields, fields...)
 			params = append(params, ofRope)
@@ -137,5 +139,5 @@ func movesFours(n *ir.Node) bool {
 
 // ropesOrAppends reports whether n is a rope or kv_append of f32.
 func ropesOrAppends(n *ir.Node) bool {
-	return n.Type.DType == dtype.F32 && (n.Is(op.KVAppendDef) || n.Is(op.RopeDef) && !slices.ContainsFunc(n.In, func(x *ir.Node) bool { return x.Type.DType.Size() < 4 }))
+	return n.Type.DType == dtype.F32 && (n.Is(op.KVAppendDef) || n.Is(op.RopeDef) && !slices.ContainsFunc(n.In, func(x *ir.Node) bool { return x != nil && x.Type.DType.Size() < 4 }))
 }

@@ -196,9 +196,9 @@ func (e *refExecutable) Run(ctx context.Context, r device.Run) (st device.Stats,
 		if err := ctx.Err(); err != nil {
 			return st, err
 		}
-		var in []*tensor.Array
-		for _, o := range s.In {
-			in = append(in, tensor.Tensor{DType: o.DType, Shape: o.Shape, Data: at(o)}.Array())
+		in := make([]*tensor.Array, len(s.In))
+		for k, o := range s.Operands() {
+			in[k] = tensor.Tensor{DType: o.DType, Shape: o.Shape, Data: at(o)}.Array()
 		}
 		out := tensor.NewArray(s.Outs[0].DType, s.Outs[0].Shape...)
 		start := time.Since(begun)
