@@ -2,7 +2,7 @@
 # make demo-llama    builds everything, compiles the demo language model and lets it continue a text
 # make test-op OP=softmax    all tests of one op: its definition, its vectors, the reference, the kernels of cpu and wgpu; seconds
 # make test-model MODEL=sam    the tests of a folder of models/, and the model's golden cases on wgpu
-# make test-quick    the compiler, the format, the models and the reference, under two minutes on two cores
+# make test-quick    the compiler, the format, the models and the reference, about two minutes on two cores
 # make test    all tests
 # make conformance    all checks of all ops on the cpu and wgpu backends, of which make test makes a sample: 4 minutes on two cores
 #              of an Intel Xeon at 70 ops, most of them for the threads of cpu and the software GPU
@@ -88,7 +88,7 @@ ifneq ($(HAVE_CC),)
 	CGO_ENABLED=1 $(GO) test -vet=off -run '(?i)^Test$(MODEL)$$|^TestVision$$/^$(MODEL)_' ./plugins/wgpu/backend
 endif
 
-# What starts no processes of ours and has no kernels: the compiler, the format, the models, the reference. go vet is part of it.
+# What needs no backend processes: the compiler, the format, the models, the reference.
 test-quick:
 	$(GO) test -short ./core/... ./format/... ./models/... $$($(GO) list ./internal/... | grep -v /faults)
 
