@@ -204,8 +204,8 @@ func (m *mixer) like(x *ir.Node, ok func(y *ir.Node) bool) *ir.Node {
 	return x
 }
 
-// add adds a node and returns it, or one of its results. It returns nil if the op does not accept the operands, or if a result or the
-// number of operations is too large.
+// add adds a node and returns it, or one of its results. It returns nil if the op does not accept the operands, if it would make
+// rounding errors of operands visible, or if a result or the number of operations is too large.
 func (m *mixer) add(def *ir.OpDef, attrs any, in ...*ir.Node) *ir.Node {
 	types := make([]ir.Type, len(in))
 	for i, x := range in {
@@ -215,6 +215,10 @@ func (m *mixer) add(def *ir.OpDef, attrs any, in ...*ir.Node) *ir.Node {
 	}
 	outs, err := def.InferResults(attrs, types, ir.Type{}, m.g.Syms)
 	if err != nil || slices.ContainsFunc(outs, func(t ir.Type) bool { return m.most(t) > m.size.elements || m.most(t) == 0 || t.Rank() > 8 }) {
+		return nil
+	}
+	if jumps := def.Discontinuous; jumps != nil && jumps(attrs, outs[0]) &&
+		slices.ContainsFunc(in, func(x *ir.Node) bool { return x != nil && !m.exact(x) }) {
 		return nil
 	}
 	if largest := m.g.Syms.Max(); m.size.flops > 0 {

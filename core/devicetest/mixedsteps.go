@@ -32,7 +32,7 @@ func (m *mixer) unary(x *ir.Node) *ir.Node {
 	def, d := defs[m.IntN(len(defs))], x.Type.DType
 	cases := def.Cases()
 	c := cases[m.IntN(len(cases))]
-	if _, err := def.Infer(c.Attrs, []ir.Type{x.Type}, ir.Type{}, m.g.Syms); err != nil || m.jumps(def) && !m.exact(x) {
+	if _, err := def.Infer(c.Attrs, []ir.Type{x.Type}, ir.Type{}, m.g.Syms); err != nil {
 		return nil
 	}
 	if r := cases[0].Fill[0]; d.IsFloat() && (r.Lo > -6 || r.Hi < 6) { // the function is not defined everywhere, or has poles
@@ -46,20 +46,19 @@ var unaries = sync.OnceValue(func() []*ir.OpDef {
 	return slices.DeleteFunc(ir.Defs(), func(d *ir.OpDef) bool { return !op.CanBeInRegion(d) || len(d.Operands) != 1 || d == op.CastDef })
 })
 
-// jumps reports whether the function is discontinuous: arguments that differ by a rounding error may have quite different results.
-func (m *mixer) jumps(def *ir.OpDef) bool {
-	return slices.Contains([]*ir.OpDef{op.RoundDef, op.FloorDef, op.CeilDef, op.SignDef}, def)
-}
-
 // exact reports whether a value has no rounding errors. Within a region a backend may round differently than the definition does, and
-// a discontinuous function, such as floor(sin(x)), would make the difference visible.
+// a discontinuous function, such as floor(sin(x)) or x*x <= x, would make the difference visible.
 func (m *mixer) exact(x *ir.Node) bool {
 	if known, ok := m.exactness[x]; ok {
 		return known
 	}
-	moves := []*ir.OpDef{op.WhereDef, op.MaxDef, op.MinDef, op.NegDef, op.AbsDef, op.ReluDef, op.ClampDef, op.RoundDef, op.FloorDef, op.CeilDef, op.SignDef,
-		op.TransposeDef, op.ReshapeDef, op.NarrowDef, op.ConcatDef, op.PadDef, op.ExpandDef, op.GatherDef, op.ReduceMaxDef, op.ReduceMinDef, op.IotaDef, op.ConstDef}
-	known := !x.Type.DType.IsFloat() || len(x.In) == 0 || x.Is(moves...) && !slices.ContainsFunc(x.In, func(y *ir.Node) bool { return !m.exact(y) })
+	if m.size.whole {
+		return true
+	}
+	known := !slices.ContainsFunc(x.Op.Tol(x.Attrs, x.InTypes(), x.ResultTypes()...), func(t ir.Tolerance) bool { return t != ir.Tolerance{} })
+	for _, y := range x.Operands() {
+		known = known && m.exact(y)
+	}
 	m.exactness[x] = known
 	return known
 }
@@ -79,8 +78,8 @@ func (m *mixer) binary(x *ir.Node) *ir.Node {
 		}
 		return m.add(append(bits, op.ShiftLeftDef, op.ShiftRightDef)[m.IntN(5)], op.NoAttrs{}, x, y)
 	case 2:
-		if m.exact(x) && m.exact(y) {
-			return m.add([]*ir.OpDef{op.ModDef, op.RemainderDef}[m.IntN(2)], op.NoAttrs{}, x, op.Max(y, m.number(1, d)))
+		if z := m.add([]*ir.OpDef{op.ModDef, op.RemainderDef}[m.IntN(2)], op.NoAttrs{}, x, op.Max(y, m.number(1, d))); z != nil {
+			return z
 		}
 	}
 	def := []*ir.OpDef{op.AddDef, op.SubDef, op.MulDef, op.MaxDef, op.MinDef}[m.IntN(5)]

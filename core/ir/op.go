@@ -45,6 +45,9 @@ type Def[A any] struct {
 	// is x != 0. Addition is an example. not of bool is none: as integers, not 0 and not 1 are both not 0.
 	// f16 and bf16 need no such list. The definition of every op rounds once, at the end, so the op may be computed in f32.
 	AsI32 []dtype.DType
+	// Discontinuous reports whether arguments that differ by a rounding error may have quite different results, as those of floor, of comparisons
+	// and of a cast to integers may. Nil means never.
+	Discontinuous func(a A, out Type) bool
 	// Packed is set if operands and the result may have packed element types (dtype.Packed). Other ops refuse these types, except blocks, for
 	// which the lowering decides.
 	Packed bool
@@ -101,8 +104,9 @@ type OpDef struct {
 	Operands           []Operand
 	Block, Tuple, Declared, Elementwise, Commutative,
 	Effects, Updates, Packed bool
-	InPlace []int
-	AsI32   []dtype.DType
+	InPlace       []int
+	AsI32         []dtype.DType
+	Discontinuous func(a any, out Type) bool // nil: never
 
 	attrs attrCodec
 	infer func(a any, in []Type, declared Type, syms Syms) ([]Type, error)
@@ -146,6 +150,9 @@ func Define[A any](d Def[A]) *OpDef {
 		FLOPs:  func(any, []Type, ...Type) int64 { return 0 },
 		Tol:    func(any, []Type, ...Type) []Tolerance { return []Tolerance{{}} },
 		Cases:  eraseCases(d.Cases),
+	}
+	if d.Discontinuous != nil {
+		def.Discontinuous = func(a any, out Type) bool { return d.Discontinuous(a.(A), out) }
 	}
 	for _, t := range d.AsI32 {
 		if !slices.Contains([]dtype.DType{dtype.I8, dtype.I16, dtype.U8, dtype.Bool}, t) {

@@ -16,7 +16,8 @@ type CastAttrs struct {
 
 // CastDef converts between element types.
 var CastDef = ir.Define(ir.Def[CastAttrs]{
-	Name: "cast",
+	Name:          "cast",
+	Discontinuous: func(_ CastAttrs, out ir.Type) bool { return !out.DType.IsFloat() },
 	Doc: "The value of x as another element type. Float to integer truncates toward zero and saturates, NaN gives 0; " +
 		"anything to bool is x != 0 (NaN is true); bool gives 0 and 1; between floats it rounds to nearest, ties to even, " +
 		"overflow gives Inf; integer to integer wraps; integer to float rounds to nearest even. The same type is a view.",

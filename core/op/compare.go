@@ -10,6 +10,7 @@ import (
 func compare(name, doc string, commutative bool, float func(a, b float64) bool, integer func(a, b int64) bool) *ir.OpDef {
 	return ir.Define(ir.Def[NoAttrs]{
 		Name: name, Doc: doc, Operands: "a, b", Elementwise: true, Commutative: commutative, AsI32: narrowIntsAndBool,
+		Discontinuous: func(NoAttrs, ir.Type) bool { return true },
 		Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {
 			if err := sameDType(s.In); err != nil {
 				return ir.Type{}, err

@@ -7,7 +7,7 @@ import (
 )
 
 // ModDef defines the remainder with the divisor's sign.
-var ModDef = binary(binarySpec{
+var ModDef = discontinuous(binary(binarySpec{
 	name:        "mod",
 	doc:         "z = a - b*floor(a/b) with NumPy broadcast; both operands have the same element type. The sign is that of b, as with % in Python and mod in NumPy; remainder has the sign of a. Floats: NaN where b is 0 or a is infinite, and the exact remainder is rounded once where b is added to it. Integers: a divisor of 0 is a run error.",
 	asI32:       narrowInts,
@@ -26,7 +26,7 @@ var ModDef = binary(binarySpec{
 	},
 	zero: "divisor",
 	fill: []ir.Range{{Lo: -9, Hi: 9}, {Lo: 0.5, Hi: 3}},
-})
+}))
 
 // Mod returns a node that computes the remainder of a/b with the sign of b.
 func Mod(a, b *ir.Node) *ir.Node { return a.Graph.Add(ModDef, NoAttrs{}, a, b) }

@@ -7,7 +7,7 @@ import (
 )
 
 // RemainderDef defines the remainder with the dividend's sign.
-var RemainderDef = binary(binarySpec{
+var RemainderDef = discontinuous(binary(binarySpec{
 	name:        "remainder",
 	doc:         "z = a - b*trunc(a/b), exactly, with NumPy broadcast; both operands have the same element type. The sign is that of a, as with % in C and Go, and fmod; mod has the sign of b. Floats: NaN where b is 0 or a is infinite. Integers: a divisor of 0 is a run error.",
 	asI32:       narrowInts,
@@ -22,7 +22,7 @@ var RemainderDef = binary(binarySpec{
 	},
 	zero: "divisor",
 	fill: []ir.Range{{Lo: -9, Hi: 9}, {Lo: 0.5, Hi: 3}},
-})
+}))
 
 // Remainder returns a node that computes the remainder of a/b with the sign of a.
 func Remainder(a, b *ir.Node) *ir.Node { return a.Graph.Add(RemainderDef, NoAttrs{}, a, b) }

@@ -3,7 +3,7 @@ package op
 import "github.com/rlx-go/rlx/core/ir"
 
 // SignDef defines the sign of x: -1, 0 or 1.
-var SignDef = defineUnary(unarySpec[NoAttrs]{
+var SignDef = discontinuous(defineUnary(unarySpec[NoAttrs]{
 	name: "sign", flops: 1, tol: exact[NoAttrs], fill: wide,
 	doc:   "y = 1 above 0, -1 below, 0 at 0; NaN stays NaN.",
 	asI32: narrowInts,
@@ -17,7 +17,7 @@ var SignDef = defineUnary(unarySpec[NoAttrs]{
 		return x
 	}),
 	integer: func(x int64) int64 { return truth(x > 0) - truth(x < 0) },
-})
+}))
 
 // Sign returns a node that computes the sign of x: -1, 0 or 1.
 func Sign(x *ir.Node) *ir.Node { return x.Graph.Add(SignDef, NoAttrs{}, x) }

@@ -177,3 +177,9 @@ func isPositive(name string, v float64) error {
 	}
 	return nil
 }
+
+// discontinuous sets ir.Def.Discontinuous of an op.
+func discontinuous(def *ir.OpDef) *ir.OpDef {
+	def.Discontinuous = func(any, ir.Type) bool { return true }
+	return def
+}
