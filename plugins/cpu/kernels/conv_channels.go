@@ -81,8 +81,8 @@ func (x *convLines) do(lo, hi, worker int) {
 }
 
 // A band is the rectangle of one depth of a channel of the result that a task computes, and the layout of its copy of x. The copy includes
-// the padding, so taps need no checks. It is an array [planes, line remainder, column remainder, lines, pitch]. Line remainders are those of
-// positions in x by the stride, column remainders by the stride divided by step.
+// the padding, so taps need no checks. It is an array [planes, line remainder, column remainder, lines, pitch].
+// Line remainders are those of positions in x by the stride, column remainders by the stride divided by step.
 type band struct {
 	high, wide   int  // elements of the result
 	step         int  // distance of the elements that a tap reads for adjacent results

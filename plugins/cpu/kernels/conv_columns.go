@@ -115,7 +115,8 @@ func (g *convolution) addBias(q *GemmArgs, buf []float32, o int) {
 	q.Residual, q.LDR, q.repeats = buf, nr, true
 }
 
-// fillWith sets the elements of x to v. It copies what it has set, because the compiler stores elements one by one in a loop.
+// fillWith sets the elements of x to v. It copies what it has set, because in a loop the compiler stores elements one by
+// one.
 func fillWith[T any](x []T, v T) {
 	const most = 1 << 10 // elements of a copy, so that the source stays in the L1 cache
 	n := min(len(x), 16)
@@ -206,8 +207,8 @@ func (g *convolution) gatherColumns(dst []float32, n, c0, m, cols, panels int, s
 	}
 }
 
-// gatherPatches is gatherColumns for a vector of elements in one line, by transposes: taps along the width read adjacent elements of x. It
-// returns false for kernels narrower than a vector, and if a tap is outside of the image.
+// gatherPatches is gatherColumns for a vector of elements in one line, by transposes: taps along the width read adjacent
+// elements of x. It returns false for kernels narrower than a vector, and if a tap is outside of the image.
 func (g *convolution) gatherPatches(dst, image []float32, v, panels int, p *segment) bool {
 	s, taps, wide, plane, pixels := g.p.isa, len(g.phaseTaps), g.Kernel[2], volume(g.In), places(g.In)
 	lanes, step := s.lanes, g.step[2]

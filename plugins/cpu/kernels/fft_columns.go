@@ -31,8 +31,8 @@ type fftRoutines[T float32 | float64] struct {
 	//
 	//	e = (z_k + z_{h-k}*)/2, o = (z_k - z_{h-k}*)/2i, x_k = e + w o, x_{h-k} = (e - w o)*
 	//
-	// for rows of lanes numbers and k = 0, 1, ... len(w.re)-1. The rows of xk and zk ascend from the given address, those of xh and zh descend
-	// from row back. If x_k and x_{h-k} are the same memory, the result is x_k. The factor 1/2 is part of w and scale.
+	// for rows of lanes numbers and k = 0, 1, ... len(w.re)-1. The rows of xk and zk ascend from the given address, those of
+	// xh and zh descend from row back. If x_k and x_{h-k} are the same memory, the result is x_k. The factor 1/2 is part of w and scale.
 	split func(xk, xh, zk, zh planes[T], back int, w planes[T], scale T)
 	// halves is split for numbers k to k+n-1 of h, with roots w[k:k+n]. None of the numbers is 0 or the counterpart h-k of another. It
 	// computes whole vectors and returns the count of numbers done; nil: none.

@@ -33,8 +33,8 @@ type GemmArgs struct {
 	Batch                              int
 	StrideA, StrideB, StrideC, StrideR int
 
-	// For callers of tiles. wide: the last panel of B is as wide as the others, because the caller has packed B itself. repeats: the
-	// residual is [M, nr], and each panel adds it.
+	// For callers of tiles. wide: the last panel of B is as wide as the others, because the caller has packed B itself.
+	// repeats: the residual is [M, nr], and each panel adds it.
 	wide, repeats bool
 }
 

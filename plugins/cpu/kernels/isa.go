@@ -60,7 +60,8 @@ type isa struct {
 	// evens is dst[i] = src[2*i], where dst may be src; zip is dst[2*i] = a[i], dst[2*i+1] = b[i].
 	evens func(dst, src []float32)
 	zip   func(dst, a, b []float32)
-	// stencil is dst[i] = bias + sum_t w[t]*src[at[t]+i]. stencilEvens has src[at[t]+2*i] there, and reads one element more for each t. 0 <= at[t] <= most.
+	// stencil is dst[i] = bias + sum_t w[t]*src[at[t]+i]. stencilEvens has src[at[t]+2*i] there, and reads one element more
+	// for each t. 0 <= at[t] <= most.
 	// stencilEach is bias[i] + sum_t w[place[t]+i]*src[at[t]+i]. dst does not overlap src.
 	stencil, stencilEvens func(dst, src []float32, at []int, most int, w []float32, bias float32)
 	stencilEach           func(dst, src []float32, at []int, w []float32, place []int, bias []float32)

@@ -22,7 +22,7 @@ import (
 // reach the host unchanged.
 var hostsOwn = []diag.Code{
 	diag.Usage, device.ErrLost, code.NotPlugin, code.Exited, code.Handshake, code.Start, code.Version, code.Crashed, code.Stopped, code.Protocol,
-	code.Digest, code.Closed, code.Quarantined, code.Platform, code.Host, code.Busy, code.Sandbox, code.NoBestMask, diag.Timeout,
+	code.Digest, code.Closed, code.Quarantined, code.Platform, code.Host, code.Busy, code.Sandbox, code.NoBestMask, diag.Timeout, code.Machine,
 }
 
 // TestEveryCode checks that every code of core and of the kernels reaches the host unchanged. ToStatus replaces codes that backends may not
