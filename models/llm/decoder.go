@@ -81,19 +81,28 @@ type token struct {
 // layer applies a layer to x [B,T,width]. If t is not nil, it also applies it to that token alone. The next token depends on nothing
 // else that the last layer computes, except its keys and values.
 func (d *decoder) layer(s nn.Scope, l layer, x *ir.Node, t *token) (all, one *ir.Node) {
-	h, last := d.norm(s.At("input_layernorm"), x), s.Suffixed(".last")
-	var hs *ir.Node // h of the token
-	if l.linear {
-		if h = d.deltaNet(s.At("linear_attn"), h); t != nil {
-			hs = t.of(h)
+	h := d.norm(s.At("input_layernorm"), x)
+	if t == nil {
+		if l.linear {
+			h = d.deltaNet(s.At("linear_attn"), h)
+		} else {
+			h = d.attention(s.At("self_attn"), l, h)
 		}
-	} else {
-		h, hs = d.attention(s.At("self_attn"), l, h, t)
+		return d.feed(s, l, x, h), nil
 	}
-	if t != nil {
-		one = d.feed(last, l, t.of(x), hs)
+	// The steps of the one token follow each other, so that a backend can run them together although those of all tokens are not needed.
+	last := s.Suffixed(".last")
+	if l.linear {
+		h = d.deltaNet(s.At("linear_attn"), h)
+		one = d.feed(last, l, t.of(x), t.of(h))
+		return d.feed(s, l, x, h), one
 	}
-	return d.feed(s, l, x, h), one
+	a := s.At("self_attn")
+	k, v := d.keysAndValues(a, l, h)
+	at := *d
+	at.position, at.row = op.Add(d.position, t.index), op.Add(d.row, t.index)
+	one = d.feed(last, l, t.of(x), at.attend(a.Suffixed(".last"), l, t.of(h), k, v))
+	return d.feed(s, l, x, d.attend(a, l, h, k, v)), one
 }
 
 // feed applies the part of a layer after attention. x is the input of the layer, h the result of attention.
@@ -118,29 +127,45 @@ func (d *decoder) feed(s nn.Scope, l layer, x, h *ir.Node) *ir.Node {
 // norm applies a norm whose gains are stored minus gainOffset.
 func (d *decoder) norm(s nn.Scope, x *ir.Node) *ir.Node { return s.RmsNorm(x, d.eps, d.gainOffset) }
 
-// attention applies attention to x [B,T,width] and, if t is not nil, for the query of that token alone.
-func (d *decoder) attention(s nn.Scope, l layer, x *ir.Node, t *token) (all, one *ir.Node) {
+// attention applies attention to x [B,T,width]. The projections follow each other, so that a backend can run them together.
+func (d *decoder) attention(s nn.Scope, l layer, x *ir.Node) *ir.Node {
 	q, gate := d.queries(s, x)
-	k := s.At("k_proj").LinearIf(d.qkvBias, x, d.kvHeads*d.headDim)
-	v := s.At("v_proj").LinearIf(d.qkvBias, x, d.kvHeads*d.headDim)
+	k, v := d.projections(s, x)
+	q, k = d.turned(s, l, "q", q), d.turned(s, l, "k", k)
+	k, v = d.caching(s, k, v)
+	return d.scores(s, l, q, k, v, gate)
+}
+
+// attend applies attention to the queries of x [B,T,width], with given keys and values.
+func (d *decoder) attend(s nn.Scope, l layer, x, k, v *ir.Node) *ir.Node {
+	q, gate := d.queries(s, x)
+	return d.scores(s, l, d.turned(s, l, "q", q), k, v, gate)
+}
+
+// keysAndValues returns those of x [B,T,width], after those of earlier runs if the decoder keeps them.
+func (d *decoder) keysAndValues(s nn.Scope, l layer, x *ir.Node) (k, v *ir.Node) {
+	k, v = d.projections(s, x)
+	return d.caching(s, d.turned(s, l, "k", k), v)
+}
+
+func (d *decoder) projections(s nn.Scope, x *ir.Node) (k, v *ir.Node) {
+	k = s.At("k_proj").LinearIf(d.qkvBias, x, d.kvHeads*d.headDim)
+	return k, s.At("v_proj").LinearIf(d.qkvBias, x, d.kvHeads*d.headDim)
+}
+
+// turned applies the norm of heads, if there is one, and rotary embedding to q or k.
+func (d *decoder) turned(s nn.Scope, l layer, name string, x *ir.Node) *ir.Node {
 	if d.headNorms {
-		q, k = d.headNorm(s.At("q_norm"), q), d.headNorm(s.At("k_norm"), k)
+		x = d.headNorm(s.At(name+"_norm"), x)
 	}
-	q, k = d.rotate(l, q).Named(s.Path()+".q_rope"), d.rotate(l, k).Named(s.Path()+".k_rope")
-	if d.cached {
-		k, v = d.cache(s, "keys", k), d.cache(s, "values", v)
+	return d.rotate(l, x).Named(s.Path() + "." + name + "_rope")
+}
+
+func (d *decoder) caching(s nn.Scope, k, v *ir.Node) (keys, values *ir.Node) {
+	if !d.cached {
+		return k, v
 	}
-	all = d.attend(s, l, q, k, v, gate)
-	if t == nil {
-		return all, nil
-	}
-	at := *d
-	at.position, at.row = op.Add(d.position, t.index), op.Add(d.row, t.index)
-	s = s.Suffixed(".last")
-	if q, gate = at.queries(s, t.of(x)); d.headNorms {
-		q = at.headNorm(s.At("q_norm"), q)
-	}
-	return all, at.attend(s, l, at.rotate(l, q).Named(s.Path()+".q_rope"), k, v, gate)
+	return d.cache(s, "keys", k), d.cache(s, "values", v)
 }
 
 // queries returns the projection of x to queries, and the gate of the result or nil.
@@ -156,8 +181,8 @@ func (d *decoder) queries(s nn.Scope, x *ir.Node) (q, gate *ir.Node) {
 	return op.Reshape(op.Narrow(pairs, 3, 0, n), flat), op.Sigmoid(op.Reshape(op.Narrow(pairs, 3, n, n), flat))
 }
 
-// attend applies attention to queries, keys and values, the gate if it is not nil, and the projection of the result.
-func (d *decoder) attend(s nn.Scope, l layer, q, k, v, gate *ir.Node) *ir.Node {
+// scores applies attention to queries, keys and values, the gate if it is not nil, and the projection of the result.
+func (d *decoder) scores(s nn.Scope, l layer, q, k, v, gate *ir.Node) *ir.Node {
 	a := op.AttentionAttrs{Heads: int(d.heads), KVHeads: int(d.kvHeads), Layout: op.BSE, Mask: op.MaskCausal, Scale: d.scale, Softcap: d.softcap}
 	if l.window > 0 {
 		a.Mask, a.Window = op.MaskSliding, int(l.window-1) // the op counts only keys before that of the query
