@@ -16,6 +16,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -320,6 +321,12 @@ func (p *player) ask(ctx context.Context, s *Session, host, backend []record) er
 			if !bytes.HasPrefix(b, []byte{0x0a}) || call != "Run" { // field 1 of RunReply is progress
 				return fmt.Errorf("%s is % x (after % x); want % x", r.name, b, last, r.data)
 			}
+		}
+	}
+	// The call is over when its status arrives; before that, the backend may refuse the next one.
+	if failed := slices.ContainsFunc(backend, func(r record) bool { return r.mark == markFailed }); call != "runs" && !failed {
+		if b, err := receive(); !errors.Is(err, io.EOF) {
+			return fmt.Errorf("%s: % x, %w; want the end of the call", call, b, err)
 		}
 	}
 	for _, r := range backend {
